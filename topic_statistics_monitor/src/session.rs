@@ -157,14 +157,14 @@ impl<'a> Session<'a> {
                 }
             }
             if self.started.elapsed() >= DISCOVERY / 2 {
-                report_problems(&rows, &mut reported);
+                print_all(&new_problems(&rows, &mut reported));
             }
             if let Some(notice) = notices.next(provider.notice(), Instant::now()) {
                 print_error(&notice);
             }
             let is_discovered = self.started.elapsed() >= DISCOVERY;
             if is_discovered && !std::mem::replace(&mut was_discovered, true) {
-                report_unmatched(arguments, &rows);
+                print_all(&unmatched(arguments, &rows));
             }
             if !conditions.is_empty() && self.recording.is_none() {
                 let failures = require::failures(&conditions, &rows, Instant::now());
@@ -172,7 +172,7 @@ impl<'a> Session<'a> {
                     return Ok(0);
                 }
                 if is_over {
-                    failures.iter().for_each(|failure| print_error(failure));
+                    print_all(&failures);
                     return Ok(UNFULFILLED);
                 }
             }
@@ -186,7 +186,7 @@ impl<'a> Session<'a> {
                 return Ok(if rows.iter().any(is_failed) { FAILED } else { 0 });
             }
             if is_over && arguments.once {
-                report_unmeasured(rows.iter().copied().filter(|row| !written.contains(&row.name)));
+                print_all(&unmeasured(rows.iter().copied().filter(|row| !written.contains(&row.name))));
                 return Ok(UNFULFILLED);
             }
             if is_over {
@@ -206,7 +206,7 @@ impl<'a> Session<'a> {
         let (watched, now) = (self.started.elapsed(), Instant::now());
         let rows = provider.rows();
         let Some(file) = suggest("topic_monitor", &rows, tolerance, watched, now) else {
-            report_unmeasured(rows);
+            print_all(&unmeasured(rows));
             return Ok(UNFULFILLED);
         };
         self.output.write_all(file.as_bytes())?;
@@ -276,7 +276,7 @@ impl<'a> Session<'a> {
         recording.finish(&provider.rows(), now);
         file.write(&render_page(recording, &origin::of_this_process(), now))?;
         let failures = recording.failures();
-        failures.iter().for_each(|failure| print_error(failure));
+        print_all(&failures);
         Ok(failures.is_empty())
     }
 }
@@ -291,8 +291,12 @@ fn resubscribed<'r>(rows: &[&'r Row], known: &mut BTreeMap<String, u64>) -> Vec<
     rows.iter().filter(is_new).copied().collect()
 }
 
-/// Reports patterns without a match on standard error. A topic given by name has a row, and its problem is reported.
-fn report_unmatched(arguments: &Arguments, rows: &[&Row]) {
+fn print_all(texts: &[String]) {
+    texts.iter().for_each(|text| print_error(text));
+}
+
+/// Returns that patterns have no match. A topic given by name has a row, and its problem is reported.
+fn unmatched(arguments: &Arguments, rows: &[&Row]) -> Vec<String> {
     let what = match arguments.kind() {
         Kind::Source => "source of statistics",
         Kind::Service => "service with introspection (configure_introspection of rclcpp, rclpy and rclrs)",
@@ -300,40 +304,92 @@ fn report_unmatched(arguments: &Arguments, rows: &[&Row]) {
     };
     let patterns = arguments.patterns(None);
     if patterns.is_empty() && rows.is_empty() {
-        print_error(&format!("there is no {what} yet; waiting for one"));
+        return vec![format!("there is no {what} yet; waiting for one")];
     }
     let is_unmatched =
         |pattern: &&Pattern| pattern.name().is_none() && !rows.iter().any(|row| pattern.is_match(&row.name));
-    for pattern in patterns.iter().filter(is_unmatched) {
-        print_error(&format!("no {what} matches {} yet; waiting for one", pattern.text()));
-    }
+    let text = |pattern: &Pattern| format!("no {what} matches {} yet; waiting for one", pattern.text());
+    patterns.iter().filter(is_unmatched).map(text).collect()
 }
 
-/// Reports on standard error that nothing was measured of these topics, or that there was no topic.
-fn report_unmeasured<'r>(rows: impl IntoIterator<Item = &'r Row>) {
-    let mut rows = rows.into_iter().peekable();
-    if rows.peek().is_none() {
-        print_error("nothing was measured: there was no topic");
-    }
-    for row in rows {
+/// Returns that nothing was measured of these topics, or that there was no topic.
+fn unmeasured<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Vec<String> {
+    let text = |row: &Row| {
         let why = row.problem.as_ref().map_or("no message was received in time", Problem::text);
-        print_error(&format!("nothing was measured on {}: {why}", format::name(&row.name)));
+        format!("nothing was measured on {}: {why}", format::name(&row.name))
+    };
+    let texts: Vec<String> = rows.into_iter().map(text).collect();
+    if texts.is_empty() {
+        return vec!["nothing was measured: there was no topic".to_owned()];
     }
+    texts
 }
 
-/// Reports on standard error why messages of a topic are not received, each reason once.
-fn report_problems(rows: &[&Row], reported: &mut BTreeMap<String, String>) {
-    if reported.len() > rows.len() {
-        reported.retain(|name, _| rows.iter().any(|row| row.name == *name));
+/// Returns why messages of topics are not received, each reason once.
+fn new_problems(rows: &[&Row], reported: &mut BTreeMap<String, String>) -> Vec<String> {
+    reported.retain(|name, _| rows.iter().any(|row| row.name == *name && row.problem.is_some()));
+    let new = rows.iter().filter_map(|row| {
+        let problem = row.problem.as_ref()?.text().to_owned();
+        let before = reported.insert(row.name.clone(), problem.clone());
+        (before.as_ref() != Some(&problem)).then_some(problem)
+    });
+    new.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use topic_statistics_views::testing::row;
+
+    #[test]
+    fn what_is_missing_is_said_once() {
+        let imu = row("/imu", 50.0, 0);
+        let arguments = |line: &[&str]| Arguments::parse_from([&["topic_monitor"], line].concat());
+        for (line, rows, expected) in [
+            (
+                &["/cam*", "nobody", "/im?"][..],
+                &[&imu][..],
+                &["no topic matches /cam* yet; waiting for one"][..],
+            ),
+            (&[], &[], &["there is no topic yet; waiting for one"]),
+            (&[], &[&imu], &[]),
+            (&["--from-statistics"], &[], &["there is no source of statistics yet; waiting for one"]),
+            (
+                &["--from-statistics", "--require", "*:/odom: rate>5"],
+                &[],
+                &["no source of statistics matches /*:/odom yet; waiting for one"],
+            ),
+        ] {
+            assert_eq!(unmatched(&arguments(line), rows), expected, "{line:?}");
+        }
+        let mut nobody = row("/nobody", f64::NAN, 0);
+        nobody.problem = Some(Problem::Waiting("there is no topic /nobody yet".to_owned()));
+        assert_eq!(unmeasured([]), ["nothing was measured: there was no topic"]);
+        assert_eq!(
+            unmeasured([&imu, &nobody]),
+            [
+                "nothing was measured on /imu: no message was received in time",
+                "nothing was measured on /nobody: there is no topic /nobody yet",
+            ]
+        );
+
+        let mut reported = BTreeMap::new();
+        let text = "there is no topic /nobody yet";
+        assert_eq!(new_problems(&[&imu, &nobody], &mut reported), [text]);
+        assert!(new_problems(&[&imu, &nobody], &mut reported).is_empty());
+        nobody.problem = None;
+        assert!(new_problems(&[&nobody], &mut reported).is_empty());
+        nobody.problem = Some(Problem::Error(text.to_owned()));
+        assert_eq!(new_problems(&[&nobody], &mut reported), [text], "again");
     }
-    for row in rows {
-        let Some(problem) = row.problem.as_ref().map(|problem| problem.text().to_owned()) else {
-            reported.remove(&row.name);
-            continue;
-        };
-        if reported.get(&row.name) != Some(&problem) {
-            print_error(&problem);
-            reported.insert(row.name.clone(), problem);
+
+    #[test]
+    fn a_new_subscription_is_told_once() {
+        let (mut imu, mut known) = (row("/imu", 50.0, 0), BTreeMap::new());
+        for (earlier, is_new) in [(0, false), (1, true), (1, false), (2, true)] {
+            imu.earlier_subscriptions = earlier;
+            assert_eq!(!resubscribed(&[&imu], &mut known).is_empty(), is_new, "{earlier}");
         }
     }
 }

@@ -169,217 +169,180 @@ impl Source {
 mod tests {
     use super::*;
     use crate::{
-        row::{self, Window as RowWindow},
+        row::{Figures, Window as RowWindow},
         testing::{at, row, window},
     };
 
-    fn expected(text: &str) -> Expected {
-        Expected::new(ExpectationFile::parse(text).unwrap(), Duration::from_secs(1))
+    /// A file with one entry.
+    fn expected(topic: &str, expectations: &str) -> Expected {
+        let file = ExpectationFile::parse(&format!("topics: {{{topic}: {{{expectations}}}}}")).unwrap();
+        Expected::new(file, Duration::from_secs(1))
     }
 
-    /// Judges a new window of /imu at that rate which ends at that time (s). Returns its level and the change.
-    fn judge_window(expected: &mut Expected, stop: i64, rate: f64) -> (Level, Option<Change>) {
-        let mut row = row("/imu", 100.0, 0);
-        row.add_window(window(stop, rate, 0));
-        let mut judged = expected.judge(&["/imu".to_owned()], &[&row], at(stop));
-        assert_eq!(judged.len(), 1);
-        let JudgedRow { health, change, .. } = judged.remove(0);
-        (health.level, change)
+    /// Judges a new window of a row. Returns its health.
+    fn judge(expected: &mut Expected, row: &mut Row, window: RowWindow) -> Health {
+        let ended = window.ended;
+        row.add_window(window);
+        expected.judge(std::slice::from_ref(&row.name), &[row], ended).remove(0).health
     }
 
-    #[test]
-    fn a_message_before_the_first_whole_window_is_the_first_message() {
-        let last_level = |message: i64, silence: &str| {
-            let mut expected = expected(&format!("topics: {{/map: {{warn_unless: silent<30s{silence}}}}}"));
-            let judged = (102..122).map(|stop| {
-                let mut map = row("/map", 0.0, 0);
-                map.add_window(window(stop, 0.0, 0));
-                map.last_message = Some(at(message)).filter(|_| stop > message);
-                expected.judge(&["/map".to_owned()], &[&map], at(stop)).remove(0).health.level
-            });
-            judged.last()
-        };
-        assert_eq!(last_level(100, ", stale_after: never"), Some(Level::Ok));
-        assert_eq!(
-            last_level(100, ", stale_after: 15"),
-            Some(Level::Stale),
-            "after 15 s without another message"
-        );
-        assert_eq!(last_level(200, ", stale_after: never"), Some(Level::Stale), "no message yet");
+    /// Judges a row without a new window.
+    fn judge_silent(expected: &mut Expected, row: &Row, second: i64) -> Option<JudgedRow> {
+        expected.judge(&[], &[row], at(second)).pop()
     }
 
     #[test]
     fn a_topic_is_raised_and_cleared_by_its_windows() {
-        let mut expected = expected("topics: {/imu: {warn_unless: rate=100±10%, error_unless: rate>=50}}");
-        for stop in 100..105 {
-            assert_eq!(judge_window(&mut expected, stop, 100.0).0, Level::Ok);
+        let mut expected = expected("/imu", "warn_unless: rate=100±10%, error_unless: rate>=50");
+        let rates = [100.0, 100.0, 40.0, 40.0, 100.0, 100.0, 100.0];
+        let levels = [Level::Ok, Level::Ok, Level::Ok, Level::Error, Level::Error, Level::Error, Level::Ok];
+        let mut imu = row("/imu", 100.0, 0);
+        for (stop, (rate, level)) in (101..).zip(rates.into_iter().zip(levels)) {
+            imu.add_window(window(stop, rate, 0));
+            let judged = expected.judge(&["/imu".to_owned()], &[&imu], at(stop)).remove(0);
+            assert_eq!(judged.health.level, level, "{stop}");
+            assert_eq!(
+                judged.change.map(|change| change.before),
+                match stop {
+                    104 => Some(Level::Ok),
+                    107 => Some(Level::Error),
+                    _ => None,
+                }
+            );
+            let is_error = level == Level::Error;
+            assert_eq!(
+                expected.errors().map(|(name, _)| name).collect::<Vec<_>>(),
+                ["/imu"][..usize::from(is_error)]
+            );
         }
-        assert_eq!(judge_window(&mut expected, 105, 40.0).0, Level::Ok);
-        let (level, change) = judge_window(&mut expected, 106, 40.0);
-        assert_eq!((level, change.unwrap().before), (Level::Error, Level::Ok));
-        assert_eq!(expected.errors().map(|(name, _)| name).collect::<Vec<_>>(), ["/imu"]);
-        for (stop, level) in [(107, Level::Error), (108, Level::Error), (109, Level::Ok)] {
-            assert_eq!(judge_window(&mut expected, stop, 100.0).0, level, "{stop}");
-        }
-        assert_eq!(expected.errors().count(), 0);
-    }
-
-    /// Returns the last level of a topic with a message in its first window and then none, by expectations.
-    fn level_after_one_message(text: &str, is_latched: bool) -> Level {
-        let mut expected = expected(&format!("topics: {{/imu: {text}}}"));
-        let judged = (100..160).map(|stop| {
-            let mut map = row("/imu", 0.0, 0);
-            map.is_latched = is_latched;
-            map.add_window(window(stop, if stop == 100 { 1.0 } else { 0.0 }, 0));
-            expected.judge(&["/imu".to_owned()], &[&map], at(stop)).remove(0).health.level
-        });
-        judged.last().unwrap()
     }
 
     #[test]
-    fn a_latched_topic_is_stale_only_if_its_silence_is_limited() {
-        for (text, volatile, latched) in [
-            ("{}", Level::Stale, Level::Ok),
-            ("{warn_unless: age<50ms}", Level::Stale, Level::Ok),
-            ("{stale_after: 30}", Level::Stale, Level::Stale),
-            ("{warn_unless: rate>=1}", Level::Stale, Level::Stale),
+    fn a_topic_with_one_message_is_stale_as_expected_of_it() {
+        // The message is in the first window, or before it. No message: 200.
+        for (expectations, message, is_latched, level) in [
+            ("", 100, false, Level::Stale),
+            ("", 100, true, Level::Ok),
+            ("warn_unless: age<50ms", 100, false, Level::Stale),
+            ("warn_unless: age<50ms", 100, true, Level::Ok),
+            ("stale_after: 30", 100, false, Level::Stale),
+            ("stale_after: 30", 100, true, Level::Stale),
+            ("warn_unless: rate>=1", 100, false, Level::Stale),
+            ("warn_unless: rate>=1", 100, true, Level::Stale),
+            ("warn_unless: silent<60s, stale_after: never", 99, false, Level::Ok),
+            ("warn_unless: silent<60s, stale_after: 15", 99, false, Level::Stale),
+            ("warn_unless: silent<60s, stale_after: never", 200, false, Level::Stale),
         ] {
-            assert_eq!(level_after_one_message(text, false), volatile, "{text}");
-            assert_eq!(level_after_one_message(text, true), latched, "{text}");
+            let mut expected = expected("/map", expectations);
+            let levels = (100..150).map(|stop| {
+                let mut map = Row { is_latched, ..row("/map", 0.0, 0) };
+                map.last_message = Some(at(message)).filter(|_| stop > message);
+                judge(&mut expected, &mut map, window(stop, f64::from(u8::from(stop == message)), 0)).level
+            });
+            assert_eq!(levels.last(), Some(level), "{expectations} {message} {is_latched}");
         }
-        let mut expected = expected("topics: {/imu: {}}");
-        let silent = Row { is_latched: true, ..Row::new("/imu") };
-        let judged =
-            (103..130).step_by(3).filter_map(|second| expected.judge(&[], &[&silent], at(second)).pop());
+        let mut expected = expected("/map", "");
+        let silent = Row { is_latched: true, ..Row::new("/map") };
+        let judged = (103..130).step_by(3).filter_map(|second| judge_silent(&mut expected, &silent, second));
         assert_eq!(judged.last().unwrap().health.level, Level::Stale, "no message at all");
     }
 
     #[test]
     fn history_of_a_restarted_publisher_is_no_rate() {
-        let mut expected = expected("topics: {/imu: {error_unless: rate=1±20%}}");
+        let mut expected = expected("/imu", "error_unless: rate=1±20%");
         for stop in 100..160 {
-            let mut status = row("/imu", 1.0, 0);
-            status.is_latched = true;
+            let mut status = Row { is_latched: true, ..row("/imu", 1.0, 0) };
             let messages = if stop == 130 { 11.0 } else { 1.0 };
-            status.add_window(RowWindow { has_history: stop == 130, ..window(stop, messages, 0) });
-            let judged = expected.judge(&["/imu".to_owned()], &[&status], at(stop));
-            assert_eq!(judged[0].health.level, Level::Ok, "{stop}");
+            let window = RowWindow { has_history: stop == 130, ..window(stop, messages, 0) };
+            assert_eq!(judge(&mut expected, &mut status, window).level, Level::Ok, "{stop}");
         }
     }
 
     #[test]
-    fn silence_in_a_recording_is_at_the_time_of_the_recording() {
-        let mut expected = expected("topics: {/imu: {silence: error}}");
-        expected.set_times(at(100), 1000);
-        let mut judge =
-            |second| expected.judge(&[], &[&Row::new("/imu")], at(second)).pop().map(|judged| judged.health);
-        assert!(judge(100).is_none());
-        (103..130).step_by(3).for_each(|second| drop(judge(second)));
-        let health = judge(130).unwrap();
-        let since = health.since.unwrap().as_nanoseconds();
+    fn a_row_without_windows_is_silent_now() {
+        // Of a recording, at the time of the recording.
+        let mut recorded = expected("/imu", "silence: error");
+        recorded.set_times(at(100), 1000);
+        let new = Row::new("/imu");
+        assert!(judge_silent(&mut recorded, &new, 100).is_none());
+        let judged = (103..=130).step_by(3).filter_map(|second| judge_silent(&mut recorded, &new, second));
+        let health = judged.last().unwrap().health;
         assert_eq!(health.level, Level::Error);
-        assert!((1000..1000 + 30_000_000_000).contains(&since), "{since}");
-    }
+        assert!((1000..30_000_001_000).contains(&health.since.unwrap().as_nanoseconds()), "{health}");
 
-    #[test]
-    fn a_row_without_windows_becomes_silent_once_and_only_if_something_is_expected_of_it() {
-        let mut expected = expected("topics: {/imu: {error_unless: rate>=50, silence: error}}");
-        judge_window(&mut expected, 100, 100.0);
-        judge_window(&mut expected, 101, 100.0);
+        // Once, and only if something is expected of it.
+        let mut expected = expected("/imu", "error_unless: rate>=50, silence: error");
         let (mut imu, other) = (row("/imu", 100.0, 0), row("/odom", 100.0, 0));
-        imu.add_window(window(101, 100.0, 0));
-        let mut judge = |at: Instant| expected.judge(&["/odom".to_owned()], &[&imu, &other], at);
-        assert!(judge(at(102)).is_empty(), "its next window may come yet");
-        let judged = judge(at(104)).remove(0);
+        judge(&mut expected, &mut imu, window(100, 100.0, 0));
+        judge(&mut expected, &mut imu, window(101, 100.0, 0));
+        let mut judge_both =
+            |second| expected.judge(&["/odom".to_owned()], &[&imu, &other], at(second)).pop();
+        assert!(judge_both(102).is_none(), "its next window may come yet");
+        let judged = judge_both(104).unwrap();
         assert_eq!((&*judged.name, judged.health.level), ("/imu", Level::Error));
-        assert_eq!(judged.health.lasting, Duration::from_secs(3));
-        assert!(judged.change.is_some() && judge(at(105)).is_empty());
-        assert!(judge(at(107)).remove(0).change.is_none());
+        assert_eq!((judged.health.lasting, judged.change.is_some()), (Duration::from_secs(3), true));
+        assert!(judge_both(105).is_none() && judge_both(107).unwrap().change.is_none());
+
+        // Its last window says nothing about now.
+        let mut expected = self::expected("/imu", "error_unless: silent<2s");
+        let mut imu = row("/imu", 100.0, 0);
+        for stop in 100..103 {
+            let mut window = window(stop, 100.0, 0);
+            window.metrics[0].name = Metric::TimeSinceLastMessage.name().to_owned();
+            imu.last_message = Some(at(stop));
+            assert_eq!(judge(&mut expected, &mut imu, window).level, Level::Ok);
+        }
+        assert_eq!(judge_silent(&mut expected, &imu, 105).unwrap().health.level, Level::Error);
+
+        // A topic that appears late has the time of one that was there.
+        let mut expected = self::expected("'/**'", "error_unless: rate>=50");
+        let levels = [1000, 1003, 1006, 1009, 1012]
+            .map(|second| judge_silent(&mut expected, &new, second).map(|judged| judged.health.level));
+        let ok = Some(Level::Ok);
+        assert_eq!(levels, [None, ok, ok, ok, Some(Level::Stale)]);
+        // Rows that are gone are forgotten.
+        let rows: Vec<Row> = (0..100).map(|number| Row::new(&format!("/topic{number}"))).collect();
+        expected.judge(&[], &rows.iter().collect::<Vec<_>>(), at(1013));
+        expected.judge(&[], &[&rows[0]], at(1014));
+        assert_eq!(expected.sources.len(), 1);
     }
 
     #[test]
     fn a_window_that_is_short_because_the_one_before_ended_late_makes_no_silence() {
-        let mut expected = expected("topics: {/imu: {error_unless: rate>=50}}");
+        let mut expected = expected("/imu", "error_unless: rate>=50");
         let mut imu = row("/imu", 100.0, 0);
         let time = |milliseconds: u64| at(100) + Duration::from_millis(milliseconds);
         for (ended, length) in [(1000, 1000), (2700, 1700), (3000, 300)] {
-            let mut window = window(100, 100.0, 0);
-            (window.ended, window.length) = (time(ended), Duration::from_millis(length));
-            imu.add_window(window);
-            expected.judge(&["/imu".to_owned()], &[&imu], time(ended));
+            let (ended, length) = (time(ended), Duration::from_millis(length));
+            judge(&mut expected, &mut imu, RowWindow { ended, length, ..window(100, 100.0, 0) });
         }
         assert!(expected.judge(&[], &[&imu], time(4100)).is_empty());
         assert_eq!(expected.judge(&[], &[&imu], time(8200))[0].health.level, Level::Stale);
     }
 
     #[test]
-    fn a_row_without_windows_is_judged_by_its_silence_now_and_not_by_its_last_window() {
-        let mut expected = expected("topics: {/imu: {error_unless: silent<2s}}");
-        let mut imu = row("/imu", 100.0, 0);
-        for stop in 100..103 {
-            let mut window = window(stop, 100.0, 0);
-            window.metrics[0].name = Metric::TimeSinceLastMessage.name().to_owned();
-            imu.add_window(window);
-            imu.last_message = Some(at(stop));
-            let judged = expected.judge(&["/imu".to_owned()], &[&imu], at(stop)).remove(0);
-            assert_eq!(judged.health.level, Level::Ok);
-        }
-        let judged = expected.judge(&[], &[&imu], at(105)).remove(0);
-        assert_eq!(judged.health.level, Level::Error, "{}", judged.health);
-    }
-
-    #[test]
-    fn a_topic_that_appears_late_has_the_time_of_one_that_was_there() {
-        let mut expected = expected("topics: {'/**': {error_unless: rate>=50}}");
-        let new = Row::new("/new");
-        let mut judge = |time: i64| {
-            let judged = expected.judge(&[], &[&new], at(time));
-            judged.first().map(|judged| judged.health.level)
-        };
-        assert_eq!((judge(1000), judge(1003), judge(1006)), (None, Some(Level::Ok), Some(Level::Ok)));
-        assert_eq!((judge(1009), judge(1012)), (Some(Level::Ok), Some(Level::Stale)));
-    }
-
-    #[test]
     fn what_is_not_known_neither_raises_nor_clears_and_a_stamp_that_is_not_set_raises() {
-        let text = "topics: {/imu: {warn_unless: rate=100±10% age<50ms lost=0 age.std<9 period.std<9, \
-                    stale_after: never}}";
-        let mut expected = expected(text);
+        let conditions = "rate=100±10% age<50ms lost=0 age.std<9 period.std<9";
+        let mut expected = expected("/imu", &format!("warn_unless: {conditions}, stale_after: never"));
         let mut imu = row("/imu", 100.0, 0);
-        let mut judge = |stop: i64, change: &dyn Fn(&mut row::Window)| {
+        let without_samples = |stop| {
             let mut window = window(stop, 100.0, 0);
-            change(&mut window);
-            imu.add_window(window);
-            expected.judge(&["/imu".to_owned()], &[&imu], at(stop)).remove(0).health
+            window.metrics.iter_mut().for_each(|metric| metric.figures = Figures::NONE);
+            window
         };
-        (100..105).for_each(|stop| assert_eq!(judge(stop, &|_| ()).level, Level::Ok));
-        let without_samples = |window: &mut row::Window| {
-            window.metrics.iter_mut().for_each(|metric| metric.figures = row::Figures::NONE);
-        };
-        let uncounted = |window: &mut row::Window| {
-            (window.received, window.rate, window.lost) = (None, f64::NAN, None);
-            without_samples(window);
-        };
-        for stop in 105..120 {
-            let level = judge(stop, if stop % 3 == 0 { &uncounted } else { &without_samples }).level;
-            assert_eq!(level, Level::Ok, "{stop}");
+        for stop in 100..120 {
+            let window = match stop {
+                100..105 => window(stop, 100.0, 0),
+                _ if stop % 3 != 0 => without_samples(stop),
+                _ => RowWindow { received: None, rate: f64::NAN, lost: None, ..without_samples(stop) },
+            };
+            assert_eq!(judge(&mut expected, &mut imu, window).level, Level::Ok, "{stop}");
         }
-        let unstamped = |window: &mut row::Window| {
-            without_samples(window);
-            window.unstamped = true;
-        };
-        assert_eq!((judge(120, &unstamped).level, judge(121, &unstamped).level), (Level::Ok, Level::Warn));
-        let health = judge(122, &without_samples);
+        let unstamped = |stop| RowWindow { unstamped: true, ..without_samples(stop) };
+        assert_eq!(judge(&mut expected, &mut imu, unstamped(120)).level, Level::Ok);
+        assert_eq!(judge(&mut expected, &mut imu, unstamped(121)).level, Level::Warn);
+        let health = judge(&mut expected, &mut imu, without_samples(122));
         let text = "age not measured, because the header stamps are not set, expected below 50, since 3 s";
         assert_eq!((health.level, &*health.to_string()), (Level::Warn, text), "it does not clear either");
-    }
-
-    #[test]
-    fn rows_that_are_gone_are_forgotten() {
-        let mut expected = expected("topics: {'/**': {error_unless: rate>=50}}");
-        let rows: Vec<Row> = (0..100).map(|number| Row::new(&format!("/topic{number}"))).collect();
-        expected.judge(&[], &rows.iter().collect::<Vec<_>>(), at(0));
-        expected.judge(&[], &[&rows[0]], at(1));
-        assert_eq!(expected.sources.len(), 1);
     }
 }

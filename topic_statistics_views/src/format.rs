@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_six_characters_at_most() {
+    fn figures_counts_times_and_texts_are_short() {
         for (value, text) in [
             (f64::NAN, "-"),
             (0.0, "0.000"),
@@ -122,20 +122,11 @@ mod tests {
             (f64::INFINITY, "inf"),
         ] {
             assert_eq!(figure(value), text);
-            assert!(figure(value).len() <= 6);
         }
-    }
-
-    #[test]
-    fn counts_and_times_are_short() {
         assert_eq!([0, 99_999, 123_456, 12_345_678].map(count), ["0", "99999", "123k", "12M"]);
         assert_eq!([150.0, 12_345.0, 700_000.0, 50_000_000.0].map(seconds), ["0.1s", "12s", "11m", "13h"]);
         assert_eq!([f64::MAX, f64::INFINITY, f64::NAN].map(seconds), ["9999d", "9999d", "-"]);
         assert_eq!(count(u64::MAX), "9999G");
-    }
-
-    #[test]
-    fn long_texts_are_cut() {
         assert_eq!(end_of("/camera/image_raw", 10), "…image_raw");
         assert_eq!(start_of("sensor_msgs/msg/Imu", 10), "sensor_ms…");
         assert_eq!((end_of("abc", 3), start_of("abc", 1)), ("abc".to_owned(), "…".to_owned()));

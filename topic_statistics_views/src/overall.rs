@@ -86,6 +86,7 @@ pub fn write_table(to: &mut impl Write, topics: &[(&Row, Overall)], now: Instant
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{json, Value};
     use topic_statistics_core::collector::Distribution;
 
     use super::*;
@@ -102,18 +103,12 @@ mod tests {
         let mut period = RecordedMetric::new("message_period", "ms");
         let figures = Figures { mean: 10.0, min: 10.0, max: 10.0, std_dev: 0.0, count: 100 };
         period.add(&Merged::from(&figures), Some(&distribution));
-        let age = RecordedMetric::new("message_age", "ms");
-        Overall {
-            times: Some((S, 3 * S)),
-            rate: 100.0,
-            bytes: Some(64_000),
-            unmeasured: 0,
-            metrics: vec![age, period],
-        }
+        let metrics = vec![RecordedMetric::new("message_age", "ms"), period];
+        Overall { times: Some((S, 3 * S)), rate: 100.0, bytes: Some(64_000), unmeasured: 0, metrics }
     }
 
     #[test]
-    fn the_table_has_a_line_for_each_topic() {
+    fn the_table_and_the_objects_have_the_figures_of_all_messages() {
         let rows = [row("/imu", 100.0, 0), row("/camera\u{1b}[2J", 100.0, 3)];
         let topics: Vec<_> = rows.iter().map(|row| (row, overall())).collect();
         let mut table = vec![];
@@ -125,25 +120,23 @@ mod tests {
              /imu                    1   100.0  32000  10.00  10.00  10.00  10.00      -      -      -      -     1234     0\n\
              /camera\\u{1b}[2J        1   100.0  32000  10.00  10.00  10.00  10.00      -      -      -      -     1234     3 LOSS 3\n"
         );
-    }
-
-    #[test]
-    fn an_object_has_the_figures_of_all_messages() {
         let mut to = vec![];
         crate::json::write_overall(&mut to, &row("/imu", 100.0, 3), &overall()).unwrap();
-        let json: serde_json::Value = serde_json::from_slice(&to).unwrap();
-        let recording = &json["recording"];
-        assert_eq!(
-            (&json["topic"], &recording["received"], &recording["lost"]),
-            (&"/imu".into(), &1234.into(), &3.into())
-        );
-        assert_eq!((&recording["rate"], &recording["bandwidth"]), (&100.0.into(), &32_000.0.into()));
-        let period = &recording["metrics"]["message_period"];
-        assert_eq!(
-            (&period["unit"], &period["count"], &period["p99"]),
-            (&"ms".into(), &100.into(), &10.0.into())
-        );
-        let age = &recording["metrics"]["message_age"];
-        assert!(age["mean"].is_null() && age["p50"].is_null() && period["p99_9"].is_null(), "{json}");
+        let json: Value = serde_json::from_slice(&to).unwrap();
+        for (pointer, expected) in [
+            ("/topic", json!("/imu")),
+            ("/recording/received", json!(1234)),
+            ("/recording/lost", json!(3)),
+            ("/recording/rate", json!(100.0)),
+            ("/recording/bandwidth", json!(32_000.0)),
+            ("/recording/metrics/message_period/unit", json!("ms")),
+            ("/recording/metrics/message_period/count", json!(100)),
+            ("/recording/metrics/message_period/p99", json!(10.0)),
+            ("/recording/metrics/message_period/p99_9", Value::Null),
+            ("/recording/metrics/message_age/mean", Value::Null),
+            ("/recording/metrics/message_age/p50", Value::Null),
+        ] {
+            assert_eq!(json.pointer(pointer), Some(&expected), "{pointer}");
+        }
     }
 }

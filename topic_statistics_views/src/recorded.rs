@@ -106,8 +106,9 @@ impl RecordedTotals {
 mod tests {
     use super::*;
 
-    fn totals() -> RecordedTotals {
-        RecordedTotals {
+    #[test]
+    fn what_is_written_is_read_and_what_is_no_number_is_no_total() {
+        let totals = RecordedTotals {
             topic: "/imu".to_owned(),
             scope: Scope::Recording,
             messages_recorded: 1000,
@@ -115,27 +116,21 @@ mod tests {
             messages_lost_in_recorder: 2,
             bytes_written: 340_000,
             messages_rate: 99.875,
-        }
-    }
-
-    #[test]
-    fn what_is_written_is_read() {
-        assert_eq!(RecordedTotals::from_metadata(&totals().to_metadata()), Some(totals()));
-        let unknown = RecordedTotals { messages_lost_in_transport: None, scope: Scope::File, ..totals() };
-        assert_eq!(RecordedTotals::from_metadata(&unknown.to_metadata()), Some(unknown));
-        let single = RecordedTotals { messages_rate: f64::NAN, ..totals() };
-        assert!(RecordedTotals::from_metadata(&single.to_metadata()).unwrap().messages_rate.is_nan());
-    }
-
-    #[test]
-    fn what_is_no_number_is_no_total() {
+        };
+        let read = |totals: &RecordedTotals| RecordedTotals::from_metadata(&totals.to_metadata());
+        assert_eq!(read(&totals).as_ref(), Some(&totals));
+        let unknown =
+            RecordedTotals { messages_lost_in_transport: None, scope: Scope::File, ..totals.clone() };
+        assert_eq!(read(&unknown).as_ref(), Some(&unknown));
+        let single = RecordedTotals { messages_rate: f64::NAN, ..totals.clone() };
+        assert!(read(&single).unwrap().messages_rate.is_nan());
         for (key, value) in [
             ("messages_lost_in_transport", "some"),
             ("messages_recorded", "-1"),
             ("bytes_written", ""),
             ("scope", "other"),
         ] {
-            let mut metadata = totals().to_metadata();
+            let mut metadata = totals.to_metadata();
             metadata.insert(key.to_owned(), value.to_owned());
             assert_eq!(RecordedTotals::from_metadata(&metadata), None, "{key}");
         }

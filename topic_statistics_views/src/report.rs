@@ -128,6 +128,7 @@ impl<W: Write> Report<W> {
 mod tests {
     use super::*;
     use crate::testing::{at, row, window, S};
+    use serde_json::{json, Value};
     use topic_statistics_core::{collector::Distribution, Metric};
 
     fn written(is_json: bool, rows: &[Row]) -> String {
@@ -137,76 +138,71 @@ mod tests {
         String::from_utf8(to).unwrap()
     }
 
-    /// Ten samples of 10.
-    fn ten() -> Distribution {
+    /// A row with ten periods of 10 in the last minute.
+    fn imu() -> Row {
+        let mut imu = row("/imu", 100.0, 0);
         let mut distribution = Distribution::default();
         (0..10).for_each(|_| assert!(distribution.accept(10.0)));
-        distribution
+        imu.last_minute.add(Metric::MessagePeriod, &distribution, at(100));
+        imu
     }
 
     #[test]
     fn lines_are_aligned_below_their_header() {
-        let mut imu = row("/imu", 100.0, 0);
-        imu.last_minute.add(Metric::MessagePeriod, &ten(), at(100));
-        let text = written(false, &[imu, row("/camera/image_raw", 30.0, 3)]);
         assert_eq!(
-            text,
+            written(false, &[imu(), row("/camera/image_raw", 30.0, 3)]),
             "                                         -------- period ms -------- -last minute- -- age ms --- -last minute-\n\
              topic                pubs rate Hz    B/s   mean    min    max  stdev    p50    p99   mean    max    p50    p99  lost state\n\
              /imu                    1   100.0  32000  10.00  9.000  11.00  0.500  10.00      -  2.500  3.500      -      -     0\n\
              /camera/image_raw       1   30.00   9600  33.33  32.33  34.33  0.500      -      -  2.500  3.500      -      -     3 LOSS 3\n"
         );
-    }
-
-    #[test]
-    fn the_header_comes_again_rarely_and_for_longer_names() {
-        let mut rows = vec![row("/imu", 100.0, 0); 60];
-        assert_eq!(written(false, &rows).matches("topic").count(), 2);
-        rows.truncate(1);
-        rows.push(row("/a/very/much/longer/name/of/an/imu", 1.0, 0));
-        assert_eq!(written(false, &rows).matches("topic ").count(), 2);
+        // The header comes again rarely, and for longer names.
+        let longer = row("/a/very/much/longer/name/of/an/imu", 1.0, 0);
+        for rows in [vec![imu(); 60], vec![imu(), longer]] {
+            assert_eq!(written(false, &rows).matches("topic ").count(), 2);
+        }
     }
 
     #[test]
     fn an_object_has_the_window_and_null_for_what_was_not_measured() {
-        let mut imu = row("/imu", 100.0, 1);
-        let mut window = window(101, 100.0, 1);
-        window.metrics[0].figures = crate::row::Figures::NONE;
-        window.lost = None;
-        imu.add_window(window);
-        imu.last_minute.add(Metric::MessagePeriod, &ten(), at(100));
-        let json: serde_json::Value = serde_json::from_str(&written(true, &[imu])).unwrap();
-        assert_eq!(json["topic"], "/imu");
-        assert_eq!(json["window_stop"], 101 * S);
-        assert_eq!(json["rate"], 100.0);
-        assert_eq!(json["state"], "loss");
-        assert!(json["lost"].is_null() && json["metrics"]["message_age"]["mean"].is_null());
-        assert_eq!(json["metrics"]["message_age"]["count"], 0);
-        assert_eq!(json["metrics"]["message_period"]["max"], 11.0);
-        assert_eq!((&json["bytes"], &json["bandwidth"]), (&32_000.into(), &32_000.0.into()));
-        let last_minute = json["last_minute"].as_object().unwrap();
-        assert_eq!(last_minute.keys().collect::<Vec<_>>(), ["message_period"]);
-        let period = &last_minute["message_period"];
-        assert_eq!((&period["unit"], &period["count"]), (&"ms".into(), &10.into()));
-        assert_eq!(
-            (&period["p50"], &period["p90"], &period["max"]),
-            (&10.0.into(), &10.0.into(), &10.0.into())
-        );
-        assert!(period["p99"].is_null() && period["p99_9"].is_null(), "10 samples have no p99: {json}");
+        let mut imu = imu();
+        let mut last = Window { lost: None, ..window(101, 100.0, 1) };
+        last.metrics[0].figures = crate::row::Figures::NONE;
+        imu.add_window(last);
+        let json: Value = serde_json::from_str(&written(true, &[imu])).unwrap();
+        for (pointer, expected) in [
+            ("/topic", json!("/imu")),
+            ("/window_stop", json!(101 * S)),
+            ("/rate", json!(100.0)),
+            ("/state", json!("loss")),
+            ("/lost", Value::Null),
+            ("/metrics/message_age/mean", Value::Null),
+            ("/metrics/message_age/count", json!(0)),
+            ("/metrics/message_period/max", json!(11.0)),
+            ("/bytes", json!(32_000)),
+            ("/bandwidth", json!(32_000.0)),
+            ("/last_minute/message_period/unit", json!("ms")),
+            ("/last_minute/message_period/count", json!(10)),
+            ("/last_minute/message_period/p50", json!(10.0)),
+            ("/last_minute/message_period/p90", json!(10.0)),
+            ("/last_minute/message_period/max", json!(10.0)),
+            ("/last_minute/message_period/p99", Value::Null), // too few samples
+            ("/last_minute/message_period/p99_9", Value::Null),
+        ] {
+            assert_eq!(json.pointer(pointer), Some(&expected), "{pointer}");
+        }
+        assert_eq!(json["last_minute"].as_object().unwrap().len(), 1);
     }
 
     #[test]
     fn no_name_reaches_the_terminal_unescaped_and_json_keeps_it() {
         let hostile = "x\u{1b}]0;PWNED\u{7}\u{1b}[2J\n/imu 1 100.0\u{7f}\u{9b}2J\u{202e}\u{1f600}\"\\";
         let rows = [row(hostile, 100.0, 0), row(&"y".repeat(100_000), 1.0, 0)];
-        let plain = written(false, &rows[..1]);
-        assert!(
-            plain.lines().count() == 3 && !plain.contains(|c: char| c.is_control() && c != '\n'),
-            "{plain:?}"
-        );
-        assert!(written(false, &rows[1..]).lines().all(|line| line.chars().count() < 200));
+        let plain = written(false, &rows);
+        let is_plain = !plain.contains(|c: char| c != '\n' && (c.is_control() || c == '\u{202e}'));
+        assert!(is_plain && plain.lines().all(|line| line.chars().count() < 200), "{plain:?}");
         let json = written(true, &rows[..1]);
         assert!(json.trim_end().bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{json:?}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["topic"], hostile);
+        assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["topic"], hostile);
     }
 }

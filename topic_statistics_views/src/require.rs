@@ -68,59 +68,46 @@ mod tests {
     use super::*;
     use crate::testing::{at, row, window};
 
-    fn failures_of(conditions: &str, rows: &[Row]) -> Vec<String> {
-        let rows: Vec<&Row> = rows.iter().collect();
-        failures(&conditions.parse::<Conditions>().unwrap().0, &rows, at(101))
-    }
-
     #[test]
     fn each_topic_that_fails_is_reported_with_its_value() {
-        let rows = [row("/imu", 100.0, 2), Row::new("/odom")];
-        assert!(failures_of("/imu: rate>=90 /imu:age.max<5", &rows).is_empty());
-        assert_eq!(
-            failures_of("rate>=100 /imu: lost=0 age<50 /scan: age<5", &rows),
-            [
-                "/odom: rate>=100 fails: rate is - (no whole window yet)",
-                "/imu: lost=0 fails: lost is 2.000",
-                "/scan: age<5 fails: no topic matches"
-            ]
-        );
-    }
-
-    #[test]
-    fn a_percentile_that_has_too_few_samples_says_how_many_it_needs() {
-        assert_eq!(
-            failures_of("age.p99<5", &[row("/imu", 100.0, 0)]),
-            ["/imu: age.p99<5 fails: age.p99 is - (it needs 100 samples in the last minute, and has 0)"]
-        );
-    }
-
-    #[test]
-    fn a_window_that_ended_long_ago_fulfils_nothing() {
-        let old = row("/imu", 100.0, 0);
-        let failures = failures(&"rate>90".parse::<Conditions>().unwrap().0, &[&old], at(110));
-        assert_eq!(failures, ["/imu: rate>90 fails: rate is - (no recent window)"]);
-    }
-
-    #[test]
-    fn the_topics_fulfil_them_in_one_window() {
-        let mut late = row("/odom", 50.0, 0);
-        late.add_window(window(101, 50.0, 0));
-        let rows = [row("/imu", 100.0, 0), late];
-        assert_eq!(
-            failures_of("rate>10", &rows),
-            ["the conditions were fulfilled in different windows only"]
-        );
-    }
-
-    #[test]
-    fn a_step_of_the_system_clock_does_not_part_windows_nor_join_them() {
-        let mut stepped = row("/odom", 50.0, 0);
-        let last = stepped.window.as_mut().unwrap();
-        (last.start, last.stop) = (last.start - 60_000_000_000, last.stop - 60_000_000_000);
-        assert!(failures_of("rate>10", &[row("/imu", 100.0, 0), stepped]).is_empty());
-        let mut late = row("/odom", 50.0, 0);
-        late.add_window(Window { start: 99_000_000_000, stop: 100_000_000_000, ..window(101, 50.0, 0) });
-        assert_eq!(failures_of("rate>10", &[row("/imu", 100.0, 0), late]).len(), 1);
+        let moved = |seconds: i64, step: i64| {
+            let mut odom = row("/odom", 50.0, 0);
+            let mut last = window(100 + seconds, 50.0, 0);
+            (last.start, last.stop) = (last.start + step * 1_000_000_000, last.stop + step * 1_000_000_000);
+            odom.add_window(last);
+            odom
+        };
+        let imu = row("/imu", 100.0, 2);
+        let two = [imu.clone(), Row::new("/odom")];
+        let other = "the conditions were fulfilled in different windows only";
+        for (conditions, rows, now, expected) in [
+            ("/imu: rate>=90 /imu:age.max<5", &two[..], 101, &[][..]),
+            (
+                "rate>=100 /imu: lost=0 age<50 /scan: age<5",
+                &two,
+                101,
+                &[
+                    "/odom: rate>=100 fails: rate is - (no whole window yet)",
+                    "/imu: lost=0 fails: lost is 2.000",
+                    "/scan: age<5 fails: no topic matches",
+                ],
+            ),
+            (
+                "/imu: age.p99<5",
+                &two,
+                101,
+                &["/imu: age.p99<5 fails: age.p99 is - (it needs 100 samples in the last minute, and has 0)"],
+            ),
+            ("/imu: rate>90", &two, 110, &["/imu: rate>90 fails: rate is - (no recent window)"]),
+            ("rate>10", &[imu.clone(), moved(0, 0)], 101, &[]),
+            ("rate>10", &[imu.clone(), moved(1, 0)], 101, &[other]),
+            // A step of the system clock parts no windows, and joins none.
+            ("rate>10", &[imu.clone(), moved(0, -60)], 101, &[]),
+            ("rate>10", &[imu.clone(), moved(1, -1)], 101, &[other]),
+        ] {
+            let rows: Vec<&Row> = rows.iter().collect();
+            let failures = failures(&conditions.parse::<Conditions>().unwrap().0, &rows, at(now));
+            assert_eq!(failures, expected, "{conditions}");
+        }
     }
 }

@@ -2,14 +2,11 @@
 
 //! `--record`: what is recorded is what was seen, and what was lost is said.
 
-mod ending;
+mod disk;
 mod foreign;
-mod limits;
 mod live;
-mod losses;
 
 use std::{
-    cell::Cell,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -17,83 +14,27 @@ use std::{
 
 use rclrs::*;
 use ros_env::std_msgs::msg::String as StringMsg;
-use serde_json::Value;
 use tempfile::TempDir;
-use test_support::{program, wait_for, Spinning};
-use topic_statistics_bag::{Bag, BagStatistics, ReadOptions};
+use test_support::{domain, program, wait_for, Spinning};
+use topic_statistics_bag::{Bag, BagStatistics, NoteKind, ReadOptions};
 use topic_statistics_views::recorded::{RecordedTotals, Scope};
 
 use crate::run::{text, Json};
 
-/// A recording of `/chatter`, with its talker.
+/// A recording of `/chatter`.
 struct Recording {
     monitor: Json,
-    talker: Talker,
     directory: TempDir,
 }
 
-/// A node that publishes texts on `/chatter`.
-struct Talker {
-    publisher: Publisher<StringMsg>,
-    node: Node,
-    sent: u64,
-    _spinning: Spinning,
-}
-
-impl Talker {
-    fn new(domain: u32) -> Self {
-        let executor = test_support::context(domain, &[]).create_basic_executor();
-        let node = executor.create_node("talker").unwrap();
-        let publisher = node.create_publisher("chatter".keep_last(5000)).unwrap();
-        Self { publisher, node, sent: 0, _spinning: Spinning::start(executor) }
-    }
-
-    /// Publishes a text of that many bytes.
-    fn send(&mut self, bytes: usize) {
-        self.sent += 1;
-        self.publisher.publish(StringMsg { data: "x".repeat(bytes) }).unwrap();
-    }
-
-    /// Publishes texts, one each 2 ms.
-    fn send_many(&mut self, number: u64, bytes: usize) {
-        for _ in 0..number {
-            self.send(bytes);
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    }
-}
-
 impl Recording {
-    fn start(arguments: &[&str]) -> Self {
-        Self::start_as(arguments, |_| ())
-    }
-
-    /// Starts it with a changed command, and waits until messages are recorded.
-    fn start_as(arguments: &[&str], change: impl FnOnce(&mut Command)) -> Self {
+    fn start(arguments: &[&str], change: impl FnOnce(&mut Command)) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        Self::start_in(directory.path().join("run.mcap"), directory, arguments, change)
-    }
-
-    fn start_in(
-        file: PathBuf,
-        directory: TempDir,
-        arguments: &[&str],
-        change: impl FnOnce(&mut Command),
-    ) -> Self {
-        let domain = test_support::domain();
-        let file = file.to_str().unwrap();
-        let arguments = [&["/chatter", "--period", "0.25", "--record", file], arguments].concat();
-        let monitor = Json::start_as(&arguments, domain, change);
-        let mut talker = Talker::new(domain);
-        wait_for("subscription", || talker.node.count_subscriptions("/chatter").unwrap() > 0);
-        wait_for("first message", || {
-            talker.send(10);
-            monitor.lines.try_iter().any(|line| {
-                let object: Value = serde_json::from_str(&line).unwrap();
-                object["total"]["received"].as_u64().unwrap() > 0
-            })
-        });
-        Self { monitor, talker, directory }
+        let file = directory.path().join("run.mcap");
+        let arguments = [&["/chatter", "--record", file.to_str().unwrap()], arguments].concat();
+        let mut command = Json::command(&arguments, domain());
+        change(&mut command);
+        Self { monitor: Json::spawn(&mut command), directory }
     }
 
     fn file(&self) -> PathBuf {
@@ -104,25 +45,52 @@ impl Recording {
     /// received.
     fn received(&self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-        let is_silent = |object: &Value| {
-            object["received"] == 0 && object["window_start"].as_u64().is_some_and(|start| start > now)
-        };
-        let silent = Cell::new(0);
+        let mut silent = 0;
         let object = self.monitor.until("windows without a message", |object| {
             if object["topic"] == "/chatter" {
-                silent.set(if is_silent(object) { silent.get() + 1 } else { 0 });
+                let is_after = object["window_start"].as_u64().is_some_and(|start| start > now);
+                silent = if object["received"] == 0 && is_after { silent + 1 } else { 0 };
             }
-            silent.get() == 4
+            silent == 4
         });
         object["total"]["received"].as_u64().unwrap()
     }
 
     /// Ends it by a signal. Returns the line that says what was recorded.
     fn end(&mut self, signal: &str) -> String {
-        self.monitor.signal(signal);
-        let line = self.monitor.until_error("recorded ");
-        assert_eq!(self.monitor.end(), Some(0), "{line}");
-        line
+        assert_eq!(self.monitor.end(signal), Some(0));
+        self.monitor.until_error("recorded ")
+    }
+}
+
+/// A node that publishes texts on `/chatter`.
+struct Talker {
+    publisher: Publisher<StringMsg>,
+    node: Node,
+    _spinning: Spinning,
+}
+
+impl Talker {
+    fn new() -> Self {
+        let (executor, node) = test_support::node("talker", &[]);
+        let publisher = node.create_publisher("chatter".keep_last(5000)).unwrap();
+        Self { publisher, node, _spinning: Spinning::start(executor) }
+    }
+
+    /// Publishes texts of that many bytes, one each 2 ms.
+    fn send(&self, number: u64, bytes: usize) {
+        for _ in 0..number {
+            self.publisher.publish(StringMsg { data: "x".repeat(bytes) }).unwrap();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Publishes until a recording has a message.
+    fn reach(&self, recording: &Recording) {
+        recording.monitor.until("first message", |object| {
+            self.send(1, 10);
+            object["topic"] == "/chatter" && object["total"]["received"].as_u64() > Some(0)
+        });
     }
 }
 
@@ -130,17 +98,91 @@ fn read(files: &[PathBuf]) -> BagStatistics {
     Bag::open(files).unwrap().read(&ReadOptions::new().verify(true), &mut ()).unwrap()
 }
 
-/// Returns the totals of the recording, which has one topic.
+/// Returns the totals of `/chatter` in the recording.
 fn whole(bag: &BagStatistics) -> RecordedTotals {
     let whole = bag.recording.whole();
-    assert_eq!(whole.len(), 1, "{whole:?}");
-    assert_eq!(whole[0].scope, Scope::Recording);
-    whole[0].clone()
+    let of_chatter = whole.into_iter().find(|entry| entry.topic == "/chatter").unwrap();
+    assert_eq!(of_chatter.scope, Scope::Recording);
+    of_chatter.clone()
 }
 
-/// Returns what `bag_statistics --info` prints.
-fn info(file: &Path) -> String {
-    let output = Command::new(program("bag_statistics")).arg(file).arg("--info").output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout)
+/// Runs bag_statistics. Returns its exit status and what it prints.
+fn bag_statistics(file: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(program("bag_statistics")).arg(file).args(arguments).output().unwrap();
+    (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+}
+
+#[test]
+fn recordings_end_by_signals_limits_and_a_crash() {
+    let start = |arguments| Recording::start(arguments, |_| ());
+    let [mut whole_one, mut split, limited, crashed] =
+        [&["--compression", "zstd"][..], &["--split", "--max-size", "100kB"], &["--max-size", "50kB"], &[]]
+            .map(start);
+    let mut timed = start(&["--max-duration", "5"]);
+    let talker = Talker::new();
+    for recording in [&whole_one, &split, &limited, &crashed] {
+        talker.reach(recording);
+    }
+    talker.send(400, 1000);
+
+    let received = whole_one.received();
+    let line = whole_one.end("INT");
+    assert!(line.contains(&format!("recorded {received} messages")), "{line}");
+    let bag = read(&[whole_one.file()]);
+    assert!(bag.notes.is_empty(), "{:?}", bag.notes);
+    let totals = whole(&bag);
+    assert_eq!((bag.messages, totals.messages_recorded), (received, received));
+    assert_eq!(totals.messages_lost_in_recorder, 0);
+    let info = bag_statistics(&whole_one.file(), &["--info"]).1;
+    for expected in [
+        "Compression:       zstd",
+        "Schema: ros2msg",
+        "QoS: reliable, volatile, ",
+        &format!("Topic: /chatter | Messages: {received} | Lost in transport: 0 | Lost in recorder: 0"),
+    ] {
+        assert!(info.contains(expected), "{expected}: {info}");
+    }
+
+    let received = split.received();
+    let line = split.end("TERM");
+    let directory = split.directory.path();
+    let files = (0..).map(|number| directory.join(format!("run_{number}.mcap")));
+    let files: Vec<PathBuf> = files.take_while(|path| path.exists()).collect();
+    assert!(files.len() >= 4 && line.contains(&format!("run_{}.mcap", files.len() - 1)), "{line}: {files:?}");
+    let mut bytes = 0;
+    for file in &files {
+        let bag = read(std::slice::from_ref(file));
+        let own = &bag.recording.totals[0].totals[&(Scope::File, "/chatter".to_owned())];
+        assert_eq!((own.messages_recorded, bag.notes.len()), (bag.messages, 0), "{:?}", bag.notes);
+        assert!((1..=110_000).contains(&own.bytes_written), "{own:?}");
+        bytes += own.bytes_written;
+    }
+    // metadata.yaml has the same files in the same order.
+    assert!(directory.join("metadata.yaml").is_file());
+    for bag in [read(&files), read(&[directory.to_owned()])] {
+        let totals = whole(&bag);
+        assert_eq!(
+            (bag.messages, totals.messages_recorded, totals.bytes_written),
+            (received, received, bytes)
+        );
+    }
+
+    let received = crashed.received();
+    wait_for("messages on the disk", || read(&[crashed.file()]).messages == received);
+    let mut monitor = crashed.monitor.process;
+    monitor.signal("KILL");
+    monitor.wait();
+    let bag = read(&[crashed.directory.path().join("run.mcap")]);
+    let is_expected = |kind: &NoteKind| matches!(kind, NoteKind::Unfinished | NoteKind::CutOff { .. });
+    assert!(bag.notes.iter().all(|note| is_expected(&note.kind)), "{:?}", bag.notes);
+    assert_eq!((bag.notes.is_empty(), bag.messages), (false, received));
+
+    timed.monitor.until_error("recorded ");
+    assert_eq!(timed.monitor.process.wait().code(), Some(0));
+    let mut ended = limited.monitor;
+    assert_eq!(ended.process.wait().code(), Some(0));
+    let bag = read(&[limited.directory.path().join("run.mcap")]);
+    let totals = whole(&bag);
+    assert_eq!((totals.messages_recorded, totals.messages_lost_in_recorder), (bag.messages, 0));
+    assert!(bag.notes.is_empty() && (40_000..120_000).contains(&totals.bytes_written), "{totals:?}");
 }

@@ -3,18 +3,13 @@
 //! The monitor as a process that writes lines.
 
 use std::{
-    process::{Child, Command, Output, Stdio},
-    time::Instant,
+    process::{ChildStdout, Command, Output, Stdio},
+    sync::mpsc::Receiver,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
-
-/// The arguments of `sh` that start the monitor with SIGHUP ignored, as under nohup.
-pub const WITHOUT_HANG_UP: [&str; 3] =
-    ["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_topic_monitor")];
-
-/// The arguments of a talker that publishes at 50 Hz.
-pub const FAST: [&str; 3] = ["--ros-args", "-p", "rate:=50.0"];
+use test_support::{program, wait_for, Process, LIMIT};
 
 pub fn command(arguments: &[&str], domain: u32) -> Command {
     test_support::command(env!("CARGO_BIN_EXE_topic_monitor"), arguments, domain)
@@ -29,92 +24,82 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-pub fn objects(output: &Output) -> Vec<Value> {
-    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+pub fn objects(bytes: &[u8]) -> Vec<Value> {
+    text(bytes).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The monitor with `--json`. It is killed when this is dropped.
+/// Starts a talker that publishes `/imu` and `/chatter` at 50 Hz.
+pub fn talker(domain: u32) -> Process {
+    Process::start(program("talker"), &["--ros-args", "-p", "rate:=50.0"], domain)
+}
+
+/// The monitor with `--json`.
 pub struct Json {
-    pub child: Child,
-    pub lines: std::sync::mpsc::Receiver<String>,
-    pub errors: std::sync::mpsc::Receiver<String>,
+    pub process: Process,
+    pub lines: Receiver<String>,
+    pub errors: Receiver<String>,
 }
 
 impl Json {
+    /// Starts it with windows of 0.25 s, if not said otherwise.
     pub fn start(arguments: &[&str], domain: u32) -> Json {
-        Self::with_period("0.25", arguments, domain)
+        Self::spawn(&mut Self::command(arguments, domain))
     }
 
-    /// Starts it with windows of this number of seconds.
-    pub fn with_period(period: &str, arguments: &[&str], domain: u32) -> Json {
-        let arguments = [&["--period", period], arguments].concat();
-        Self::start_as(&arguments, domain, |_| ())
+    pub fn command(arguments: &[&str], domain: u32) -> Command {
+        let period: &[&str] = if arguments.contains(&"--period") { &[] } else { &["--period", "0.25"] };
+        command(&[&["--json"], period, arguments].concat(), domain)
     }
 
-    /// Starts it with a changed command.
-    pub fn start_as(arguments: &[&str], domain: u32, change: impl FnOnce(&mut Command)) -> Json {
-        let mut command = command(&[&["--json"], arguments].concat(), domain);
-        change(&mut command);
+    pub fn spawn(command: &mut Command) -> Json {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = test_support::lines(child.stdout.take().unwrap());
         let errors = test_support::lines(child.stderr.take().unwrap());
-        Json { child, lines, errors }
+        Json { process: child.into(), lines, errors }
     }
 
     /// Reads standard error up to a line that contains a text.
     pub fn until_error(&self, text: &str) -> String {
-        let deadline = Instant::now() + test_support::LIMIT;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let line = self.errors.recv_timeout(left).unwrap_or_else(|error| panic!("no {text}: {error}"));
-            if line.contains(text) {
-                return line;
-            }
-        }
-    }
-
-    /// Sends it a signal, for example `STOP`.
-    pub fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
-    }
-
-    /// Waits until it has ended. Returns its exit status. Panics with the signal that has killed it.
-    pub fn end(&mut self) -> Option<i32> {
-        let mut status = None;
-        test_support::wait_for("end", || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
-        let status = status.unwrap();
-        status.code().or_else(|| panic!("{status}: {:#?}", self.errors.try_iter().collect::<Vec<_>>()))
-    }
-
-    /// Returns the number of threads.
-    pub fn threads(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()
+        until(&self.errors, text, |line| line.contains(text).then_some(line))
     }
 
     /// Reads standard output up to an object.
-    pub fn until(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + test_support::LIMIT;
-        let mut last = String::new();
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let line =
-                self.lines.recv_timeout(left).unwrap_or_else(|error| panic!("no {what}: {error}; {last}"));
-            let object = serde_json::from_str(&line).unwrap();
-            if is(&object) {
-                return object;
-            }
-            last = line;
-        }
+    pub fn until(&self, what: &str, mut is: impl FnMut(&Value) -> bool) -> Value {
+        until(&self.lines, what, |line| Some(serde_json::from_str(&line).unwrap()).filter(&mut is))
+    }
+
+    /// Reads standard output up to an object of a topic.
+    pub fn until_of(&self, topic: &str, mut is: impl FnMut(&Value) -> bool) -> Value {
+        self.until(topic, |object| object["topic"] == topic && is(object))
+    }
+
+    /// Sends a signal, and waits for the end. Returns the exit status.
+    pub fn end(&mut self, signal: &str) -> Option<i32> {
+        self.process.signal(signal);
+        self.process.wait().code()
     }
 }
 
-impl Drop for Json {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+fn until<T>(lines: &Receiver<String>, what: &str, mut find: impl FnMut(String) -> Option<T>) -> T {
+    let (deadline, mut last) = (Instant::now() + LIMIT, String::new());
+    loop {
+        let line = lines.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+        let line = line.unwrap_or_else(|error| panic!("no {what}: {error}; {last}"));
+        if let Some(found) = find(line.clone()) {
+            return found;
+        }
+        last = line;
     }
+}
+
+/// Waits until nobody can write to a pipe.
+pub fn wait_until_full(pipe: &ChildStdout) {
+    let (mut waiting, mut since) = (0, Instant::now());
+    wait_for("full pipe", || {
+        let waits = rustix::io::ioctl_fionread(pipe).unwrap();
+        if waits != waiting {
+            (waiting, since) = (waits, Instant::now());
+        }
+        waiting > 30_000 && since.elapsed() > Duration::from_secs(1)
+    });
 }

@@ -14,9 +14,7 @@ use std::{
 };
 
 use portable_pty::{native_pty_system, CommandBuilder, MasterPty, PtySize};
-use test_support::wait_for;
-
-use crate::run::WITHOUT_HANG_UP;
+use test_support::{wait_for, LIMIT};
 
 /// The monitor in a terminal.
 pub struct Terminal {
@@ -29,13 +27,15 @@ pub struct Terminal {
 }
 
 impl Terminal {
+    /// Starts the monitor.
     pub fn start(arguments: &[&str], domain: u32) -> Terminal {
-        Self::start_program(env!("CARGO_BIN_EXE_topic_monitor"), arguments, domain)
+        Self::start_program("env", &[&[env!("CARGO_BIN_EXE_topic_monitor")], arguments].concat(), domain)
     }
 
-    /// Starts the monitor with SIGHUP ignored.
-    pub fn start_without_hang_up(arguments: &[&str], domain: u32) -> Terminal {
-        Self::start_program("sh", &[&WITHOUT_HANG_UP, arguments].concat(), domain)
+    /// Starts the monitor with SIGHUP ignored, as under nohup.
+    pub fn start_without_hang_up(domain: u32) -> Terminal {
+        let script = "trap '' HUP; exec \"$0\"";
+        Self::start_program("sh", &["-c", script, env!("CARGO_BIN_EXE_topic_monitor")], domain)
     }
 
     /// Starts the monitor with a preloaded library.
@@ -91,19 +91,16 @@ impl Terminal {
 
     /// Waits for a screen.
     pub fn wait(&self, what: &str, is: impl Fn(&str) -> bool) {
-        assert!(self.shows_within(test_support::LIMIT, is), "no {what} on\n{}", self.text());
-    }
-
-    /// Waits for a screen, for some time. Returns whether it was there.
-    pub fn shows_within(&self, limit: Duration, is: impl Fn(&str) -> bool) -> bool {
         let started = Instant::now();
         while !is(&self.text()) {
-            if started.elapsed() >= limit {
-                return false;
-            }
+            assert!(started.elapsed() < LIMIT, "no {what} on\n{}", self.text());
             std::thread::sleep(Duration::from_millis(10));
         }
-        true
+    }
+
+    /// Waits for a screen with all of these texts.
+    pub fn wait_for(&self, texts: &[&str]) {
+        self.wait(texts[0], |text| texts.iter().all(|part| text.contains(part)));
     }
 
     pub fn resize(&self, rows: u16, cols: u16) {
@@ -132,12 +129,12 @@ impl Terminal {
 pub struct Monitor(Box<dyn portable_pty::Child + Send + Sync>);
 
 impl Monitor {
-    pub fn id(&self) -> String {
-        self.0.process_id().unwrap().to_string()
-    }
-
     pub fn signal(&self, name: &str) {
-        assert!(Command::new("kill").args(["-s", name, &self.id()]).status().unwrap().success());
+        assert!(Command::new("kill")
+            .args(["-s", name, &self.0.process_id().unwrap().to_string()])
+            .status()
+            .unwrap()
+            .success());
     }
 
     /// Waits for the end. Returns the exit status.

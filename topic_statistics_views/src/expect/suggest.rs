@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::{
         expect::ExpectationFile,
-        testing::{at, row, window},
+        testing::{at, row},
     };
     use topic_statistics_core::{collector::Distribution, condition::Quantity};
 
@@ -102,13 +102,14 @@ mod tests {
         let mut ages = Distribution::default();
         assert!(ages.accept(2.0) && ages.accept(30.0));
         imu.last_minute.add(Metric::MessageAge, &ages, at(100));
-        let mut map = row("/map", 1.0, 0);
-        map.mean_period = f64::NAN;
-        let rows =
-            [imu, map, Row::new("/silent"), row("/odd\u{202e}", 1.0, 0), row("/r1/listener:/imu", 0.25, 3)];
-        let text =
-            suggest("topic_monitor", &rows.iter().collect::<Vec<_>>(), 20, Duration::from_secs(10), at(100))
-                .unwrap();
+        let map = Row { mean_period: f64::NAN, ..row("/map", 1.0, 0) };
+        let listener = row("/r1/listener:/imu", 0.25, 3);
+        let rows = [imu, map, Row::new("/silent"), row("/odd\u{202e}", 1.0, 0), listener];
+        let suggest = |rows: &[Row]| {
+            let rows: Vec<&Row> = rows.iter().collect();
+            suggest("topic_monitor", &rows, 20, Duration::from_secs(10), at(100))
+        };
+        let text = suggest(&rows).unwrap();
         assert_eq!(
             text.split_once("topics:\n").unwrap().1,
             "  \"/imu\":\n    warn_unless: rate=98.8±20% age<36ms lost=0\n    error_unless: rate>=49.4\n\
@@ -118,8 +119,7 @@ mod tests {
              \x20 \"/r1/listener:/imu\":\n    warn_unless: rate=0.25±20% age<4.2ms\n    error_unless: rate>=0.125\n"
         );
         let file = ExpectationFile::parse(&text).unwrap();
-        let imu = file.expectations("/imu").unwrap();
-        for (_, condition) in imu.conditions() {
+        for (_, condition) in file.expectations("/imu").unwrap().conditions() {
             let value = match condition.quantity() {
                 Quantity::Rate => 98.7654,
                 Quantity::Lost => 0.0,
@@ -128,33 +128,22 @@ mod tests {
             assert!(condition.is_fulfilled_by(value), "{condition}");
         }
         assert_eq!(file.expectations("/map").unwrap().conditions().count(), 0);
+        assert_eq!(suggest(&[Row::new("/imu")]), None, "no message, no file");
+        let texts = [0.000123456, 0.25, 9.876_54, 100.0, 98.7654, 123_456.0].map(short);
+        assert_eq!(texts, ["0.000123", "0.25", "9.88", "100", "98.8", "123456"]);
     }
 
     #[test]
     fn a_latched_topic_has_a_rate_only_while_it_is_published_regularly() {
-        let suggested = |name: &str, is_latched, mean_period, last| {
+        for (name, is_latched, mean_period, last, has_rate) in [
+            ("/robot_status", true, 1000.0, 129, true),
+            ("/tf_static", true, f64::NAN, 100, false), // only history
+            ("/tf_static", true, 2500.0, 110, false),   // three publishers started within 5 s
+            ("/imu", false, 2500.0, 110, true),
+        ] {
             let row = Row { is_latched, mean_period, last_message: Some(at(last)), ..row(name, 1.0, 0) };
             let text = suggest("topic_monitor", &[&row], 20, Duration::from_secs(30), at(130)).unwrap();
-            text.contains("rate=")
-        };
-        assert!(suggested("/robot_status", true, 1000.0, 129), "1 Hz");
-        assert!(!suggested("/tf_static", true, f64::NAN, 100), "only history");
-        assert!(!suggested("/tf_static", true, 2500.0, 110), "three publishers started within 5 s");
-        assert!(suggested("/imu", false, 2500.0, 110));
-    }
-
-    #[test]
-    fn without_a_message_there_is_no_file() {
-        assert_eq!(
-            suggest("topic_monitor", &[&Row::new("/imu")], 20, Duration::from_secs(10), at(100)),
-            None
-        );
-    }
-
-    #[test]
-    fn numbers_have_three_digits() {
-        let texts = [0.000123456, 0.25, 9.876_54, 100.0, 98.7654, 123_456.0].map(short);
-        assert_eq!(texts, ["0.000123", "0.25", "9.88", "100", "98.8", "123456"]);
-        assert_eq!(row("/imu", 1.0, 0).window, Some(window(100, 1.0, 0)));
+            assert_eq!(text.contains("rate="), has_rate, "{text}");
+        }
     }
 }

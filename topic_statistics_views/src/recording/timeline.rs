@@ -162,17 +162,19 @@ mod tests {
         slot
     }
 
-    fn timeline() -> Timeline {
-        Timeline::new(Duration::from_secs(1))
+    fn timeline(slots: impl IntoIterator<Item = Slot>) -> Timeline {
+        let mut timeline = Timeline::new(Duration::from_secs(1));
+        for slot in slots {
+            timeline.add(slot);
+            assert!(timeline.slots.len() <= Timeline::SLOTS);
+        }
+        timeline
     }
 
     #[test]
     fn no_window_is_left_out_however_long_the_run_is() {
-        let mut timeline = timeline();
-        for stop in 1..=86_400 {
-            timeline.add(slot(stop, 10.0, stop as f64, Some(1)));
-            assert!(timeline.slots.len() <= Timeline::SLOTS);
-        }
+        let rate = |stop| if stop == 5000 { 3.0 } else { 10.0 };
+        let timeline = timeline((1..=86_400).map(|stop| slot(stop, rate(stop), stop as f64, Some(1))));
         assert_eq!(timeline.length, Duration::from_secs(512));
         let parts = timeline.parts();
         assert_eq!((parts.len(), parts[0].len()), (1, 169), "86400 / 512, rounded up");
@@ -182,58 +184,32 @@ mod tests {
         assert_eq!((first.began, first.ended), (Duration::ZERO, Duration::from_secs(512)));
         assert_eq!((first.metric(PERIOD).min(), first.metric(PERIOD).max()), (0.0, 513.0));
         assert!((first.metric(PERIOD).mean() - 256.5).abs() < 1e-9);
+        // A peak of one window stays.
+        assert_eq!(parts[0].iter().map(|slot| slot.rate.min()).fold(f64::NAN, f64::min), 3.0);
     }
 
     #[test]
-    fn a_peak_of_one_window_stays() {
-        let mut timeline = timeline();
-        (1..=10_000).for_each(|stop| {
-            timeline.add(slot(stop, if stop == 5000 { 3.0 } else { 10.0 }, 100.0, Some(0)));
+    fn only_windows_that_are_missing_are_a_gap() {
+        let missing = timeline([1, 2, 3, 7, 8, 20].map(|stop| slot(stop, 10.0, 100.0, None)));
+        let lengths: Vec<usize> = missing.parts().iter().map(Vec::len).collect();
+        assert_eq!((lengths, missing.parts()[0][0].lost), (vec![3, 2, 1], None), "unknown losses are not 0");
+        // Windows longer than a slot, and windows that end late.
+        let long = (1..=20).map(|number| {
+            let five = slot(5 * number, 10.0, 100.0, Some(0));
+            Slot { window: Duration::from_secs(5), began: five.ended - Duration::from_secs(5), ..five }
         });
-        let parts = timeline.parts();
-        let lowest = parts[0].iter().map(|slot| slot.rate.min()).fold(f64::NAN, f64::min);
-        assert_eq!(lowest, 3.0);
-    }
-
-    #[test]
-    fn windows_that_are_missing_are_a_gap() {
-        let mut timeline = timeline();
-        for stop in [1, 2, 3, 7, 8, 20] {
-            timeline.add(slot(stop, 10.0, 100.0, None));
-        }
-        let lengths: Vec<usize> = timeline.parts().iter().map(Vec::len).collect();
-        assert_eq!(lengths, [3, 2, 1]);
-        assert_eq!(timeline.parts()[0][0].lost, None, "unknown, not 0");
-    }
-
-    #[test]
-    fn windows_longer_than_a_slot_and_late_ends_are_no_gap() {
-        let mut timeline = timeline();
-        for number in 1..=20 {
-            let mut five = slot(5 * number, 10.0, 100.0, Some(0));
-            (five.window, five.began) = (Duration::from_secs(5), five.ended - Duration::from_secs(5));
-            timeline.add(five);
-        }
-        assert_eq!(timeline.parts().len(), 1);
-
-        let mut timeline = self::timeline();
-        for number in 1..=100_u64 {
-            let mut late = slot(number as i64, 10.0, 100.0, Some(0));
-            late.ended += Duration::from_millis(number * 77 % 90);
-            timeline.add(late);
-        }
-        assert_eq!(timeline.parts().len(), 1);
-    }
-
-    #[test]
-    fn a_window_without_samples_is_no_zero() {
-        let mut timeline = timeline();
-        timeline.add(slot(1, 10.0, 100.0, Some(0)));
+        assert_eq!(timeline(long).parts().len(), 1);
+        let late = (1..=100).map(|number| {
+            let late = slot(number, 10.0, 100.0, Some(0));
+            Slot { ended: late.ended + Duration::from_millis(number as u64 * 77 % 90), ..late }
+        });
+        assert_eq!(timeline(late).parts().len(), 1);
+        // A window without samples is no zero.
         let silent = window(2, 0.0, 0);
-        timeline.add(Slot::new(&silent, at(0), Merged::of_rate(0.0, silent.length)));
-        let parts = timeline.parts();
-        assert_eq!(parts[0][1].rate.mean(), 0.0);
-        assert!(parts[0][1].metric(PERIOD).is_none());
+        let silent = Slot::new(&silent, at(0), Merged::of_rate(0.0, silent.length));
+        let silent = timeline([slot(1, 10.0, 100.0, Some(0)), silent]);
+        let last = silent.parts()[0][1];
+        assert!(last.rate.mean() == 0.0 && last.metric(PERIOD).is_none());
     }
 
     #[test]

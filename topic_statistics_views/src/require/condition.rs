@@ -166,109 +166,99 @@ mod tests {
         text.parse::<Conditions>().unwrap_or_else(|error| panic!("{text}: {error}")).0
     }
 
-    fn values(text: &str) -> Vec<(f64, bool)> {
-        let row = row("/imu", 100.0, 2);
-        let values = parse(text).into_iter().map(|condition| {
-            let value = condition.value_of(&row, at(100)).or_nan();
-            (value, condition.is_fulfilled_by(value))
-        });
-        values.collect()
+    fn value(text: &str, row: &Row, seconds: i64) -> (f64, bool) {
+        let condition = &parse(text)[0];
+        let value = condition.value_of(row, at(seconds)).or_nan();
+        (value, condition.is_fulfilled_by(value))
     }
 
     #[test]
     fn conditions_are_of_rates_counts_and_figures() {
-        assert_eq!(
-            values("rate>=100 lost=0 age.max<50 age.max<3 period.min == 9 received!=100 publishers=1 age.count>99"),
-            [
-                (100.0, true),
-                (2.0, false),
-                (3.5, true),
-                (3.5, false),
-                (9.0, true),
-                (100.0, false),
-                (1.0, true),
-                (100.0, true)
-            ]
-        );
-        assert_eq!(
-            values("age<3 message_age.avg<=2.5 period.std>0.4 out_of_order<1"),
-            values("age.mean<3 age.average<=2.5 message_period.stddev>0.4 out_of_order < 1")
-        );
-    }
-
-    #[test]
-    fn what_was_not_measured_fulfils_nothing() {
-        for operator in ["<", "<=", ">", ">=", "=", "!="] {
-            let (value, fulfilled) = values(&format!("source_to_receive{operator}0"))[0];
-            assert!(value.is_nan() && !fulfilled, "{operator}");
+        let imu = row("/imu", 100.0, 2);
+        for (text, expected, is_fulfilled) in [
+            ("rate>=100", 100.0, true),
+            ("lost=0", 2.0, false),
+            ("age.max<50", 3.5, true),
+            ("age.max<3", 3.5, false),
+            ("age<3", 2.5, true),
+            ("message_age.avg<=2.5", 2.5, true),
+            ("age.average<=2.5", 2.5, true),
+            ("period.min == 9", 9.0, true),
+            ("period.std>0.4", 0.5, true),
+            ("message_period.stddev>0.4", 0.5, true),
+            ("received!=100", 100.0, false),
+            ("publishers=1", 1.0, true),
+            ("age.count>99", 100.0, true),
+            ("out_of_order < 1", 0.0, true),
+            ("bandwidth>30000", 32_000.0, true),
+            ("bytes=32000", 32_000.0, true),
+        ] {
+            assert_eq!(value(text, &imu, 100), (expected, is_fulfilled), "{text}");
         }
-        let condition = &parse("rate>=0")[0];
-        assert_eq!(condition.value_of(&Row::new("/imu"), at(100)), Value::Unknown, "no window yet");
+        let mut unknown = imu.clone();
+        unknown.window.as_mut().unwrap().bytes = None;
+        for text in
+            ["bandwidth>=0", "bandwidth!=1", "bytes>=0", "source_to_receive<0", "source_to_receive!=0"]
+        {
+            let (value, is_fulfilled) = value(text, &unknown, 100);
+            assert!(value.is_nan() && !is_fulfilled, "not measured: {text}");
+        }
+        let none = parse("rate>=0")[0].value_of(&Row::new("/imu"), at(100));
+        assert_eq!(none, Value::Unknown, "no window yet");
     }
 
     #[test]
     fn percentiles_are_of_the_last_minute_and_need_enough_samples() {
-        let mut row = row("/imu", 100.0, 0);
-        let mut value = |text: &str, samples: u32, at: Instant| {
+        let mut imu = row("/imu", 100.0, 0);
+        let add = |row: &mut Row, samples: u32, seconds| {
             let mut distribution = Distribution::default();
             (0..samples).for_each(|_| assert!(distribution.accept(4.0)));
-            row.last_minute.add(Metric::MessageAge, &distribution, at);
-            let condition = &parse(text)[0];
-            let value = condition.value_of(&row, at).or_nan();
-            (value, condition.is_fulfilled_by(value), condition.missing_samples(&row, at))
+            row.last_minute.add(Metric::MessageAge, &distribution, at(seconds));
         };
-        let (nan, is_fulfilled, missing) = value("age.p99<5", 60, at(100));
-        assert!(nan.is_nan() && !is_fulfilled && missing == Some((60, 100)));
-        assert_eq!(value("age.p99<5", 40, at(101)), (4.0, true, None), "the samples of both windows");
-        assert_eq!(value("message_age.p50>=5", 0, at(101)), (4.0, false, None));
-        assert!(value("age.p999<5", 0, at(101)).0.is_nan() && value("period.p50<5", 0, at(101)).0.is_nan());
-        assert_eq!(value("age.p999<5", 900, at(101)), (4.0, true, None));
-        for name in ["age.p99.9<5", "age.p99_9<5"] {
-            assert_eq!(value(name, 0, at(101)).0, 4.0, "{name}");
+        add(&mut imu, 60, 100);
+        let p99 = &parse("age.p99<5")[0];
+        assert!(value("age.p99<5", &imu, 100).0.is_nan());
+        assert_eq!(p99.missing_samples(&imu, at(100)), Some((60, 100)));
+        add(&mut imu, 40, 101);
+        assert_eq!(p99.missing_samples(&imu, at(101)), None, "the samples of both windows");
+        assert_eq!(value("age.p99<5", &imu, 101), (4.0, true));
+        assert_eq!(value("message_age.p50>=5", &imu, 101), (4.0, false));
+        assert!(value("age.p999<5", &imu, 101).0.is_nan() && value("period.p50<5", &imu, 101).0.is_nan());
+        add(&mut imu, 900, 101);
+        for text in ["age.p999<5", "age.p99.9<5", "age.p99_9<5"] {
+            assert_eq!(value(text, &imu, 101), (4.0, true), "{text}");
         }
-        assert!(value("age.p50<5", 0, at(300)).0.is_nan(), "three minutes later");
-        assert_eq!(values("bandwidth>30000 bytes=32000"), [(32_000.0, true), (32_000.0, true)]);
-        let mut unknown = row.clone();
-        unknown.window.as_mut().unwrap().bytes = None;
-        for text in ["bandwidth>=0", "bandwidth!=1", "bytes>=0"] {
-            let condition = &parse(text)[0];
-            assert!(!condition.is_fulfilled_by(condition.value_of(&unknown, at(100)).or_nan()), "{text}");
-        }
+        assert!(value("age.p50<5", &imu, 300).0.is_nan(), "three minutes later");
     }
 
     #[test]
-    fn a_condition_can_be_about_some_topics() {
-        let conditions = parse("/imu: rate > 90 camera/*:lost=0 age<1e3");
-        assert_eq!(
-            conditions.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            ["/imu: rate>90", "/camera/*: lost=0", "/camera/*: age<1e3"]
-        );
-        let about = |name: &str| {
-            conditions.iter().map(|condition| condition.is_about(&Row::new(name))).collect::<Vec<_>>()
-        };
-        assert_eq!(about("/imu"), [true, false, false]);
-        assert_eq!(about("/camera/left"), [false, true, true]);
-    }
-
-    #[test]
-    fn a_condition_can_be_about_a_source_of_statistics() {
-        for text in ["/r1/listener:/imu: rate>5", "/r1/listener:/imu:rate>5", "r1/listener:/imu : rate > 5"] {
-            let condition = &parse(text)[0];
-            assert_eq!(condition.to_string(), "/r1/listener:/imu: rate>5");
-            assert!(condition.is_about(&Row::new("/r1/listener:/imu")));
-            assert!(!condition.is_about(&Row::new("/r2/listener:/imu")));
+    fn conditions_are_about_topics_and_sources() {
+        let text =
+            "/imu: rate > 90 camera/*:lost=0 age<1e3 r1/listener:/imu : rate > 5 cpp_listener: rate>5 \
+                    /**:/imu: age<5 lost=0";
+        let conditions = parse(text);
+        let texts: Vec<String> = conditions.iter().map(ToString::to_string).collect();
+        let expected = "/imu: rate>90,/camera/*: lost=0,/camera/*: age<1e3,/r1/listener:/imu: rate>5,\
+                        /cpp_listener: rate>5,/**:/imu: age<5,/**:/imu: lost=0";
+        assert_eq!(texts.join(","), expected);
+        for (name, about) in [
+            ("/imu", &[0][..]),
+            ("/camera/left", &[1, 2]),
+            ("/r1/listener:/imu", &[3, 5, 6]),
+            ("/r2/listener:/imu", &[5, 6]),
+        ] {
+            let is_about = |index: &usize| conditions[*index].is_about(&Row::new(name));
+            assert_eq!((0..conditions.len()).filter(is_about).collect::<Vec<_>>(), about, "{name}");
         }
-        let conditions = parse("cpp_listener: rate>5 /**:/imu: age<5 lost=0");
-        assert_eq!(
-            conditions.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            ["/cpp_listener: rate>5", "/**:/imu: age<5", "/**:/imu: lost=0"]
-        );
+        assert_eq!(parse("/r1/listener:/imu:rate>5")[0].to_string(), "/r1/listener:/imu: rate>5");
     }
 
     #[test]
     fn errors_name_the_word_and_what_is_possible() {
         for (text, wrong, right) in [
             ("rte>1", "\"rte\"", "perhaps rate is meant"),
+            ("age.mx<5", "", "it has to be one of mean, min, max, std, count"),
+            ("rate>=fast", "\"fast\"", "number, such as 90 or 0.5"),
             ("a//b: rate>1", "\"a//b\"", "//"),
             ("a:b:c:d: rate>1", "\"a:b:c:d\"", "':'"),
             (": rate>1", ":", "a topic is missing"),
