@@ -321,14 +321,16 @@ impl Arguments {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_help_fits_a_terminal_of_80_columns() {
-        let long: Vec<&str> = AFTER_HELP.lines().filter(|line| line.chars().count() > 80).collect();
-        assert!(long.is_empty(), "{long:#?}");
+    fn parse(line: &[&str]) -> Result<Arguments, clap::Error> {
+        let arguments = Arguments::try_parse_from([&["topic_monitor"], line].concat())?;
+        arguments.check().map(|()| arguments)
     }
 
     #[test]
-    fn the_help_names_no_file_that_a_user_of_the_program_does_not_have() {
+    fn the_help_fits_80_columns_and_names_no_file_that_a_user_lacks() {
+        Arguments::command().debug_assert();
+        let long: Vec<&str> = AFTER_HELP.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(long.is_empty(), "{long:#?}");
         let help = Arguments::command().render_long_help().to_string();
         let (all, urls) = (help.matches("docs/"), help.matches("/blob/main/docs/"));
         assert_eq!((all.count(), urls.count()), (1, 1), "{help}");
@@ -336,65 +338,53 @@ mod tests {
 
     #[test]
     fn without_topics_the_conditions_name_them_if_each_does() {
-        let parse = |line: &[&str]| Arguments::try_parse_from([&["topic_monitor"], line].concat()).unwrap();
-        let patterns = |line: &[&str]| {
-            parse(line).patterns(None).iter().map(|pattern| pattern.text().to_owned()).collect::<Vec<_>>()
-        };
-        assert_eq!(patterns(&["--require", "/imu:rate>1 odom: age<5"]), ["/imu", "/odom"]);
-        assert!(patterns(&["--require", "age<5 /imu:rate>1"]).is_empty());
-        assert_eq!(
-            patterns(&["--require", "/imu:rate>1 age<5"]),
-            ["/imu", "/imu"],
-            "a topic holds up to the next"
-        );
-        assert_eq!(patterns(&["x", "--require", "/imu:rate>1"]), ["/x"]);
-        assert!(patterns(&[]).is_empty());
+        for (line, expected) in [
+            (&["--require", "/imu:rate>1 odom: age<5"][..], &["/imu", "/odom"][..]),
+            (&["--require", "age<5 /imu:rate>1"], &[]),
+            (&["--require", "/imu:rate>1 age<5"], &["/imu", "/imu"]), // a topic holds up to the next
+            (&["x", "--require", "/imu:rate>1"], &["/x"]),
+            (&[], &[]),
+            (&["--from-statistics", "/r1/listener:/imu"], &["/r1/listener:/imu"]),
+            (&["--from-statistics", "--require=/r1/listener:/imu:rate>5"], &["/r1/listener:/imu"]),
+        ] {
+            let patterns = parse(line).unwrap().patterns(None);
+            assert_eq!(patterns.iter().map(Pattern::text).collect::<Vec<_>>(), expected, "{line:?}");
+        }
     }
 
     #[test]
-    fn wrong_values_are_refused() {
-        for line in [
-            &["--period", "0"][..],
-            &["--period", "0.05"],
-            &["--period", "NaN"],
-            &["--duration", "-1"],
-            &["--duration", "soon"],
-            &["--require", "rte>1"],
-            &["--depth", "0"],
-            &["a//b"],
-            &["--publish", "--from-statistics"],
-            &["/r1/listener:/imu"],
-            &["--require", "/r1/listener:/imu: rate>5"],
-            &["--max-topics", "0"],
-            &["--split"],
-            &["--record", "a.mcap", "--split"],
-            &["--record", "a.mcap", "--max-size", "0"],
-            &["--record", "a.mcap", "--from-statistics"],
-            &["--chains", "/scan"],
-            &["--chains", "/scan", "/cmd/*"],
-            &["--chains", "/scan", "/cmd", "--once"],
-            &["--record", "a.mcap", "--statistics-update-rate", "-1"],
+    fn wrong_values_are_refused_with_what_is_right() {
+        for (line, expected) in [
+            (&["--period", "0"][..], "more than 0 seconds"),
+            (&["--period", "-1"], "more than 0 seconds"),
+            (&["--period", "0.05"], ""),
+            (&["--period", "NaN"], ""),
+            (&["--duration", "-1"], "more than 0 seconds"),
+            (&["--duration", "soon"], ""),
+            (&["--require", "rte>1"], "there is no metric \"rte\"; perhaps rate is meant"),
+            (&["--depth", "0"], "1..=100000"),
+            (&["--depth", "-1"], "1..=100000"),
+            (&["a//b"], "no part without a character"),
+            (&["--publish", "--from-statistics"], ""),
+            (&["/r1/listener:/imu"], "for --from-statistics"),
+            (&["--require", "/r1/listener:/imu: rate>5"], "for --from-statistics"),
+            (&["--max-topics", "0"], "1..=10000"),
+            (&["--split"], ""),
+            (&["--record", "a.mcap", "--split"], "--split needs --max-size or --max-duration"),
+            (&["--record", "a.mcap", "--max-size", "0"], ""),
+            (&["--record", "a.mcap", "--from-statistics"], ""),
+            (&["--chains", "/scan"], ""),
+            (&["--chains", "/scan", "/cmd/*"], "--chains takes two topics' names, not /cmd/*"),
+            (&["--chains", "/scan", "/cmd", "--once"], ""),
+            (&["--record", "a.mcap", "--statistics-update-rate", "-1"], ""),
         ] {
-            let arguments = Arguments::try_parse_from([&["topic_monitor"], line].concat());
-            let error = arguments.and_then(|arguments| arguments.check()).unwrap_err();
+            let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line:?}");
+            assert!(error.to_string().contains(expected), "{line:?}: {error}");
         }
-    }
-
-    #[test]
-    fn sources_of_statistics_go_with_from_statistics() {
-        for line in [
-            &["topic_monitor", "--from-statistics", "/r1/listener:/imu"],
-            &["topic_monitor", "--from-statistics", "--require=/r1/listener:/imu:rate>5"],
-        ] {
-            let arguments = Arguments::try_parse_from(line).unwrap();
-            arguments.check().unwrap();
-            assert_eq!(arguments.patterns(None)[0].text(), "/r1/listener:/imu");
-        }
-    }
-
-    #[test]
-    fn the_definition_of_the_command_line_is_valid() {
-        Arguments::command().debug_assert();
+        let file = ExpectationFile::parse("topics: {'/listener:/imu': {error_unless: rate>=500}}").unwrap();
+        let arguments = parse(&[]).unwrap();
+        let refused = arguments.check_sources(&arguments.patterns(Some(&file))).unwrap_err();
+        assert!(refused.contains("for --from-statistics"), "{refused}");
     }
 }

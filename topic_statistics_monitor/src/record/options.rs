@@ -87,11 +87,27 @@ pub fn update_rate(text: &str) -> Result<f64, String> {
 }
 
 #[cfg(test)]
+impl Options {
+    /// Options of a recording in this file, without limits.
+    pub fn to(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            compression: Compression::None,
+            max_size: None,
+            max_duration: None,
+            split: false,
+            max_cache: 1_000_000,
+            update_rate: 1.0,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn bytes_have_units() {
+    fn bytes_have_units_and_split_files_numbers() {
         for (text, expected) in
             [("1", 1), ("500kB", 500_000), ("1.5GB", 1_500_000_000), ("64MiB", 64 << 20), ("7B", 7)]
         {
@@ -100,19 +116,7 @@ mod tests {
         for wrong in ["", "0", "-1", "kB", "1XB", "1e30", "NaN", "inf"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn files_of_a_split_recording_have_numbers() {
-        let mut options = Options {
-            path: "/tmp/run.mcap".into(),
-            compression: Compression::None,
-            max_size: None,
-            max_duration: None,
-            split: false,
-            max_cache: 1,
-            update_rate: 1.0,
-        };
+        let mut options = Options::to("/tmp/run.mcap");
         assert_eq!(options.file(0), PathBuf::from("/tmp/run.mcap"));
         options.split = true;
         assert_eq!(options.file(12), PathBuf::from("/tmp/run_12.mcap"));

@@ -118,14 +118,10 @@ mod tests {
         let accepted = (0..100).filter(|_| queue.push(Message(744))).count();
         assert_eq!(accepted, 10, "744 bytes and the overhead");
         assert!(!queue.push(Message(0)));
-
         let small = Queue::new(u64::MAX);
         let pushed = (0..Queue::<Message>::MAX_MESSAGES + 5).filter(|_| small.push(Message(0))).count();
         assert_eq!(pushed, Queue::<Message>::MAX_MESSAGES);
-    }
-
-    #[test]
-    fn a_message_larger_than_the_queue_passes_alone() {
+        // A message larger than the queue passes alone.
         let queue = Queue::new(1000);
         assert!(queue.push(Message(5000)) && !queue.push(Message(0)));
         assert!(matches!(queue.pop(Instant::now()), Next::Message(Message(5000))));

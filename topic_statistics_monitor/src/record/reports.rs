@@ -192,23 +192,3 @@ fn answer(topic: &RecordedTopic, measurement_source_name: String) -> TopicStatis
 fn time(nanoseconds: u64) -> Time {
     Time { sec: (nanoseconds / 1_000_000_000) as i32, nanosec: (nanoseconds % 1_000_000_000) as u32 }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_of_the_events_has_the_node_when_the_reports_have_ended() {
-        let (_executor, node) = test_support::node("recorder", &[]);
-        let recording = Arc::new(Recording::new(1_000_000, None));
-        let left_by = |update_rate| {
-            let before = Arc::strong_count(&node);
-            drop(Reports::start(&node, &recording, update_rate).unwrap());
-            Arc::strong_count(&node) - before
-        };
-        let by_the_service = left_by(0.0); // until the executor spins
-        for _ in 0..10 {
-            assert_eq!(left_by(1000.0), by_the_service);
-        }
-    }
-}

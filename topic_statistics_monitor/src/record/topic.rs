@@ -282,61 +282,59 @@ fn node_of(all: &[TopicEndpointInfo]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    /// Returns a topic without a type support.
-    fn topic(queue: &Arc<Queue<QueuedMessage>>) -> Arc<RecordedTopic> {
-        Arc::new(RecordedTopic::without_type("/topic", "std_msgs/msg/Empty", Definition::default(), queue))
+    /// What the middleware reports with a message of this number.
+    pub fn info(number: u64) -> MessageInfo {
+        let implementation_identifier = std::ptr::null();
+        MessageInfo {
+            source_timestamp: None,
+            received_timestamp: None,
+            publication_sequence_number: number,
+            reception_sequence_number: u64::MAX,
+            publisher_gid: rclrs::PublisherGid { data: Default::default(), implementation_identifier },
+        }
     }
 
     #[test]
     fn what_cannot_be_recorded_is_lost_in_the_recorder_until_it_is_closed() {
-        let topic = topic(&Arc::new(Queue::new(1000)));
-        let message = DynamicMessage::new("std_msgs/msg/Empty".try_into().unwrap()).unwrap();
+        let (queue, name) = (Arc::new(Queue::new(1000)), "std_msgs/msg/Empty");
+        let topic = Arc::new(RecordedTopic::without_type("/topic", name, Definition::default(), &queue));
+        let message = DynamicMessage::new(name.try_into().unwrap()).unwrap();
         let record = |number| {
-            let info = MessageInfo {
-                source_timestamp: None,
-                received_timestamp: None,
-                publication_sequence_number: number,
-                reception_sequence_number: u64::MAX,
-                publisher_gid: rclrs::PublisherGid {
-                    data: Default::default(),
-                    implementation_identifier: std::ptr::null(),
-                },
-            };
-            topic.record(&message, &info);
+            topic.record(&message, &info(number));
+            topic.losses()
         };
+        let losses = |in_recorder| Losses { in_transport: Some(2), in_recorder };
         assert_eq!(topic.losses(), Losses::NONE);
         record(1);
-        record(4);
-        assert_eq!(topic.losses(), Losses { in_transport: Some(2), in_recorder: 2 });
+        assert_eq!(record(4), losses(2));
         topic.pause();
-        record(100);
-        assert_eq!(topic.losses(), Losses { in_transport: Some(2), in_recorder: 3 }, "not subscribed");
+        assert_eq!(record(100), losses(3), "not subscribed");
         topic.close();
-        record(200);
-        assert_eq!(topic.losses(), Losses { in_transport: Some(2), in_recorder: 3 });
+        assert_eq!(record(200), losses(3));
     }
 
     #[test]
     fn a_channel_has_the_node_of_all_publishers_unless_it_is_not_known() {
-        let publisher = |node_namespace: &str, node_name: &str| TopicEndpointInfo {
-            node_name: node_name.to_owned(),
-            node_namespace: node_namespace.to_owned(),
+        let publisher = |(node_namespace, node_name): &(&str, &str)| TopicEndpointInfo {
+            node_name: (*node_name).to_owned(),
+            node_namespace: (*node_namespace).to_owned(),
             topic_type: "sensor_msgs/msg/Imu".to_owned(),
             qos_profile: QoSProfile::topics_default(),
         };
-        let node = |names: &[(&str, &str)]| {
-            let all: Vec<_> = names.iter().map(|(namespace, name)| publisher(namespace, name)).collect();
-            node_of(&all)
-        };
         let (talker, other) = (("/", "talker"), ("/r1", "talker"));
         let unknown = ("_NODE_NAMESPACE_UNKNOWN_", "_NODE_NAME_UNKNOWN_");
-        assert_eq!(node(&[talker]).as_deref(), Some("/talker"));
-        assert_eq!(node(&[other, other]).as_deref(), Some("/r1/talker"));
-        for unknown in [[talker, other], [talker, unknown], [unknown, unknown]] {
-            assert_eq!(node(&unknown), None, "{unknown:?}");
+        for (names, node) in [
+            (&[talker][..], Some("/talker")),
+            (&[other, other], Some("/r1/talker")),
+            (&[talker, other], None),
+            (&[talker, unknown], None),
+            (&[unknown, unknown], None),
+        ] {
+            let all: Vec<_> = names.iter().map(publisher).collect();
+            assert_eq!(node_of(&all).as_deref(), node, "{names:?}");
         }
     }
 }

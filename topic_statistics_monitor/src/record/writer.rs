@@ -202,3 +202,56 @@ fn summary(topics: impl Iterator<Item = (Written, Losses)>, options: &Options, f
         losses.in_recorder
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::topic::tests::info;
+    use rclrs::{DynamicMessage, DynamicMessageMetadata, MessageTypeName};
+    use ros_env::std_msgs::msg::rmw::String as Text;
+    use std::process::Command;
+    use topic_statistics_views::recorded::TOTALS;
+
+    /// A small file system.
+    struct Disk(tempfile::TempDir);
+
+    impl Drop for Disk {
+        fn drop(&mut self) {
+            let _unmounted = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+        }
+    }
+
+    #[test]
+    fn a_full_disk_leaves_a_complete_file_with_totals() {
+        let disk = Disk(tempfile::tempdir().unwrap());
+        let mut mount = Command::new("mount");
+        let mount = mount.args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]).arg(disk.0.path()).output();
+        if !mount.is_ok_and(|output| output.status.success()) {
+            return test_support::skip("a full disk", "no file system can be mounted");
+        }
+        let path = disk.0.path().join("run.mcap");
+        let recording = Arc::new(Recording::new(100_000_000, None));
+        let name = MessageTypeName::try_from("std_msgs/msg/String").unwrap();
+        let metadata = DynamicMessageMetadata::new(name.clone()).unwrap();
+        let topic = recording.topic("/chatter", &name, metadata.structure()).unwrap();
+        let writer = Writer::new(Options::to(&path), Arc::clone(&recording)).unwrap();
+        let text = Text { data: "x".repeat(100_000).as_str().into() };
+        let message = DynamicMessage::convert_from_rmw_message(text).unwrap();
+        (1..=100).for_each(|number| topic.record(&message, &info(number)));
+        let error = writer.run().report().unwrap_err().to_string();
+        assert!(error.contains("disk is full") && error.contains("recorded "), "{error}");
+        let (written, lost) = (topic.written(), topic.losses());
+        assert_eq!((written.messages + lost.in_recorder, lost.in_transport), (100, Some(0)));
+        assert!((20..60).contains(&written.messages), "{written:?}");
+
+        let bytes = std::fs::read(&path).unwrap();
+        let read = mcap::MessageStream::new(&bytes).unwrap().map(Result::unwrap).count() as u64;
+        let summary = mcap::Summary::read(&bytes).unwrap().unwrap();
+        assert_eq!((read, summary.stats.unwrap().message_count), (written.messages, written.messages));
+        assert_eq!(summary.metadata_indexes.iter().filter(|index| index.name == TOTALS).count(), 2);
+        // A file that exists is not overwritten.
+        let error = Writer::new(Options::to(&path), recording).map(drop).unwrap_err();
+        assert!(error.to_string().contains("cannot be created"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    }
+}

@@ -177,19 +177,28 @@ pub mod tests {
         let right = SourceDistribution::new(distribution("/listener:/imu"), at(1)).unwrap();
         assert_eq!((right.metric, right.distribution.count()), (Metric::MessageAge, 10));
         assert_eq!(right.distribution.quantile(0.5), 1.5);
-        let error = |change: &dyn Fn(&mut MetricsDistribution)| {
-            let mut message = distribution("/x\u{1b}[2J");
-            change(&mut message);
-            SourceDistribution::new(message, at(1)).unwrap_err()
-        };
-        assert_eq!(
-            error(&|message| message.scale = 9),
-            "message_age of /x\\u{1b}[2J: The scale is 9: it has to be from 2 to 8"
-        );
-        assert!(error(&|message| message.count = 11).contains("The count is 11"));
-        assert!(error(&|message| message.unit = "s".to_owned()).contains("it has to be ms"));
-        assert!(error(&|message| message.metrics_source = "jitter\n".to_owned()).contains("jitter\\u{a} of "));
-        assert!(error(&|message| message.unit = "x".repeat(100_000)).contains("100000 bytes"));
+        let wrong = || distribution("/x\u{1b}[2J");
+        for (message, why) in [
+            (
+                MetricsDistribution { scale: 9, ..wrong() },
+                "message_age of /x\\u{1b}[2J: The scale is 9: it has to be from 2 to 8",
+            ),
+            (MetricsDistribution { count: 11, ..wrong() }, "The count is 11"),
+            (MetricsDistribution { unit: "s".to_owned(), ..wrong() }, "it has to be ms"),
+            (MetricsDistribution { unit: "x".repeat(100_000), ..wrong() }, "100000 bytes"),
+            (MetricsDistribution { metrics_source: "jitter\n".to_owned(), ..wrong() }, "jitter\\u{a} of "),
+        ] {
+            let error = SourceDistribution::new(message, at(1)).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+        let long = || "x".repeat(MAX_NAME + 1);
+        for message in [
+            MetricsMessage { measurement_source_name: long(), ..Default::default() },
+            MetricsMessage { metrics_source: long(), ..Default::default() },
+            MetricsMessage { unit: long(), ..Default::default() },
+        ] {
+            assert!(SourceMetric::new(message, at(0)).is_none());
+        }
     }
 
     #[test]
@@ -200,7 +209,7 @@ pub mod tests {
             let values = values.iter().map(value).collect();
             SourceCallbacks::new(DiagnosticStatus { values, ..Default::default() })
         };
-        let name = ("measurement_source_name", "/a:executor");
+        let (name, busy) = (("measurement_source_name", "/a:executor"), ("busy.spin", "1"));
         let callbacks = read(&[
             name,
             ("busy.average", "30.000000"),
@@ -213,40 +222,23 @@ pub mod tests {
         ])
         .unwrap();
         assert_eq!(callbacks.source, "/a:executor");
-        assert_eq!(
-            callbacks.lines,
-            [
-                "busy: spin 60.0 %, worker 1 0.0 %",
-                "longest: task on spin, 1.000 ms",
-                "task waited 1.000 ms for task"
-            ]
-        );
-        let busy = ("busy.spin", "1");
-        assert!(
-            read(&[name, ("message_age.average", "1"), ("busy.maximum", "1")]).is_none(),
-            "a subscription"
-        );
-        assert!(read(&[busy]).is_none(), "of no source");
-        for busy in ["much", "inf", "NaN"] {
-            assert!(read(&[name, ("busy.spin", busy)]).is_none());
+        let lines =
+            "busy: spin 60.0 %, worker 1 0.0 %|longest: task on spin, 1.000 ms|task waited 1.000 ms for task";
+        assert_eq!(callbacks.lines.join("|"), lines);
+        let long = "x".repeat(MAX_NAME + 1);
+        for wrong in [
+            &[name, ("message_age.average", "1"), ("busy.maximum", "1")][..], // of a subscription
+            &[busy],                                                          // of no source
+            &[name, ("busy.spin", "much")],
+            &[name, ("busy.spin", "inf")],
+            &[name, ("busy.spin", "NaN")],
+            &[name, busy, ("callback_wait_1", &long)],
+        ] {
+            assert!(read(wrong).is_none(), "{wrong:?}");
         }
-        assert!(read(&[name, busy, ("callback_wait_1", &"x".repeat(MAX_NAME + 1))]).is_none());
-        let waits = [("callback_wait_9", "x"); 1000];
-        let threads = [busy; 1000];
-        let flood = read(&[&[name], &threads[..], &waits[..]].concat()).unwrap();
+        let flood = [&[name][..], &[busy; 1000], &[("callback_wait_9", "x"); 1000]].concat();
+        let flood = read(&flood).unwrap();
         assert_eq!(flood.lines.len(), SourceCallbacks::MAX_LINES);
         assert!(flood.lines.iter().all(|line| line.len() < 1000), "{:?}", flood.lines);
-    }
-
-    #[test]
-    fn names_that_are_too_long_are_not_accepted() {
-        let long = "x".repeat(MAX_NAME + 1);
-        for message in [
-            MetricsMessage { measurement_source_name: long.clone(), ..Default::default() },
-            MetricsMessage { metrics_source: long.clone(), ..Default::default() },
-            MetricsMessage { unit: long.clone(), ..Default::default() },
-        ] {
-            assert!(SourceMetric::new(message, at(0)).is_none());
-        }
     }
 }

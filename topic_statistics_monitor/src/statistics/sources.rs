@@ -182,15 +182,6 @@ mod tests {
     }
 
     #[test]
-    fn two_nodes_that_subscribe_to_the_same_topic_are_two_rows() {
-        let mut sources = sources(&[], 10);
-        for source in ["/r3/listener:/r1/imu", "/r4/listener:/r1/imu", "cpp_listener"] {
-            sources.accept(message(source, "message_age", 100, 1.5));
-        }
-        assert_eq!(names(&sources), ["/r3/listener:/r1/imu", "/r4/listener:/r1/imu", "cpp_listener"]);
-    }
-
-    #[test]
     fn a_source_that_was_asked_for_waits_until_it_publishes() {
         let mut sources = sources(&["r1/listener:/imu", "cpp_listener", "/custom", "/r1/*:/scan"], 10);
         assert_eq!(names(&sources), ["/r1/listener:/imu", "cpp_listener", "custom"]);
@@ -208,46 +199,54 @@ mod tests {
             sources.accept(message(source, "message_period", 100, 20.0));
             sources.accept(message(source, "message_period", 101, 20.0));
         }
-        let mut slow = message("slow", "message_period", 101, 20.0);
-        slow.start = 91 * S;
-        sources.accept(slow);
+        sources.accept(SourceMetric { start: 91 * S, ..message("slow", "message_period", 101, 20.0) });
         assert_eq!(sources.settle(at(102)), ["asked_for", "node", "slow"]);
-        sources.settle(at(161));
-        assert_eq!(names(&sources), ["asked_for", "node", "slow"]);
-        sources.settle(at(163));
-        assert_eq!(names(&sources), ["asked_for", "slow"]);
-        sources.settle(at(202));
-        assert_eq!(names(&sources), ["asked_for"]);
+        for (second, left) in
+            [(161, &["asked_for", "node", "slow"][..]), (163, &["asked_for", "slow"]), (202, &["asked_for"])]
+        {
+            sources.settle(at(second));
+            assert_eq!(names(&sources), left, "{second}");
+        }
         assert!(matches!(sources.rows().next().unwrap().status(at(202)), Status::Stale(_)));
     }
 
     #[test]
-    fn a_publisher_a_service_and_a_timer_have_the_rate_of_their_own_period() {
+    fn the_windows_of_a_source_have_its_rate_its_bytes_and_its_metrics() {
         for period in ["publish_period", "request_period", "timer_period"] {
             let mut sources = sources(&[], 10);
             sources.accept(message("/a:/b", period, 100, 20.0));
             sources.accept(message("/a:/b", period, 101, 20.0));
             let row = sources.rows().next().unwrap();
             assert_eq!(row.metrics().map(Metric::name), [period, "message_age"]);
-            assert_eq!(
-                (row.window.as_ref().unwrap().rate, row.figures(period).mean),
-                (50.0, 20.0),
-                "{period}"
-            );
+            let figures = (row.window.as_ref().unwrap().rate, row.figures(period).mean);
+            assert_eq!(figures, (50.0, 20.0), "{period}");
         }
-    }
-
-    #[test]
-    fn sources_are_bounded_and_room_is_used_again() {
-        let mut sources = sources(&[], 3);
-        for node in 0..20 {
-            sources.accept(message(&format!("node_{node:02}"), "message_age", 100, 1.5));
+        let mut sources = sources(&[], 10);
+        for (second, sizes, bytes) in [
+            (100, &[320.5][..], Some(16_025)), // 50 messages in a second
+            (101, &[], None),
+            (102, &[f64::NAN], None),
+            (103, &[-1.0], None),
+            (104, &[1e300], Some(u64::MAX)),
+        ] {
+            sources.accept(message("/a:/b", "message_period", second, 20.0));
+            sizes.iter().for_each(|size| _ = sources.accept(message("/a:/b", "message_size", second, *size)));
+            sources.settle(at(second) + Duration::from_secs(1));
+            let window = sources.rows().next().unwrap().window.as_ref().unwrap();
+            assert_eq!(window.bytes, bytes, "{second}");
+            assert!(second != 100 || window.bandwidth() == 16_025.0);
         }
-        assert_eq!(names(&sources), ["node_00", "node_01", "node_02"]);
-        assert_eq!(sources.left_out(), 3, "what is known of them is bounded, too");
-        sources.settle(at(161));
-        sources.accept(message("node_19", "message_age", 161, 1.5));
-        assert_eq!((names(&sources), sources.left_out()), (vec!["node_19"], 0));
+        // Two subscriptions of rclcpp have the same name, and their windows end one after the other.
+        let mut sources = self::sources(&[], 3);
+        sources.accept(message("cpp_listener", "message_age", 100, 1.5));
+        let mut other = message("cpp_listener", "message_period", 100, 20.0);
+        (other.start, other.stop) = (other.start + 200_000, other.stop + 200_000);
+        sources.accept(other);
+        for expected in ["message_age", "message_period"] {
+            let metrics = &sources.rows().next().unwrap().window.as_ref().unwrap().metrics;
+            assert_eq!(metrics.iter().map(|metric| &*metric.name).collect::<Vec<_>>(), [expected]);
+            sources.settle(at(101));
+        }
     }
 
     /// A metric of a window of that length (s) that ends at `stop` (s), of the process with that number.
@@ -268,22 +267,23 @@ mod tests {
             // Its sources go on; one of them publishes regularly.
             sources.accept(message_of(1, &format!("/forged:/{:02}", second % 40), second, 86_400));
             sources.accept(message_of(1, "/forged:/00", second, 1));
-            for topic in ["/imu", "/odom"] {
-                sources.accept(message_of(2, &format!("/robot:{topic}"), second, 1));
-            }
+            sources.accept(message_of(2, "/robot:/imu", second, 1));
+            sources.accept(message_of(2, "/robot:/odom", second, 1));
             sources.settle(at(second) + Duration::from_millis(300));
             let shown = names(&sources);
-            assert!(shown.contains(&"/robot:/imu") && shown.contains(&"/robot:/odom"), "{second}: {shown:?}");
-            assert!(
-                shown.len() <= 20 && shown.contains(&"/forged:/00"),
-                "what is regular goes last: {shown:?}"
-            );
+            let has_all =
+                ["/robot:/imu", "/robot:/odom", "/forged:/00"].iter().all(|name| shown.contains(name));
+            assert!(has_all && shown.len() <= 20, "what is regular goes last: {second}: {shown:?}");
         }
         // They share the table equally, whatever either of them publishes.
-        (0..40)
-            .for_each(|number| drop(sources.accept(message_of(2, &format!("/robot:/{number:02}"), 200, 1))));
+        let robots = (0..40).map(|number| message_of(2, &format!("/robot:/{number:02}"), 200, 1));
+        robots.for_each(|message| _ = sources.accept(message));
         let of_robot = names(&sources).iter().filter(|name| name.starts_with("/robot")).count();
         assert!((10..=20).contains(&of_robot), "{of_robot}");
+        // Room is used again.
+        sources.settle(at(4000));
+        sources.accept(message("node", "message_age", 4000, 1.5));
+        assert_eq!((names(&sources), sources.left_out()), (vec!["node"], 0));
     }
 
     #[test]
@@ -309,69 +309,30 @@ mod tests {
     #[test]
     fn distributions_go_to_the_last_minute_of_their_source() {
         let mut sources = sources(&["/r1/*:/imu"], 10);
-        let mut receive = |source: &str, second| {
+        for (source, second, expected) in [
+            ("/r1/a:/imu", 100, &[0][..]), // the source is not known yet
+            ("/r1/a:/imu", 101, &[10]),
+            ("/r1/b:/imu", 101, &[10, 0]),
+            ("/r1/b:/imu", 102, &[10, 10]),
+            ("/r1/a:/imu", 120, &[20, 10]),
+            ("/r2/a:/imu", 121, &[20, 10]), // not asked for
+            ("/r1/b:/imu", 162, &[10, 10]), // a minute later
+        ] {
             let distribution = SourceDistribution::new(distribution(source), at(second)).unwrap();
             sources.accept_distribution(&distribution);
             sources.accept(message(source, "message_age", second, 1.5));
-            let count = |row: &Row| {
-                row.last_minute.distribution(Metric::MessageAge, at(second)).map_or(0, |ages| ages.count())
-            };
-            sources.rows().map(count).collect::<Vec<_>>()
-        };
-        assert_eq!(receive("/r1/a:/imu", 100), [0], "the source is not known yet");
-        assert_eq!(receive("/r1/a:/imu", 101), [10]);
-        assert_eq!(receive("/r1/b:/imu", 101), [10, 0]);
-        assert_eq!(receive("/r1/b:/imu", 102), [10, 10]);
-        assert_eq!(receive("/r1/a:/imu", 120), [20, 10]);
-        assert_eq!(receive("/r2/a:/imu", 121), [20, 10], "not asked for");
-        assert_eq!(receive("/r1/b:/imu", 162), [10, 10], "a minute later");
-    }
-
-    #[test]
-    fn bytes_are_the_sum_of_the_sizes_that_a_node_knows() {
-        let mut sources = sources(&[], 10);
-        let mut window = |sizes: &[f64], second| {
-            sources.accept(message("/a:/b", "message_period", second, 20.0));
-            for average in sizes {
-                sources.accept(message("/a:/b", "message_size", second, *average));
-            }
-            sources.settle(at(second) + Duration::from_secs(1));
-            let window = sources.rows().next().unwrap().window.clone().unwrap();
-            (window.bytes, window.bandwidth())
-        };
-        assert_eq!(window(&[320.5], 100), (Some(16_025), 16_025.0), "50 messages in a second");
-        for (unknown, second) in [(&[][..], 101), (&[f64::NAN], 102), (&[-1.0], 103)] {
-            let (bytes, bandwidth) = window(unknown, second);
-            assert!(bytes.is_none() && bandwidth.is_nan(), "{unknown:?}: {bytes:?} {bandwidth}");
+            let ages = |row: &Row| row.last_minute.distribution(Metric::MessageAge, at(second));
+            let counts = sources.rows().map(|row| ages(row).map_or(0, |ages| ages.count()));
+            assert_eq!(counts.collect::<Vec<_>>(), expected, "{source} {second}");
         }
-        assert_eq!(window(&[1e300], 104).0, Some(u64::MAX));
-    }
-
-    /// With rclcpp, they have the same name, and their windows end one after the other.
-    #[test]
-    fn the_windows_of_two_subscriptions_are_not_mixed() {
-        let mut sources = sources(&[], 3);
-        sources.accept(message("cpp_listener", "message_age", 100, 1.5));
-        let mut of_the_other = message("cpp_listener", "message_period", 100, 20.0);
-        (of_the_other.start, of_the_other.stop) = (of_the_other.start + 200_000, of_the_other.stop + 200_000);
-        sources.accept(of_the_other);
-        let mut metrics = || {
-            let row = sources.rows().next().unwrap();
-            let names = row.window.as_ref().unwrap().metrics.iter().map(|metric| metric.name.clone());
-            let names = names.collect::<Vec<_>>();
-            sources.settle(at(101));
-            names
-        };
-        assert_eq!([metrics(), metrics()], [["message_age"], ["message_period"]]);
     }
 
     #[test]
     fn a_step_of_the_system_clock_spoils_no_length() {
         let mut sources = sources(&[], 3);
         for (stop, start, stamp) in [(100, 99, 100), (101, 100, 3701), (102, 3701, 3702), (103, 3702, 3642)] {
-            let mut message = message("node", "message_period", stop, 20.0);
-            (message.start, message.stop) = (start * S, stamp * S);
-            sources.accept(message);
+            let message = message("node", "message_period", stop, 20.0);
+            sources.accept(SourceMetric { start: start * S, stop: stamp * S, ..message });
             sources.settle(at(stop) + Duration::from_millis(300));
             let row = sources.rows().next().unwrap();
             assert_eq!(row.window.as_ref().unwrap().length, Duration::from_secs(1), "{stop}");

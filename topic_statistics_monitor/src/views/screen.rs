@@ -264,29 +264,38 @@ fn draw_lines(buffer: &mut Buffer, area: Rect, lines: impl Iterator<Item = Line<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ratatui::{backend::TestBackend, Terminal};
+    use ratatui::{backend::TestBackend, buffer::Buffer, Terminal};
     use rclrs_topic_statistics::Distribution;
     use topic_statistics_views::{
         row::Problem,
         testing::{at, row},
     };
 
+    /// Rows, with 200 ages and periods of the first one: one in twenty is ten times as high.
     fn rows() -> Vec<Row> {
         let mut lossy = row("/camera/image_raw", 30.0, 12);
         lossy.message_type = Some("sensor_msgs/msg/Image".to_owned());
-        let mut stale = row("/odom", 50.0, 0);
-        stale.last_message = Some(at(93));
-        let mut unknown = Row::new("/unknown");
-        unknown.problem = Some(Problem::Error("the package my_msgs cannot be loaded".to_owned()));
-        let mut waiting = Row::new("/waits");
-        waiting.problem = Some(Problem::Waiting("no topic yet".to_owned()));
+        for (metric, usual) in [(Metric::MessageAge, 4.0), (Metric::MessagePeriod, 32.0)] {
+            let mut distribution = Distribution::default();
+            let sample = |number| if number % 20 == 0 { 10.0 * usual } else { usual };
+            (0..200).for_each(|number| assert!(distribution.accept(sample(number))));
+            lossy.last_minute.add(metric, &distribution, at(99));
+        }
+        let stale = Row { last_message: Some(at(93)), ..row("/odom", 50.0, 0) };
+        let problem = |name: &str, problem| Row { problem: Some(problem), ..Row::new(name) };
+        let unknown = problem("/unknown", Problem::Error("the package my_msgs cannot be loaded".to_owned()));
+        let waiting = problem("/waits", Problem::Waiting("no topic yet".to_owned()));
         vec![lossy, row("/imu", 100.0, 0), stale, unknown, waiting]
     }
 
-    fn draw(screen: &mut Screen, rows: &[Row], width: u16, height: u16) -> Vec<String> {
+    fn buffer(screen: &mut Screen, rows: &[Row], width: u16, height: u16) -> Buffer {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| screen.draw(frame, rows, at(100))).unwrap();
-        let buffer = terminal.backend().buffer();
+        terminal.backend().buffer().clone()
+    }
+
+    fn draw(screen: &mut Screen, rows: &[Row], width: u16, height: u16) -> Vec<String> {
+        let buffer = buffer(screen, rows, width, height);
         let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         (0..height).map(line).collect()
     }
@@ -306,39 +315,19 @@ mod tests {
         screen.shown(rows, at(100)).iter().map(|row| row.name.clone()).collect()
     }
 
-    /// The rows, with 200 ages and periods of the first one: one in twenty is ten times as high.
-    fn rows_with_percentiles() -> Vec<Row> {
-        let mut rows = rows();
-        for (metric, usual) in [(Metric::MessageAge, 4.0), (Metric::MessagePeriod, 32.0)] {
-            let mut distribution = Distribution::default();
-            (0..200).for_each(|number| {
-                assert!(distribution.accept(if number % 20 == 0 { 10.0 * usual } else { usual }))
-            });
-            rows[0].last_minute.add(metric, &distribution, at(99));
-        }
-        rows
-    }
-
     #[test]
     fn wide_characters_shift_no_column() {
         let mut wide = row(&"/相机/图像/原始/数据/左前".repeat(3), 30.0, 12);
         wide.message_type = Some("传感器/消息/图像/传感器/消息/图像".to_owned());
         let rows = [wide, row("/imu", 100.0, 12)];
         for width in 79..200 {
-            let screen = draw(&mut Screen::default(), &rows, width, 24);
-            let per_topic = if width < 175 { 2 } else { 1 };
+            let from = draw(&mut Screen::default(), &rows, width, 24)[2].find("  lost").unwrap() as u16;
+            let buffer = buffer(&mut Screen::default(), &rows, width, 24);
             // A cell after a wide character is empty: by cells, not by characters.
-            let cells = |line: usize| {
-                let mut terminal = Terminal::new(TestBackend::new(width, 24)).unwrap();
-                terminal.draw(|frame| Screen::default().draw(frame, &rows, at(100))).unwrap();
-                let buffer = terminal.backend().buffer().clone();
-                let from = screen[2].chars().collect::<String>().find("  lost").unwrap() as u16;
-                (from..from + 12).map(|x| buffer[(x, line as u16)].symbol().to_owned()).collect::<String>()
-            };
-            assert_eq!(cells(2), "  lost  seen", "{width}");
-            for line in [3, 3 + per_topic] {
-                assert_eq!(cells(line), "    12  0.0s", "{width}: {screen:#?}");
-            }
+            let cells = |line| (from..from + 12).map(|x| buffer[(x, line)].symbol()).collect::<String>();
+            let second = if width < 175 { 5 } else { 4 };
+            let expected = ["  lost  seen", "    12  0.0s", "    12  0.0s"];
+            assert_eq!([2, 3, second].map(cells), expected, "{width}");
         }
     }
 
@@ -352,19 +341,13 @@ mod tests {
             (174, "rate B/s min mean max stdev p50 p99 mean p50 p99"),
             (175, "rate B/s min mean max stdev p50 p99 mean p50 p99"),
         ] {
-            let screen = draw(&mut Screen::default(), &rows_with_percentiles(), width, 24);
-            let words: Vec<&str> = screen[2].split_whitespace().collect();
-            assert!(
-                words.join(" ").starts_with(&format!("topic pub {columns} lost seen")),
-                "{width}: {words:?}"
-            );
+            let screen = draw(&mut Screen::default(), &rows(), width, 24);
+            let words = screen[2].split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.starts_with(&format!("topic pub {columns} lost seen")), "{width}: {words:?}");
             // Only the titles of percentiles contain "1 min": the last minute.
             let ends = |line: &str, titles: &[&str]| -> Vec<usize> {
-                let mut ends: Vec<usize> = titles
-                    .iter()
-                    .flat_map(|title| line.match_indices(title))
-                    .map(|(at, title)| at + title.len())
-                    .collect();
+                let found = titles.iter().flat_map(|title| line.match_indices(title));
+                let mut ends: Vec<usize> = found.map(|(at, title)| at + title.len()).collect();
                 ends.sort_unstable();
                 ends
             };
@@ -377,21 +360,18 @@ mod tests {
             assert!(title.is_some_and(|(period, age)| period < age), "{}", screen[1]);
             // Each figure ends below the end of its title.
             let row = screen[3].chars().collect::<Vec<_>>();
-            let (mut end, header) = (0, screen[2].chars().collect::<String>());
+            let mut end = 0;
             for title in columns.split(' ').chain(["lost", "seen"]) {
-                end += header[end..].find(title).unwrap() + title.len();
-                assert!(
-                    row[end - 1] != ' ' && row.get(end).is_none_or(|c| *c == ' '),
-                    "{title}: {screen:#?}"
-                );
+                end += screen[2][end..].find(title).unwrap() + title.len();
+                let ends = row[end - 1] != ' ' && row.get(end).is_none_or(|c| *c == ' ');
+                assert!(ends, "{title}: {screen:#?}");
             }
         }
     }
 
     #[test]
     fn eighty_columns_have_all_figures() {
-        let screen = draw(&mut Screen::default(), &rows_with_percentiles(), 80, 24);
-        let text = screen.join("\n");
+        let text = draw(&mut Screen::default(), &rows(), 80, 24).join("\n");
         for expected in [
             "                               Hz - period ms -  1 min age ms  1 min",
             "  topic                pub   rate   mean    max    p99   mean    p99  lost  seen",
@@ -403,42 +383,29 @@ mod tests {
             "ERROR      the package my_msgs cannot be lo",
             "WAITING    no topic yet",
             "5 topics  sort topic ▼  1 stale  1 with losses  1 with errors  1 waiting",
+            "█", // a sparkline
         ] {
             assert!(text.contains(expected), "{expected}\nnot in\n{text}");
         }
-        assert!(text.contains('█'), "a sparkline:\n{text}");
-    }
-
-    #[test]
-    fn any_size_is_drawn() {
-        for (width, height) in [(1, 1), (1, 2), (20, 3), (40, 10), (79, 5), (149, 24), (150, 24), (300, 100)]
-        {
-            let mut screen = Screen::default();
-            draw(&mut screen, &rows(), width, height);
-            press(&mut screen, &rows(), "\n");
-            draw(&mut screen, &rows(), width, height);
-            draw(&mut Screen::default(), &[], width, height);
-        }
-        let wide = draw(&mut Screen::default(), &rows(), 200, 24).join("\n");
-        assert!(wide.contains("last minute") && wide.contains("LOSS 12"), "{wide}");
+        let mut services = Screen { kind: Kind::Service, ..Screen::default() };
+        let text = draw(&mut services, &rows()[1..2], 80, 24).join("\n");
+        assert!(text.contains("1 service  sort service") && text.contains("round trip ms"), "{text}");
     }
 
     #[test]
     fn topics_are_sorted_by_each_column_and_reversed() {
         let (rows, mut screen) = (rows(), Screen::default());
-        assert_eq!(names(&screen, &rows)[0], "/camera/image_raw");
-        press(&mut screen, &rows, "s");
-        assert_eq!(
-            names(&screen, &rows)[..3],
-            ["/unknown", "/odom", "/camera/image_raw"],
-            "the worst state first"
-        );
-        press(&mut screen, &rows, "s");
-        assert_eq!(names(&screen, &rows)[..2], ["/imu", "/odom"], "the highest rate first");
-        press(&mut screen, &rows, "r");
-        assert_eq!(names(&screen, &rows)[4], "/imu");
-        press(&mut screen, &rows, "rsss");
-        assert_eq!(names(&screen, &rows)[0], "/camera/image_raw", "the most losses first");
+        for (keys, place, name) in [
+            ("", 0, "/camera/image_raw"),
+            ("s", 0, "/unknown"), // the worst state first
+            ("", 1, "/odom"),
+            ("s", 0, "/imu"), // the highest rate
+            ("r", 4, "/imu"),
+            ("rsss", 0, "/camera/image_raw"), // the most losses
+        ] {
+            press(&mut screen, &rows, keys);
+            assert_eq!(names(&screen, &rows)[place], name, "{keys}");
+        }
         assert!(draw(&mut screen, &rows, 80, 24)[0].contains("sort lost ▼"));
     }
 
@@ -454,62 +421,46 @@ mod tests {
         assert_eq!(names(&screen, &rows), ["/camera/image_raw", "/imu", "/odom"], "types count too");
         press(&mut screen, &rows, "\x1b");
         assert_eq!(names(&screen, &rows).len(), 5);
+        // q quits, but not while the filter is typed.
+        press(&mut screen, &rows, "/q");
+        let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert!(screen.key(control_c, &[], at(0)));
+        assert!(Screen::default().key(KeyCode::Char('q').into(), &[], at(0)));
     }
 
     #[test]
     fn the_selected_topic_stays_selected_and_in_sight() {
-        let (rows, mut screen) = (
-            (0..50).map(|n| row(&format!("/t{n:02}"), f64::from(n + 1), 0)).collect::<Vec<_>>(),
-            Screen::default(),
-        );
-        draw(&mut screen, &rows, 80, 24);
-        press(&mut screen, &rows, "jj");
-        assert_eq!(screen.selected.as_deref(), Some("/t02"));
-        press(&mut screen, &rows, "ss");
-        assert!(
-            draw(&mut screen, &rows, 80, 24).iter().any(|line| line.starts_with("> /t02")),
-            "at the end by rate"
-        );
-        press(&mut screen, &rows, "g");
-        assert!(draw(&mut screen, &rows, 80, 24)[3].starts_with("> /t49"));
-        press(&mut screen, &rows, "G");
-        assert!(draw(&mut screen, &rows, 80, 24).iter().any(|line| line.starts_with("> /t00")));
+        let rows: Vec<Row> = (0..50).map(|n| row(&format!("/t{n:02}"), f64::from(n + 1), 0)).collect();
+        let mut screen = Screen::default();
+        // First the third one, which is at the end by rate; then the first and the last one by rate.
+        for (keys, selected) in
+            [("", "> /t00"), ("jj", "> /t02"), ("ss", "> /t02"), ("g", "> /t49"), ("G", "> /t00")]
+        {
+            press(&mut screen, &rows, keys);
+            let lines = draw(&mut screen, &rows, 80, 24);
+            assert!(lines.iter().any(|line| line.starts_with(selected)), "{keys}: {lines:#?}");
+        }
     }
 
     #[test]
     fn h_goes_through_the_histograms_of_the_topic() {
-        let (rows, mut screen) = (rows_with_percentiles(), Screen::default());
+        let (rows, mut screen) = (rows(), Screen::default());
         draw(&mut screen, &rows, 80, 40);
         press(&mut screen, &rows, "\n");
-        let histogram = |screen: &mut Screen| {
-            let text = draw(screen, &rows, 80, 40).join("\n");
-            let shown: Vec<&str> = ["message_age", "message_period"]
-                .into_iter()
-                .filter(|metric| text.contains(&format!("{metric} in the last minute, ms: 200 samples")))
-                .collect();
-            shown.join(" ")
-        };
+        let shown = |screen: &mut Screen, text: &str| draw(screen, &rows, 80, 40).join("\n").contains(text);
         for expected in ["", "message_age", "message_period", "", "message_age"] {
-            assert_eq!(histogram(&mut screen), expected);
+            for metric in ["message_age", "message_period"] {
+                let title = format!("{metric} in the last minute, ms: 200 samples");
+                assert_eq!(shown(&mut screen, &title), metric == expected);
+            }
             press(&mut screen, &rows, "h");
         }
         // Another topic has no sample of that metric, and shows so.
         press(&mut screen, &rows, "\x1bj\n");
-        let text = draw(&mut screen, &rows, 80, 40).join("\n");
         assert!(
-            text.contains("/imu") && text.contains("message_period: no sample in the last minute"),
-            "{text}"
+            shown(&mut screen, "/imu") && shown(&mut screen, "message_period: no sample in the last minute")
         );
         press(&mut screen, &rows, "h");
-        assert!(!draw(&mut screen, &rows, 80, 40).join("\n").contains("no sample"));
-    }
-
-    #[test]
-    fn q_quits_but_not_while_the_filter_is_typed() {
-        let mut screen = Screen::default();
-        assert!(screen.key(KeyCode::Char('q').into(), &[], at(0)));
-        press(&mut screen, &[], "/q");
-        let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert!(screen.key(control_c, &[], at(0)));
+        assert!(!shown(&mut screen, "no sample"));
     }
 }

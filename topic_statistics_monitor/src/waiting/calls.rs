@@ -243,44 +243,77 @@ mod tests {
 
     const CLIENT: [u8; 16] = [7; 16];
 
-    fn event(step: u8, number: i64, milliseconds: i64) -> Event {
-        shifted(step, number, milliseconds, 0)
-    }
-
-    /// An event of a node whose clock is off.
-    fn shifted(step: u8, number: i64, milliseconds: i64, offset: i64) -> Event {
+    /// An event at this time (ms) of a node whose clock is off.
+    fn event(step: u8, number: i64, milliseconds: i64, offset: i64) -> Event {
         let stamp = 1_000_000 + milliseconds + offset;
         let stamp = ((stamp / 1000) as i32, (stamp % 1000) as u32 * 1_000_000);
         let received = at(0) + Duration::from_millis(milliseconds as u64);
         Event::new(step, (CLIENT, number), stamp, received, (1_000_000 + milliseconds) * 1_000_000).unwrap()
     }
 
-    fn end(calls: &mut Calls, milliseconds: u64) -> Window {
-        let ended = at(0) + Duration::from_millis(milliseconds);
-        calls.end_window(&Span { start: 0, stop: 1, ended, length: Duration::from_secs(1) })
+    /// The calls with these events of one call: step, time and offset.
+    fn calls(events: &[(u8, i64, i64)]) -> Calls {
+        let mut calls = Calls::default();
+        assert!(events.iter().all(|&(step, time, offset)| calls.accept(event(step, 1, time, offset))));
+        calls
     }
 
-    fn mean(window: &Window, metric: Metric) -> f64 {
-        let metric = window.metrics.iter().find(|measured| measured.name == metric.name()).unwrap();
-        metric.figures.mean
+    /// Ends a window at this time. Returns the means of metrics.
+    fn means<const N: usize>(calls: &mut Calls, milliseconds: u64, metrics: [Metric; N]) -> [f64; N] {
+        let ended = at(0) + Duration::from_millis(milliseconds);
+        let window = calls.end_window(&Span { start: 0, stop: 1, ended, length: Duration::from_secs(1) });
+        metrics.map(|metric| window.metrics.iter().find(|it| it.name == metric.name()).unwrap().figures.mean)
     }
 
     #[test]
-    fn a_call_has_the_parts_of_its_round_trip_in_any_order_of_its_events() {
-        // The clock of the service is 5 s ahead.
-        let events = [event(0, 1, 0), shifted(1, 1, 40, 5000), shifted(2, 1, 95, 5000), event(3, 1, 125)];
-        for order in [[0, 1, 2, 3], [0, 2, 1, 3], [3, 2, 1, 0], [1, 2, 0, 3]] {
-            let mut calls = Calls::default();
-            assert!(order.iter().all(|&index| calls.accept(events[index])));
-            let window = end(&mut calls, 1000);
-            let means = [Metric::RoundTrip, Metric::ResponseDuration].map(|metric| mean(&window, metric));
-            assert_eq!(means, [125.0, 55.0], "{order:?}");
-            let delays = [Metric::RequestDelay, Metric::ResponseDelay].map(|metric| mean(&window, metric));
-            assert_eq!(delays, [5040.0, -4970.0], "of two clocks");
-            let counts = [Metric::Calls, Metric::Requests, Metric::Responses, Metric::ActiveRequests];
-            assert_eq!(counts.map(|metric| mean(&window, metric)), [1.0, 1.0, 1.0, 0.0]);
-            assert_eq!((window.rate, calls.received), (1.0, 1));
+    fn a_call_has_the_parts_that_its_events_tell() {
+        const NAN: f64 = f64::NAN;
+        use Metric::{
+            ActiveRequests, Calls, RequestDelay, Requests, ResponseDelay, ResponseDuration, Responses,
+            RoundTrip,
+        };
+        let parts = [
+            RoundTrip,
+            ResponseDuration,
+            RequestDelay,
+            ResponseDelay,
+            Calls,
+            Requests,
+            Responses,
+            ActiveRequests,
+        ];
+        let simulated = |step, time: i64, offset: i64| (step, time, offset - time); // no time passes
+                                                                                    // The clock of the service is 5 s ahead.
+        let all = [(0, 0, 0), (1, 40, 5000), (2, 95, 5000), (3, 125, 0)];
+        let right = [125.0, 55.0, 5040.0, -4970.0, 1.0, 1.0, 1.0, 0.0];
+        let of_time =
+            |offset| [(0, 10), (1, 50), (2, 150), (3, 210)].map(|(step, time)| simulated(step, time, offset));
+        let real = [200.0, 100.0, NAN, NAN, 1.0, 1.0, 1.0, 0.0];
+        for (events, expected) in [
+            (&all[..], right),
+            (&[all[0], all[2], all[1], all[3]], right),
+            (&[all[3], all[2], all[1], all[0]], right),
+            (&[all[1], all[2], all[0], all[3]], right),
+            (&[(1, 0, 0), (2, 30, 0)], [NAN, 30.0, NAN, NAN, NAN, 1.0, NAN, 0.0]), // only the service tells
+            (&[(0, 0, 0), (3, 30, 0)], [30.0, NAN, NAN, NAN, 1.0, NAN, 1.0, 0.0]), // only the client tells
+            // Clocks that are stepped in the call.
+            (
+                &[(0, 0, 0), (1, 10, 0), (2, 20, -2000), (3, 30, 3000)],
+                [NAN, NAN, 10.0, 5010.0, 1.0, 1.0, 1.0, 0.0],
+            ),
+            // Nodes on simulated time, before it began or at any other time than the system clock's.
+            (&of_time(-1_000_000), real),
+            (&of_time(-500_000), real),
+            (&of_time(1_000_000_000), real),
+        ] {
+            let found = means(&mut calls(events), 1000, parts);
+            assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{events:?}");
         }
+        let span = Span { start: 0, stop: 1, ended: at(1), length: Duration::from_secs(1) };
+        let (mut none, mut one) = (super::Calls::default(), calls(&all));
+        let nothing = none.end_window(&span);
+        assert!(nothing.rate.is_nan() && nothing.received.is_none());
+        assert_eq!((one.end_window(&span).rate, one.received), (1.0, 1));
     }
 
     #[test]
@@ -298,79 +331,25 @@ mod tests {
     }
 
     #[test]
-    fn what_no_node_tells_is_unknown() {
-        let mut service_only = Calls::default();
-        assert!([event(1, 1, 0), event(2, 1, 30)].into_iter().all(|event| service_only.accept(event)));
-        let window = end(&mut service_only, 1000);
-        assert_eq!((mean(&window, Metric::Requests), mean(&window, Metric::ActiveRequests)), (1.0, 0.0));
-        assert!([Metric::Calls, Metric::Responses, Metric::RoundTrip]
-            .iter()
-            .all(|metric| mean(&window, *metric).is_nan()));
-        let mut client_only = Calls::default();
-        assert!([event(0, 1, 0), event(3, 1, 30)].into_iter().all(|event| client_only.accept(event)));
-        let window = end(&mut client_only, 1000);
-        assert_eq!((mean(&window, Metric::Calls), mean(&window, Metric::RoundTrip)), (1.0, 30.0));
-        assert!([Metric::Requests, Metric::ResponseDuration]
-            .iter()
-            .all(|metric| mean(&window, *metric).is_nan()));
-        let nothing = end(&mut Calls::default(), 1000);
-        assert!(nothing.rate.is_nan() && nothing.received.is_none());
-    }
-
-    #[test]
     fn a_call_without_an_answer_ages_until_it_is_given_up() {
-        let mut calls = Calls::default();
         // The service responds, and the response does not arrive.
-        assert!([event(0, 1, 0), event(1, 1, 10), event(2, 1, 20)]
-            .into_iter()
-            .all(|event| calls.accept(event)));
+        let mut calls = calls(&[(0, 0, 0), (1, 10, 0), (2, 20, 0)]);
+        let mut end = |second: u64| means(&mut calls, second * 1000, [Metric::OldestCall, Metric::DroppedCalls]);
         for second in 1..600 {
-            let window = end(&mut calls, second * 1000);
-            assert_eq!(mean(&window, Metric::OldestCall), second as f64 * 1000.0);
+            assert_eq!(end(second), [second as f64 * 1000.0, 0.0]);
         }
-        let window = end(&mut calls, 600_000);
-        assert_eq!((mean(&window, Metric::DroppedCalls), mean(&window, Metric::OldestCall)), (1.0, 0.0));
-        assert_eq!(mean(&end(&mut calls, 601_000), Metric::DroppedCalls), 0.0);
-    }
-
-    #[test]
-    fn a_clock_that_is_stepped_in_a_call_leaves_no_duration() {
-        let mut calls = Calls::default();
-        assert!([event(0, 1, 0), event(1, 1, 10)].into_iter().all(|event| calls.accept(event)));
-        assert!([shifted(2, 1, 20, -2000), shifted(3, 1, 30, 3000)]
-            .into_iter()
-            .all(|event| calls.accept(event)));
-        let window = end(&mut calls, 1000);
-        assert!(
-            mean(&window, Metric::ResponseDuration).is_nan() && mean(&window, Metric::RoundTrip).is_nan()
-        );
-    }
-
-    #[test]
-    fn nodes_on_simulated_time_have_durations_in_real_time_and_no_delays() {
-        // Before it began, or at any other time than the system clock's.
-        for offset in [-1_000_000, -500_000, 1_000_000_000] {
-            let stopped = |step, milliseconds: i64| shifted(step, 1, milliseconds, offset - milliseconds);
-            let mut calls = Calls::default();
-            let call = [stopped(0, 10), stopped(1, 50), stopped(2, 150), stopped(3, 210)];
-            assert!(call.into_iter().all(|event| calls.accept(event)));
-            let window = end(&mut calls, 1000);
-            let durations = [Metric::RoundTrip, Metric::ResponseDuration].map(|metric| mean(&window, metric));
-            assert_eq!(durations, [200.0, 100.0], "{offset}");
-            let delays = [Metric::RequestDelay, Metric::ResponseDelay];
-            assert!(delays.iter().all(|metric| mean(&window, *metric).is_nan()), "of two nodes");
-        }
+        assert_eq!([end(600), end(601)], [[0.0, 1.0], [0.0, 0.0]]);
     }
 
     #[test]
     fn calls_have_a_bound_and_an_answered_one_makes_room() {
         let mut calls = Calls::default();
         let most = Calls::MAX_CALLS as i64;
-        assert!((0..most).all(|number| calls.accept(event(0, number, 0))));
-        assert!(!calls.accept(event(0, most, 0)) && calls.accept(event(3, 0, 1)));
-        end(&mut calls, 5002);
-        assert!(calls.accept(event(0, most, 5003)));
-        end(&mut calls, 700_000);
+        assert!((0..most).all(|number| calls.accept(event(0, number, 0, 0))));
+        assert!(!calls.accept(event(0, most, 0, 0)) && calls.accept(event(3, 0, 1, 0)));
+        means(&mut calls, 5002, []);
+        assert!(calls.accept(event(0, most, 5003, 0)));
+        means(&mut calls, 700_000, []);
         assert!(calls.calls.is_empty() && calls.calls.capacity() < 100);
     }
 }

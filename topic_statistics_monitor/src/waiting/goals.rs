@@ -179,57 +179,65 @@ mod tests {
         at(0) + Duration::from_millis(milliseconds)
     }
 
-    fn figures(goals: &mut Goals, milliseconds: u64) -> impl Fn(Metric) -> (f64, u64) {
+    /// Ends a window at this time. Returns the means and counts of metrics.
+    fn figures<const N: usize>(
+        goals: &mut Goals,
+        milliseconds: u64,
+        metrics: [Metric; N],
+    ) -> [(f64, u64); N] {
         let span = Span { start: 0, stop: 1, ended: ms(milliseconds), length: Duration::from_secs(1) };
         let window = goals.end_window(&span);
-        move |metric: Metric| {
-            let metric = window.metrics.iter().find(|measured| measured.name == metric.name()).unwrap();
-            (metric.figures.mean, metric.figures.count)
-        }
+        metrics.map(|metric| {
+            let figures = window.metrics.iter().find(|it| it.name == metric.name()).unwrap().figures;
+            (figures.mean, figures.count)
+        })
     }
 
     #[test]
     fn each_outcome_has_its_count_and_its_duration() {
+        use Metric::{
+            ActiveGoals, CancelDelay, FeedbackPeriod, GoalAborted, GoalCanceled, GoalSucceeded,
+            GoalToFeedback, OldestGoal,
+        };
         let (mut goals, [a, b, c]) = (Goals::default(), [[1; 16], [2; 16], [3; 16]]);
         assert!(goals.accept(&[(a, ACCEPTED)], false, ms(0)));
         goals.accept(&[(a, EXECUTING), (b, ACCEPTED)], false, ms(100));
-        goals.accept_feedback(&a, ms(150));
-        goals.accept_feedback(&a, ms(250));
-        goals.accept_feedback(&c, ms(250));
+        [(a, 150), (a, 250), (c, 250)]
+            .into_iter()
+            .for_each(|(goal, time)| goals.accept_feedback(&goal, ms(time)));
         goals.accept(&[(a, SUCCEEDED), (b, EXECUTING), (c, ACCEPTED)], false, ms(300));
         goals.accept(&[(a, SUCCEEDED), (b, CANCELING), (c, ABORTED)], false, ms(400));
-        let figure = figures(&mut goals, 500);
-        assert_eq!(
-            [Metric::Goals, Metric::ActiveGoals, Metric::OldestGoal].map(|metric| figure(metric).0),
-            [3.0, 1.0, 400.0]
-        );
-        assert_eq!((figure(Metric::GoalSucceeded), figure(Metric::GoalAborted)), ((300.0, 1), (100.0, 1)));
-        assert_eq!(
-            (figure(Metric::GoalToFeedback), figure(Metric::FeedbackPeriod)),
-            ((150.0, 1), (100.0, 1))
-        );
+        let found = figures(&mut goals, 500, [Metric::Goals, ActiveGoals, OldestGoal]);
+        assert_eq!(found.map(|(mean, _)| mean), [3.0, 1.0, 400.0]);
         goals.accept(&[(b, CANCELED)], false, ms(640));
-        let figure = figures(&mut goals, 1000);
-        assert_eq!((figure(Metric::CancelDelay), figure(Metric::GoalCanceled)), ((240.0, 1), (540.0, 1)));
-        assert_eq!((figure(Metric::Goals).0, figure(Metric::ActiveGoals).0, goals.received), (0.0, 0.0, 3));
+        let found = figures(&mut goals, 1000, [CancelDelay, GoalCanceled]);
+        assert_eq!(found, [(240.0, 1), (540.0, 1)]);
+        let found = figures(&mut goals, 1100, [Metric::Goals, ActiveGoals]);
+        assert_eq!((found.map(|(mean, _)| mean), goals.received), ([0.0, 0.0], 3));
+
+        let mut goals = Goals::default();
+        goals.accept(&[(a, ACCEPTED), (c, ACCEPTED)], false, ms(0));
+        goals.accept_feedback(&a, ms(150));
+        goals.accept_feedback(&a, ms(250));
+        goals.accept(&[(a, SUCCEEDED), (c, ABORTED)], false, ms(300));
+        let found = figures(&mut goals, 500, [GoalSucceeded, GoalAborted, GoalToFeedback, FeedbackPeriod]);
+        assert_eq!(found, [(300.0, 1), (300.0, 1), (150.0, 1), (100.0, 1)]);
     }
 
     #[test]
     fn goals_from_before_the_monitor_have_no_duration_and_those_of_an_ended_server_are_dropped() {
+        use Metric::{ActiveGoals, DroppedGoals, GoalSucceeded, SucceededGoals};
         let (mut goals, [a, b]) = (Goals::default(), [[1; 16], [2; 16]]);
-        assert!(figures(&mut goals, 0)(Metric::Goals).0.is_nan(), "nothing is known yet");
+        assert!(figures(&mut goals, 0, [Metric::Goals])[0].0.is_nan(), "nothing is known yet");
         goals.accept(&[(a, SUCCEEDED), (b, EXECUTING)], true, ms(0));
-        let figure = figures(&mut goals, 100);
-        assert_eq!(
-            [Metric::Goals, Metric::SucceededGoals, Metric::ActiveGoals].map(|metric| figure(metric).0),
-            [0.0, 0.0, 1.0]
-        );
+        let found = figures(&mut goals, 100, [Metric::Goals, SucceededGoals, ActiveGoals]);
+        assert_eq!(found.map(|(mean, _)| mean), [0.0, 0.0, 1.0]);
         goals.accept(&[(a, SUCCEEDED), (b, SUCCEEDED)], false, ms(200));
-        let figure = figures(&mut goals, 300);
-        assert_eq!((figure(Metric::SucceededGoals).0, figure(Metric::GoalSucceeded).1), (1.0, 0));
+        let [succeeded, duration] = figures(&mut goals, 300, [SucceededGoals, GoalSucceeded]);
+        assert_eq!((succeeded.0, duration.1), (1.0, 0));
         goals.accept(&[([3; 16], ACCEPTED)], false, ms(400));
         goals.accept(&[([4; 16], ACCEPTED)], false, ms(500));
-        assert_eq!(figures(&mut goals, 600)(Metric::DroppedGoals).0, 1.0);
+        assert_eq!(figures(&mut goals, 600, [DroppedGoals])[0].0, 1.0);
     }
 
     #[test]

@@ -130,7 +130,7 @@ fn the_page_is_readable_everywhere_and_needs_no_network() {
             assert_eq!(found[nothing], 0, "{nothing}");
         }
         assert!(found["title"].as_str().unwrap().starts_with("ROS 2 topics on robot, "));
-        assert_eq!(found["rates"], serde_json::json!([50.0, 50.0, 50.0]));
+        assert_eq!(found["rates"], serde_json::json!([50, 50, 50]));
         let text = found["text"].as_str().unwrap();
         for part in ["sensor_msgs/msg/Imu", "/talker", "/imu", "failed.", "<script>alert(1)</script>", "&lt;"]
         {

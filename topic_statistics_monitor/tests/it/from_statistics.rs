@@ -67,7 +67,7 @@ fn hostile_statistics_are_reported_and_bounded() {
     terminal.wait_for(&["0 sources"]);
     terminal.resize(60, 400);
     for (order, expected) in [
-        ("names", "x\\u{1b}"),
+        ("names", "\\u{202e}"),
         ("names", "messages dropped"),
         ("numbers", "liar"),
         ("lies", "invalid distributions, the last one"),
