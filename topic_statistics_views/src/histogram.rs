@@ -110,12 +110,7 @@ pub fn bars(distribution: &Distribution, max: usize) -> Vec<Bar> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn of(samples: &[f64]) -> Distribution {
-        let mut distribution = Distribution::default();
-        samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
-        distribution
-    }
+    use crate::testing::distribution as of;
 
     #[test]
     fn two_groups_of_samples_are_two_groups_of_bars() {

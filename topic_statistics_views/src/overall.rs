@@ -87,22 +87,17 @@ pub fn write_table(to: &mut impl Write, topics: &[(&Row, Overall)], now: Instant
 #[cfg(test)]
 mod tests {
     use serde_json::{json, Value};
-    use topic_statistics_core::collector::Distribution;
 
     use super::*;
     use crate::{
         recording::Merged,
-        row::Figures,
-        testing::{at, row, S},
+        testing::{at, distribution, figures, row, S},
     };
 
     /// 100 periods of 10 ms, and no age.
     fn overall() -> Overall {
-        let mut distribution = Distribution::default();
-        (0..100).for_each(|_| assert!(distribution.accept(10.0)));
         let mut period = RecordedMetric::new("message_period", "ms");
-        let figures = Figures { mean: 10.0, min: 10.0, max: 10.0, std_dev: 0.0, count: 100 };
-        period.add(&Merged::from(&figures), Some(&distribution));
+        period.add(&Merged::from(&figures(10.0, 100)), Some(&distribution(&[10.0; 100])));
         let metrics = vec![RecordedMetric::new("message_age", "ms"), period];
         Overall { times: Some((S, 3 * S)), rate: 100.0, bytes: Some(64_000), unmeasured: 0, metrics }
     }

@@ -127,9 +127,9 @@ impl<W: Write> Report<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{at, row, window, S};
+    use crate::testing::{at, distribution, row, window, S};
     use serde_json::{json, Value};
-    use topic_statistics_core::{collector::Distribution, Metric};
+    use topic_statistics_core::Metric;
 
     fn written(is_json: bool, rows: &[Row]) -> String {
         let mut to = vec![];
@@ -141,9 +141,7 @@ mod tests {
     /// A row with ten periods of 10 in the last minute.
     fn imu() -> Row {
         let mut imu = row("/imu", 100.0, 0);
-        let mut distribution = Distribution::default();
-        (0..10).for_each(|_| assert!(distribution.accept(10.0)));
-        imu.last_minute.add(Metric::MessagePeriod, &distribution, at(100));
+        imu.last_minute.add(Metric::MessagePeriod, &distribution(&[10.0; 10]), at(100));
         imu
     }
 

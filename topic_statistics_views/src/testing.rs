@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use topic_statistics_core::collector::Distribution;
+
 use crate::row::{Figures, MetricFigures, Row, Window};
 
 /// One second in nanoseconds.
@@ -16,6 +18,18 @@ pub const S: i64 = 1_000_000_000;
 pub fn at(seconds: i64) -> Instant {
     static ZERO: OnceLock<Instant> = OnceLock::new();
     *ZERO.get_or_init(Instant::now) + Duration::from_secs(seconds.try_into().unwrap())
+}
+
+/// The distribution of samples.
+pub fn distribution(samples: &[f64]) -> Distribution {
+    let mut distribution = Distribution::default();
+    samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
+    distribution
+}
+
+/// The figures of a number of equal samples.
+pub fn figures(mean: f64, count: u64) -> Figures {
+    Figures { mean, min: mean, max: mean, std_dev: f64::NAN, count }
 }
 
 /// A window of one second that ends at `stop` (s).

@@ -9,8 +9,8 @@ use topic_statistics_views::{
     expect::{ExpectationFile, Expected},
     recording::Recording,
     require::Conditions,
-    row::{Figures, MetricFigures},
-    testing::{at, S},
+    row::MetricFigures,
+    testing::{at, figures, S},
 };
 
 use super::{source::Source, SourceMetric};
@@ -25,14 +25,17 @@ const FAST: Told = &[("message_age", 2.0, 100), ("message_period", 10.0, 99)];
 /// Gives a source a window of 1 s that stops at `stop` on its system clock and is received at `second`.
 fn accept(source: &mut Source, second: i64, stop: i64, metrics: Told) {
     for &(name, mean, count) in metrics {
-        let figures = Figures { mean, min: mean, max: mean, std_dev: NONE, count };
         source.accept(SourceMetric {
             received_at: at(second),
             sender: Default::default(),
             source: "/imu".to_owned(),
             start: (stop - 1) * S,
             stop: stop * S,
-            metric: MetricFigures { name: name.to_owned(), unit: String::new(), figures },
+            metric: MetricFigures {
+                name: name.to_owned(),
+                unit: String::new(),
+                figures: figures(mean, count),
+            },
         });
     }
     assert!(source.settle(at(second) + Duration::from_millis(300)));

@@ -153,10 +153,9 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rclrs_topic_statistics::Distribution;
     use topic_statistics_views::{
         row::{Problem, Publisher},
-        testing::{at, row, S},
+        testing::{at, distribution, row, S},
     };
 
     fn text(row: &Row, chosen: Option<Metric>, width: usize) -> String {
@@ -197,8 +196,8 @@ mod tests {
     #[test]
     fn the_chosen_histogram_is_above_the_table_and_wide_tables_have_percentiles() {
         let mut imu = row("/imu", 100.0, 0);
-        let mut ages = Distribution::default();
-        (1..=200).for_each(|age| assert!(ages.accept(f64::from(age.min(190)) / 10.0)));
+        let ages: Vec<f64> = (1..=200).map(|age| f64::from(age.min(190)) / 10.0).collect();
+        let ages = distribution(&ages);
         imu.last_minute.add(Metric::MessageAge, &ages, at(99));
         let narrow = text(&imu, Some(Metric::MessageAge), 80);
         let [histogram, table] =

@@ -265,10 +265,9 @@ fn draw_lines(buffer: &mut Buffer, area: Rect, lines: impl Iterator<Item = Line<
 mod tests {
     use super::*;
     use ratatui::{backend::TestBackend, buffer::Buffer, Terminal};
-    use rclrs_topic_statistics::Distribution;
     use topic_statistics_views::{
         row::Problem,
-        testing::{at, row},
+        testing::{at, distribution, row},
     };
 
     /// Rows, with 200 ages and periods of the first one: one in twenty is ten times as high.
@@ -276,10 +275,8 @@ mod tests {
         let mut lossy = row("/camera/image_raw", 30.0, 12);
         lossy.message_type = Some("sensor_msgs/msg/Image".to_owned());
         for (metric, usual) in [(Metric::MessageAge, 4.0), (Metric::MessagePeriod, 32.0)] {
-            let mut distribution = Distribution::default();
-            let sample = |number| if number % 20 == 0 { 10.0 * usual } else { usual };
-            (0..200).for_each(|number| assert!(distribution.accept(sample(number))));
-            lossy.last_minute.add(metric, &distribution, at(99));
+            let samples = [[10.0 * usual; 10].as_slice(), &[usual; 190]].concat();
+            lossy.last_minute.add(metric, &distribution(&samples), at(99));
         }
         let stale = Row { last_message: Some(at(93)), ..row("/odom", 50.0, 0) };
         let problem = |name: &str, problem| Row { problem: Some(problem), ..Row::new(name) };

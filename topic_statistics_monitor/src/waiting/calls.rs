@@ -334,7 +334,8 @@ mod tests {
     fn a_call_without_an_answer_ages_until_it_is_given_up() {
         // The service responds, and the response does not arrive.
         let mut calls = calls(&[(0, 0, 0), (1, 10, 0), (2, 20, 0)]);
-        let mut end = |second: u64| means(&mut calls, second * 1000, [Metric::OldestCall, Metric::DroppedCalls]);
+        let mut end =
+            |second: u64| means(&mut calls, second * 1000, [Metric::OldestCall, Metric::DroppedCalls]);
         for second in 1..600 {
             assert_eq!(end(second), [second as f64 * 1000.0, 0.0]);
         }

@@ -4,7 +4,6 @@
 
 mod page;
 #[allow(dead_code, reason = "the tests that start the monitor use all of it")]
-#[path = "../it/terminal.rs"]
 mod terminal;
 
 use std::time::{Duration, Instant};
@@ -36,7 +35,7 @@ fn start() -> Terminal {
     let test = ["--ignored", "--exact", "--nocapture", "live_view"];
     let terminal = Terminal::start_program("env", &[&program[..], &test].concat(), 0);
     terminal.wait_for(&["No topic yet"]);
-    assert!(terminal.has_terminal());
+    assert_eq!(terminal.has_view(), Some(true));
     terminal
 }
 

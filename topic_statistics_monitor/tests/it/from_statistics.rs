@@ -2,14 +2,14 @@
 
 //! `--publish` and `--from-statistics`: the messages of the monitor, of nodes, and of anybody.
 
-use std::{fs, process::Stdio, time::Duration};
+use std::{fs, time::Duration};
 
 use rclrs::CreateBasicExecutor;
 use rclrs_topic_statistics::{MeasuredExecutor, NodeStatistics};
 use test_support::{context, domain, wait_for, Process, Program, Reader, Spinning};
 
 use crate::{
-    run::{command, run, talker, text, wait_until_full, Json},
+    run::{command, piped, talker, text, wait_until_full, Json},
     terminal::Terminal,
 };
 
@@ -36,7 +36,7 @@ fn a_monitor_reads_what_another_one_and_nodes_publish() {
     reader.read_until("the monitor's windows", |all| all.iter().any(|it| it.source == "/topic_monitor:/imu"));
     assert!(reader.metrics.iter().all(|window| !window.source.starts_with("/silent")));
     let condition = ["--from-statistics", "--require", "/topic_monitor:/imu: rate>5", "--timeout", "50"];
-    let output = run(&condition, domain);
+    let output = command(&condition, domain).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 
     // The executor of a node, which /diagnostics describes.
@@ -81,11 +81,7 @@ fn hostile_statistics_are_reported_and_bounded() {
     assert!(!terminal.text().lines().any(|line| line.contains("PWNED") && !line.contains("\\u{7}")));
 
     // A flood while nobody reads what the monitor writes.
-    let mut child = command(&["--from-statistics", "--json"], domain)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = piped(command(&["--from-statistics", "--json"], domain));
     let (output, errors) = (child.stdout.take().unwrap(), test_support::lines(child.stderr.take().unwrap()));
     let monitor = Process::from(child);
     wait_for("many lines", || {

@@ -2,14 +2,14 @@
 
 //! The live view in a terminal, and its ends.
 
-use std::{fs, process::Stdio};
+use std::fs;
 
 use rclrs::{IntoPrimitiveOptions, Publisher};
 use ros_env::sensor_msgs::msg::Imu;
 use test_support::{domain, node, wait_for, Process};
 
 use crate::{
-    run::{command, talker},
+    run::{command, piped, talker},
     terminal::Terminal,
 };
 
@@ -22,7 +22,7 @@ fn the_live_view_shows_what_is_expected_and_what_is() {
         let (_executor, node) = node("sender", &[]);
         let imu: Publisher<Imu> = node.create_publisher("imu".keep_last(1000)).unwrap();
         let arguments = ["--print-expectations=90", "--period", "0.1", "--duration", "60", "/imu"];
-        let mut child = command(&arguments, domain).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = piped(command(&arguments, domain));
         let printed = child.stdout.take().unwrap();
         let mut monitor = Process::from(child);
         wait_for("subscription", || node.count_subscriptions("/imu").unwrap() > 0);
@@ -41,7 +41,7 @@ fn the_live_view_shows_what_is_expected_and_what_is() {
     terminal.wait("imu as expected", |text| {
         text.lines().any(|line| line.contains("sensor_msgs/msg/Imu") && line.contains(" OK"))
     });
-    assert!(terminal.has_terminal());
+    assert_eq!(terminal.has_view(), Some(true));
     terminal.press("\r");
     terminal.wait_for(&["health      OK: as expected", "source_to_receive_ms", "/talker"]);
     terminal.press("\x7f");
@@ -68,51 +68,32 @@ fn the_live_view_shows_what_is_expected_and_what_is() {
 #[test]
 fn signals_and_a_closed_terminal_end_the_live_view() {
     let domain = domain();
-    let start = |is_hung_up| match is_hung_up {
-        true => Terminal::start(&[], domain),
-        false => Terminal::start_without_hang_up(domain),
-    };
-    let wait = |terminal: Terminal| {
+    // As under nohup.
+    let ignoring = ["-c", "trap '' HUP; exec \"$0\"", env!("CARGO_BIN_EXE_topic_monitor")];
+    for (end, mut terminal) in
+        ["close", "close, ignoring", "HUP", "TERM", "INT", "HUP, ignoring"].map(|end| {
+            let is_ignoring = end.ends_with("ignoring");
+            (
+                end,
+                if is_ignoring {
+                    Terminal::start_program("sh", &ignoring, domain)
+                } else {
+                    Terminal::start(&[], domain)
+                },
+            )
+        })
+    {
         terminal.wait_for(&["No topic yet"]);
-        terminal
-    };
-    for closed in [start(true), start(false)] {
-        assert_eq!(wait(closed).close().end(), 0);
-    }
-    for (signal, terminal) in ["HUP", "TERM", "INT"].map(|signal| (signal, start(true))) {
-        let mut terminal = wait(terminal);
-        terminal.monitor.signal(signal);
-        assert_eq!(terminal.end(), 0, "SIG{signal}");
-    }
-    // A hang-up that is ignored stays so.
-    let mut terminal = wait(start(false));
-    terminal.monitor.signal("HUP");
-    terminal.press("/more");
-    terminal.wait_for(&["filter: more"]);
-    terminal.press("\x03");
-    assert_eq!(terminal.end(), 0);
-}
-
-/// Prints the screens of the READMEs and of docs/topic_monitor.md.
-#[test]
-#[ignore = "cargo xtask test -- -p topic_statistics_monitor --test it -- --ignored --nocapture screenshot"]
-fn screenshot() {
-    let domain = domain();
-    let mut publisher = test_support::Program::start("qos_publisher.py", &[], domain);
-    let _talker = talker(domain);
-    assert_eq!(publisher.request("late"), "done");
-    let mut terminal = Terminal::start(&["--depth", "5"], domain);
-    for keys in ["", "lose", "pause", "jj\r", "h"] {
-        match keys {
-            "pause" => assert_eq!(publisher.request("pause"), "done"),
-            "lose" => {
-                terminal.monitor.signal("STOP");
-                std::thread::sleep(std::time::Duration::from_secs(3));
-                terminal.monitor.signal("CONT");
+        match end {
+            "close" | "close, ignoring" => terminal.close(),
+            "HUP, ignoring" => {
+                terminal.signal("HUP");
+                terminal.press("/more");
+                terminal.wait_for(&["filter: more"]);
+                terminal.press("\x03");
             }
-            keys => terminal.press(keys),
+            signal => terminal.signal(signal),
         }
-        std::thread::sleep(std::time::Duration::from_secs(10));
-        println!("{}", terminal.text());
+        assert_eq!(terminal.end(), 0, "{end}");
     }
 }

@@ -10,6 +10,7 @@ mod output;
 mod packages;
 mod record;
 mod run;
+#[path = "../cli/terminal.rs"]
 mod terminal;
 mod topics;
 mod waiting;

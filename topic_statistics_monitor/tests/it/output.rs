@@ -6,7 +6,7 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     os::unix::process::ExitStatusExt,
-    process::{ChildStdout, Output, Stdio},
+    process::ChildStdout,
 };
 
 use rclrs::{IntoPrimitiveOptions, Publisher};
@@ -15,7 +15,7 @@ use serde_json::Value;
 use test_support::{domain, middleware, node, preload, program, Process, Program};
 
 use crate::{
-    run::{command, objects, talker, text, wait_until_full, Json},
+    run::{command, objects, piped, talker, text, wait_until_full, Json},
     terminal::Terminal,
 };
 
@@ -24,49 +24,35 @@ fn runs_end_with_their_lines_status_and_report() {
     let (domain, directory) = (domain(), tempfile::tempdir().unwrap());
     let page = directory.path().join("report.html");
     let _talker = talker(domain);
-    let lost =
-        if middleware::lacks_sequence_numbers("conditions on losses") { "received>0" } else { "lost=0" };
-    let fulfilled = format!("/imu:rate>=5 /imu:age.max<60s /chatter:{lost}");
+    let is_unnumbered = middleware::lacks_sequence_numbers("conditions on losses");
+    let lost = if is_unnumbered { "" } else { "/chatter:lost=0" };
+    let fulfilled = format!("/imu:rate>=5 /imu:age.max<60s {lost}");
     let file = directory.path().join("wrong.yaml");
     fs::write(&file, "topics:\n  /imu: {error_unless: rate>=fast}").unwrap();
     let runs: [(&[&str], i32, &str); 7] = [
         (&["--once", "--plain", "/im?"], 0, ""),
         (&["--once", "--json", "imu", "chatter"], 0, ""),
         (&["--require", &fulfilled, "--timeout", "50"], 0, ""),
-        (
-            &["nobody", "--require", "rate>0", "--timeout", "3"],
-            1,
-            "there is no topic /nobody yet; waiting for it",
-        ),
+        (&["nobody", "--require", "rate>0", "--timeout", "3"], 1, "there is no topic /nobody yet; waiting"),
         (&["nobody", "--once", "--duration", "1"], 1, "nothing was measured on /nobody: there is no topic"),
         (&["--expect", file.to_str().unwrap()], 3, "wrong.yaml: line 2, column 30: "),
         (&["--ros-args", "-r", "__node:=not/a/name"], 3, "topic_monitor: "),
     ];
-    let started = runs.map(|(arguments, ..)| {
-        command(arguments, domain).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    });
+    let started = runs.map(|(arguments, ..)| piped(command(arguments, domain)));
     let report = ["imu", "--period", "0.1", "--require", "rate>=1000", "--report", page.to_str().unwrap()];
-    let mut reporting =
-        command(&report, domain).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let outputs: Vec<Output> = started.map(|child| child.wait_with_output().unwrap()).into();
+    let mut reporting = piped(command(&report, domain));
+    let outputs = started.map(|child| child.wait_with_output().unwrap());
     for ((arguments, status, error), output) in runs.iter().zip(&outputs) {
         let errors = text(&output.stderr);
         assert_eq!(output.status.code(), Some(*status), "{arguments:?}: {errors}");
         assert!(errors.contains(error), "{arguments:?}: {errors}");
     }
     let lines = text(&outputs[0].stdout);
-    let lines: Vec<&str> = lines.lines().collect();
-    assert!(
-        lines.len() == 3 && lines[1].starts_with("topic ") && lines[2].starts_with("/imu "),
-        "{lines:#?}"
-    );
+    assert!(lines.lines().count() == 3 && lines.contains("\ntopic ") && lines.contains("\n/imu "), "{lines}");
     let windows = objects(&outputs[1].stdout);
     assert_eq!(windows.len(), 2, "{windows:#?}");
     for window in windows {
-        assert_eq!(
-            (&window["nodes"][0], &window["senders"][0]["node"]),
-            (&"/talker".into(), &"/talker".into())
-        );
+        assert_eq!([&window["nodes"][0], &window["senders"][0]["node"]], ["/talker"; 2]);
         assert!(window["received"].as_u64() > Some(0) && window["rate"].as_f64() > Some(5.0), "{window}");
     }
 
@@ -75,11 +61,10 @@ fn runs_end_with_their_lines_status_and_report() {
     let mut lines = BufReader::new(reporting.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().starts_with("/imu ")));
     drop(lines);
-    let errors = test_support::lines(reporting.stderr.take().unwrap());
-    assert_eq!(Process::from(reporting).wait().code(), Some(1), "the condition has failed");
-    let errors: Vec<String> = errors.iter().collect();
-    assert!(errors.iter().any(|line| line.contains("/imu: rate>=1000 failed in ")), "{errors:?}");
-    assert!(!errors.iter().any(|line| line.contains("ipe")), "{errors:?}");
+    let output = reporting.wait_with_output().unwrap();
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "the condition has failed");
+    assert!(errors.contains("/imu: rate>=1000 failed in ") && !errors.contains("ipe"), "{errors:?}");
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("<h2>/imu</h2>") && page.ends_with("</html>"), "{page}");
 }
@@ -89,7 +74,9 @@ fn standard_output_has_nothing_of_the_middleware() {
     let Some(library) = preload::library("noisy_rcl") else { return };
     let domain = domain();
     let _talker = talker(domain);
-    let mut terminal = Terminal::start_preloaded(&library, &["imu"], domain);
+    let preload = format!("LD_PRELOAD={}", library.display());
+    let monitor = [&preload, env!("CARGO_BIN_EXE_topic_monitor"), "imu"];
+    let mut terminal = Terminal::start_program("env", &monitor, domain);
     let mut once = command(&["--once", "--json", "imu"], domain);
     preload::preload(&mut once, &library);
     let output = once.output().unwrap();
@@ -112,7 +99,7 @@ fn windows_that_nobody_reads_are_counted() {
     let imu: Publisher<Imu> = node.create_publisher("imu".keep_last(1000)).unwrap();
     let send = || imu.publish(Imu::default()).unwrap();
     let arguments = ["--json", "--period", "0.1", "imu"];
-    let mut child = command(&arguments, domain()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = piped(command(&arguments, domain()));
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut monitor = Process::from(child);
     let mut last = Value::Null;
@@ -129,12 +116,8 @@ fn windows_that_nobody_reads_are_counted() {
     wait_until_full(output.get_ref());
     (0..300).for_each(|_| send());
     wait_until_full(output.get_ref()); // They are received meanwhile.
-    let window = loop {
-        let window = next(&mut output);
-        if window["total"]["received"] == expected {
-            break window;
-        }
-    };
+    let mut windows = std::iter::repeat_with(|| next(&mut output));
+    let window = windows.find(|window| window["total"]["received"] == expected).unwrap();
     // The window has its own figures, and the last minute and the losses have those of the windows before it.
     assert_eq!(window["received"], 0, "{window}");
     assert_eq!(window["last_minute"]["message_period"]["count"], expected - 1, "{window}");

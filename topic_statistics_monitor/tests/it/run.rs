@@ -3,7 +3,7 @@
 //! The monitor as a process that writes lines.
 
 use std::{
-    process::{ChildStdout, Command, Output, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
     sync::mpsc::Receiver,
     time::{Duration, Instant},
 };
@@ -15,9 +15,9 @@ pub fn command(arguments: &[&str], domain: u32) -> Command {
     test_support::command(env!("CARGO_BIN_EXE_topic_monitor"), arguments, domain)
 }
 
-/// Runs the monitor to its end, and returns its output.
-pub fn run(arguments: &[&str], domain: u32) -> Output {
-    command(arguments, domain).output().unwrap()
+/// Starts a command whose output and errors are pipes.
+pub fn piped(mut command: Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 pub fn text(bytes: &[u8]) -> String {
@@ -43,7 +43,7 @@ pub struct Json {
 impl Json {
     /// Starts it with windows of 0.25 s, if not said otherwise.
     pub fn start(arguments: &[&str], domain: u32) -> Json {
-        Self::spawn(&mut Self::command(arguments, domain))
+        Self::spawn(Self::command(arguments, domain))
     }
 
     pub fn command(arguments: &[&str], domain: u32) -> Command {
@@ -51,8 +51,8 @@ impl Json {
         command(&[&["--json"], period, arguments].concat(), domain)
     }
 
-    pub fn spawn(command: &mut Command) -> Json {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    pub fn spawn(command: Command) -> Json {
+        let mut child = piped(command);
         let lines = test_support::lines(child.stdout.take().unwrap());
         let errors = test_support::lines(child.stderr.take().unwrap());
         Json { process: child.into(), lines, errors }

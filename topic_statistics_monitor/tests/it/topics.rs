@@ -72,7 +72,8 @@ fn a_missing_package_is_named_and_other_topics_are_shown() {
         }
     }
     let mut command = Json::command(&["unknown", "best_effort"], domain);
-    let mut monitor = Json::spawn(command.env("AMENT_PREFIX_PATH", prefix.path()));
+    command.env("AMENT_PREFIX_PATH", prefix.path());
+    let mut monitor = Json::spawn(command);
     let line = monitor.until_error("/unknown has the type test_msgs/msg/BasicTypes");
     assert!(line.contains("-test-msgs, or source the workspace that has test_msgs"), "{line}");
     monitor.until_of("/best_effort", |json| json["received"].as_u64() > Some(0));

@@ -52,10 +52,6 @@ impl Windows {
             assert!(min >= least && max < LIMIT, "{metric}: {samples}");
         }
     }
-
-    fn last(&self, metric: &str) -> f64 {
-        last(&self.windows, metric)
-    }
 }
 
 fn sum(windows: &[Value], metric: &str) -> f64 {
@@ -91,7 +87,7 @@ fn calls_have_their_parts_and_one_that_is_stuck_waits() {
     server.signal("STOP");
     client.send("1 0");
     windows.read_until("a call that waits", |windows| last(windows, "oldest_call_ms") > 1000.0);
-    assert_eq!(windows.last("active_requests"), 1.0);
+    assert_eq!(last(&windows.windows, "active_requests"), 1.0);
     server.signal("CONT");
     client.read("the answer at last");
     windows.read_until("no call that waits", |windows| last(windows, "oldest_call_ms") == 0.0);
@@ -122,7 +118,7 @@ fn goals_have_their_outcomes_and_durations() {
         windows.count(count, expected);
     }
     assert_eq!(sum(&windows.windows, "dropped_goals"), 0.0);
-    assert_eq!(windows.last("active_goals"), 0.0);
+    assert_eq!(last(&windows.windows, "active_goals"), 0.0);
     assert_eq!(windows.windows.last().unwrap()["type"], "test_msgs/action/Fibonacci");
     // 500 and 800 ms are injected; feedback comes after 200 ms.
     windows.assert_samples("goal_to_feedback_ms", 4, 20.0);

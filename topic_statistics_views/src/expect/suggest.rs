@@ -92,16 +92,14 @@ mod tests {
     use super::*;
     use crate::{
         expect::ExpectationFile,
-        testing::{at, row},
+        testing::{at, distribution, row},
     };
-    use topic_statistics_core::{collector::Distribution, condition::Quantity};
+    use topic_statistics_core::condition::Quantity;
 
     #[test]
     fn what_is_suggested_can_be_read_and_is_fulfilled_by_what_was_seen() {
         let mut imu = row("/imu", 98.7654, 0);
-        let mut ages = Distribution::default();
-        assert!(ages.accept(2.0) && ages.accept(30.0));
-        imu.last_minute.add(Metric::MessageAge, &ages, at(100));
+        imu.last_minute.add(Metric::MessageAge, &distribution(&[2.0, 30.0]), at(100));
         let map = Row { mean_period: f64::NAN, ..row("/map", 1.0, 0) };
         let listener = row("/r1/listener:/imu", 0.25, 3);
         let rows = [imu, map, Row::new("/silent"), row("/odd\u{202e}", 1.0, 0), listener];

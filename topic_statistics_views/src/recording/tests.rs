@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     require::Conditions,
     row::{Figures, MetricFigures, Problem, Window},
-    testing::{at, row, window, S},
+    testing::{at, distribution, figures, row, window, S},
 };
 
 const AGE: &str = "message_age";
@@ -27,8 +27,7 @@ fn recording(conditions: &str, windows: impl IntoIterator<Item = Window>) -> (Re
 
 /// A window that ends at `stop` (s) with these ages.
 fn ages(stop: i64, samples: &[f64]) -> Window {
-    let mut distribution = Distribution::default();
-    samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
+    let distribution = distribution(samples);
     let (min, max) = (distribution.minimum(), distribution.maximum());
     let mean = samples.iter().sum::<f64>() / samples.len() as f64;
     let figures = Figures { mean, min, max, std_dev: f64::NAN, count: samples.len() as u64 };
@@ -126,7 +125,7 @@ fn topics_and_metrics_have_a_bound_and_what_exceeds_it_is_counted() {
     let (mut recording, _) = recording("", []);
     for number in 0..Recording::MAX_TOPICS + 7 {
         let mut topic = row(&format!("/topic_{number}"), 10.0, 0);
-        let figures = Figures { mean: 1.0, min: 1.0, max: 1.0, std_dev: 0.0, count: 5 };
+        let figures = figures(1.0, 5);
         let metric = |name: usize| MetricFigures { name: name.to_string(), unit: String::new(), figures };
         topic.window.as_mut().unwrap().metrics = (0..64).map(metric).collect();
         recording.add(&topic);

@@ -89,16 +89,10 @@ impl Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::at;
+    use crate::testing::{at, distribution as of};
     use std::time::Duration;
 
     const AGE: Metric = Metric::MessageAge;
-
-    fn of(samples: &[f64]) -> Distribution {
-        let mut distribution = Distribution::default();
-        samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
-        distribution
-    }
 
     /// A distribution of 2^62 samples.
     fn huge() -> Distribution {

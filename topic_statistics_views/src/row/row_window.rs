@@ -72,8 +72,6 @@ fn in_window(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -84,16 +82,5 @@ mod tests {
         assert_eq!(in_window(Some(612), Some(10), 50, 2450, None), None);
         assert_eq!(in_window(Some(612), Some(10), 0, 2450, None), Some(0), "a silent one");
         assert_eq!(in_window(None, Some(10), 50, 50, None), None);
-    }
-
-    #[test]
-    fn losses_of_windows_that_were_not_read_are_in_the_next_one_that_is() {
-        let (before, mut after) = (Totals::default(), Totals::default());
-        (after.received, after.lost) = (2450, Some(15));
-        let times = topic_statistics_core::Window::from_nanoseconds(0, 1_000_000_000);
-        let mut window = WindowStatistics::new(times, Duration::from_secs(1), 50, vec![]);
-        window.totals = Some(after);
-        let window = row_window(&window, &before, Instant::now());
-        assert_eq!((window.lost, window.lost_since), (None, Some(15)));
     }
 }

@@ -4,8 +4,8 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
+    path::Path,
+    process::Command,
     sync::{Arc, Mutex},
     time::{Duration, UNIX_EPOCH},
 };
@@ -15,20 +15,13 @@ use ros_env::{sensor_msgs::msg::Imu, std_msgs::msg::String as StringMsg};
 use serde_json::{json, Value};
 use test_support::{domain, middleware, node, skip, wait_for, Spinning};
 
-use crate::{packages::packages, run::Json};
+use crate::{
+    packages::packages,
+    run::{text, Json},
+};
 
 /// What the middleware reported with a message: its source timestamp, and the text. By publisher and number.
 type Received = HashMap<(String, u64), (u64, String)>;
-
-/// Reads files by other libraries. Returns what they have read, by the name of the file.
-fn read(packages: PathBuf, files: &[PathBuf]) -> Value {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/record/foreign.py");
-    let mut python = Command::new("python3");
-    python.arg(script).args(files).env("PYTHONPATH", packages).stderr(Stdio::inherit());
-    let output = python.output().unwrap();
-    assert!(output.status.success());
-    serde_json::from_slice(&output.stdout).unwrap()
-}
 
 #[test]
 fn other_libraries_read_every_message() {
@@ -50,13 +43,17 @@ fn other_libraries_read_every_message() {
     let _subscription = node.create_subscription("chatter".keep_last(5000), receive).unwrap();
     let _spinning = Spinning::start(executor);
     let publisher = |options: PrimitiveOptions| node.create_publisher::<StringMsg>(options).unwrap();
-    let text = || StringMsg { data: "a text".to_owned() };
+    let message = || StringMsg { data: "a text".to_owned() };
     let first = publisher("chatter".keep_last(1000));
     let imu: Publisher<Imu> = node.create_publisher("imu".keep_last(1000)).unwrap();
-    wait_for("own message", || {
-        first.publish(text()).unwrap();
-        !received.lock().unwrap().is_empty()
-    });
+    let wait_for_publishers = |publisher: &Publisher<StringMsg>, number| {
+        wait_for("own message", || {
+            publisher.publish(message()).unwrap();
+            let received = received.lock().unwrap();
+            received.keys().map(|(gid, _)| gid).collect::<HashSet<_>>().len() == number
+        });
+    };
+    wait_for_publishers(&first, 1);
     let compressions = ["none", "lz4", "zstd"];
     let files = compressions.map(|name| directory.path().join(format!("{name}.mcap")));
     let mut monitors = [0, 1, 2].map(|index| {
@@ -66,10 +63,10 @@ fn other_libraries_read_every_message() {
     });
     let send_until = |late: Option<&Publisher<StringMsg>>, monitor: &Json, topic: &str, senders: usize| {
         monitor.until(topic, |object| {
-            let mut message = Imu::default();
-            message.header.stamp.sec = 7;
-            imu.publish(message).unwrap();
-            late.into_iter().chain([&first]).for_each(|publisher| publisher.publish(text()).unwrap());
+            let mut stamped = Imu::default();
+            stamped.header.stamp.sec = 7;
+            imu.publish(stamped).unwrap();
+            late.into_iter().chain([&first]).for_each(|publisher| publisher.publish(message()).unwrap());
             let known = object["senders"].as_array().map_or(0, Vec::len);
             object["topic"] == topic && known == senders && object["total"]["received"].as_u64() > Some(10)
         });
@@ -80,11 +77,7 @@ fn other_libraries_read_every_message() {
     }
     // The QoS of a publisher that comes later differs.
     let late = publisher("chatter".keep_last(1000).lifespan_duration(Duration::from_secs(100)));
-    wait_for("message of the late one", || {
-        late.publish(text()).unwrap();
-        let received = received.lock().unwrap();
-        received.keys().map(|(gid, _)| gid).collect::<HashSet<_>>().len() == 2
-    });
+    wait_for_publishers(&late, 2);
     for monitor in &mut monitors {
         send_until(Some(&late), monitor, "/chatter", 2);
     }
@@ -93,7 +86,11 @@ fn other_libraries_read_every_message() {
         assert_eq!(monitor.end("INT"), Some(0));
     }
 
-    let read = read(packages, &files);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/record/foreign.py");
+    let mut python = Command::new("python3");
+    let output = python.arg(script).args(&files).env("PYTHONPATH", packages).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let read: Value = serde_json::from_slice(&output.stdout).unwrap();
     for (file, compression) in files.iter().zip(compressions) {
         check(&read[file.to_str().unwrap()], &received.lock().unwrap(), compression);
     }
