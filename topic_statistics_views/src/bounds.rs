@@ -109,48 +109,11 @@ impl Shares {
 mod tests {
     use super::*;
 
-    fn sender(number: u8) -> Sender {
-        Sender::new(&[number; 16])
-    }
-
     #[test]
     fn publishers_of_a_process_are_one_sender() {
         let gid = |process: u8, publisher: u8| [[process; 12].as_slice(), &[publisher; 12]].concat();
         assert_eq!(Sender::new(&gid(1, 2)), Sender::new(&gid(1, 3)));
         assert_ne!(Sender::new(&gid(1, 2)), Sender::new(&gid(2, 2)));
         assert_eq!(Sender::new(&[]), Sender::default(), "a GID may be short");
-    }
-
-    #[test]
-    fn a_claim_counts_as_far_as_it_was_observed() {
-        let [second, day] = [1, 86_400].map(Duration::from_secs);
-        for (claim, observed, believed_length, when_full) in [
-            (second, Duration::ZERO, second, Duration::ZERO),
-            (second, 10 * second, second, second),
-            (day, Duration::ZERO, UNOBSERVED, Duration::ZERO),
-            (day, 5 * second, UNOBSERVED, 5 * second),
-            (day, 2 * day, day, day),
-        ] {
-            assert_eq!(believed(claim, observed, false), believed_length, "{claim:?} {observed:?}");
-            assert_eq!(believed(claim, observed, true), when_full, "{claim:?} {observed:?}");
-        }
-    }
-
-    #[test]
-    fn the_sender_that_holds_most_gives_way_until_all_hold_the_same() {
-        let mut shares = Shares::new(100);
-        assert!(shares.reserve(sender(1), 100) && !shares.reserve(sender(2), 1));
-        let mut taken = 0;
-        while let Some((from, size)) = shares.giving_way(sender(2), 10) {
-            assert_eq!((from, size), (sender(1), 10));
-            shares.release(from, size);
-            assert!(shares.reserve(sender(2), 10));
-            taken += 1;
-        }
-        assert_eq!((taken, shares.used_by(sender(1)), shares.used_by(sender(2))), (5, 50, 50));
-        assert_eq!(shares.giving_way(sender(1), 10), None, "it gets nothing back");
-        assert_eq!(shares.giving_way(sender(3), 101), None, "there is no such room");
-        shares.release(sender(2), 50);
-        assert_eq!((shares.used(), shares.giving_way(sender(3), 10)), (50, None), "there is room");
     }
 }

@@ -32,6 +32,11 @@ pub fn figures(mean: f64, count: u64) -> Figures {
     Figures { mean, min: mean, max: mean, std_dev: f64::NAN, count }
 }
 
+/// A metric with a number of equal samples.
+pub fn metric(name: &str, mean: f64, count: u64) -> MetricFigures {
+    MetricFigures { name: name.to_owned(), unit: String::new(), figures: figures(mean, count) }
+}
+
 /// A window of one second that ends at `stop` (s).
 pub fn window(stop: i64, rate: f64, lost: u64) -> Window {
     let metric = |name: &str, unit: &str, mean: f64| MetricFigures {

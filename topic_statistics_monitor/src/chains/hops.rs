@@ -305,36 +305,14 @@ impl Hops {
 
 #[cfg(test)]
 mod tests {
-    use topic_statistics_views::{row::MetricFigures, testing::at};
+    use topic_statistics_views::testing::{self, at, metric};
 
     use super::*;
 
     /// A window of a second that ends at `stop`, with these means and counts of metrics.
     fn window(stop: i64, metrics: &[(&str, f64, u64)]) -> Window {
-        let row = |&(name, mean, count): &(&str, f64, u64)| MetricFigures {
-            name: name.to_owned(),
-            unit: String::new(),
-            figures: Figures { mean, min: mean, max: mean, std_dev: f64::NAN, count },
-        };
-        Window {
-            start: 0,
-            stop: 0,
-            clock_step: None,
-            ended: at(stop),
-            length: Duration::from_secs(1),
-            rate: f64::NAN,
-            received: None,
-            told: None,
-            lost: None,
-            lost_since: None,
-            out_of_order: None,
-            bytes: None,
-            unstamped: false,
-            without_clock: false,
-            has_history: false,
-            metrics: metrics.iter().map(row).collect(),
-            distributions: vec![],
-        }
+        let metrics = metrics.iter().map(|(name, mean, count)| metric(name, *mean, *count)).collect();
+        Window { metrics, ..testing::window(stop, f64::NAN, 0) }
     }
 
     const COST: &str = "input_to_output_ms";

@@ -9,8 +9,7 @@ use topic_statistics_views::{
     expect::{ExpectationFile, Expected},
     recording::Recording,
     require::Conditions,
-    row::MetricFigures,
-    testing::{at, figures, S},
+    testing::{at, metric, S},
 };
 
 use super::{source::Source, SourceMetric};
@@ -31,11 +30,7 @@ fn accept(source: &mut Source, second: i64, stop: i64, metrics: Told) {
             source: "/imu".to_owned(),
             start: (stop - 1) * S,
             stop: stop * S,
-            metric: MetricFigures {
-                name: name.to_owned(),
-                unit: String::new(),
-                figures: figures(mean, count),
-            },
+            metric: metric(name, mean, count),
         });
     }
     assert!(source.settle(at(second) + Duration::from_millis(300)));

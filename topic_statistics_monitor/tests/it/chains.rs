@@ -26,7 +26,6 @@ fn a_chain_has_the_costs_of_its_nodes_and_those_that_lack_them() {
     let _other = start(&["other", "/cmd_vel", "/wheels"], false);
     let chains = |to: &str| Json::start(&["--chains", "/scan", to], domain());
     let (monitor, incomplete) = (chains("/cmd_vel"), chains("/wheels"));
-    // Messages get through when the nodes have found each other.
     monitor.until("all hops", |json| {
         if json["path"].is_null() {
             source.request("publish 1");
@@ -40,7 +39,6 @@ fn a_chain_has_the_costs_of_its_nodes_and_those_that_lack_them() {
         for _ in 0..count {
             source.request("publish 1");
             let stamp = source.request("last");
-            // No message waits for another one.
             wait_for("the message", || third.request("last") == stamp);
         }
     };

@@ -45,12 +45,8 @@ fn the_live_view_shows_what_is_expected_and_what_is() {
     terminal.press("\r");
     terminal.wait_for(&["health      OK: as expected", "source_to_receive_ms", "/talker"]);
     terminal.press("\x7f");
-    terminal.wait_for(&["sort topic", "/imu"]);
-    terminal.press("/nothing");
-    terminal.wait("filtered rows", |text| text.contains("filter: nothing") && !text.contains("/imu"));
-    terminal.press("\x1b");
     // A key that is pressed together with a change of the size may wait in crossterm 0.29 until the next key.
-    terminal.wait_for(&["/imu", "/ filter"]);
+    terminal.wait_for(&["sort topic", "/imu", "/ filter"]);
     terminal.resize(10, 200);
     terminal.wait_for(&["last minute", "/imu"]);
     terminal.resize(6, 40);

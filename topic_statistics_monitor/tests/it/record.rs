@@ -131,17 +131,8 @@ fn recordings_end_by_signals_limits_and_a_crash() {
     let bag = read(&[whole_one.file()]);
     assert!(bag.notes.is_empty(), "{:?}", bag.notes);
     let totals = whole(&bag);
-    assert_eq!((bag.messages, totals.messages_recorded), (received, received));
-    assert_eq!(totals.messages_lost_in_recorder, 0);
-    let info = bag_statistics(&whole_one.file(), &["--info"]).1;
-    for expected in [
-        "Compression:       zstd",
-        "Schema: ros2msg",
-        "QoS: reliable, volatile, ",
-        &format!("Topic: /chatter | Messages: {received} | Lost in transport: 0 | Lost in recorder: 0"),
-    ] {
-        assert!(info.contains(expected), "{expected}: {info}");
-    }
+    let counts = (bag.messages, totals.messages_recorded, totals.messages_lost_in_recorder);
+    assert_eq!(counts, (received, received, 0));
 
     let received = split.received();
     let line = split.end("TERM");

@@ -15,10 +15,11 @@ fn the_qos_is_that_of_all_publishers() {
     let mut publisher = Program::start("qos_publisher.py", &[], domain);
     let monitor = Json::start(&[], domain);
     let has = |json: &Value, qos: &str| json["qos"].as_str().is_some_and(|text| text.starts_with(qos));
-    let weak = monitor.until_of("/best_effort", |json| json["received"].as_u64() > Some(0));
-    assert!(has(&weak, "best effort, volatile"), "{weak}");
-    let latched = monitor.until_of("/latched", |json| json["total"]["received"] == 1);
-    assert!(has(&latched, "reliable, transient local"), "{latched}");
+    for (topic, qos) in [("/best_effort", "best effort, volatile"), ("/latched", "reliable, transient local")]
+    {
+        let window = monitor.until_of(topic, |json| json["total"]["received"].as_u64() > Some(0));
+        assert!(has(&window, qos), "{window}");
+    }
 
     // A topic that appears later, and then a publisher that cannot serve its subscription.
     assert_eq!(publisher.request("late"), "done");

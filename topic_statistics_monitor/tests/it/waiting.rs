@@ -64,7 +64,6 @@ fn last(windows: &[Value], metric: &str) -> f64 {
 
 #[test]
 fn calls_have_their_parts_and_one_that_is_stuck_waits() {
-    // With contents, messages own memory.
     let server = Program::start("introspected.py", &["server", "500", "CONTENTS"], domain());
     let mut client = Program::start("introspected.py", &["client", "-", "METADATA"], domain());
     let directory = tempfile::tempdir().unwrap();

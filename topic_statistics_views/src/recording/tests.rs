@@ -7,8 +7,8 @@ use topic_statistics_core::Metric;
 use super::*;
 use crate::{
     require::Conditions,
-    row::{Figures, MetricFigures, Problem, Window},
-    testing::{at, distribution, figures, row, window, S},
+    row::{Problem, Window},
+    testing::{at, distribution, metric, row, window, S},
 };
 
 const AGE: &str = "message_age";
@@ -28,11 +28,10 @@ fn recording(conditions: &str, windows: impl IntoIterator<Item = Window>) -> (Re
 /// A window that ends at `stop` (s) with these ages.
 fn ages(stop: i64, samples: &[f64]) -> Window {
     let distribution = distribution(samples);
-    let (min, max) = (distribution.minimum(), distribution.maximum());
-    let mean = samples.iter().sum::<f64>() / samples.len() as f64;
-    let figures = Figures { mean, min, max, std_dev: f64::NAN, count: samples.len() as u64 };
+    let mut metric = metric(AGE, samples.iter().sum::<f64>() / samples.len() as f64, samples.len() as u64);
+    (metric.figures.min, metric.figures.max) = (distribution.minimum(), distribution.maximum());
     Window {
-        metrics: vec![MetricFigures { name: AGE.to_owned(), unit: "ms".to_owned(), figures }],
+        metrics: vec![metric],
         distributions: vec![(Metric::MessageAge, Arc::new(distribution))],
         ..window(stop, samples.len() as f64, 0)
     }
@@ -125,9 +124,8 @@ fn topics_and_metrics_have_a_bound_and_what_exceeds_it_is_counted() {
     let (mut recording, _) = recording("", []);
     for number in 0..Recording::MAX_TOPICS + 7 {
         let mut topic = row(&format!("/topic_{number}"), 10.0, 0);
-        let figures = figures(1.0, 5);
-        let metric = |name: usize| MetricFigures { name: name.to_string(), unit: String::new(), figures };
-        topic.window.as_mut().unwrap().metrics = (0..64).map(metric).collect();
+        let metrics = (0..64).map(|name| metric(&name.to_string(), 1.0, 5));
+        topic.window.as_mut().unwrap().metrics = metrics.collect();
         recording.add(&topic);
     }
     recording.finish(&[&Row::new("/more")], at(200));

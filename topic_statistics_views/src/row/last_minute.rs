@@ -135,6 +135,7 @@ mod tests {
         for tenth in 0..6000 {
             let ended = at(0) + Duration::from_millis(100 * tenth);
             minute.add(AGE, &of(&[tenth as f64]), ended);
+            assert!(minute.0[&AGE].len() <= LastMinute::SLOTS);
             let oldest = (ended - at(0)).saturating_sub(Duration::from_secs(60)).as_secs_f64() * 10.0;
             let all = minute.distribution(AGE, ended).unwrap();
             assert!((oldest..=oldest + 101.0).contains(&all.minimum()), "{} at {tenth}", all.minimum());
@@ -142,14 +143,8 @@ mod tests {
     }
 
     #[test]
-    fn its_memory_and_its_counts_are_bounded() {
-        let (mut minute, huge, usual) = (LastMinute::default(), huge(), of(&[1.5; 3]));
-        for number in 0..100_000_u64 {
-            // Windows of any length, with any number of samples; and a clock that stands still.
-            let ended = at(0) + Duration::from_millis(if number < 50_000 { 700 * number } else { 0 });
-            minute.add(AGE, if number % 1000 < 10 { &huge } else { &usual }, ended);
-            assert!(minute.0[&AGE].len() <= LastMinute::SLOTS);
-        }
+    fn a_number_of_samples_without_room_has_no_distribution() {
+        let huge = huge();
         let mut minute = LastMinute::default();
         minute.add(AGE, &huge, at(1));
         minute.add(AGE, &huge, at(12));
