@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_short_because_the_one_before_ended_late_makes_no_silence() {
+    fn a_short_window_after_a_late_one_makes_no_silence() {
         let mut expected = expected("/imu", "error_unless: rate>=50");
         let mut imu = row("/imu", 100.0, 0);
         let time = |milliseconds: u64| at(100) + Duration::from_millis(milliseconds);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_neither_raises_nor_clears_and_a_stamp_that_is_not_set_raises() {
+    fn unknown_values_change_no_level_and_unset_stamps_raise_it() {
         let conditions = "rate=100±10% age<50ms lost=0 age.std<9 period.std<9";
         let mut expected = expected("/imu", &format!("warn_unless: {conditions}, stale_after: never"));
         let mut imu = row("/imu", 100.0, 0);

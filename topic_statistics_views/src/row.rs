@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_the_system_clock_makes_no_topic_stale_and_none_fresh() {
+    fn a_step_of_the_system_clock_makes_no_topic_stale_or_fresh() {
         for step in [-60, 3600] {
             let mut row = row("/imu", 100.0, 0);
             let stop = window(101, 100.0, 0).stop + step * S;

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_means_of_the_hops_add_up_and_the_worst_and_the_losses_are_named() {
+    fn a_path_has_the_sum_the_worst_hop_and_the_losses() {
         let mut hops = Hops::default();
         for stop in 1..4 {
             add(&mut hops, "/a:/scan:/points", stop, 10.0 + stop as f64, 10);
@@ -375,18 +375,12 @@ mod tests {
     #[test]
     fn all_paths_are_found_and_no_detour() {
         let mut hops = Hops::default();
-        for source in [
-            "/a:/scan:/x",
-            "/b:/scan:/x",
-            "/c:/x:/cmd",
-            "/d:/scan:/cmd",
-            "/e:/x:/scan",
-            "/f:/x:/x",
-            "/g:/cmd:/x",
-            "/c:/x:/cmd (2)",
-        ] {
+        for source in
+            "/a:/scan:/x /b:/scan:/x /c:/x:/cmd /d:/scan:/cmd /e:/x:/scan /f:/x:/x /g:/cmd:/x".split(' ')
+        {
             add(&mut hops, source, 1, 1.0, 1);
         }
+        add(&mut hops, "/c:/x:/cmd (2)", 1, 1.0, 1);
         let mut paths: Vec<Vec<String>> = (hops.paths("/scan", "/cmd").iter())
             .map(|path| path.0.iter().map(|hop| hop.id.node.clone()).collect())
             .collect();

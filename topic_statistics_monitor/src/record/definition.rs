@@ -188,10 +188,6 @@ mod tests {
         Directory(directory)
     }
 
-    fn definition(files: &Directory, name: &str) -> Definition {
-        Definition::of(files, &name.try_into().unwrap())
-    }
-
     #[test]
     fn a_definition_has_all_types_that_it_contains_once() {
         let files = files(&[
@@ -206,37 +202,26 @@ mod tests {
                 r#"{"type_hashes": [{"type_name": "b_msgs/msg/Leaf", "hash_string": "no"},
                     {"type_name": "a_msgs/msg/Root", "hash_string": "RIHS01_12"}]}"#,
             ),
+            ("a_msgs/msg/Keyed.idl", "#include \"c_msgs/msg/Leaf.idl\"\nmodule a_msgs {};\n"),
+            ("c_msgs/msg/Leaf.idl", "module c_msgs {};\n"),
+            ("a_msgs/msg/Lost.msg", "d_msgs/Missing field\n"),
         ]);
-        let Definition { encoding, text, type_hash } = definition(&files, "a_msgs/msg/Root");
-        let line = "=".repeat(80);
-        let parts: Vec<_> = text.split(&format!("\n{line}\n")).collect();
+        let definition = |name: &str| Definition::of(&files, &name.try_into().unwrap());
+        let Definition { encoding, text, type_hash } = definition("a_msgs/msg/Root");
+        let parts: Vec<_> = text.split(&format!("\n{}\n", "=".repeat(80))).collect();
         assert_eq!((encoding, parts.len()), ("ros2msg", 3), "{text}");
         assert!(parts[1].starts_with("MSG: b_msgs/Leaf\nfloat64 x"), "{text}");
         assert!(parts[2].starts_with("MSG: a_msgs/Inner\n"), "{text}");
         assert_eq!(type_hash.as_deref(), Some("RIHS01_12"));
-    }
-
-    #[test]
-    fn a_type_without_msg_has_its_idl_and_one_without_both_has_none() {
-        let files = files(&[
-            ("a_msgs/msg/Keyed.idl", "#include \"b_msgs/msg/Leaf.idl\"\nmodule a_msgs {};\n"),
-            ("b_msgs/msg/Leaf.idl", "module b_msgs {};\n"),
-            ("a_msgs/msg/Lost.msg", "c_msgs/Missing field\n"),
-        ]);
-        let keyed = definition(&files, "a_msgs/msg/Keyed");
+        // A type without .msg has its .idl, and one without both has none.
+        let keyed = definition("a_msgs/msg/Keyed");
         assert_eq!((keyed.encoding, keyed.text.matches("IDL: ").count()), ("ros2idl", 2), "{keyed:?}");
-        assert_eq!(definition(&files, "a_msgs/msg/Lost"), Definition::default());
-    }
-
-    #[test]
-    fn types_of_the_prefix_are_found() {
+        assert_eq!(definition("a_msgs/msg/Lost"), Definition::default());
+        // Types of the prefix are found.
         let imu = Definition::of(&Prefixes::new(), &"sensor_msgs/msg/Imu".try_into().unwrap());
-        assert_eq!(imu.encoding, "ros2msg");
-        for part in
-            ["std_msgs/Header header", "MSG: builtin_interfaces/Time", "MSG: geometry_msgs/Quaternion"]
-        {
-            assert!(imu.text.contains(part), "{part}: {}", imu.text);
-        }
+        let parts =
+            ["std_msgs/Header header", "MSG: builtin_interfaces/Time", "MSG: geometry_msgs/Quaternion"];
+        assert!(imu.encoding == "ros2msg" && parts.iter().all(|part| imu.text.contains(part)), "{imu:?}");
         assert!(imu.type_hash.is_some_and(|hash| hash.starts_with("RIHS01_") && hash.len() == 71));
     }
 }

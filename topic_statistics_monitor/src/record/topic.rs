@@ -298,7 +298,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_cannot_be_recorded_is_lost_in_the_recorder_until_it_is_closed() {
+    fn what_cannot_be_recorded_is_lost_in_the_recorder() {
         let (queue, name) = (Arc::new(Queue::new(1000)), "std_msgs/msg/Empty");
         let topic = Arc::new(RecordedTopic::without_type("/topic", name, Definition::default(), &queue));
         let message = DynamicMessage::new(name.try_into().unwrap()).unwrap();
@@ -317,7 +317,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_channel_has_the_node_of_all_publishers_unless_it_is_not_known() {
+    fn a_channel_has_the_node_of_all_publishers_if_it_is_known() {
         let publisher = |(node_namespace, node_name): &(&str, &str)| TopicEndpointInfo {
             node_name: (*node_name).to_owned(),
             node_namespace: (*node_namespace).to_owned(),

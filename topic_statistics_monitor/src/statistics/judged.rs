@@ -56,7 +56,7 @@ fn levels_after(rate: &str, first: Told, others: &[Told]) -> Vec<Level> {
 }
 
 #[test]
-fn a_window_that_lost_its_samples_is_no_silence_but_a_silent_source_is() {
+fn lost_samples_are_no_silence() {
     // An overflow at the end of a window leaves this and the next one without figures.
     for lost in [1, 2] {
         let levels = levels_after("rate>=90", FAST, &[vec![EMPTY; lost], vec![FAST; 10]].concat());
@@ -69,7 +69,7 @@ fn a_window_that_lost_its_samples_is_no_silence_but_a_silent_source_is() {
 }
 
 #[test]
-fn a_clock_that_was_stepped_back_is_no_silence_where_only_ages_tell() {
+fn a_clock_that_was_stepped_back_is_no_silence() {
     let slow: Told = &[("message_age", 2.0, 1), ("message_period", NONE, 0)];
     let sized: Told = &[("message_age", 2.0, 1), ("message_size", 320.0, 1)];
     let without_size: Told = &[("message_age", NONE, 0), ("message_size", NONE, 0)];
@@ -89,7 +89,7 @@ fn a_clock_that_was_stepped_back_is_no_silence_where_only_ages_tell() {
 }
 
 #[test]
-fn a_source_that_does_not_tell_its_messages_is_silent_only_if_its_metrics_say_so() {
+fn sources_without_counts_are_silent_if_their_metrics_say_so() {
     let aged: Told = &[("message_age", 2.0, 1), ("message_period", NONE, 0)];
     let silent: Told = &[("message_age", NONE, 0), ("time_since_last_message_ms", 5.0, 1), ("other", 1.0, 9)];
     // Without a header, at 50 Hz, and then silent.
@@ -109,7 +109,7 @@ fn a_source_that_does_not_tell_its_messages_is_silent_only_if_its_metrics_say_so
 }
 
 #[test]
-fn a_source_of_statistics_that_became_silent_fails_and_one_that_lost_samples_does_not() {
+fn conditions_fail_for_silent_sources_not_for_lost_samples() {
     // A call waits in windows in which none begins.
     let waits: Told = &[("calls", 0.0, 1), ("oldest_call_ms", 2000.0, 1), ("round_trip_ms", NONE, 0)];
     let responds: Told = &[("calls", 1.0, 1), ("oldest_call_ms", 0.0, 1), ("round_trip_ms", 20.0, 1)];

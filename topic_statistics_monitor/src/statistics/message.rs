@@ -202,7 +202,7 @@ pub mod tests {
     }
 
     #[test]
-    fn only_an_executors_status_has_callbacks_and_their_number_is_bounded() {
+    fn only_an_executors_status_has_callbacks_and_they_are_bounded() {
         let read = |values: &[(&str, &str)]| {
             let value =
                 |(key, value): &(&str, &str)| KeyValue { key: (*key).to_owned(), value: (*value).to_owned() };

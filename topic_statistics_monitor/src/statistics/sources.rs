@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_windows_of_a_source_have_its_rate_its_bytes_and_its_metrics() {
+    fn windows_of_a_source_have_its_rate_bytes_and_metrics() {
         for period in ["publish_period", "request_period", "timer_period"] {
             let mut sources = sources(&[], 10);
             sources.accept(message("/a:/b", period, 100, 20.0));

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chosen_histogram_is_above_the_table_and_wide_tables_have_percentiles() {
+    fn the_chosen_histogram_is_above_the_table() {
         let mut imu = row("/imu", 100.0, 0);
         let ages: Vec<f64> = (1..=200).map(|age| f64::from(age.min(190)) / 10.0).collect();
         let ages = distribution(&ages);

@@ -258,37 +258,28 @@ mod tests {
         calls
     }
 
-    /// Ends a window at this time. Returns the means of metrics.
-    fn means<const N: usize>(calls: &mut Calls, milliseconds: u64, metrics: [Metric; N]) -> [f64; N] {
+    /// Ends a window at this time. Returns the means of metrics by their names.
+    fn means(calls: &mut Calls, milliseconds: u64, names: &str) -> Vec<f64> {
         let ended = at(0) + Duration::from_millis(milliseconds);
         let window = calls.end_window(&Span { start: 0, stop: 1, ended, length: Duration::from_secs(1) });
-        metrics.map(|metric| window.metrics.iter().find(|it| it.name == metric.name()).unwrap().figures.mean)
+        let mean = |name| window.metrics.iter().find(|metric| metric.name == name).unwrap().figures.mean;
+        names.split(' ').map(mean).collect()
     }
 
     #[test]
     fn a_call_has_the_parts_that_its_events_tell() {
         const NAN: f64 = f64::NAN;
-        use Metric::{
-            ActiveRequests, Calls, RequestDelay, Requests, ResponseDelay, ResponseDuration, Responses,
-            RoundTrip,
-        };
-        let parts = [
-            RoundTrip,
-            ResponseDuration,
-            RequestDelay,
-            ResponseDelay,
-            Calls,
-            Requests,
-            Responses,
-            ActiveRequests,
-        ];
-        let simulated = |step, time: i64, offset: i64| (step, time, offset - time); // no time passes
-                                                                                    // The clock of the service is 5 s ahead.
+        let parts =
+            "round_trip_ms response_duration_ms request_delay_ms response_delay_ms calls requests responses \
+                     active_requests";
+        // The clock of the service is 5 s ahead.
         let all = [(0, 0, 0), (1, 40, 5000), (2, 95, 5000), (3, 125, 0)];
         let right = [125.0, 55.0, 5040.0, -4970.0, 1.0, 1.0, 1.0, 0.0];
-        let of_time =
-            |offset| [(0, 10), (1, 50), (2, 150), (3, 210)].map(|(step, time)| simulated(step, time, offset));
+        // Nodes on simulated time, on which no time passes.
+        let simulated =
+            |at| [(0, 10), (1, 50), (2, 150), (3, 210)].map(|(step, time)| (step, time, at - time));
         let real = [200.0, 100.0, NAN, NAN, 1.0, 1.0, 1.0, 0.0];
+        let stepped = [(0, 0, 0), (1, 10, 0), (2, 20, -2000), (3, 30, 3000)];
         for (events, expected) in [
             (&all[..], right),
             (&[all[0], all[2], all[1], all[3]], right),
@@ -296,28 +287,23 @@ mod tests {
             (&[all[1], all[2], all[0], all[3]], right),
             (&[(1, 0, 0), (2, 30, 0)], [NAN, 30.0, NAN, NAN, NAN, 1.0, NAN, 0.0]), // only the service tells
             (&[(0, 0, 0), (3, 30, 0)], [30.0, NAN, NAN, NAN, 1.0, NAN, 1.0, 0.0]), // only the client tells
-            // Clocks that are stepped in the call.
-            (
-                &[(0, 0, 0), (1, 10, 0), (2, 20, -2000), (3, 30, 3000)],
-                [NAN, NAN, 10.0, 5010.0, 1.0, 1.0, 1.0, 0.0],
-            ),
-            // Nodes on simulated time, before it began or at any other time than the system clock's.
-            (&of_time(-1_000_000), real),
-            (&of_time(-500_000), real),
-            (&of_time(1_000_000_000), real),
+            (&stepped, [NAN, NAN, 10.0, 5010.0, 1.0, 1.0, 1.0, 0.0]),
+            (&simulated(-1_000_000), real), // before it began
+            (&simulated(-500_000), real),
+            (&simulated(1_000_000_000), real),
         ] {
             let found = means(&mut calls(events), 1000, parts);
             assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{events:?}");
         }
         let span = Span { start: 0, stop: 1, ended: at(1), length: Duration::from_secs(1) };
-        let (mut none, mut one) = (super::Calls::default(), calls(&all));
+        let (mut none, mut one) = (Calls::default(), calls(&all));
         let nothing = none.end_window(&span);
         assert!(nothing.rate.is_nan() && nothing.received.is_none());
         assert_eq!((one.end_window(&span).rate, one.received), (1.0, 1));
     }
 
     #[test]
-    fn on_jazzy_a_client_has_the_gid_of_its_writer_and_the_service_that_of_its_reader() {
+    fn gids_of_a_client_and_of_its_service_are_the_same() {
         let gid = |key: u8, kind: u8| {
             let mut gid = CLIENT;
             gid[12..].copy_from_slice(&[0, 0, key, kind]);
@@ -334,8 +320,7 @@ mod tests {
     fn a_call_without_an_answer_ages_until_it_is_given_up() {
         // The service responds, and the response does not arrive.
         let mut calls = calls(&[(0, 0, 0), (1, 10, 0), (2, 20, 0)]);
-        let mut end =
-            |second: u64| means(&mut calls, second * 1000, [Metric::OldestCall, Metric::DroppedCalls]);
+        let mut end = |second: u64| means(&mut calls, second * 1000, "oldest_call_ms dropped_calls");
         for second in 1..600 {
             assert_eq!(end(second), [second as f64 * 1000.0, 0.0]);
         }
@@ -348,9 +333,9 @@ mod tests {
         let most = Calls::MAX_CALLS as i64;
         assert!((0..most).all(|number| calls.accept(event(0, number, 0, 0))));
         assert!(!calls.accept(event(0, most, 0, 0)) && calls.accept(event(3, 0, 1, 0)));
-        means(&mut calls, 5002, []);
+        means(&mut calls, 5002, "calls");
         assert!(calls.accept(event(0, most, 5003, 0)));
-        means(&mut calls, 700_000, []);
+        means(&mut calls, 700_000, "calls");
         assert!(calls.calls.is_empty() && calls.calls.capacity() < 100);
     }
 }

@@ -97,7 +97,7 @@ mod tests {
     use topic_statistics_core::condition::Quantity;
 
     #[test]
-    fn what_is_suggested_can_be_read_and_is_fulfilled_by_what_was_seen() {
+    fn what_was_seen_fulfils_what_is_suggested() {
         let mut imu = row("/imu", 98.7654, 0);
         imu.last_minute.add(Metric::MessageAge, &distribution(&[2.0, 30.0]), at(100));
         let map = Row { mean_period: f64::NAN, ..row("/map", 1.0, 0) };
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latched_topic_has_a_rate_only_while_it_is_published_regularly() {
+    fn latched_topics_have_a_rate_if_they_are_regular() {
         for (name, is_latched, mean_period, last, has_rate) in [
             ("/robot_status", true, 1000.0, 129, true),
             ("/tf_static", true, f64::NAN, 100, false), // only history

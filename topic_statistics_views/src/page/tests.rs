@@ -64,7 +64,7 @@ fn a_topic_has_rows_and_charts_of_what_was_measured_only() {
 }
 
 #[test]
-fn each_failed_condition_is_on_the_page_with_time_value_and_limit() {
+fn failed_conditions_are_on_the_page_with_time_and_value() {
     let page = |conditions, windows: &[(i64, f64)]| {
         let (mut recording, mut imu) = (recording(conditions), Row::new("/imu"));
         for (stop, rate) in windows {

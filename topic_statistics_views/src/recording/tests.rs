@@ -120,7 +120,7 @@ fn a_condition_without_a_value_in_the_whole_run_has_failed() {
 }
 
 #[test]
-fn topics_and_metrics_have_a_bound_and_what_exceeds_it_is_counted() {
+fn topics_and_metrics_have_a_bound() {
     let (mut recording, _) = recording("", []);
     for number in 0..Recording::MAX_TOPICS + 7 {
         let mut topic = row(&format!("/topic_{number}"), 10.0, 0);
