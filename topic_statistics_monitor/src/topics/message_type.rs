@@ -70,9 +70,7 @@ mod tests {
     fn an_unknown_type_names_the_package() {
         let error = DynamicMessageError::RequiredPrefixNotSourced { package: "my_msgs".to_owned() };
         let text = explain("/x", "my_msgs/msg/Foo", &error);
-        assert!(
-            text.contains("my_msgs/msg/Foo") && text.contains("-my-msgs, or source the workspace"),
-            "{text}"
-        );
+        let has = |part: &str| text.contains(part);
+        assert!(has("my_msgs/msg/Foo") && has("-my-msgs, or source the workspace"), "{text}");
     }
 }

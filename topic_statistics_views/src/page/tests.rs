@@ -56,11 +56,8 @@ fn a_topic_has_rows_and_charts_of_what_was_measured_only() {
     }
     let imu = section("/imu");
     assert!(imu.contains("<svg") && !imu.contains("Nothing was measured."), "{imu}");
-    assert!(
-        imu.contains("data-metric=\"message_period\"") && imu.contains("Not measured: message_age."),
-        "{imu}"
-    );
-    assert!(!imu.contains("data-metric=\"message_age\""), "{imu}");
+    assert!(imu.contains("data-metric=\"message_period\"") && !imu.contains("data-metric=\"message_age\""));
+    assert!(imu.contains("Not measured: message_age."), "{imu}");
 }
 
 #[test]
@@ -100,46 +97,37 @@ fn slots(rates: &[Option<f64>]) -> Timeline {
     timeline
 }
 
-/// The lines of a chart.
-fn paths(svg: &str) -> Vec<&str> {
-    svg.lines().filter(|line| line.starts_with("<polyline") && line.contains("#1F6FB5")).collect()
+/// The chart of rates.
+fn lines(rates: &[Option<f64>], from_zero: bool, until: f64) -> Option<String> {
+    chart::lines(&[Line::new(&slots(rates).parts(), |slot| slot.rate)], from_zero, until)
+}
+
+/// The x and y of the points of each line of a chart.
+fn points(svg: &str) -> Vec<Vec<(i32, i32)>> {
+    let points = svg.lines().filter(|line| line.starts_with("<polyline") && line.contains("#1F6FB5"));
+    let points = points.map(|line| line.split("points=\"").nth(1).unwrap().split('"').next().unwrap());
+    let point = |(x, y): (&str, &str)| (x.parse().unwrap(), y.parse().unwrap());
+    points
+        .map(|all| all.split_whitespace().map(|text| point(text.split_once(',').unwrap())).collect())
+        .collect()
 }
 
 #[test]
 fn a_gap_interrupts_the_line_and_zero_is_drawn() {
-    let timeline = slots(&[Some(10.0), Some(12.0), None, None, Some(0.0), Some(10.0)]);
-    let parts = timeline.parts();
-    let line = || Line::new(&parts, |slot| slot.rate);
-    let svg = chart::lines(&[line()], true, 6.0).unwrap();
-    let paths = paths(&svg);
-    assert_eq!(paths.len(), 2, "{svg}");
-    let points = |path: &str| {
-        let points = path.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
-        let point = |point: &str| {
-            let (x, y) = point.split_once(',').unwrap();
-            (x.parse::<i32>().unwrap(), y.parse::<i32>().unwrap())
-        };
-        points.split_whitespace().map(point).collect::<Vec<_>>()
-    };
+    let rates = [Some(10.0), Some(12.0), None, None, Some(0.0), Some(10.0)];
+    let points = points(&lines(&rates, true, 6.0).unwrap());
+    let [first, second] = &points[..] else { panic!("{points:?}") };
     // From 0 to 2 s and from 4 to 6 s of 6 s, between 124 and 849 units.
-    let (first, second) = (points(paths[0]), points(paths[1]));
-    assert_eq!(
-        [first[0].0, first.last().unwrap().0, second[0].0, second.last().unwrap().0],
-        [124, 365, 607, 849]
-    );
+    let ends = |line: &[(i32, i32)]| (line[0].0, line[line.len() - 1].0);
+    assert_eq!((ends(first), ends(second)), ((124, 365), (607, 849)));
     // 0 Hz is at the bottom of the chart, above 44 units of labels.
     assert_eq!(second[0].1, 360 - 44 - 1, "{second:?}");
     assert!(first.iter().all(|(_, y)| *y < 100), "{first:?}");
-    assert!(Line::new(&parts, |_| Merged::NONE).is_empty());
-
+    assert!(Line::new(&slots(&rates).parts(), |_| Merged::NONE).is_empty());
     // Figures that are too large are not drawn.
-    let line = |rates: &[f64]| {
-        let timeline = slots(&rates.iter().copied().map(Some).collect::<Vec<_>>());
-        chart::lines(&[Line::new(&timeline.parts(), |slot| slot.rate)], false, 9.0)
-    };
-    assert!(line(&[f64::MAX, f64::MIN, 1.1e15]).is_none());
-    let svg = line(&[1.0, f64::MAX, -1e15, 1e15, f64::MIN, 2.0]).unwrap();
-    assert_eq!(self::paths(&svg).len(), 3, "{svg}");
+    assert!(lines(&[f64::MAX, f64::MIN, 1.1e15].map(Some), false, 9.0).is_none());
+    let some = lines(&[1.0, f64::MAX, -1e15, 1e15, f64::MIN, 2.0].map(Some), false, 9.0).unwrap();
+    assert_eq!(self::points(&some).len(), 3, "{some}");
 }
 
 #[test]
@@ -148,10 +136,7 @@ fn losses_are_bars_and_all_colours_have_a_dark_one() {
     let svg = chart::losses(&timeline.parts(), 3.0).unwrap();
     let bars = svg.lines().find(|line| line.contains("#C62828")).unwrap();
     // Only the second of three seconds has losses, and nothing else is above 0.
-    assert!(
-        bars.contains("points=\"124,315 124,315 365,315 365,32 607,32 607,315 849,315 849,315 \""),
-        "{bars}"
-    );
+    assert!(bars.contains("\"124,315 124,315 365,315 365,32 607,32 607,315 849,315 849,315 \""), "{bars}");
     assert!(chart::losses(&slots(&[Some(10.0); 3]).parts(), 3.0).is_none());
     // All colours have a dark one.
     let parts = timeline.parts();
@@ -167,9 +152,7 @@ fn losses_are_bars_and_all_colours_have_a_dark_one() {
 #[test]
 fn labels_tell_figures_apart() {
     for (low, high) in [(0.0, 0.0), (9.9995, 10.0005), (0.0, 1e-6), (0.0, 2e6), (-5.0, 5.0), (1e12, 1.1e12)] {
-        let timeline = slots(&[Some(low), Some(high)]);
-        let svg =
-            chart::lines(&[Line::new(&timeline.parts(), |slot| slot.rate)], low == high, 600.0).unwrap();
+        let svg = lines(&[Some(low), Some(high)], low == high, 600.0).unwrap();
         let texts: Vec<&str> = svg.lines().filter(|line| !line.starts_with('<')).collect();
         let distinct: BTreeSet<&str> = texts.iter().copied().collect();
         assert!(texts.len() == distinct.len() && texts.contains(&"10 min") && texts.len() > 4, "{texts:?}");
