@@ -1,48 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Calls rmw, rcl and tracetools as rclcpp does, in the same order (read in rclcpp 29.3): subscriptions and publishers
- * with and without intra-process communication, executors that wait and rclcpp's EventsExecutor, which does not. The
- * middleware is that of null_rmw.c, which is loaded before.
+ * with and without intra-process communication, executors that wait and rclcpp's EventsExecutor, which does not.
  */
+#include "null_rmw.c"
 #include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-struct endpoint;
-struct node;
-struct info {
-    int64_t source, received;
-    uint64_t publication_number, reception_number;
-    const char *identifier;
-    uint8_t gid[16];
-    bool is_intra_process;
-};
-struct gid {
-    const char *identifier;
-    uint8_t data[16];
-};
-struct options {
-    void *payload;
-    bool ignores_local;
-    int network_flow;
-    const void *filter;
-};
-
-struct node *measured_node(void);
-struct endpoint *rmw_create_subscription(const struct node *, const void *, const char *, const void *, const void *);
-struct endpoint *rmw_create_publisher(const struct node *, const void *, const char *, const void *, const void *);
-struct endpoint *rmw_create_service(const struct node *, const void *, const char *, const void *);
-int rmw_destroy_subscription(struct node *, struct endpoint *);
-int rmw_destroy_publisher(struct node *, struct endpoint *);
-int rmw_get_gid_for_publisher(const struct endpoint *, struct gid *);
-int rmw_subscription_set_content_filter(struct endpoint *, const void *);
-int rmw_take_with_info(const struct endpoint *, void *, bool *, struct info *, void *);
-int rmw_publish(const struct endpoint *, const void *, void *);
-int rmw_wait(void *, void *, void *, void *, void *, void *, const void *);
-int rmw_trigger_guard_condition(const void *);
 
 /* Nobody traces. */
 void ros_trace_rcl_subscription_init(const void *subscription, const void *node, const void *rmw_subscription,
@@ -103,9 +64,9 @@ struct subscription {
 static uint64_t qos[16];
 static char message[4096];
 
-/* `durability` is that of rmw: 2 is volatile. */
-struct subscription *create_subscription(const void *type, const char *topic, bool is_intra_process, bool is_filtered,
-                                         int durability)
+/* `callbacks` is their number: 0 of an action client, 2 with intra-process communication. `durability` is that of rmw: 2 is
+ * volatile. */
+struct subscription *create_subscription(const void *type, const char *topic, int callbacks, bool is_filtered, int durability)
 {
     struct options options = {.filter = is_filtered ? "" : NULL};
     const struct {
@@ -115,47 +76,38 @@ struct subscription *create_subscription(const void *type, const char *topic, bo
         uint64_t rest[8];
     } qos = {.durability = durability};
     struct subscription *created = calloc(1, sizeof *created);
-    created->rmw = rmw_create_subscription(measured_node(), type, strdup(topic), &qos, &options);
-    ros_trace_rcl_subscription_init(created, measured_node(), created->rmw, topic, 10);
-    if (is_intra_process)
+    created->rmw = rmw_create_subscription(&node, type, strdup(topic), &qos, &options);
+    ros_trace_rcl_subscription_init(created, &node, created->rmw, topic, 10);
+    if (callbacks == 2)
         ros_trace_rclcpp_subscription_callback_added(&created->intra_process, &created->intra_process_callback);
-    ros_trace_rclcpp_subscription_callback_added(&created->rclcpp, &created->callback);
-    return created;
-}
-
-/* Those of action clients, without a callback. */
-struct subscription *create_feedback(const void *type, const char *topic)
-{
-    struct options options = {0};
-    struct subscription *created = calloc(1, sizeof *created);
-    created->rmw = rmw_create_subscription(measured_node(), type, strdup(topic), qos, &options);
-    ros_trace_rcl_subscription_init(created, measured_node(), created->rmw, topic, 10);
+    if (callbacks)
+        ros_trace_rclcpp_subscription_callback_added(&created->rclcpp, &created->callback);
     return created;
 }
 
 struct endpoint *create_publisher(const void *type, const char *topic)
 {
     uint64_t options[8] = {0};
-    return rmw_create_publisher(measured_node(), type, strdup(topic), qos, options);
+    return rmw_create_publisher(&node, type, strdup(topic), qos, options);
 }
 
 void create_service(const void *type, const char *name)
 {
-    rmw_create_service(measured_node(), type, strdup(name), qos);
+    rmw_create_service(&node, type, strdup(name), qos);
 }
 
 void destroy_subscription(struct subscription *subscription)
 {
-    rmw_destroy_subscription(measured_node(), subscription->rmw);
+    rmw_destroy_subscription(&node, subscription->rmw);
     free(subscription);
 }
 
 void destroy_publisher(struct endpoint *publisher)
 {
-    rmw_destroy_publisher(measured_node(), publisher);
+    rmw_destroy_publisher(&node, publisher);
 }
 
-void set_filter(struct subscription *subscription, bool is_filtered)
+void filter(struct subscription *subscription, bool is_filtered)
 {
     rmw_subscription_set_content_filter(subscription->rmw, is_filtered ? "" : NULL);
 }
@@ -169,7 +121,7 @@ static void take(const struct subscription *subscription, const struct endpoint 
     if (of)
         rmw_get_gid_for_publisher(of, &gid);
     if (number)
-        info.publication_number = number - 1;
+        subscription->rmw->last_number = number - 1;
     memcpy(info.gid, gid.data, sizeof info.gid);
     rmw_take_with_info(subscription->rmw, message, &taken, &info, NULL);
 }

@@ -2,41 +2,54 @@
 
 //! The preloaded library in real processes, on real topics, read by others.
 
-// Not the library's own module: this program would link the library, and be measured by it.
-#[allow(dead_code)]
-#[path = "../../src/abi.rs"]
-mod abi;
 mod composition;
-mod cpp;
-mod distributions;
-mod headers;
 mod hops;
-mod launcher;
-mod loading;
-mod nodes;
-mod null_rmw;
-mod orderings;
-mod processes;
-mod rclcpp;
+mod host;
+mod messages;
 mod services;
-mod side_by_side;
+#[path = "../support/mod.rs"]
+mod support;
 
-use std::{path::PathBuf, process::Command};
+use std::{process::Command, time::SystemTime};
 
-use test_support::preload;
+use support::{output, preloaded};
+use test_support::{domain, of, Metric, Program, Reader};
 
-/// Returns the path of the library, which cargo has built beside this test.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let library = test.parent().unwrap().join("libtopic_statistics_preload.so");
-    assert!(library.is_file(), "{} is not built", library.display());
-    library
+/// Starts a program of the tests with the library.
+fn start(name: &str, arguments: &[&str], options: &[(&str, &str)]) -> Program {
+    spawn(Program::command(name, arguments, domain()), options)
 }
 
-/// Preloads the library into the program of a command, with these options.
-fn preloaded(command: &mut Command, options: &[(&str, &str)]) {
-    preload::preload(command, &library());
-    for (name, value) in options {
-        command.env(format!("TOPIC_STATISTICS_{name}"), value);
-    }
+fn spawn(mut command: Command, options: &[(&str, &str)]) -> Program {
+    preloaded(&mut command, options);
+    command.spawn().unwrap().into()
+}
+
+/// Reads until each source has published a window of that metric which began after this moment. Returns it.
+fn settle(reader: &mut Reader, sources: &[(impl AsRef<str>, &str)]) -> i64 {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64;
+    let is_later = |window: &Metric| window.start > now;
+    reader.read_until("later windows", |metrics| {
+        sources.iter().all(|(source, metric)| of(metrics, source.as_ref(), metric).any(is_later))
+    });
+    now
+}
+
+/// Returns the number of samples of a metric.
+fn count(metrics: &[Metric], source: &str, metric: &str) -> f64 {
+    of(metrics, source, metric).map(Metric::count).sum()
+}
+
+/// Returns the sum of a metric that is a number for each window.
+fn total(metrics: &[Metric], source: &str, metric: &str) -> f64 {
+    of(metrics, source, metric).map(Metric::average).sum()
+}
+
+/// Returns the least and the greatest sample of a metric.
+fn extremes(metrics: &[Metric], source: &str, metric: &str) -> (f64, f64) {
+    let (least, greatest) = (of(metrics, source, metric), of(metrics, source, metric));
+    (
+        least.map(Metric::minimum).fold(f64::NAN, f64::min),
+        greatest.map(Metric::maximum).fold(f64::NAN, f64::max),
+    )
 }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What messages and endpoints cost.
+
+use test_support::{preload, Program};
+
+use crate::{output, preloaded, run};
+
+#[test]
+fn messages_calls_and_requests_allocate_nothing() {
+    let (Some(rmw), Some(counting)) = (preload::library("null_rmw"), preload::library("count_malloc")) else {
+        return;
+    };
+    let measure = |metrics: Option<&str>| -> [f64; 2] {
+        let mut command = Program::command("costs.py", &[rmw.to_str().unwrap(), "100000"], 0);
+        let mut libraries = counting.display().to_string();
+        if let Some(metrics) = metrics {
+            preloaded(&mut command, &[("METRICS", metrics)]);
+            libraries += &format!(":{}", preload::statistics().display());
+        }
+        let (_, printed, errors) = output(command.env("LD_PRELOAD", libraries));
+        // On a busy machine messages may be counted without being measured.
+        assert!(errors.lines().all(|line| line.contains("was preempted for too long")), "{errors}");
+        let figures: Vec<f64> = printed.split_whitespace().map(|figure| figure.parse().unwrap()).collect();
+        [figures[4], figures[5]]
+    };
+    let [plain, allocations] = measure(None);
+    assert_eq!(allocations, 0.0, "the middleware allocates nothing");
+    for metrics in ["message_age,message_period", "message_age,message_period,input_to_output_ms", "all"] {
+        let [bytes, allocations] = measure(Some(metrics));
+        assert_eq!(allocations, 0.0, "{metrics}");
+        // Of a subscription. That of the library is in benches/tests/it/cost.rs. A window that ends meanwhile is in it.
+        assert!((100.0..10_000.0).contains(&(bytes - plain)), "{metrics}: {bytes} bytes, {plain} without it");
+    }
+}
+
+#[test]
+fn memory_of_endpoints_and_of_what_waits_is_bounded() {
+    // The first ones fill what is bounded, as the schedule's lists. `mallinfo2().h` is uordblks.
+    let script = "
+class Mallinfo(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in 'abcdefghij']
+mallinfo2 = ctypes.CDLL(None).mallinfo2
+mallinfo2.restype = Mallinfo
+def growth(function, first, second):
+    bytes = []
+    for count in first, second:
+        function(count)
+        wait_for_windows()
+        bytes.append(mallinfo2().h)
+    return bytes[1] - bytes[0]
+def leave(count):
+    rmw.call(long(count), 2)
+    rmw.serve(long(count), False)
+assert growth(leave, 2000, 100000) < 100000
+assert growth(lambda count: rmw.come_and_go(imu, long(count)), 3000, 10000) < 20000
+rmw.call(long(10), 0)
+rmw.serve(long(10), True)
+";
+    let Some((windows, errors)) = run(script, &[]) else { return };
+    let [client, service] = ["/plan", "/plan (2)"];
+    let counts = [(client, "calls"), (client, "responses"), (service, "requests")];
+    assert_eq!(
+        counts.map(|(source, metric)| windows.sum(source, metric)),
+        [102_010.0, 10.0, 102_010.0],
+        "{errors}"
+    );
+    assert_eq!(windows.total(service, "response_duration_ms").0, 10.0);
+    assert!(windows.sum(client, "oldest_call_ms") > 0.0 && windows.sum(service, "active_requests") > 0.0);
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What the library does to its host: nothing. And what it says of itself: one line.
+
+use std::process::Command;
+
+use crate::{output, preloaded, python, run};
+
+#[test]
+fn a_process_without_ros_is_untouched() {
+    // Wrong options are not even read.
+    for (program, arguments) in [("true", &[][..]), ("python3", &["-c", "import rclpy; raise SystemExit(5)"])]
+    {
+        let mut command = Command::new(program);
+        let plain = output(command.args(arguments));
+        preloaded(&mut command, &[("PERIOD", "0")]);
+        assert_eq!(output(&mut command), plain);
+    }
+    let mut command = Command::new("python3");
+    preloaded(command.args(["-c", "import os; print(len(os.listdir('/proc/self/task')))"]), &[]);
+    assert_eq!(output(&mut command), (Some(0), "1\n".to_owned(), String::new()));
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_line_and_the_process_runs() {
+    let script = "does('wcp', case('in'))\nrmw.call(long(1), 0)\nprint('done')";
+    let assert_said = |mut command: Command, options: &[(&str, &str)], expected: &str| {
+        preloaded(&mut command, options);
+        let (status, printed, errors) = output(&mut command);
+        assert_eq!((status, &*printed), (Some(0), "done\n"), "{errors}");
+        let is_begun =
+            expected.is_empty() || errors.starts_with("topic_statistics: no topic statistics in process ");
+        assert!(is_begun && errors.contains(expected), "{expected}: {errors}");
+        assert_eq!(errors.lines().count(), usize::from(!expected.is_empty()), "{errors}");
+    };
+    for (name, value, expected) in [
+        ("PERIOD", "-1", "a number of seconds is expected, 0.001 to 86400"),
+        ("METRICS", "latency", "`all` is expected, or some of message_age, message_period"),
+        ("TOPICS", "a b", "names of topics are expected"),
+        ("PUBLISH_TOPIC", "x", "a topic that begins with / is expected"),
+    ] {
+        let Some(command) = python(script) else { return };
+        assert_said(command, &[(name, value)], &format!("TOPIC_STATISTICS_{name} is {value:?}: {expected}"));
+    }
+    assert_said(python(script).unwrap(), &[], "");
+    // Without a prefix, as if its package were not installed: its libraries are not found.
+    let mut without = python(script).unwrap();
+    for name in ["LD_LIBRARY_PATH", "AMENT_PREFIX_PATH"] {
+        let paths = std::env::var_os(name).unwrap_or_default();
+        let others = std::env::split_paths(&paths).filter(|path| {
+            let libraries = ["", "lib"].map(|folder| path.join(folder));
+            !libraries.iter().any(|path| path.join("libstatistics_msgs__rosidl_typesupport_c.so").exists())
+        });
+        without.env(name, std::env::join_paths(others).unwrap());
+    }
+    assert_said(without, &[], "the package statistics_msgs is not found");
+}
+
+#[test]
+fn a_fork_at_any_moment_and_an_exit_while_windows_end() {
+    // The middleware aborts the process if a message is published while it ends. A child in which a lock of the
+    // statistics is held for ever would be killed by its alarm.
+    let script = "
+import signal
+publisher = advertise('/own_out')
+for _ in range(1000):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        rmw.publish(publisher, long(1000))
+        os._exit(len(os.listdir('/proc/self/task')))
+    rmw.publish(publisher, long(100))
+    status = os.waitpid(child, 0)[1]
+    assert os.waitstatus_to_exitcode(status) == 1, status
+";
+    let Some((windows, errors)) = run(script, &[("PERIOD", "0.001")]) else { return };
+    assert_eq!(errors, "");
+    let published = windows.total("/own_out", "publish_duration_ms").0;
+    assert_eq!(published, 100_000.0, "the statistics of the parent go on");
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The preloaded library with a middleware that does nothing, which plays the calls of client libraries: no ROS starts.
+
+mod costs;
+mod headers;
+mod hosts;
+mod launcher;
+mod loading;
+mod messages;
+mod orderings;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{path::Path, process::Command};
+
+use support::{output, preloaded};
+use test_support::{command, preload};
+
+/// Loads the middleware. `does` does the steps of null_rclcpp.c by the endpoints of a case.
+const START: &str = "
+import _ctypes, ctypes, os, sys, time
+def load(mode):
+    global rmw
+    rmw = ctypes.CDLL(sys.argv[1], os.RTLD_LAZY | mode)
+long = ctypes.c_long
+def pointer(function, *arguments):
+    function.restype = ctypes.c_void_p
+    return ctypes.c_void_p(function(*arguments))
+def type_of(package, kind, name):
+    library = ctypes.CDLL(f'lib{package}__rosidl_typesupport_c.so')
+    what = 'message' if kind == 'msg' else 'service'
+    return pointer(library[f'rosidl_typesupport_c__get_{what}_type_support_handle__{package}__{kind}__{name}'])
+imu = type_of('sensor_msgs', 'msg', 'Imu')
+def subscribe(topic, callbacks=1, filtered=False, of=imu, durability=2):
+    return pointer(rmw.create_subscription, of, topic.encode(), callbacks, filtered, durability)
+def advertise(topic, of=imu):
+    return pointer(rmw.create_publisher, of, topic.encode())
+def case(name):
+    name = f'/own_{name}'
+    return [subscribe(name + '_in', 2), subscribe(name + '_other'), subscribe(name + '/_action/feedback', 0),
+            advertise(name + '_in'), advertise(name + '_out')]
+def does(steps, case):
+    rmw.does(steps.encode(), *case)
+def wait_for_windows():
+    # Those that are under way now. The first that is published from now on may have ended before.
+    end, deadline = rmw.windows() + 3, time.monotonic() + 60
+    while rmw.windows() < end:
+        assert time.monotonic() < deadline, 'no windows'
+        time.sleep(0.01)
+";
+
+/// Returns a command that runs a script with the middleware. `None` without a C compiler.
+fn python(script: &str) -> Option<Command> {
+    // The windows of these services are counted.
+    let script = [START, "load(os.RTLD_GLOBAL)\nrmw.create_services()\n", script].concat();
+    let rmw = preload::library("null_rclcpp")?;
+    Some(command("python3", &["-c", &script, rmw.to_str().unwrap()], 0))
+}
+
+/// Has a command find libraries in a folder before others.
+fn add_libraries(command: &mut Command, folder: &Path) {
+    let others = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&others));
+    command.env("LD_LIBRARY_PATH", std::env::join_paths(folders).unwrap());
+}
+
+/// Runs a script with the library and windows of 50 ms. Returns all windows, and what it prints on standard error.
+fn run(script: &str, options: &[(&str, &str)]) -> Option<(Windows, String)> {
+    let mut command = python(&[script, "\nwait_for_windows()\n"].concat())?;
+    preloaded(&mut command, &[&[("PERIOD", "0.05")], options].concat());
+    let (status, printed, errors) = output(command.env("PRINT_STATISTICS", "1"));
+    assert_eq!(status, Some(0), "{errors}");
+    Some((Windows(printed), errors))
+}
+
+/// The windows that a process has published, as null_rmw.c prints them.
+struct Windows(String);
+
+impl Windows {
+    /// Returns the averages and sample counts of a metric in all windows of a source.
+    fn samples(&self, source: &str, metric: &str) -> Vec<(f64, f64)> {
+        let begin = format!("/measured:{source} {metric} ");
+        let figures = self.0.lines().filter_map(|line| line.strip_prefix(&begin)?.split_once(' '));
+        figures.map(|(average, count)| (average.parse().unwrap(), count.parse().unwrap())).collect()
+    }
+
+    /// Returns the number of samples of a metric in all windows of a source, and their mean.
+    fn total(&self, source: &str, metric: &str) -> (f64, f64) {
+        let samples = self.samples(source, metric).into_iter().filter(|(_, count)| *count > 0.0);
+        let (count, sum) = samples
+            .fold((0.0, 0.0), |(counts, sum), (average, count)| (counts + count, sum + average * count));
+        (count, sum / count)
+    }
+
+    /// Returns the sum of a metric, which is a number for each window, in all windows of a source.
+    fn sum(&self, source: &str, metric: &str) -> f64 {
+        self.samples(source, metric).iter().map(|(value, _)| value).filter(|value| !value.is_nan()).sum()
+    }
+
+    /// Returns the names of all sources.
+    fn sources(&self) -> std::collections::BTreeSet<&str> {
+        self.0.lines().filter_map(|line| line.split(' ').next()?.strip_prefix("/measured:")).collect()
+    }
+}
