@@ -15,17 +15,21 @@ fn options(compression: Option<Compression>) -> WriteOptions {
     WriteOptions::new().compression(compression).chunk_size(Some(3000))
 }
 
+/// A file of two topics, and its messages.
+fn file(options: WriteOptions) -> (Vec<u8>, Vec<Message>) {
+    let (channels, messages) = two_topics(2);
+    (mcap(options, &channels, &messages), messages)
+}
+
 #[test]
 fn a_file_that_is_cut_off_anywhere_is_read_up_to_there() {
-    let (channels, messages) = two_topics(2);
     for compression in COMPRESSIONS {
-        let file = mcap(options(compression), &channels, &messages);
+        let (file, messages) = file(options(compression));
         let records = records(&file);
-        let chunks: Vec<_> = records.iter().filter(|(_, kind)| *kind == CHUNK).collect();
-        assert!(chunks.len() > 4);
-        let mut lengths: Vec<_> =
-            records.iter().flat_map(|(at, _)| [*at - 1, *at, *at + 1, *at + 9, *at + 40, *at + 60]).collect();
-        lengths.extend((8..file.len()).step_by(97));
+        assert!(records_of(&file, CHUNK).len() > 4);
+        let places = [-1, 0, 1, 9, 40, 60];
+        let near = records.iter().flat_map(|(at, _)| places.map(|place| (*at as i64 + place) as usize));
+        let mut lengths: Vec<_> = near.chain((8..file.len()).step_by(97)).collect();
         lengths.sort_unstable();
         let mut before = 0;
         for length in lengths.into_iter().filter(|length| (8..file.len()).contains(length)) {
@@ -33,12 +37,11 @@ fn a_file_that_is_cut_off_anywhere_is_read_up_to_there() {
             let read = bag.statistics.messages;
             assert!((before..=messages.len() as u64).contains(&read), "{read} at {length}");
             before = read;
-            let whole_chunks =
-                records.windows(2).filter(|pair| pair[0].1 == CHUNK && pair[1].0 <= length).count();
-            assert!(read >= whole_chunks as u64, "{read} of {whole_chunks} chunks at {length}");
-            let notes = bag.notes();
-            let is_told = |note: &NoteKind| matches!(note, NoteKind::Unfinished | NoteKind::CutOff { .. });
-            assert!(notes.len() == 1 && notes.iter().all(is_told), "{notes:?} at {length}");
+            let is_whole = |pair: &&[(usize, u8)]| pair[0].1 == CHUNK && pair[1].0 <= length;
+            assert!(read >= records.windows(2).filter(is_whole).count() as u64, "{read} at {length}");
+            let [NoteKind::Unfinished | NoteKind::CutOff { .. }] = bag.notes()[..] else {
+                panic!("{:?} at {length}", bag.notes())
+            };
             for topic in &bag.statistics.topics {
                 let ages = topic.summary(Metric::MessageAge);
                 let expected = if topic.name() == "/imu" { topic.messages() } else { 0 };
@@ -47,18 +50,19 @@ fn a_file_that_is_cut_off_anywhere_is_read_up_to_there() {
             }
         }
         assert!(before > messages.len() as u64 * 9 / 10);
-        assert_eq!(read(&file).notes(), []);
-    }
-}
-
-#[test]
-fn of_a_chunk_that_is_cut_off_the_first_messages_are_read() {
-    let (channels, messages) = two_topics(2);
-    // zstd and lz4 have blocks of 128 and 64 kB: this chunk has several.
-    let messages: Vec<_> = messages.into_iter().map(|message| Message { size: 3000, ..message }).collect();
-    for compression in COMPRESSIONS {
-        let file = mcap(WriteOptions::new().compression(compression), &channels, &messages);
-        let end = records(&file).iter().find(|(_, kind)| *kind == CHUNK).map(|(at, _)| at + 9).unwrap();
+        let whole = read(&file);
+        assert_eq!(whole.notes(), []);
+        for file in [file, self::file(options(compression).use_chunks(false)).0] {
+            let unclosed = read(&file[..records_of(&file, DATA_END)[0]]);
+            assert_eq!(
+                (unclosed.notes(), unclosed.windows.text()),
+                (vec![NoteKind::Unfinished], whole.windows.text())
+            );
+        }
+        // zstd and lz4 have blocks of 128 and 64 kB: this chunk has several.
+        let large: Vec<_> = messages.into_iter().map(|message| Message { size: 3000, ..message }).collect();
+        let file = mcap(WriteOptions::new().compression(compression), &two_topics(0).0, &large);
+        let end = records_of(&file, CHUNK)[0] + 9;
         let length = u64::from_le_bytes(file[end - 8..end].try_into().unwrap()) as usize;
         let bag = read(&file[..end + length - 200_000]);
         assert!((80..206).contains(&bag.statistics.messages), "{compression:?} {}", bag.statistics.messages);
@@ -79,8 +83,7 @@ proptest! {
         thread_local! {
             static FILES: Vec<(Vec<u8>, String)> = COMPRESSIONS
                 .map(|compression| {
-                    let (channels, messages) = two_topics(2);
-                    let file = mcap(options(compression), &channels, &messages);
+                    let (file, _) = file(options(compression));
                     let bag = read(&file);
                     assert_eq!(bag.notes(), []);
                     (file, bag.windows.text())
@@ -93,14 +96,13 @@ proptest! {
             let place = place.index(file.len());
             damaged[place] ^= bits;
             let damaged = TestFile::new(&damaged);
-            let Ok(bag) = Bag::open([damaged.path()]) else {
+            let Ok(bag) = Bag::open([&damaged.path]) else {
                 prop_assert!(place < 8, "the magic bytes");
                 return Ok(());
             };
-            let mut windows = Windows::default();
-            let statistics = bag.read(&ReadOptions::new().verify(true), &mut windows).unwrap();
-            if statistics.notes.is_empty() {
-                prop_assert_eq!(&windows.text(), expected, "byte {}", place);
+            let bag = read_bag(&bag, &ReadOptions::new().verify(true));
+            if bag.notes().is_empty() {
+                prop_assert_eq!(&bag.windows.text(), expected, "byte {}", place);
             }
             Ok(())
         })?;
@@ -113,72 +115,47 @@ proptest! {
 }
 
 #[test]
-fn a_damaged_chunk_is_told_with_its_place_and_the_others_are_read() {
-    let (channels, messages) = two_topics(2);
+fn damage_is_told_with_its_place_and_the_other_chunks_are_read() {
     for compression in [Compression::Lz4, Compression::Zstd] {
-        let mut file = mcap(options(Some(compression)), &channels, &messages);
-        let chunks: Vec<_> = records(&file).into_iter().filter(|(_, kind)| *kind == CHUNK).collect();
-        let (at, length) =
-            (chunks[2].0, u64::from_le_bytes(file[chunks[2].0 + 1..][..8].try_into().unwrap()));
-        file[at + length as usize - 100] ^= 1;
-        let bag = read(&file);
-        let [NoteKind::Chunk { at: told, fault, .. }, NoteKind::Count { summary, found }] = &bag.notes()[..]
-        else {
+        let (whole, messages) = file(options(Some(compression)));
+        let (chunks, count) = (records_of(&whole, CHUNK), messages.len() as u64);
+        let mut damaged = whole.clone();
+        let length = u64::from_le_bytes(whole[chunks[2] + 1..][..8].try_into().unwrap());
+        damaged[chunks[2] + length as usize - 100] ^= 1;
+        let bag = read(&damaged);
+        let [NoteKind::Chunk { at, fault, .. }, NoteKind::Count { summary, found }] = &bag.notes()[..] else {
             panic!("{:?}", bag.notes())
         };
-        assert_eq!((*told, *summary), (at as u64, messages.len() as u64));
-        assert!(
-            matches!(fault, ChunkFault::Checksum | ChunkFault::Compression | ChunkFault::Content),
-            "{fault}"
-        );
-        assert_eq!(*found, bag.statistics.messages);
-        assert!((messages.len() as u64 * 3 / 4..messages.len() as u64).contains(found));
+        assert_eq!((*at, *summary, *found), (chunks[2] as u64, count, bag.statistics.messages));
+        assert!((count * 3 / 4..count).contains(found), "{found}");
+        assert!(!matches!(fault, ChunkFault::UnknownCompression(_)), "{fault}");
+        // The head of the third chunk, its kind and its length, with and without an index.
+        for end in [whole.len(), records_of(&whole, DATA_END)[0]] {
+            let mut damaged = whole[..end].to_vec();
+            damaged[chunks[2]..chunks[2] + 9].fill(0xff);
+            let bag = read(&damaged);
+            let skipped = NoteKind::Skipped { from: chunks[2] as u64, to: chunks[3] as u64 };
+            assert!(bag.notes().contains(&skipped), "{:?}", bag.notes());
+            assert!(bag.statistics.messages > count * 3 / 4, "{}", bag.statistics.messages);
+        }
     }
-}
-
-#[test]
-fn behind_damaged_bytes_the_next_chunk_is_found_with_and_without_an_index() {
-    let (channels, messages) = two_topics(2);
-    let file = mcap(options(Some(Compression::Zstd)), &channels, &messages);
-    let records = records(&file);
-    let chunks: Vec<_> = records.iter().filter(|(_, kind)| *kind == CHUNK).map(|(at, _)| *at).collect();
-    let data_end = records.iter().find(|(_, kind)| *kind == 0x0f).unwrap().0;
-    for end in [file.len(), data_end] {
-        let mut damaged = file[..end].to_vec();
-        // The head of the third chunk: its kind and its length.
-        damaged[chunks[2]..chunks[2] + 9].fill(0xff);
-        let bag = read(&damaged);
-        let damaged_chunk = (chunks[2] as u64, chunks[3] as u64);
-        let skipped = bag
-            .notes()
-            .iter()
-            .any(|note| matches!(note, NoteKind::Skipped { from, to } if (*from, *to) == damaged_chunk));
-        assert!(skipped, "{:?}", bag.notes());
-        assert!(bag.statistics.messages > messages.len() as u64 * 3 / 4, "{}", bag.statistics.messages);
-    }
-}
-
-#[test]
-fn without_checksums_of_skipped_payloads_times_are_checked() {
-    let (channels, messages) = two_topics(2);
-    let mut file = mcap(options(None), &channels, &messages);
-    let log = messages[15].log.to_le_bytes();
-    let place = file.windows(8).position(|bytes| bytes == log).unwrap();
-    file[place + 6] ^= 1;
-    let bag = read(&file);
-    assert!(
-        matches!(bag.notes()[0], NoteKind::Chunk { fault: ChunkFault::Content, .. }),
-        "{:?}",
-        bag.notes()
-    );
-    // A byte of a payload is not read, unless all are to be verified.
-    let mut file = mcap(options(None), &channels, &messages);
-    let data = messages[30].data();
-    let place = file.windows(40).position(|bytes| *bytes == data[20..60]).unwrap();
-    file[place] ^= 1;
-    assert_eq!(read(&file).notes(), []);
-    let verified = read_with(&file, &ReadOptions::new().verify(true));
-    assert!(matches!(verified.notes()[0], NoteKind::Chunk { fault: ChunkFault::Checksum, .. }));
+    // Times are checked without the checksums of payloads, which are not read, unless all are to be verified.
+    let (whole, messages) = file(options(None));
+    let damage = |bytes: &[u8], at: usize| {
+        let mut damaged = whole.clone();
+        damaged[whole.windows(bytes.len()).position(|window| window == bytes).unwrap() + at] ^= 1;
+        damaged
+    };
+    let (time, payload) =
+        (damage(&messages[15].log.to_le_bytes(), 6), damage(&messages[30].data()[20..60], 0));
+    let fault = |bag: ReadBag| match &bag.notes()[..] {
+        [NoteKind::Chunk { fault, .. }, ..] => Some(fault.to_string()),
+        _ => None,
+    };
+    assert_eq!(fault(read(&time)), Some(ChunkFault::Content.to_string()));
+    assert_eq!(read(&payload).notes(), []);
+    let verified = read_with(&payload, &ReadOptions::new().verify(true));
+    assert_eq!(fault(verified), Some(ChunkFault::Checksum.to_string()));
 }
 
 #[test]
@@ -191,43 +168,26 @@ fn a_compressed_file_that_is_cut_off_is_read_up_to_there() {
     let whole = read(&compressed);
     assert_eq!((whole.notes(), whole.statistics.messages), (vec![], messages.len() as u64));
     let cut = read(&compressed[..compressed.len() / 2]);
-    assert!(
-        matches!(cut.notes()[0], NoteKind::Decompression { bytes, .. } if bytes > 0),
-        "{:?}",
-        cut.notes()
-    );
+    assert!(matches!(cut.notes()[0], NoteKind::Decompression { bytes: 1.., .. }), "{:?}", cut.notes());
     assert!((1000..messages.len() as u64).contains(&cut.statistics.messages), "{}", cut.statistics.messages);
 }
 
 #[test]
-fn a_file_that_is_not_closed_is_read_and_told() {
-    let (channels, messages) = two_topics(2);
-    for use_chunks in [true, false] {
-        let file = mcap(options(Some(Compression::Zstd)).use_chunks(use_chunks), &channels, &messages);
-        let data_end = records(&file).iter().find(|(_, kind)| *kind == 0x0f).unwrap().0;
-        let bag = read(&file[..data_end]);
-        assert_eq!(bag.notes(), [NoteKind::Unfinished]);
-        assert_eq!(bag.windows.text(), read(&file).windows.text());
-    }
-}
-
-#[test]
 fn a_length_that_no_file_has_is_not_reported_as_missing_bytes() {
-    let (channels, messages) = two_topics(1);
     for kind in [CHUNK, 5] {
-        let mut file = mcap(options(None), &channels, &messages);
-        let (at, _) = records(&file).into_iter().nth(1).unwrap();
+        let (mut file, _) = file(options(None));
+        let (at, _) = records(&file)[1];
         file[at] = kind;
         file[at + 1..at + 9].fill(0xff);
         file.truncate(at + 200);
-        let bag = read(&file);
-        assert!(!bag.notes().is_empty());
-        for note in bag.notes() {
-            let text = note.to_string();
-            let numbers = text
-                .split(|letter: char| !letter.is_ascii_digit())
-                .filter_map(|word| word.parse::<u64>().ok());
-            assert!(numbers.into_iter().all(|number| number <= file.len() as u64), "{text}");
-        }
+        let text = read(&file).notes().iter().map(ToString::to_string).collect::<String>();
+        let numbers =
+            text.split(|letter: char| !letter.is_ascii_digit()).filter_map(|word| word.parse::<u64>().ok());
+        assert!(!text.is_empty() && numbers.max() <= Some(file.len() as u64), "{text}");
     }
+    let (mut file, _) = file(WriteOptions::new().use_chunks(false).emit_summary_records(false));
+    let (at, _) = records(&file)[20];
+    file[at + 1..at + 9].fill(0xff);
+    let skipped = NoteKind::Skipped { from: at as u64, to: file.len() as u64 };
+    assert_eq!(read(&file).notes(), [skipped]);
 }

@@ -2,22 +2,33 @@
 
 //! Bags for the tests, and what is read of them.
 
-use std::{collections::BTreeMap, io::Cursor, ops::ControlFlow, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{Cursor, Write},
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
 
 use mcap::{records::MessageHeader, WriteOptions};
+use rusqlite::{params, Connection};
 use tempfile::TempDir;
+use topic_statistics_bag::proof::{PUBLICATION_SEQUENCE_NUMBER, PUBLISHER_GID, PUBLISHER_NODE, SEQUENCE};
 use topic_statistics_bag::{Bag, BagStatistics, Note, NoteKind, ReadOptions, Topic, TopicWindow, Visitor};
 use topic_statistics_core::WindowStatistics;
 
 pub const MS: i64 = 1_000_000;
 pub const S: i64 = 1000 * MS;
-/// A whole second.
-pub const START: i64 = 1_790_000_000 * S;
+/// 2026-03-01T12:00:00Z, in nanoseconds since the epoch.
+pub const START: i64 = 1_772_366_400 * S;
 
 pub const IMU: &str = "sensor_msgs/msg/Imu";
 pub const STRING: &str = "std_msgs/msg/String";
 
-const HEADER: &str = "================================================================================
+/// A definition with a header.
+const STAMPED: &str = "std_msgs/Header header
+float64 x
+================================================================================
 MSG: std_msgs/Header
 builtin_interfaces/Time stamp
 string frame_id
@@ -34,16 +45,6 @@ pub struct Channel {
 impl Channel {
     pub fn new(topic: &str, message_type: &'static str) -> Self {
         Self { topic: topic.to_owned(), message_type, metadata: BTreeMap::new() }
-    }
-
-    pub fn on(self, topic: &str) -> Self {
-        Self { topic: topic.to_owned(), ..self }
-    }
-
-    pub fn with(mut self, keys: &[(&str, &str)]) -> Self {
-        let keys = keys.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        self.metadata.extend(keys);
-        self
     }
 }
 
@@ -85,10 +86,7 @@ pub fn mcap(options: WriteOptions, channels: &[Channel], messages: &[Message]) -
     let ids: Vec<u16> = channels
         .iter()
         .map(|channel| {
-            let text = match channel.message_type {
-                STRING => "string data\n".to_owned(),
-                _ => format!("std_msgs/Header header\nfloat64 x\n{HEADER}"),
-            };
+            let text = if channel.message_type == STRING { "string data\n" } else { STAMPED };
             let schema = writer.add_schema(channel.message_type, "ros2msg", text.as_bytes()).unwrap();
             writer.add_channel(schema, &channel.topic, "cdr", &channel.metadata).unwrap()
         })
@@ -104,6 +102,57 @@ pub fn mcap(options: WriteOptions, channels: &[Channel], messages: &[Message]) -
     }
     writer.finish().unwrap();
     writer.into_inner().into_inner()
+}
+
+/// Writes a file as rosbag2 does. Since Iron it has definitions: here of these types.
+pub fn sqlite(path: &Path, channels: &[Channel], messages: &[Message], defined: &[&str]) {
+    let database = Connection::open(path).unwrap();
+    let tables = "BEGIN; CREATE TABLE schema(schema_version INTEGER PRIMARY KEY, ros_distro TEXT NOT NULL);
+        CREATE TABLE metadata(id INTEGER PRIMARY KEY, metadata_version INTEGER NOT NULL, metadata TEXT NOT NULL);
+        CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, type TEXT NOT NULL,
+            serialization_format TEXT NOT NULL, offered_qos_profiles TEXT NOT NULL);
+        CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER NOT NULL, timestamp INTEGER NOT NULL,
+            data BLOB NOT NULL);
+        CREATE INDEX timestamp_idx ON messages (timestamp ASC);";
+    database.execute_batch(tables).unwrap();
+    if !defined.is_empty() {
+        let table = "CREATE TABLE message_definitions(id INTEGER PRIMARY KEY, topic_type TEXT NOT NULL,
+            encoding TEXT NOT NULL, encoded_message_definition TEXT NOT NULL, type_description_hash TEXT NOT NULL);";
+        database.execute_batch(table).unwrap();
+    }
+    for of_type in defined {
+        let insert = "INSERT INTO message_definitions VALUES (NULL, ?, 'ros2msg', ?, '')";
+        database.execute(insert, [of_type, STAMPED]).unwrap();
+    }
+    for (id, channel) in channels.iter().enumerate() {
+        let insert = "INSERT INTO topics VALUES (?, ?, ?, 'cdr', '')";
+        database.execute(insert, params![id as i64, channel.topic, channel.message_type]).unwrap();
+    }
+    for message in messages {
+        let insert = "INSERT INTO messages (topic_id, timestamp, data) VALUES (?, ?, ?)";
+        database.execute(insert, params![message.channel as i64, message.log, message.data()]).unwrap();
+    }
+    database.execute_batch("COMMIT").unwrap();
+}
+
+/// A publisher's number of each message, which proves losses.
+pub fn proved(topic: &str, gid: &str, node: &str) -> Channel {
+    let keys = [(SEQUENCE, PUBLICATION_SEQUENCE_NUMBER), (PUBLISHER_GID, gid), (PUBLISHER_NODE, node)];
+    let metadata = keys.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    Channel { metadata, ..Channel::new(topic, IMU) }
+}
+
+/// The GID of a publisher.
+pub const ONE: &str = "010f78fd6b5290710000000000001003";
+
+/// Messages of channel 0 every 10 ms, each with a number.
+pub fn every_10_ms(count: i64) -> Vec<Message> {
+    (0..count).map(|number| Message { sequence: number as u32, ..Message::at(0, number * 10 * MS) }).collect()
+}
+
+/// A channel of /imu.
+pub fn imu() -> [Channel; 1] {
+    [Channel::new("/imu", IMU)]
 }
 
 /// A topic with a message every 10 ms, and one every 300 ms without a header, for that many seconds.
@@ -156,30 +205,37 @@ impl ReadBag {
 }
 
 pub fn read_path(path: &Path, options: &ReadOptions) -> ReadBag {
+    read_bag(&Bag::open([path]).unwrap(), options)
+}
+
+pub fn read_bag(bag: &Bag, options: &ReadOptions) -> ReadBag {
     let mut windows = Windows::default();
-    let statistics = Bag::open([path]).unwrap().read(options, &mut windows).unwrap();
+    let statistics = bag.read(options, &mut windows).unwrap();
     ReadBag { windows, statistics }
 }
 
 /// A file in a directory of its own.
 pub struct TestFile {
     pub directory: TempDir,
+    pub path: PathBuf,
 }
 
 impl TestFile {
     pub fn new(bytes: &[u8]) -> Self {
-        let file = Self { directory: tempfile::tempdir().unwrap() };
-        std::fs::write(file.path(), bytes).unwrap();
+        let file = Self::named("bag");
+        fs::write(&file.path, bytes).unwrap();
         file
     }
 
-    pub fn path(&self) -> std::path::PathBuf {
-        self.directory.path().join("bag")
+    /// A place for a file.
+    pub fn named(name: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self { path: directory.path().join(name), directory }
     }
 }
 
 pub fn read_with(bytes: &[u8], options: &ReadOptions) -> ReadBag {
-    read_path(&TestFile::new(bytes).path(), options)
+    read_path(&TestFile::new(bytes).path, options)
 }
 
 pub fn read(bytes: &[u8]) -> ReadBag {
@@ -196,5 +252,17 @@ pub fn records(file: &[u8]) -> Vec<(usize, u8)> {
     records
 }
 
+/// The places of records of a kind.
+pub fn records_of(file: &[u8], kind: u8) -> Vec<usize> {
+    records(file).into_iter().filter(|(_, of)| *of == kind).map(|(at, _)| at).collect()
+}
+
 /// The kind of a chunk.
 pub const CHUNK: u8 = 6;
+/// The kind of the record behind all messages.
+pub const DATA_END: u8 = 0x0f;
+
+/// Says that something is not tested. Not by `eprintln!`, which the test harness keeps to itself.
+pub fn skip(what: &str, why: &str) {
+    let _closed = writeln!(std::io::stderr(), "skipped: {what}: {why}");
+}

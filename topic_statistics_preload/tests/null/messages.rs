@@ -104,7 +104,8 @@ fn only_the_callback_of_a_subscription_makes_a_hop() {
         ("wcwwp", 1.0),      // the callback has returned
     ];
     let mut script = format!("cases = [case(number) for number in range({})]\n", cases.len());
-    script += "for case in cases:\n    does('wcwp', case)\nwait_for_windows()\n";
+    // A hop begins at the end of the first window that has it.
+    script += "for case in cases:\n    does('wcwp', case)\nwait_for_windows()\nwait_for_windows()\n";
     for (number, (steps, _)) in cases.iter().enumerate() {
         script += &format!("does('w{steps}', cases[{number}])\n");
     }
