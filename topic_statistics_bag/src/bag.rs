@@ -463,18 +463,3 @@ impl BagFile {
         BagError::Io { path: self.path.clone(), source }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_of_a_split_bag_are_in_the_order_of_their_numbers() {
-        for end in ["mcap", "db3.zstd"] {
-            let paths = |names: [&str; 4]| names.map(|name| PathBuf::from(format!("{name}.{end}")));
-            let mut names = paths(["bag_10", "bag_9", "bag_0", "a"]);
-            names.sort_by_cached_key(|path| numbered_name(path));
-            assert_eq!(names, paths(["a", "bag_0", "bag_9", "bag_10"]));
-        }
-    }
-}

@@ -173,24 +173,3 @@ impl ReadOptions {
         Self { unpack_all, ..self }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clock_is_known_by_its_name() {
-        for clock in BagClock::ALL {
-            assert_eq!(clock.to_string().parse(), Ok(clock));
-        }
-        let error = "wall".parse::<BagClock>().unwrap_err();
-        assert_eq!(error.to_string(), "There is no clock \"wall\": the clocks are log, publish and stamp");
-    }
-
-    #[test]
-    fn a_time_is_absolute_or_after_the_start() {
-        assert_eq!(BagTime::At(Timestamp::from_nanoseconds(7)).resolve(5), 7);
-        assert_eq!(BagTime::After(Duration::from_nanos(7)).resolve(5), 12);
-        assert_eq!(BagTime::After(Duration::MAX).resolve(5), i64::MAX);
-    }
-}

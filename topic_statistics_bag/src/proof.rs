@@ -64,19 +64,6 @@ mod tests {
     const GID: &str = "010f2a00000000000000000000000aFF";
 
     #[test]
-    fn a_channel_names_its_publisher() {
-        let named = publisher(&[
-            (PUBLISHER_GID, GID),
-            (PUBLISHER_NODE, "/r1/talker"),
-            (SEQUENCE, PUBLICATION_SEQUENCE_NUMBER),
-        ])
-        .unwrap();
-        assert_eq!(named.gid[..3], [0x01, 0x0f, 0x2a]);
-        assert_eq!(named.gid[14..], [0x0a, 0xff]);
-        assert_eq!((named.node.as_deref(), named.is_numbered), (Some("/r1/talker"), true));
-    }
-
-    #[test]
     fn a_number_without_a_publisher_or_of_another_kind_proves_nothing() {
         assert_eq!(publisher(&[(SEQUENCE, PUBLICATION_SEQUENCE_NUMBER)]), None);
         assert!(!publisher(&[(PUBLISHER_GID, GID), (SEQUENCE, "writer")]).unwrap().is_numbered);

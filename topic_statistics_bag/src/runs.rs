@@ -137,20 +137,6 @@ mod tests {
     }
 
     #[test]
-    fn wrong_and_late_times_begin_no_run() {
-        let run = || (0..2000).map(|number| number * S / 100);
-        let mut one_late: Vec<_> = run().map(|log| (0, log)).collect();
-        one_late[1500].1 = 0;
-        let mut one_early: Vec<_> = run().map(|log| (0, log)).collect();
-        one_early[10].1 = i64::MAX;
-        let topics = run().map(|log| (0, log)).chain(run().map(|log| (1, log))).collect();
-        for times in [one_late, one_early, topics] {
-            let expected: Vec<_> = times.iter().map(|(_, log)| *log).collect();
-            assert_eq!(runs(times), (vec![], expected));
-        }
-    }
-
-    #[test]
     fn what_is_held_has_a_bound() {
         let stray = (0..4).map(|second| (0, second * S + 100 * S)).chain([(0, 0)]);
         let (starts, all) = runs(stray.chain((0..10_000).map(|number| (1, number))));

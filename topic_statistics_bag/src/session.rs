@@ -476,20 +476,3 @@ fn next_number(last: Option<u64>, low: u32) -> u64 {
         Some(last) => last.saturating_add_signed(i64::from(low.wrapping_sub(last as u32) as i32)),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_goes_on_where_the_file_has_no_room_for_it() {
-        let first = next_number(None, u32::MAX - 1);
-        let mut last = first;
-        for low in [u32::MAX, 0, 1, 3] {
-            last = next_number(Some(last), low);
-        }
-        assert_eq!(last - first, 5);
-        assert_eq!(next_number(Some(last), 2), last - 1, "a late one");
-        assert_eq!(next_number(Some(next_number(None, 0)), u32::MAX), u64::from(u32::MAX));
-    }
-}

@@ -107,11 +107,6 @@ proptest! {
             Ok(())
         })?;
     }
-
-    #[test]
-    fn any_bytes_behind_the_magic_ones_are_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        read(&[mcap::MAGIC, &bytes].concat());
-    }
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 //! Bags of this project's own and of other libraries, whole and damaged.
 
-mod compare;
 mod damage;
 mod foreign;
 mod losses;

@@ -403,22 +403,6 @@ fn json_has_each_whole_window_and_then_the_figures_of_all_messages() {
     assert_eq!((&imu["metrics"]["message_period"]["count"], &imu["bytes"]), (&999.into(), &24_000.into()));
     assert!((imu["rate"].as_f64().unwrap() - 100.0).abs() < 1e-6, "{imu}");
 
-    // SQLite has no publish time.
-    let [from_mcap, from_sqlite] = ["a.mcap", "a.db3"].map(|name| {
-        let mut objects = run_well(&write(name, &imu_and_odom()).path, &["--json"]).objects();
-        assert!(objects.pop().unwrap().get("profile").is_some());
-        assert_eq!(objects.len(), 9 + 9 + 2, "windows and topics");
-        for object in &mut objects {
-            let figures = if object.get("recording").is_some() { &mut object["recording"] } else { object };
-            for part in ["metrics", "last_minute"] {
-                let part = figures[part].as_object_mut();
-                part.into_iter().for_each(|part| part.retain(|metric, _| !metric.contains("source")));
-            }
-        }
-        objects
-    });
-    assert_eq!(from_mcap, from_sqlite);
-
     let ended = run(
         &write("a.mcap", &[numbered(regular("/imu", 100, 0, 10, 5), &[350, 351, 720])]).path,
         &["--json"],
@@ -484,7 +468,7 @@ fn topics_are_selected_by_name_and_pattern_as_in_topic_monitor() {
 }
 
 #[test]
-fn a_part_a_clock_a_length_and_an_origin_are_chosen() {
+fn a_part_a_length_and_an_origin_are_chosen() {
     let bag = ten_seconds();
     // The first message is 10 ms after noon.
     for (part, expected) in [
@@ -513,22 +497,6 @@ fn a_part_a_clock_a_length_and_an_origin_are_chosen() {
             windows.len() > 7 && windows.iter().all(|window| since(window) == 0),
             "{origin}: {windows:?}"
         );
-    }
-    // A sensor at 100 Hz, a publisher that is 1 or 5 ms behind, and a recorder that is 1 or 5 ms behind the publisher.
-    let mut messages = regular("/imu", 100, 0, 10, 5);
-    for (number, Sent { message, .. }) in messages.iter_mut().enumerate() {
-        message.publish = message.stamp + [1, 5][number % 2] * MS;
-        message.log = message.publish + [1, 5][number / 2 % 2] * MS;
-    }
-    let bag = write("a.mcap", &[messages]);
-    // The shortest and the longest period. Ages are up to the log time on each clock: 1 + 1 to 5 + 5 ms.
-    for (clock, period) in [("log", [2.0, 14.0]), ("publish", [6.0, 14.0]), ("stamp", [10.0, 10.0])] {
-        let metrics = run_well(&bag.path, &["--json", "--clock", clock]).recording("/imu")["metrics"].clone();
-        for (metric, expected) in [("message_period", period), ("message_age", [2.0, 10.0])] {
-            let found = ["min", "max"].map(|figure| metrics[metric][figure].as_f64().unwrap());
-            let is_same = |place: usize| (found[place] - expected[place]).abs() < 1e-6;
-            assert!(is_same(0) && is_same(1), "{clock}: {}", metrics[metric]);
-        }
     }
     // Runs of a database lie behind each other, in a part of it, too.
     let run_of_10_s = regular("/imu", 10, 0, 10, 5);

@@ -206,30 +206,6 @@ fn windows_start_at_the_origin() {
 }
 
 #[test]
-fn files_of_a_split_bag_are_one_bag() {
-    let (channels, messages) = two_topics(6);
-    let whole = read(&mcap(WriteOptions::new(), &channels, &messages));
-    let directory = tempfile::tempdir().unwrap();
-    let path = |number: usize| directory.path().join(format!("bag_{number}.mcap"));
-    for (number, part) in messages.chunks(messages.len() / 11 + 1).enumerate() {
-        fs::write(path(number), mcap(WriteOptions::new(), &channels, part)).unwrap();
-    }
-    let read = |options| read_path(directory.path(), &options);
-    // Without metadata.yaml, as after a crash: by their numbers.
-    assert_eq!(read(ReadOptions::new()).windows.text(), whole.windows.text());
-    let files: Vec<_> = (0..11).map(|number| format!("    - bag_{number}.mcap\n")).collect();
-    let metadata =
-        format!("rosbag2_bagfile_information:\n  version: 9\n  relative_file_paths:\n{}", files.concat());
-    fs::write(directory.path().join("metadata.yaml"), metadata).unwrap();
-    let named = read(ReadOptions::new());
-    assert_eq!((named.windows.text(), named.notes()), (whole.windows.text(), vec![]));
-    assert_eq!(read(ReadOptions::new().from(after(5))).topic("/imu").messages(), 100);
-    fs::remove_file(path(3)).unwrap();
-    let rest = read(ReadOptions::new());
-    assert!(rest.notes().len() == 1 && rest.statistics.messages < whole.statistics.messages);
-}
-
-#[test]
 fn what_is_no_bag_is_refused_and_says_why() {
     let file = TestFile::named("file.mcap");
     for (bytes, expected) in [

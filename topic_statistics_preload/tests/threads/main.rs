@@ -6,7 +6,7 @@
 use std::{
     ffi::{c_char, c_int, CStr, CString},
     mem::zeroed,
-    ptr::from_ref,
+    ptr::{from_ref, null_mut},
     sync::{
         atomic::{AtomicUsize, Ordering},
         Barrier, Mutex,
@@ -56,13 +56,17 @@ extern "C-unwind" {
 fn with_node(name: &str, run: impl FnOnce(P)) {
     static CONTEXT: u8 = 0;
     let name = CString::new(name).unwrap();
-    let mut node: Node = unsafe { zeroed() }; // SAFETY: Its pointers may be null.
-    node.implementation_identifier = c"rmw_fastrtps_cpp".as_ptr();
-    (node.name, node.namespace) = (name.as_ptr(), c"/".as_ptr());
-    node.context = from_ref(&CONTEXT).cast_mut().cast();
+    let node = Node {
+        implementation_identifier: c"rmw_fastrtps_cpp".as_ptr(),
+        data: null_mut(),
+        name: name.as_ptr(),
+        namespace: c"/".as_ptr(),
+        context: from_ref(&CONTEXT).cast_mut().cast(),
+    };
     let node = from_ref(&node).expose_provenance();
     run(node);
-    unsafe { rmw_destroy_node(node) }; // SAFETY: Its endpoints are destroyed.
+    // SAFETY: Its endpoints are destroyed.
+    unsafe { rmw_destroy_node(node) };
 }
 
 /// The endpoints of a thread, of each kind one.
@@ -171,9 +175,12 @@ fn threads_that_create_use_and_destroy_at_once_lose_no_sample_of_another() {
     };
     // The first node has the publisher of the windows, and ends while the others go on.
     let (begins, ends) = (Barrier::new(2), Barrier::new(2));
-    let wait = || [&begins, &ends].map(Barrier::wait);
+    let wait = |_: &Endpoints| {
+        begins.wait();
+        ends.wait();
+    };
     thread::scope(|scope| {
-        scope.spawn(|| with_node("first", |first| with_endpoints(first, "/own_first", |_| drop(wait()))));
+        scope.spawn(|| with_node("first", |first| with_endpoints(first, "/own_first", wait)));
         begins.wait();
         with_node("shared", |node| {
             with_endpoints(node, "/own_shared", |shared| {
