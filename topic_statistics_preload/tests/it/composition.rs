@@ -47,7 +47,8 @@ fn parameters_and_actions_of_ten_nodes_answer_as_without_it() {
     let mut reader = Reader::start_with_depth(domain(), 1000);
     // An action is measured by its names only.
     let topics = "/act/_action/feedback,/act/_action/send_goal,/topic_*";
-    let mut container = start("composition.py", &nodes, &[("PERIOD", "0.3"), ("TOPICS", topics)]);
+    let options = [("PERIOD", "1"), ("METRICS", "message_period"), ("TOPICS", topics)];
+    let mut container = start("composition.py", &nodes, &options);
     container.request("clients 2");
     let all = sources(&(0..NODES).collect::<Vec<_>>());
     settle(&mut reader, &all);

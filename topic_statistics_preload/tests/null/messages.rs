@@ -101,7 +101,7 @@ fn only_the_callback_of_a_subscription_makes_a_hop() {
         ("fcffwcfp", 2.0),   // feedback of an action
         ("occo", 4.0),       // a callback that takes what it needs besides
         ("Iidiidci", 1.0),   // intra-process callbacks
-        ("wcwwp", 1.0),      // the callback has returned
+        ("cpxwp", 1.0),      // a callback that has returned, and one that has thrown and a wait
     ];
     let mut script = format!("cases = [case(number) for number in range({})]\n", cases.len());
     // A hop begins at the end of the first window that has it.
