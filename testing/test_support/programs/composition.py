@@ -3,10 +3,10 @@
 20 Hz, and subscribes to the topic of the node before. The first one has an action server `act`, the last one its
 client.
 
-Reads commands from standard input, one per line, and answers each with a line of JSON: `destroy N`, `create N`; `goal
-ORDER` has the client send a goal, `clients N` waits until the server has discovered N clients, `publishers` is the
-number of publishers on /statistics. With --operator it is a node `operator` with a client of the action; `parameters N`
-reads and sets the parameters of N nodes, and answers with all responses. The program ends with its input.
+Reads commands from standard input, one per line, and answers each with a line of JSON: `goal ORDER` has the client
+send a goal, `clients N` waits until the server has discovered N clients. Without nodes it is a node `operator` with a
+client of the action: `parameters N` reads and sets the parameters of N nodes, and answers with all responses,
+`publishers` is the number of publishers on /statistics. The program ends with its input.
 
 A goal has a feedback for each number up to its order, and all of them as its result; an order below 0 is rejected, and
 one above 100 goes on until it is canceled.
@@ -22,7 +22,7 @@ import rclpy
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.action import ActionClient, ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
 from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.parameter_client import AsyncParameterClient
 from std_msgs.msg import Int32
@@ -30,13 +30,11 @@ from test_msgs.action import Fibonacci
 
 parser = argparse.ArgumentParser()
 parser.add_argument('--nodes', type=int, default=0)
-parser.add_argument('--threads', type=int, default=4, help='of the executor; nodes are destroyed on its only one')
-parser.add_argument('--operator', action='store_true')
 arguments = parser.parse_args()
 
 rclpy.init()
-executor = MultiThreadedExecutor(arguments.threads) if arguments.threads > 1 else SingleThreadedExecutor()
-nodes = {}
+executor = MultiThreadedExecutor(4)
+nodes = []
 server = client = None
 sending = threading.Lock()
 
@@ -68,7 +66,8 @@ def execute(handle):
 
 def create(number):
     global server, client
-    node = nodes[number] = rclpy.create_node(f'node_{number}')
+    node = rclpy.create_node(f'node_{number}')
+    nodes.append(node)
     node.declare_parameter('rate', 20)
     publisher = node.create_publisher(Int32, f'topic_{number}', 10)
     node.create_subscription(Int32, f'topic_{(number or arguments.nodes) - 1}', lambda _: None, 10)
@@ -83,16 +82,6 @@ def create(number):
     if number == arguments.nodes - 1:
         client = Client(node, Fibonacci, 'act', callback_group=group)
     executor.add_node(node)
-
-
-def destroy(number):
-    node = nodes.pop(number)
-    if number == 0:
-        server.destroy()
-    if number == arguments.nodes - 1:
-        client.destroy()
-    executor.remove_node(node)
-    node.destroy_node()
 
 
 def wait(future):
@@ -150,9 +139,7 @@ def answer(command, *values):
         return None
     if command == 'goal':
         return send_goal(client, int(values[0]))
-    if command == 'publishers':
-        return (operator if arguments.operator else next(iter(nodes.values()))).count_publishers('/statistics')
-    return wait(executor.create_task({'create': create, 'destroy': destroy}[command], int(values[0])))
+    return operator.count_publishers('/statistics')
 
 
 def read_commands():
@@ -163,7 +150,7 @@ def read_commands():
 
 for number in range(arguments.nodes):
     create(number)
-if arguments.operator:
+if not nodes:
     operator = rclpy.create_node('operator')
     client = Client(operator, Fibonacci, 'act', callback_group=ReentrantCallbackGroup())
     executor.add_node(operator)

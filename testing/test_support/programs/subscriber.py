@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subscribes to `sensor_msgs/Imu` on `imu`, or to `std_msgs/String` on `chatter`. Answers each line of its standard
-input with the number of messages received, and the line `size` with the bytes of the last serialized one.
+input with the number of messages received.
 
 The program ends when its input ends.
 """
@@ -17,20 +17,18 @@ from std_msgs.msg import String
 
 parser = argparse.ArgumentParser()
 parser.add_argument('--chatter', action='store_true', help='subscribe to `chatter`, with best effort')
-parser.add_argument('--raw', action='store_true', help='take serialized messages')
 parser.add_argument('--nodes', type=int, default=1, help='number of nodes, each with a subscription')
 parser.add_argument('--destroy-first', action='store_true', help='destroy the first node when the first line is read')
 arguments, ros_arguments = parser.parse_known_args()
 
 rclpy.init(args=ros_arguments)
 executor = rclpy.executors.SingleThreadedExecutor()
-count = size = 0
+count = 0
 
 
 def receive(message):
-    global count, size
+    global count
     count += 1
-    size = len(message) if arguments.raw else None
 
 
 def create(name):
@@ -39,7 +37,7 @@ def create(name):
         best_effort = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
         node.create_subscription(String, 'chatter', receive, best_effort)
     else:
-        node.create_subscription(Imu, 'imu', receive, QoSProfile(depth=1000), raw=arguments.raw)
+        node.create_subscription(Imu, 'imu', receive, QoSProfile(depth=1000))
     executor.add_node(node)
     return node
 
@@ -56,7 +54,7 @@ def read_commands():
     for line in sys.stdin:
         if arguments.destroy_first and len(nodes) == arguments.nodes:
             executor.create_task(destroy_first)
-        print(size if line.strip() == 'size' else count, flush=True)
+        print(count, flush=True)
     rclpy.shutdown()
 
 

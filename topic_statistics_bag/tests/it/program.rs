@@ -14,54 +14,36 @@ use serde_json::Value;
 
 use crate::support::*;
 
-/// A message of a topic.
-#[derive(Clone)]
-struct Sent {
-    topic: &'static str,
-    /// Whether its number proves losses.
-    is_numbered: bool,
-    message: Message,
-}
+/// A topic and its messages.
+type Part = (Channel, Vec<Message>);
 
 /// Messages of a topic at a rate (Hz), from `from` to `to` (s after the start). They are published 2 ms after their
-/// stamps, and logged `age` (ms) after them.
-fn regular(topic: &'static str, rate: i64, from: i64, to: i64, age: i64) -> Vec<Sent> {
+/// stamps, and logged `age` (ms) after them. Their numbers begin with 1.
+fn regular(topic: &str, rate: i64, from: i64, to: i64, age: i64) -> Part {
     let first = from * S + S / rate / 2;
-    let sent = |number: i64| {
+    let message = |number: i64| {
         let stamp = START + first + number * S / rate;
         let (log, publish, sequence) = (stamp + age * MS, stamp + 2 * MS, number as u32 + 1);
-        Sent {
-            topic,
-            is_numbered: false,
-            message: Message { channel: 0, log, publish, sequence, stamp, size: 24 },
-        }
+        Message { channel: 0, log, publish, sequence, stamp, size: 24 }
     };
-    (0..(to - from) * rate).map(sent).collect()
+    (Channel::new(topic, IMU), (0..(to - from) * rate).map(message).collect())
 }
 
-/// The same with the publisher's numbers, without the messages whose numbers (from 1) are `lost`.
-fn numbered(messages: Vec<Sent>, lost: &[u32]) -> Vec<Sent> {
-    let numbered = messages.into_iter().map(|sent| Sent { is_numbered: true, ..sent });
-    numbered.filter(|sent| !lost.contains(&sent.message.sequence)).collect()
-}
-
-fn channels_of(messages: &[Sent]) -> (Vec<Channel>, Vec<Message>) {
-    let (mut channels, mut of_channels) = (vec![], vec![]);
-    for sent in messages {
-        let found = channels.iter().position(|channel: &Channel| channel.topic == sent.topic);
-        let channel = found.unwrap_or_else(|| {
-            let proved = || proved(sent.topic, ONE, "/talker");
-            channels.push(if sent.is_numbered { proved() } else { Channel::new(sent.topic, IMU) });
-            channels.len() - 1
-        });
-        of_channels.push(Message { channel, ..sent.message });
-    }
-    (channels, of_channels)
+/// The same with the numbers of the publisher, but for those that are lost.
+fn numbered((channel, mut messages): Part, lost: &[u32]) -> Part {
+    messages.retain(|message| !lost.contains(&message.sequence));
+    (proved(&channel.topic, ONE, "/talker"), messages)
 }
 
 /// Writes a file with the messages in this order.
-fn write_as_it_is(name: &str, messages: &[Sent]) -> TestFile {
-    let (file, (channels, messages)) = (TestFile::named(name), channels_of(messages));
+fn write_as_it_is(name: &str, parts: &[Part], sort: impl FnOnce(&mut Vec<Message>)) -> TestFile {
+    let channels: Vec<Channel> = parts.iter().map(|(channel, _)| channel.clone()).collect();
+    let of_part = |(channel, (_, messages)): (usize, &Part)| -> Vec<Message> {
+        messages.iter().map(|message| Message { channel, ..*message }).collect()
+    };
+    let mut messages: Vec<Message> = parts.iter().enumerate().flat_map(of_part).collect();
+    sort(&mut messages);
+    let file = TestFile::named(name);
     if name.ends_with("db3") {
         sqlite(&file.path, &channels, &messages, &[IMU]);
     } else {
@@ -73,14 +55,12 @@ fn write_as_it_is(name: &str, messages: &[Sent]) -> TestFile {
 }
 
 /// Writes a file with the messages in the order of time.
-fn write(name: &str, parts: &[Vec<Sent>]) -> TestFile {
-    let mut sorted = parts.concat();
-    sorted.sort_by_key(|sent| sent.message.log);
-    write_as_it_is(name, &sorted)
+fn write(name: &str, parts: &[Part]) -> TestFile {
+    write_as_it_is(name, parts, |messages| messages.sort_by_key(|message| message.log))
 }
 
 /// 10 s of /imu at 100 Hz, whose messages are logged 5 ms after their stamps, and of /odom at 20 Hz.
-fn imu_and_odom() -> [Vec<Sent>; 2] {
+fn imu_and_odom() -> [Part; 2] {
     [regular("/imu", 100, 0, 10, 5), regular("/odom", 20, 0, 10, 7)]
 }
 
@@ -243,7 +223,7 @@ fn conditions_are_judged_in_each_window() {
     }
 }
 
-fn slow_from_8_to_12_s() -> [Vec<Sent>; 3] {
+fn slow_from_8_to_12_s() -> [Part; 3] {
     [regular("/imu", 100, 0, 8, 5), regular("/imu", 40, 8, 12, 5), regular("/imu", 100, 12, 20, 5)]
 }
 
@@ -251,8 +231,8 @@ fn slow_from_8_to_12_s() -> [Vec<Sent>; 3] {
 fn messages_that_are_not_measured_fail_what_is_judged() {
     // More messages than wait for their order are before the last one, which is of the first window.
     let mut messages = regular("/imu", 2000, 0, 35, 5);
-    messages.push(messages[0].clone());
-    let late = write_as_it_is("late.mcap", &[regular("/odom", 10, 0, 35, 5), messages].concat());
+    messages.1.push(messages.1[0]);
+    let late = write_as_it_is("late.mcap", &[regular("/odom", 10, 0, 35, 5), messages], |_| ());
     let [imu, odom] = ["imu", "odom"].map(|topic| late.beside(topic, &format!("topics: {{/{topic}: {{}}}}")));
     for (arguments, status) in [
         (&[][..], 0),
@@ -275,7 +255,7 @@ fn messages_that_are_not_measured_fail_what_is_judged() {
     assert!(fs::read_to_string(page).unwrap().contains(line));
 
     let mut unstamped = regular("/imu", 100, 0, 5, 5);
-    unstamped[250].message.stamp = 0;
+    unstamped.1[250].stamp = 0;
     let unstamped = write("unstamped.mcap", &[unstamped]);
     assert_eq!(run(&unstamped.path, &["--require", "rate>=90"]).status, Some(0));
     let ended = run(&unstamped.path, &["--require", "rate>=90", "--clock", "stamp", "--json"]);
@@ -499,8 +479,8 @@ fn a_part_a_length_and_an_origin_are_chosen() {
         );
     }
     // Runs of a database lie behind each other, in a part of it, too.
-    let run_of_10_s = regular("/imu", 10, 0, 10, 5);
-    let bag = write_as_it_is("a.db3", &[run_of_10_s.clone(), run_of_10_s].concat());
+    let two_runs = |messages: &mut Vec<Message>| messages.extend(messages.clone());
+    let bag = write_as_it_is("a.db3", &[regular("/imu", 10, 0, 10, 5)], two_runs);
     for part in [&["--json"][..], &["--json", "--from", "0", "--to", "20"]] {
         let ended = run(&bag.path, part);
         assert!(ended.errors.contains("the log times go back by 9.900 s"), "{ended:?}");

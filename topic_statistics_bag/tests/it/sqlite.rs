@@ -4,7 +4,6 @@
 
 use std::{fs, io::Write, path::PathBuf};
 
-use proptest::prelude::*;
 use rusqlite::Connection;
 use topic_statistics_bag::{Bag, BagClock, BagError, BagTime, NoteKind, ReadOptions, Stamps};
 use topic_statistics_core::Metric;
@@ -191,26 +190,5 @@ fn compressed_data_without_an_end_are_complete_if_their_content_is() {
         assert!(bag.notes().is_empty() && bag.statistics.messages >= 600, "all is there: {:?}", bag.notes());
         let cut = read(&unended[..unended.len() - 200]);
         assert!(matches!(cut.notes()[0], NoteKind::Decompression { .. }), "{:?}", cut.notes());
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
-    #[test]
-    fn a_damaged_database_is_read_or_refused(
-        places in prop::collection::vec((any::<prop::sample::Index>(), 1..=255_u8), 1..20)
-    ) {
-        thread_local! {
-            static FILE: Vec<u8> = fs::read(database(&messages()[..100], &[OWN]).path).unwrap();
-        }
-        let mut damaged = FILE.with(Clone::clone);
-        for (place, bits) in &places {
-            let place = place.index(damaged.len());
-            damaged[place] ^= bits;
-        }
-        if let Ok(bag) = Bag::open([TestFile::new(&damaged).path]) {
-            let _refused = bag.read(&ReadOptions::new(), &mut ());
-        }
     }
 }

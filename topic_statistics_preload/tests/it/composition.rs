@@ -33,7 +33,7 @@ fn parameters_and_actions_of_ten_nodes_answer_as_without_it() {
         }
         answers
     };
-    let mut operator = Program::start("composition.py", &["--operator"], domain());
+    let mut operator = Program::start("composition.py", &[], domain());
     let nodes = ["--nodes", &NODES.to_string()];
     let mut plain = Program::start("composition.py", &nodes, domain());
     plain.request("clients 2");
