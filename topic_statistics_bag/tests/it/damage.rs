@@ -71,7 +71,7 @@ fn a_file_that_is_cut_off_anywhere_is_read_up_to_there() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     /// A file of chunks with checksums, and with a summary: a damage that is not told has changed nothing.
     #[test]
