@@ -3,7 +3,7 @@
 //! Commands that more than one verb runs, and output.
 
 use std::{
-    ffi::OsString,
+    ffi::OsStr,
     io::{ErrorKind, Write as _},
     os::unix::process::CommandExt as _,
     path::Path,
@@ -11,21 +11,26 @@ use std::{
     sync::OnceLock,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{ensure, Context, Result};
 
-use crate::environment::Environment;
+use crate::{checks, environment::Environment};
 
-/// Runs a cargo subcommand on the workspace in that directory, in the environment.
-pub fn cargo(
+/// Returns a cargo subcommand on the workspace in that directory, in the environment.
+pub fn cargo<A: AsRef<OsStr>>(
     environment: &Environment,
     directory: &Path,
-    subcommand: &str,
-    arguments: &[OsString],
-) -> Result<ExitCode> {
+    arguments: impl IntoIterator<Item = A>,
+) -> Command {
     let mut command = environment.command("cargo");
-    command.current_dir(directory).arg(subcommand).args(arguments);
-    let status = command.status().context("cargo cannot be started; is it installed and on PATH?")?;
-    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+    command.current_dir(directory).args(arguments);
+    command
+}
+
+/// Runs a command to its end, and fails if it does.
+pub fn succeed(command: &mut Command) -> Result<()> {
+    let outcome = checks::passes(command)?;
+    ensure!(outcome == checks::Outcome::Passed, "{} has failed", command.get_program().display());
+    Ok(())
 }
 
 /// Returns a command that runs the command in its arguments only while nothing else wants the processor, or at the
@@ -76,12 +81,23 @@ pub fn models(environment: &Environment, project: &Path, locked: bool) -> Comman
     models
 }
 
-/// Returns the command of the soak test.
-pub fn soak(environment: &Environment, project: &Path, hours: f64, interval: f64) -> Command {
-    let mut soak = environment.command("cargo");
-    soak.current_dir(project.join("testing/soak")).args(["run", "--release", "--quiet", "--", "run"]);
-    soak.args(["--hours", &hours.to_string(), "--interval", &interval.to_string()]);
-    soak
+/// Installs a toolchain with these components, if it is not there.
+pub fn install_toolchain(toolchain: &str, components: &[&str]) -> Result<()> {
+    let add = ["component", "add", "--toolchain", toolchain];
+    // Asked for its version, it does not install: RUSTUP_AUTO_INSTALL is for that.
+    rustup(&["run", toolchain, "rustc", "--version"])
+        .or_else(|_| rustup(&["toolchain", "install", toolchain, "--profile", "minimal"]))
+        .and_then(|()| if components.is_empty() { Ok(()) } else { rustup(&[&add, components].concat()) })
+        .with_context(|| format!("{toolchain} cannot be installed"))
+}
+
+/// Runs rustup silently.
+pub fn rustup(arguments: &[&str]) -> Result<()> {
+    let output = Command::new("rustup").args(arguments).output().context("there is no rustup")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let reason = errors.lines().find_map(|line| line.strip_prefix("error: "));
+    ensure!(output.status.success(), "{}", reason.unwrap_or("rustup cannot install it").trim());
+    Ok(())
 }
 
 /// Becomes a command: signals reach it, and its exit status is ours. Returns only if it cannot be started.

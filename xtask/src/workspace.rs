@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use anyhow::{bail, Context, Result};
+use anyhow::{ensure, Context, Result};
 use serde::Deserialize;
 
 /// The feature that replaces ROS by stubs, which cannot be linked.
@@ -48,9 +48,7 @@ impl Workspace {
         let mut cargo = Command::new("cargo");
         cargo.current_dir(project).args(["metadata", "--no-deps", "--format-version", "1", "--quiet"]);
         let output = cargo.stderr(Stdio::inherit()).output().context("cargo cannot be started")?;
-        if !output.status.success() {
-            bail!("The workspace cannot be read; cargo says above why");
-        }
+        ensure!(output.status.success(), "The workspace cannot be read; cargo says above why");
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 }
@@ -105,86 +103,54 @@ impl Package {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use serde_json::Value;
 
     use super::*;
 
+    const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+    /// Returns what cargo tells of the project's packages.
+    fn metadata() -> String {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(PROJECT).args(["metadata", "--no-deps", "--format-version=1"]);
+        String::from_utf8(cargo.env_remove("CARGO_TARGET_DIR").output().unwrap().stdout).unwrap()
+    }
+
     /// colcon installs a package's manifest without the workspace, and hands it to cargo in the next build of a
     /// terminal that has sourced `install/`.
     #[test]
-    fn packages_that_colcon_installs_inherit_nothing_and_have_what_the_workspace_has() {
-        let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(project).args(["metadata", "--no-deps", "--format-version=1"]);
-        let metadata: Value = serde_json::from_slice(&cargo.output().unwrap().stdout).unwrap();
+    fn packages_that_colcon_installs_inherit_nothing() {
+        let metadata: Value = serde_json::from_str(&metadata()).unwrap();
         let packages = metadata["packages"].as_array().unwrap();
         let library = packages.iter().find(|package| package["name"] == "rclrs_topic_statistics").unwrap();
-        let workspace = fs::read_to_string(project.join("Cargo.toml")).unwrap();
-        let lints = workspace.split("[workspace.lints.").skip(1).flat_map(|section| {
-            section.lines().take_while(|line| !line.is_empty()).filter(|line| line.ends_with("\"warn\""))
-        });
-        let lints: Vec<_> = lints.collect();
-        assert!(lints.len() > 3, "{lints:?}");
-
-        let mut installed = vec![];
+        let mut installed = 0;
         for package in packages {
             let path = Path::new(package["manifest_path"].as_str().unwrap());
-            if path.with_file_name("Cargo.toml") == project.join("Cargo.toml")
-                || !path.with_file_name("package.xml").is_file()
-            {
+            if package["name"] == library["name"] || !path.with_file_name("package.xml").is_file() {
                 continue;
             }
-            let name = package["name"].as_str().unwrap();
-            let manifest = fs::read_to_string(path).unwrap();
-            assert!(!manifest.contains("workspace = true"), "{name} inherits from the workspace");
+            let manifest = std::fs::read_to_string(path).unwrap();
+            assert!(
+                !manifest.contains("workspace = true"),
+                "{} inherits from the workspace",
+                package["name"]
+            );
             for key in ["version", "edition", "license", "repository"] {
-                assert_eq!(package[key], library[key], "{key} of {name}");
+                assert_eq!(package[key], library[key], "{key} of {}", package["name"]);
             }
-            // A program may need a newer compiler than the library does.
-            let minor = |package: &Value| -> u32 {
-                package["rust_version"].as_str().unwrap().split('.').nth(1).unwrap().parse().unwrap()
-            };
-            assert!(minor(package) >= minor(library), "rust-version of {name}");
-            for lint in &lints {
-                assert!(manifest.contains(lint), "{name} lacks the lint {lint}");
-            }
-            installed.push(name);
+            installed += 1;
         }
-        assert!(installed.len() > 3, "{installed:?}");
-
-        let mut versions: BTreeMap<&str, (&Value, &Value)> = BTreeMap::new();
-        for package in packages {
-            let dependencies = package["dependencies"].as_array().unwrap().iter();
-            for dependency in dependencies.filter(|dependency| dependency["path"].is_null()) {
-                let name = dependency["name"].as_str().unwrap();
-                let (version, dependent) =
-                    versions.entry(name).or_insert((&dependency["req"], &package["name"]));
-                assert_eq!(**version, dependency["req"], "{name}, of {dependent} and of {}", package["name"]);
-            }
-        }
+        assert!(installed > 3);
     }
 
+    /// Without a terminal, colcon reads at most 64 KiB of cargo's output of one line. docs/colcon.md promises that
+    /// this is enough below a path of 80 characters.
     #[test]
-    fn packages_to_be_published_are_checked_with_their_features() {
-        let package = |publish: &str, kinds: &str| {
-            let text = format!(
-                r#"{{"name": "p", "version": "0.1.0", "manifest_path": "/p/Cargo.toml", "rust_version": "1.85", "publish": {publish}, "features": {{"default": [], "use_ros_shim": [], "yaml": []}}, "targets": [{kinds}]}}"#
-            );
-            serde_json::from_str::<Package>(&text).unwrap()
-        };
-        assert!(package("null", "").is_public() && !package("[]", "").is_public());
-        let target =
-            |kind: &str, doc: bool| format!(r#"{{"kind": ["{kind}"], "src_path": "p", "doc": {doc}}}"#);
-        let both = package(
-            "null",
-            &[("lib", true), ("bin", true), ("test", false)].map(|(kind, doc)| target(kind, doc)).join(","),
-        );
-        let program = package("null", &target("bin", true));
-        assert_eq!(both.feature_list(), "default,yaml");
-        assert_eq!(both.qualified_features(), "p/default,p/yaml");
-        assert!(both.has_library() && !program.has_library());
-        assert!(!package("null", &target("lib", false)).has_library());
+    fn colcon_can_read_what_cargo_tells() {
+        let (metadata, path) = (metadata(), std::fs::canonicalize(PROJECT).unwrap());
+        let path = path.to_str().unwrap();
+        let paths = metadata.matches(path).count();
+        let length = metadata.len() - paths * path.len() + paths * 80;
+        assert!(paths > 0 && length < 64 * 1024, "{length} bytes: the workspace has too many packages");
     }
 }

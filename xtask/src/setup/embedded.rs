@@ -19,6 +19,7 @@ use super::{
     files::{python_directories, read_dir, remove, temporary, write_whole},
     interfaces::{build_interfaces, cmake_definition, interface_sources, INTERFACE_PACKAGES},
     machine,
+    tools::{make_venv, pip_install},
     workshop::Workshop,
 };
 use crate::{environment::Environment, progress::Step, ros_options::Distro};
@@ -124,36 +125,16 @@ impl Prefix {
     }
 
     /// Makes the virtual environment and installs the pinned wheels into it.
-    fn install(&self, step: &Step, log: &Path) -> Result<String> {
-        let python = machine::check(&self.directory)?;
-        remove(&self.venv())?;
-        step.advance(0, "virtual environment");
-        // -I: packages on somebody's PYTHONPATH would pass for installed ones.
-        child::run(Command::new(&python).args(["-I", "-m", "venv"]).arg(self.venv()), log, |_| ())?;
+    fn install(&self, step: &mut Step, log: &Path) -> Result<String> {
+        machine::check(&self.directory)?;
+        make_venv(&self.venv(), log)?;
         let interpreter =
             fs::canonicalize(self.python()).context("The new virtual environment has no python3")?;
         write_whole(&self.interpreter(), interpreter.as_os_str().as_encoded_bytes())?;
-
         let mut collected = 0;
         for (name, requirements) in [("build", BUILD_REQUIREMENTS), ("wheels", self.distro.requirements())] {
             let file = self.directory.join(format!("{name}.txt"));
-            write_whole(&file, requirements.as_bytes())?;
-            // `--no-build-isolation`: the package without a wheel is built with what `build` has installed,
-            // pinned like the rest, instead of what is newest today.
-            let mut pip = self.command("python3")?;
-            pip.args([
-                "-I",
-                "-m",
-                "pip",
-                "install",
-                "--disable-pip-version-check",
-                "--no-input",
-                "--retries",
-                "3",
-            ])
-            .args(["--require-hashes", "--no-deps", "--no-build-isolation", "--progress-bar", "off", "-r"])
-            .arg(file);
-            child::run(&mut pip, log, |line| {
+            pip_install(self.command("python3")?, requirements, &file, log, |line| {
                 if let Some(package) = line.strip_prefix("Collecting ") {
                     collected += 1;
                     step.advance(collected, package.split_whitespace().next().unwrap_or_default());
@@ -166,7 +147,7 @@ impl Prefix {
     }
 
     /// Repairs the wheels, each file whole or not at all.
-    fn repair(&self, step: &Step, log: &Path) -> Result<String> {
+    fn repair(&self, step: &mut Step, log: &Path) -> Result<String> {
         let libraries = self.unlink_python_support(step, log)?;
         let exports = self.repair_cmake_exports(step, log)?;
         Ok(format!("{libraries} libraries, {exports} CMake files"))
@@ -176,7 +157,7 @@ impl Prefix {
     ///
     /// They want libpython's symbols, which a Rust program does not have, and nothing in a library that is not
     /// itself Python type support uses them.
-    fn unlink_python_support(&self, step: &Step, log: &Path) -> Result<usize> {
+    fn unlink_python_support(&self, step: &mut Step, log: &Path) -> Result<usize> {
         let mut repaired = 0;
         for library in read_dir(&self.venv().join("lib"))? {
             let name = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -208,7 +189,7 @@ impl Prefix {
     }
 
     /// Puts this interpreter's headers, and its numpy's, into the CMake files that name the build machine's.
-    fn repair_cmake_exports(&self, step: &Step, log: &Path) -> Result<usize> {
+    fn repair_cmake_exports(&self, step: &mut Step, log: &Path) -> Result<usize> {
         let mut include = vec![];
         let script =
             "import numpy, sysconfig; print(sysconfig.get_path('include')); print(numpy.get_include())";
@@ -232,7 +213,7 @@ impl Prefix {
     }
 
     /// Builds an interface package that is defined here.
-    fn build_interfaces(&self, package: &str, step: &Step, log: &Path) -> Result<String> {
+    fn build_interfaces(&self, package: &str, step: &mut Step, log: &Path) -> Result<String> {
         if package == INTERFACE_PACKAGES[0] {
             self.begin_overlay()?;
         }

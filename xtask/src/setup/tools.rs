@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The tools of `cargo xtask lint`, `fuzz` and `test`, in pinned versions, in `target/tools`.
-//!
-//! Each is installed once, from the registry that has it ready-made: PyPI, or else crates.io.
+//! Tools in pinned versions, in `target/tools`. Each is installed once, from the registry that has it ready-made: PyPI,
+//! or else crates.io.
 
 use std::{
-    env, fs,
+    env,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -18,7 +17,7 @@ use super::{
     workshop::Workshop,
 };
 
-/// Pip's requirements, with hashes.
+/// Pip's requirements of the tools, with hashes.
 const REQUIREMENTS: &str = include_str!("../../requirements/lint.txt");
 /// A tool that runs for a second need not be optimised, and no debugger will look at it. It builds in about a minute.
 const QUICKLY: [(&str, &str); 5] = [
@@ -28,38 +27,54 @@ const QUICKLY: [(&str, &str); 5] = [
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
 ];
+/// Nothing but what is pinned. A package without a wheel is built with what is installed, not with what is newest today.
+const PINNED: [&str; 12] = [
+    "-I", // packages on somebody's PYTHONPATH would pass for installed ones
+    "-m",
+    "pip",
+    "install",
+    "--disable-pip-version-check",
+    "--no-input",
+    "--retries=3",
+    "--require-hashes",
+    "--no-deps",
+    "--no-build-isolation",
+    "--progress-bar=off",
+    "-r",
+];
+
+/// Makes a virtual environment, by the interpreter in PYTHON or `python3`.
+pub fn make_venv(venv: &Path, log: &Path) -> Result<()> {
+    remove(venv)?;
+    let python = env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
+    child::run(Command::new(python).args(["-I", "-m", "venv"]).arg(venv), log, |_| ())
+}
+
+/// Installs pinned requirements, by a command of the virtual environment's Python. Writes them to a file first.
+pub fn pip_install(
+    mut python: Command,
+    requirements: &str,
+    file: &Path,
+    log: &Path,
+    on_line: impl FnMut(&str),
+) -> Result<()> {
+    write_whole(file, requirements.as_bytes())?;
+    child::run(python.args(PINNED).arg(file), log, on_line)
+}
 
 /// Installs the tools that PyPI has; returns the directory of their programs.
 pub fn from_pypi(project: &Path) -> Result<PathBuf> {
     let directory = project.join("target/tools/pypi");
-    let mut workshop = Workshop::open(&directory, 1)?;
-    let venv = directory.join("venv");
+    let (mut workshop, venv) = (Workshop::open(&directory, 1)?, directory.join("venv"));
     if !venv.join("bin/python3").exists() {
-        // Its interpreter has gone, or the directory was cleaned.
-        workshop.forget("lint")?;
+        workshop.forget("lint")?; // its interpreter has gone, or the directory was cleaned
     }
     let inputs = [directory.as_os_str().as_encoded_bytes(), REQUIREMENTS.as_bytes()];
     let log = workshop.log("lint");
     workshop.step("lint", &inputs, "Installing tools from PyPI", 0, |_| {
-        remove(&venv)?;
-        let python = env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
-        child::run(Command::new(python).args(["-I", "-m", "venv"]).arg(&venv), &log, |_| ())?;
-        let file = directory.join("lint.txt");
-        write_whole(&file, REQUIREMENTS.as_bytes())?;
-        let mut pip = Command::new(venv.join("bin/python3"));
-        pip.args([
-            "-I",
-            "-m",
-            "pip",
-            "install",
-            "--disable-pip-version-check",
-            "--no-input",
-            "--retries",
-            "3",
-        ])
-        .args(["--require-hashes", "--no-deps", "--only-binary", ":all:", "--progress-bar", "off", "-r"])
-        .arg(file);
-        child::run(&mut pip, &log, |_| ())?;
+        make_venv(&venv, &log)?;
+        let python = Command::new(venv.join("bin/python3"));
+        pip_install(python, REQUIREMENTS, &directory.join("lint.txt"), &log, |_| ())?;
         Ok(venv.display().to_string())
     })?;
     Ok(venv.join("bin"))
@@ -68,8 +83,7 @@ pub fn from_pypi(project: &Path) -> Result<PathBuf> {
 /// Installs a program from crates.io; returns its path.
 pub fn from_crates_io(project: &Path, name: &str, version: &str) -> Result<PathBuf> {
     let directory = project.join("target/tools").join(name);
-    let mut workshop = Workshop::open(&directory, 1)?;
-    let program = directory.join("bin").join(name);
+    let (mut workshop, program) = (Workshop::open(&directory, 1)?, directory.join("bin").join(name));
     if !program.is_file() {
         workshop.forget(name)?;
     }
@@ -78,21 +92,11 @@ pub fn from_crates_io(project: &Path, name: &str, version: &str) -> Result<PathB
     workshop.step(name, &[version.as_bytes()], &what, 0, |step| {
         let build = directory.join("build");
         let mut install = Command::new("cargo");
-        install
-            .current_dir(&directory)
-            .args(["install", "--locked", "--force", "--version", version, "--root"])
-            .arg(&directory)
-            .arg("--target-dir")
-            .arg(&build)
-            .arg(name)
-            .envs(QUICKLY);
-        let mut compiled = 0;
-        child::run(&mut install, &log, |line| {
-            compiled += usize::from(line.trim_start().starts_with("Compiling"));
-            step.advance(compiled, line.trim_start());
-        })?;
+        install.current_dir(&directory).args(["install", "--locked", "--force", "--version", version, name]);
+        install.arg("--root").arg(&directory).arg("--target-dir").arg(&build).envs(QUICKLY);
+        child::run(&mut install, &log, |line| step.advance(0, line.trim_start()))?;
         ensure!(program.is_file(), "{name} {version} has no program {}", program.display());
-        fs::remove_dir_all(build)?;
+        remove(&build)?;
         Ok(program.display().to_string())
     })?;
     Ok(program)

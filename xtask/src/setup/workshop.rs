@@ -79,7 +79,7 @@ impl Workshop {
         inputs: &[&[u8]],
         what: &str,
         length: usize,
-        make: impl FnOnce(&Step) -> Result<String>,
+        make: impl FnOnce(&mut Step) -> Result<String>,
     ) -> Result<()> {
         self.fingerprint = fingerprint(&self.fingerprint, inputs);
         let stamp = self.stamp(name);
@@ -97,8 +97,8 @@ impl Workshop {
                 remove(&later)?;
             }
         }
-        let step = Step::start(self.stamps.len(), self.count, what, length);
-        let outcome = make(&step)?;
+        let mut step = Step::start(self.stamps.len(), self.count, what, length);
+        let outcome = make(&mut step)?;
         write_whole(&stamp, self.fingerprint.as_bytes())?;
         step.finish(&outcome);
         Ok(())
