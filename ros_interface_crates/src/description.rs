@@ -106,23 +106,20 @@ impl FieldType {
 mod tests {
     use super::*;
 
-    fn ty(type_id: u64, capacity: u64, string_capacity: u64, nested: &str) -> Type {
-        FieldType { type_id, capacity, string_capacity, nested_type_name: nested.to_owned() }
-            .to_type()
-            .unwrap()
-    }
-
     #[test]
     fn the_type_id_selects_the_type_of_a_field() {
-        let point = Element::Message {
-            package: "geometry_msgs".into(),
-            namespace: "msg".into(),
-            name: "Point".into(),
-        };
-        assert_eq!(ty(15, 0, 0, ""), Type::One(Element::Primitive("bool")));
-        assert_eq!(ty(48 + 11, 36, 0, ""), Type::Array(Element::Primitive("f64"), 36));
-        assert_eq!(ty(96 + 21, 3, 10, ""), Type::BoundedSequence(Element::BoundedString(10), 3));
-        assert_eq!(ty(144 + 22, 0, 5, ""), Type::Sequence(Element::BoundedWString(5)));
-        assert_eq!(ty(144 + 1, 0, 0, "geometry_msgs/msg/Point"), Type::Sequence(point));
+        let point =
+            Element::Message { package: "shapes".into(), namespace: "msg".into(), name: "Point".into() };
+        for (type_id, expected) in [
+            (15, Type::One(Element::Primitive("bool"))),
+            (48 + 11, Type::Array(Element::Primitive("f64"), 36)),
+            (96 + 21, Type::BoundedSequence(Element::BoundedString(5), 36)),
+            (144 + 22, Type::Sequence(Element::BoundedWString(5))),
+            (144 + 1, Type::Sequence(point)),
+        ] {
+            let nested_type_name = "shapes/msg/Point".to_owned();
+            let ty = FieldType { type_id, capacity: 36, string_capacity: 5, nested_type_name };
+            assert_eq!(ty.to_type(), Ok(expected));
+        }
     }
 }

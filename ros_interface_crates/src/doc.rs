@@ -112,36 +112,27 @@ mod tests {
     }
 
     #[test]
-    fn prose_has_no_html_links_or_emphasis() {
-        assert_eq!(
-            markdown("Use <b> and [m], a*b*c, `x`, frame_id, _private_ & &amp; #1 ~ C:\\x"),
-            r"Use \<b\> and \[m\], a\*b\*c, \`x\`, frame_id, \_private\_ & \&amp; \#1 \~ C:\\x"
-        );
-        assert_eq!(markdown("(see https://ros.org/a_b?c=1)."), "(see <https://ros.org/a_b?c=1>).");
-    }
-
-    #[test]
-    fn indented_lines_columns_and_rulers_are_text_blocks() {
-        assert_eq!(
-            markdown("  Row major:\n    [a b]\n\n  then prose"),
-            "```text\nRow major:\n  [a b]\n```\n\nthen prose"
-        );
-        assert_eq!(markdown("Title\n====="), "```text\nTitle\n=====\n```");
-        assert_eq!(markdown("a     b\n```\n"), "````text\na     b\n```\n````");
-        assert!(
-            markdown("    let x: indented code = ;").starts_with("let x"),
-            "the common indentation is removed"
-        );
-    }
-
-    #[test]
-    fn characters_that_rust_forbids_in_comments_are_removed() {
-        assert_eq!(markdown("a\u{202e}b\rc\u{7}d e"), "ab c d e");
-        assert_eq!(markdown("a\tb"), "```text\na    b\n```");
-        assert_eq!(
-            comment(&["a".to_owned(), String::new(), "b".to_owned()], "  "),
-            "  /// a\n  ///\n  /// b\n"
-        );
+    fn comments_become_markdown_without_surprises() {
+        for (text, expected) in [
+            // No HTML, links or emphasis.
+            (
+                "Use <b> and [m], a*b*c, `x`, frame_id, _private_ & &amp; #1 ~ C:\\x",
+                r"Use \<b\> and \[m\], a\*b\*c, \`x\`, frame_id, \_private\_ & \&amp; \#1 \~ C:\\x",
+            ),
+            ("(see https://ros.org/a_b?c=1).", "(see <https://ros.org/a_b?c=1>)."),
+            // Indented lines, columns and rulers are blocks of text.
+            ("  Row major:\n    [a b]\n\n  then prose", "```text\nRow major:\n  [a b]\n```\n\nthen prose"),
+            ("Title\n=====", "```text\nTitle\n=====\n```"),
+            ("a     b\n```\n", "````text\na     b\n```\n````"),
+            ("a\tb", "```text\na    b\n```"),
+            ("    the common indentation is removed", "the common indentation is removed"),
+            // Rust forbids some characters.
+            ("a\u{202e}b\rc\u{7}d e", "ab c d e"),
+        ] {
+            assert_eq!(markdown(text), expected);
+        }
+        let lines = ["a".to_owned(), String::new(), "b".to_owned()];
+        assert_eq!(comment(&lines, "  "), "  /// a\n  ///\n  /// b\n");
         assert_eq!(comment(&[], ""), "");
     }
 }

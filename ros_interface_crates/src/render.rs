@@ -188,68 +188,60 @@ mod tests {
 
     const SCOPE: Scope = Scope { package: "shapes", namespace: "msg" };
 
-    fn message(package: &str) -> Element {
-        Element::Message { package: package.into(), namespace: "msg".into(), name: "Point".into() }
+    fn field(name: &str, ty: Type) -> Field {
+        Field { name: name.into(), ty, comment: vec![] }
     }
 
-    fn types(ty: Type) -> [String; 2] {
-        [SCOPE.ty(&ty, Layer::Idiomatic), SCOPE.ty(&ty, Layer::Rmw)]
-    }
-
+    /// Messages are named by paths that hold inside ros-env.
     #[test]
-    fn messages_are_named_by_paths_that_hold_inside_ros_env() {
-        assert_eq!(
-            types(Type::One(message("shapes"))),
-            ["super::msg::Point", "super::super::msg::rmw::Point"]
-        );
-        assert_eq!(types(Type::One(message("other"))), ["other::msg::Point", "other::msg::rmw::Point"]);
-        assert_eq!(
-            types(Type::BoundedSequence(message("shapes"), 4)),
-            [
+    fn a_type_of_each_layer_is_named_by_its_path() {
+        let point = |package: &str| Element::Message {
+            package: package.into(),
+            namespace: "msg".into(),
+            name: "Point".into(),
+        };
+        for (ty, idiomatic, rmw) in [
+            (Type::One(point("shapes")), "super::msg::Point", "super::super::msg::rmw::Point"),
+            (Type::One(point("other")), "other::msg::Point", "other::msg::rmw::Point"),
+            (
+                Type::BoundedSequence(point("shapes"), 4),
                 "rosidl_runtime_rs::BoundedSequence<super::msg::rmw::Point, 4>",
-                "rosidl_runtime_rs::BoundedSequence<super::super::msg::rmw::Point, 4>"
-            ]
-        );
-    }
-
-    #[test]
-    fn strings_and_sequences_are_rusts_own_in_the_idiomatic_layer() {
-        assert_eq!(
-            types(Type::Sequence(Element::WString)),
-            ["std::vec::Vec<std::string::String>", "rosidl_runtime_rs::Sequence<rosidl_runtime_rs::WString>"]
-        );
-        assert_eq!(
-            types(Type::Array(Element::BoundedString(3), 2)),
-            ["[rosidl_runtime_rs::BoundedString<3>; 2]", "[rosidl_runtime_rs::BoundedString<3>; 2]"]
-        );
+                "rosidl_runtime_rs::BoundedSequence<super::super::msg::rmw::Point, 4>",
+            ),
+            (
+                Type::Sequence(Element::WString),
+                "std::vec::Vec<std::string::String>",
+                "rosidl_runtime_rs::Sequence<rosidl_runtime_rs::WString>",
+            ),
+            (
+                Type::Array(Element::BoundedString(3), 2),
+                "[rosidl_runtime_rs::BoundedString<3>; 2]",
+                "[rosidl_runtime_rs::BoundedString<3>; 2]",
+            ),
+        ] {
+            assert_eq!([SCOPE.ty(&ty, Layer::Idiomatic), SCOPE.ty(&ty, Layer::Rmw)], [idiomatic, rmw]);
+        }
     }
 
     #[test]
     fn a_message_with_the_name_of_something_of_rusts_hides_nothing() {
-        let field = Field { name: "items".into(), ty: Type::Sequence(Element::String), comment: vec![] };
-        let message =
-            Message { name: "Default".into(), fields: vec![field], constants: vec![], comment: vec![] };
+        let fields = vec![field("items", Type::Sequence(Element::String))];
+        let message = Message { name: "Default".into(), fields, constants: vec![], comment: vec![] };
         for text in [SCOPE.rmw_message(&message), SCOPE.idiomatic_message(&message)] {
             assert!(text.contains("impl std::default::Default for Default"), "{text}");
             assert!(!text.contains(" Vec<") && !text.contains("::Default::default())"), "{text}");
         }
     }
 
+    /// serde needs help with arrays of more than 32 elements.
     #[test]
-    fn a_field_that_is_a_keyword_gets_an_underscore() {
-        let field = Field { name: "type".into(), ty: Type::One(Element::Primitive("u8")), comment: vec![] };
-        assert_eq!(SCOPE.field(&field, Layer::Rmw), "    pub type_: u8,\n");
-        assert_eq!(rust_name("kind"), "kind");
-    }
-
-    #[test]
-    fn serde_gets_help_with_arrays_of_more_than_32_elements() {
-        let field = |length| Field {
-            name: "k".into(),
-            ty: Type::Array(Element::Primitive("f64"), length),
-            comment: vec![],
+    fn a_keyword_gets_an_underscore_and_a_long_array_its_attribute() {
+        let keyword = field("type", Type::One(Element::Primitive("u8")));
+        assert_eq!(SCOPE.field(&keyword, Layer::Rmw), "    pub type_: u8,\n");
+        let has_help = |length| {
+            let array = field("k", Type::Array(Element::Primitive("f64"), length));
+            SCOPE.field(&array, Layer::Rmw).contains("serde_big_array::BigArray")
         };
-        assert!(SCOPE.field(&field(33), Layer::Rmw).contains("serde_big_array::BigArray"));
-        assert!(!SCOPE.field(&field(32), Layer::Rmw).contains("serde"));
+        assert!(has_help(33) && !has_help(32));
     }
 }

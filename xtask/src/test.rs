@@ -9,6 +9,7 @@ use std::{
     ffi::OsString,
     fs,
     io::{Read as _, Seek as _},
+    iter,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     sync::{Mutex, PoisonError},
@@ -28,8 +29,7 @@ use crate::{
 
 /// The other workspaces with tests: those that are statistical, and the tests of this automation. They run with
 /// `--all`, at the lowest priority: they compute more than they wait, beside tests that wait.
-const OTHERS: [&str; 3] = [SIMULATOR, "testing/soak", "xtask"];
-const SIMULATOR: &str = "testing/simulator";
+const OTHERS: [&str; 3] = ["testing/simulator", "testing/soak", "xtask"];
 /// The other packages whose manifest says `doctest = false`, which `--doc` would override.
 const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
 /// The crates whose code is counted with every message. Only they are optimised: the others are those of the tests.
@@ -74,20 +74,15 @@ impl Selection {
     }
 }
 
-/// A command that runs tests.
-struct Job {
-    name: String,
-    command: Command,
-    /// Whether it prints while it runs. Any other's output is printed when it has ended.
-    is_shown: bool,
-}
+/// A name and a command that runs tests. What it prints is printed when it has ended, except nextest's output.
+type Job = (String, Command);
 
 /// A job that has ended.
 struct Ended {
     name: String,
     outcome: Outcome,
     time: Duration,
-    /// The last lines that it has printed, if it has failed.
+    /// The last lines that it has printed.
     last_lines: String,
 }
 
@@ -139,15 +134,14 @@ pub fn run(
     let mut tests = environment.command(nextest);
     tests.current_dir(project).args(["nextest", "run", "--workspace", "--tests", "--profile", profile]);
     tests.args(selection.locked.then_some("--locked")).args(selection.exclude([]));
-    let mut jobs = VecDeque::from([Job { name: TESTS.to_owned(), command: tests, is_shown: true }]);
-    jobs.extend(commands(environment, project, selection));
+    let mut jobs = VecDeque::from([(TESTS.to_owned(), tests)]);
+    jobs.extend(others(environment, project, selection));
     let ended = two_at_a_time(jobs)?;
-    let report = fs::read_to_string(&report_file).context("nextest has written no report")?;
-    let report = Report::parse(&report)?;
+    let report = Report::parse(&fs::read_to_string(&report_file).context("nextest has written no report")?)?;
     let mut rows = vec![("build".to_owned(), Outcome::Passed, built)];
     rows.extend(ended.iter().map(|job| (job.name.clone(), job.outcome.clone(), job.time)));
-    let lines = |what: &str, tests: &[String]| -> String {
-        tests.iter().map(|test| format!("{what}{test}\n")).collect()
+    let lines = |what: &str, names: &[String]| -> String {
+        names.iter().map(|name| format!("{what}{name}\n")).collect()
     };
     let second_tries = lines("second try: ", &report.second_tries);
     fs::write(report_file.with_file_name("second_tries"), &second_tries)?;
@@ -156,75 +150,67 @@ pub fn run(
     text += if selection.all { "" } else { not_run };
     text += &second_tries;
     // A log may be cut before these.
-    let mut failed: Vec<_> = ended.iter().filter(|job| job.outcome == Outcome::Failed).collect();
-    for job in failed.iter().filter(|job| !job.last_lines.is_empty()) {
+    let mut failed = report.failed;
+    for job in ended.iter().filter(|job| job.outcome == Outcome::Failed) {
         text += &format!("\n-- the last lines of {}\n{}\n", job.name, job.last_lines);
+        failed.push(job.name.clone());
     }
-    if !report.failed.is_empty() {
-        failed.retain(|job| job.name != TESTS);
+    if report.second_tries.len() > SECOND_TRIES {
+        failed.push(format!("more than {SECOND_TRIES} tests needed a second try"));
     }
-    text += &failed.iter().map(|job| format!("FAILED: {}\n", job.name)).collect::<String>();
-    text += &lines("FAILED: ", &report.failed);
-    let has_failed = ended.iter().any(|job| job.outcome == Outcome::Failed);
-    let is_too_many = report.second_tries.len() > SECOND_TRIES;
-    if is_too_many {
-        text += &format!("FAILED: more than {SECOND_TRIES} tests needed a second try\n");
-    }
-    print(&text)?;
-    Ok(ExitCode::from(u8::from(has_failed || is_too_many)))
+    print(&(text + &lines("FAILED: ", &failed)))?;
+    Ok(ExitCode::from(u8::from(!failed.is_empty())))
 }
 
 /// Returns the program cargo-nextest: that of the machine, or else the one of PyPI.
 fn nextest(environment: &Environment, project: &Path) -> Result<PathBuf> {
     let program = PathBuf::from("cargo-nextest");
     let version = environment.command(&program).args(["nextest", "--version"]).output();
-    if version.is_ok_and(|version| version.status.success()) {
-        return Ok(program);
-    }
-    Ok(tools::from_pypi(project)?.join(program))
+    Ok(match version {
+        Ok(version) if version.status.success() => program,
+        _ => tools::from_pypi(project)?.join(program),
+    })
 }
 
-/// Returns the commands of cargo beside the tests: examples in the documentation and, if all tests run, the tests of
-/// the other workspaces, the instructions of a message in optimised code, the models, and a million simulated windows.
-fn commands(environment: &Environment, project: &Path, selection: &Selection) -> Vec<Job> {
-    let job = |name: &str, directory: &Path, mut command: Command, arguments: &[&str]| {
+/// Returns what runs beside the tests: examples in the documentation and, if all tests run, the tests of the other
+/// workspaces, the instructions of a message in optimised code, the models, and a million simulated windows.
+fn others(environment: &Environment, project: &Path, selection: &Selection) -> Vec<Job> {
+    let job = |name: &str, directory: &str, mut command: Command, arguments: &[&str]| -> Job {
         command
             .args(["timeout", LIMIT, "cargo"])
             .args(arguments)
             .args(selection.locked.then_some("--locked"));
-        command.current_dir(directory);
-        Job { name: name.to_owned(), command, is_shown: false }
+        command.current_dir(project.join(directory));
+        (name.to_owned(), command)
     };
     let idle = || when_idle(environment);
     let mut jobs = vec![];
+    let valgrind = || environment.command("valgrind").arg("--version").output();
+    if selection.all && valgrind().is_ok_and(|valgrind| valgrind.status.success()) {
+        let options_of =
+            |package| OPTIMISED.map(move |option| format!("profile.dev.package.{package}.{option}"));
+        let options: Vec<_> = COUNTED.into_iter().flat_map(options_of).collect();
+        let mut arguments = vec!["test", "--package", "benchmarks", "--test", "it", "instructions"];
+        arguments.extend(options.iter().flat_map(|option| ["--config", option]));
+        let mut instructions = job("instructions of a message", "", idle(), &arguments);
+        instructions.1.env("IS_OPTIMISED", ""); // the count is asserted
+        jobs.push(instructions);
+    }
     if selection.all {
-        let valgrind = environment.command("valgrind").arg("--version").output();
-        if valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
-            let mut arguments = vec!["test", "--package", "benchmarks", "--test", "it", "instructions"];
-            let options_of =
-                |package| OPTIMISED.map(move |option| format!("profile.dev.package.{package}.{option}"));
-            let options: Vec<_> = COUNTED.into_iter().flat_map(options_of).collect();
-            arguments.extend(options.iter().flat_map(|option| ["--config", option]));
-            let mut instructions = job("instructions of a message", project, idle(), &arguments);
-            instructions.command.env("IS_OPTIMISED", ""); // the count is asserted
-            jobs.push(instructions);
-        }
-        let models = models(environment, project, selection.locked);
-        jobs.push(Job { name: "models".to_owned(), command: models, is_shown: false });
+        jobs.push(("models".to_owned(), models(environment, project, selection.locked)));
         // The program that its own tests have built: a release build would take longer than the windows.
-        let simulator = ["run", "--quiet"];
-        jobs.push(job("a million simulated windows", &project.join(SIMULATOR), idle(), &simulator));
+        jobs.push(job("a million simulated windows", OTHERS[0], idle(), &["run", "--quiet"]));
     }
     if !selection.no_examples {
         let mut examples = vec!["test", "--workspace", "--doc"];
         examples.extend(selection.exclude(WITHOUT_EXAMPLES));
-        jobs.push(job("examples in the documentation", project, idle(), &examples));
+        jobs.push(job("examples in the documentation", "", idle(), &examples));
     }
     if selection.all {
         jobs.extend(OTHERS.map(|directory| {
             let mut nice = environment.command("nice");
             nice.args(["-n", "19"]);
-            job(directory, &project.join(directory), nice, &["test", "--quiet", "--tests"])
+            job(directory, directory, nice, &["test", "--quiet", "--tests"])
         }));
     }
     jobs
@@ -264,36 +250,32 @@ impl Report {
 
 /// Runs jobs two at a time, one from the front and one from the back.
 fn two_at_a_time(jobs: VecDeque<Job>) -> Result<Vec<Ended>> {
-    let (jobs, ended) = (Mutex::new(jobs), Mutex::new(vec![]));
-    let work = |take: fn(&mut VecDeque<Job>) -> Option<Job>| loop {
-        let job = take(&mut jobs.lock().unwrap_or_else(PoisonError::into_inner));
-        let Some(job) = job else { return };
-        let result = run_one(job);
-        ended.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+    let jobs = Mutex::new(jobs);
+    let work = |take: fn(&mut VecDeque<Job>) -> Option<Job>| {
+        let next = || take(&mut jobs.lock().unwrap_or_else(PoisonError::into_inner));
+        iter::from_fn(next).map(run_one).collect::<Result<Vec<_>>>()
     };
     thread::scope(|scope| {
-        scope.spawn(|| work(VecDeque::pop_front));
-        work(VecDeque::pop_back);
-    });
-    ended.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
+        let front = scope.spawn(|| work(VecDeque::pop_front));
+        let mut ended = work(VecDeque::pop_back)?;
+        ended.extend(front.join().expect("it does not panic")?);
+        Ok(ended)
+    })
 }
 
-fn run_one(Job { name, mut command, is_shown }: Job) -> Result<Ended> {
+fn run_one((name, mut command): Job) -> Result<Ended> {
     print(&format!("-- {name}\n"))?;
-    let mut log = tempfile::tempfile()?;
-    let begun = Instant::now();
-    if !is_shown {
+    let (mut log, begun) = (tempfile::tempfile()?, Instant::now());
+    if name != TESTS {
         command.stdout(log.try_clone()?).stderr(log.try_clone()?);
     }
     let outcome = checks::passes(command.stdin(Stdio::null()))?;
-    let time = begun.elapsed();
-    let mut output = vec![];
+    let (time, mut output) = (begun.elapsed(), vec![]);
     log.rewind()?;
     log.read_to_end(&mut output)?;
     let output = String::from_utf8_lossy(&output);
     print(&format!("\n== {name}: {outcome:?}, {:.0} s\n{output}", time.as_secs_f32()))?;
-    let last_lines = if outcome == Outcome::Failed { last_lines(&output) } else { String::new() };
-    Ok(Ended { name, outcome, time, last_lines })
+    Ok(Ended { name, outcome, time, last_lines: last_lines(&output) })
 }
 
 /// Returns the last lines of an output, and the beginnings of those that are long.
@@ -334,7 +316,7 @@ skipped: two hosts (m::skips): not root
         let shell = |name: &str, script: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
-            Job { name: name.to_owned(), command, is_shown: false }
+            (name.to_owned(), command)
         };
         let jobs =
             [shell("one", "echo why; exit 101"), shell("two", "kill -KILL $$"), shell("three", "true")];

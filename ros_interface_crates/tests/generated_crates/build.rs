@@ -4,31 +4,21 @@
 //! The tests use these tables, so that they cover all crates of the prefix, as really generated and not as the
 //! generator reports them.
 
-use std::{
-    collections::BTreeMap,
-    env,
-    error::Error,
-    fmt::Write,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, env, error::Error, fmt::Write, fs, path::PathBuf};
 
 use quote::ToTokens;
-use syn::{Fields, GenericArgument, ImplItem, Item, ItemStruct, PathArguments, Type};
+use syn::{Fields, Item, ItemStruct};
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-env-changed=AMENT_PREFIX_PATH");
-    let prefixes: Vec<PathBuf> =
-        env::split_paths(&env::var_os("AMENT_PREFIX_PATH").unwrap_or_default()).collect();
     let mut tables = Tables::default();
-    for (package, crate_dir) in generated_crates(&prefixes)? {
+    for (package, crate_dir) in generated_crates()? {
         println!("cargo:rerun-if-changed={}", crate_dir.display());
         for namespace in ["msg", "srv", "action"] {
-            let src = crate_dir.join("src");
-            let idiomatic = src.join(format!("{namespace}.rs"));
-            if idiomatic.is_file() {
-                tables.add(&package, namespace, Layer::Idiomatic, &idiomatic)?;
-                tables.add(&package, namespace, Layer::Rmw, &src.join(namespace).join("rmw.rs"))?;
+            for (layer, file) in [("", format!("{namespace}.rs")), ("::rmw", format!("{namespace}/rmw.rs"))] {
+                if let Ok(text) = fs::read_to_string(crate_dir.join("src").join(file)) {
+                    tables.add(&package, namespace, layer, &syn::parse_file(&text)?.items)?;
+                }
             }
         }
     }
@@ -40,26 +30,20 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The crates that ros-env includes, by package; the first prefix that has one provides it.
-fn generated_crates(prefixes: &[PathBuf]) -> Result<BTreeMap<String, PathBuf>, Box<dyn Error>> {
+fn generated_crates() -> Result<BTreeMap<String, PathBuf>, Box<dyn Error>> {
     let mut crates = BTreeMap::new();
-    for share in prefixes.iter().map(|prefix| prefix.join("share")).filter(|share| share.is_dir()) {
+    let path = env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
+    for share in env::split_paths(&path).map(|prefix| prefix.join("share")).filter(|share| share.is_dir()) {
         for entry in fs::read_dir(share)? {
-            let entry = entry?;
-            let crate_dir = entry.path().join("rust");
-            let Ok(manifest) = fs::read_to_string(crate_dir.join("Cargo.toml")) else { continue };
-            let package = entry.file_name().to_string_lossy().into_owned();
+            let package = entry?;
+            let crate_dir = package.path().join("rust");
+            let manifest = fs::read_to_string(crate_dir.join("Cargo.toml")).unwrap_or_default();
             if manifest.contains("[package.metadata.ros-env]") && manifest.contains("include = true") {
-                crates.entry(package).or_insert(crate_dir);
+                crates.entry(package.file_name().to_string_lossy().into_owned()).or_insert(crate_dir);
             }
         }
     }
     Ok(crates)
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Layer {
-    Idiomatic,
-    Rmw,
 }
 
 /// Rust source, table by table.
@@ -78,40 +62,31 @@ impl Tables {
         &mut self,
         package: &str,
         namespace: &str,
-        layer: Layer,
-        file: &Path,
+        layer: &str,
+        items: &[Item],
     ) -> Result<(), Box<dyn Error>> {
-        let items = syn::parse_file(&fs::read_to_string(file)?)?.items;
-        let module = match layer {
-            Layer::Idiomatic => format!("ros_env::{package}::{namespace}"),
-            Layer::Rmw => format!("ros_env::{package}::{namespace}::rmw"),
-        };
-        for item in &items {
+        for item in items {
+            let entry = |name: &dyn ToTokens| {
+                let name = name.to_token_stream();
+                let ros_name = format!("{package}/{namespace}/{name}");
+                (ros_name, format!("ros_env::{package}::{namespace}{layer}::{name}"))
+            };
             match item {
                 Item::Struct(item) if matches!(item.fields, Fields::Named(_)) => {
-                    let ros_name = format!("{package}/{namespace}/{}", item.ident);
-                    let path = format!("{module}::{}", item.ident);
-                    self.sample(&ros_name, &path, item, &constants_of(&items, item))?;
-                    match layer {
-                        Layer::Rmw => {
-                            self.layout(package, namespace, &path, item)?;
-                            writeln!(self.rmw_messages, "{ros_name:?} => {path},")?;
-                        }
-                        Layer::Idiomatic if namespace == "msg" => {
-                            writeln!(self.messages, "{ros_name:?} => {path},")?
-                        }
-                        Layer::Idiomatic => {}
+                    let (ros_name, path) = entry(&item.ident);
+                    self.sample(&ros_name, &path, item)?;
+                    if layer == "::rmw" {
+                        self.layout(&ros_name, &path, item)?;
+                        writeln!(self.rmw_messages, "{ros_name:?} => {path},")?;
+                    } else if namespace == "msg" {
+                        writeln!(self.messages, "{ros_name:?} => {path},")?;
                     }
                 }
-                Item::Impl(item) if layer == Layer::Idiomatic => {
+                Item::Impl(item) if layer.is_empty() && namespace == "srv" => {
                     let Some((_, implemented, _)) = &item.trait_ else { continue };
-                    let name = item.self_ty.to_token_stream();
-                    let entry = format!("\"{package}/{namespace}/{name}\" => {module}::{name},\n");
-                    match implemented.segments.last() {
-                        Some(last) if last.ident == "Service" && namespace == "srv" => {
-                            self.services += &entry
-                        }
-                        _ => {}
+                    if implemented.segments.last().is_some_and(|last| last.ident == "Service") {
+                        let (ros_name, path) = entry(&item.self_ty);
+                        writeln!(self.services, "{ros_name:?} => {path},")?;
                     }
                 }
                 _ => {}
@@ -120,38 +95,18 @@ impl Tables {
         Ok(())
     }
 
-    fn layout(
-        &mut self,
-        package: &str,
-        namespace: &str,
-        path: &str,
-        item: &ItemStruct,
-    ) -> Result<(), Box<dyn Error>> {
+    fn layout(&mut self, ros_name: &str, path: &str, item: &ItemStruct) -> Result<(), Box<dyn Error>> {
         let mut fields = String::new();
-        for field in &item.fields {
-            let name = field.ident.as_ref().ok_or("a field has no name")?;
-            let kind = kind(package, &field.ty)?;
-            write!(fields, "Field {{ name: \"{name}\", offset: offset_of!({path}, {name}), {kind} }},")?;
+        for name in item.fields.iter().filter_map(|field| field.ident.as_ref()) {
+            write!(fields, "(\"{name}\", offset_of!({path}, {name})),")?;
         }
-        writeln!(
-            self.layouts,
-            "Layout {{ package: {package:?}, namespace: {namespace:?}, name: \"{}\", \
-             size: size_of::<{path}>(), fields: &[{fields}] }},",
-            item.ident
-        )?;
+        writeln!(self.layouts, "({ros_name:?}, size_of::<{path}>(), &[{fields}]),")?;
         Ok(())
     }
 
-    fn sample(
-        &mut self,
-        ros_name: &str,
-        path: &str,
-        item: &ItemStruct,
-        constants: &[String],
-    ) -> Result<(), Box<dyn Error>> {
+    fn sample(&mut self, ros_name: &str, path: &str, item: &ItemStruct) -> Result<(), Box<dyn Error>> {
         let (mut sample, mut json) = (String::new(), String::new());
-        for field in &item.fields {
-            let name = field.ident.as_ref().ok_or("a field has no name")?.to_string();
+        for name in item.fields.iter().filter_map(|field| field.ident.as_ref()).map(ToString::to_string) {
             // C needs it and ROS does not have it: no middleware promises to transport it.
             if name == "structure_needs_at_least_one_member" {
                 write!(sample, "{name}: default.{name},")?;
@@ -161,101 +116,30 @@ impl Tables {
             write!(sample, "{name}: Sample::sample_unlike(&default.{name}, source),")?;
             write!(json, "({ros_field:?}.to_owned(), self.{name}.to_json()),")?;
         }
-        let constants: String =
-            constants.iter().map(|name| format!("({name:?}, {path}::{name}.to_json()),")).collect();
         writeln!(
             self.samples,
             "impl Sample for {path} {{ \
                fn sample(source: &mut Source) -> Self {{ \
                    let default = Self::default(); let _ = &source; Self {{ {sample} }} }} \
                fn to_json(&self) -> Value {{ Value::Object(serde_json::Map::from_iter([{json}])) }} }} \
-             impl Interface for {path} {{ \
-               const NAME: &'static str = {ros_name:?}; \
-               fn constants() -> Vec<(&'static str, Value)> {{ vec![{constants}] }} }}"
+             impl Interface for {path} {{ const NAME: &'static str = {ros_name:?}; }}"
         )?;
         Ok(())
     }
 
     /// Macros that hand every `"name" => type` of a kind to another macro.
     fn lists(&self) -> String {
+        let list = |(name, entries): (&str, &String)| {
+            format!(
+                "#[macro_export]\nmacro_rules! {name} {{ ($handle:ident) => {{ $handle! {{\n{entries}}} }} }}\n"
+            )
+        };
         [
             ("for_each_message", &self.messages),
             ("for_each_rmw_message", &self.rmw_messages),
             ("for_each_service", &self.services),
         ]
-        .iter()
-        .map(|(name, entries)| {
-            format!(
-                "#[macro_export]\nmacro_rules! {name} {{ ($handle:ident) => {{ $handle! {{\n{entries}}} }} }}\n"
-            )
-        })
-        .collect()
+        .map(list)
+        .concat()
     }
-}
-
-/// The names of the constants of a structure.
-fn constants_of(items: &[Item], structure: &ItemStruct) -> Vec<String> {
-    items
-        .iter()
-        .filter_map(|item| match item {
-            Item::Impl(item) if item.trait_.is_none() => Some(item),
-            _ => None,
-        })
-        .filter(|item| matches!(&*item.self_ty, Type::Path(path) if path.path.is_ident(&structure.ident)))
-        .flat_map(|item| &item.items)
-        .filter_map(|item| match item {
-            ImplItem::Const(constant) => Some(constant.ident.to_string()),
-            _ => None,
-        })
-        .collect()
-}
-
-/// The fields `shape` and `element` of a table's `Field`.
-fn kind(package: &str, ty: &Type) -> Result<String, Box<dyn Error>> {
-    if let Type::Array(array) = ty {
-        let length = array.len.to_token_stream();
-        return Ok(format!("shape: Shape::Array({length}), element: {}", element(package, &array.elem)?));
-    }
-    let (name, arguments) = last_segment(ty)?;
-    Ok(match (name.as_str(), &arguments[..]) {
-        ("Sequence", [GenericArgument::Type(item)]) => {
-            format!("shape: Shape::Sequence, element: {}", element(package, item)?)
-        }
-        ("BoundedSequence", [GenericArgument::Type(item), bound]) => format!(
-            "shape: Shape::BoundedSequence({}), element: {}",
-            bound.to_token_stream(),
-            element(package, item)?
-        ),
-        _ => format!("shape: Shape::Single, element: {}", element(package, ty)?),
-    })
-}
-
-fn element(package: &str, ty: &Type) -> Result<String, Box<dyn Error>> {
-    let Type::Path(path) = ty else { return Err("a field's type is no path".into()) };
-    let (name, arguments) = last_segment(ty)?;
-    let segments: Vec<String> = path.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    let bound = arguments.first().map(|bound| bound.to_token_stream().to_string()).unwrap_or_default();
-    Ok(match segments[..] {
-        [primitive] => format!("Element::Primitive({primitive:?})"),
-        ["rosidl_runtime_rs", "String"] => "Element::String(0)".to_owned(),
-        ["rosidl_runtime_rs", "WString"] => "Element::WString(0)".to_owned(),
-        ["rosidl_runtime_rs", "BoundedString"] => format!("Element::String({bound})"),
-        ["rosidl_runtime_rs", "BoundedWString"] => format!("Element::WString({bound})"),
-        ["super", "super", namespace, "rmw", _] => {
-            format!("Element::Message(\"{package}__{namespace}\", {name:?})")
-        }
-        [other, namespace, "rmw", _] => format!("Element::Message(\"{other}__{namespace}\", {name:?})"),
-        _ => return Err(format!("the type {} is unknown", path.to_token_stream()).into()),
-    })
-}
-
-fn last_segment(ty: &Type) -> Result<(String, Vec<GenericArgument>), Box<dyn Error>> {
-    let Type::Path(path) = ty else { return Err("a field's type is no path".into()) };
-    let last = path.path.segments.last().ok_or("a path is empty")?;
-    let arguments = match &last.arguments {
-        PathArguments::AngleBracketed(arguments) => arguments.args.iter().cloned().collect(),
-        _ => Vec::new(),
-    };
-    Ok((last.ident.to_string(), arguments))
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use ros_interface_crates::{generate, Report, Search};
+use serde_json::json;
 use tempfile::TempDir;
 
 /// A prefix of the test's own. Its path has a space and characters beyond ASCII.
@@ -27,6 +28,13 @@ impl Prefix {
         let prefix = Prefix::new();
         prefix.install("shapes", "Point", fields, "const uint64 MANY = 18446744073709551615;", &[]);
         prefix
+    }
+
+    /// Removes a package, but not its crate.
+    pub fn uninstall(&self, package: &str) {
+        fs::remove_dir_all(self.share().join(package)).unwrap();
+        fs::remove_file(self.share().join("ament_index/resource_index/rosidl_interfaces").join(package))
+            .unwrap();
     }
 
     pub fn path(&self) -> &Path {
@@ -56,37 +64,30 @@ impl Prefix {
         others: &[(&str, &str)],
     ) {
         let type_name = format!("{package}/msg/{name}");
-        let description: Vec<String> = fields
-            .iter()
-            .map(|(name, id, nested, _)| {
-                format!(
-                    r#"{{"name": "{name}", "type": {{"type_id": {id}, "capacity": 0, "string_capacity": 0,
-                    "nested_type_name": "{nested}"}}}}"#
-                )
-            })
-            .collect();
-        let hashes: Vec<String> = [(type_name.as_str(), hash(fields).as_str())]
-            .iter()
-            .chain(others)
-            .map(|(name, hash)| format!(r#"{{"type_name": "{name}", "hash_string": "{hash}"}}"#))
-            .collect();
-        let json = format!(
-            r#"{{"type_description_msg": {{"type_description": {{"type_name": "{type_name}", "fields": [{}]}},
-            "referenced_type_descriptions": []}}, "type_hashes": [{}]}}"#,
-            description.join(","),
-            hashes.join(",")
-        );
+        let field = |(name, id, nested, _): &Field| {
+            json!({ "name": name, "type": {
+                "type_id": id, "capacity": 0, "string_capacity": 0, "nested_type_name": nested,
+            } })
+        };
+        let hash = hash(fields);
+        let hashes = [(&*type_name, &*hash)].into_iter().chain(others.iter().copied());
+        let hashes = hashes.map(|(name, hash)| json!({ "type_name": name, "hash_string": hash }));
+        let description = json!({
+            "type_description_msg": {
+                "type_description": { "type_name": type_name, "fields": fields.iter().map(field).collect::<Vec<_>>() },
+                "referenced_type_descriptions": [],
+            },
+            "type_hashes": hashes.collect::<Vec<_>>(),
+        });
         let members: String = fields.iter().map(|(name, _, _, ty)| format!("{ty} {name};")).collect();
         let idl = format!(
             "module {package} {{ module msg {{ module {name}_Constants {{ {constants} }};\n\
              @verbatim (language=\"comment\", text=\"A [point] in <space>.\")\nstruct {name} {{ {members} }}; }}; }};"
         );
-        self.write(
-            &format!("ament_index/resource_index/rosidl_interfaces/{package}"),
-            &format!("msg/{name}.json\nmsg/{name}.idl\n"),
-        );
+        let index = format!("ament_index/resource_index/rosidl_interfaces/{package}");
+        self.write(&index, &format!("msg/{name}.json\nmsg/{name}.idl\n"));
         self.write(&format!("{package}/package.xml"), "<package><version>1.2.3</version></package>");
-        self.write(&format!("{package}/msg/{name}.json"), &json);
+        self.write(&format!("{package}/msg/{name}.json"), &description.to_string());
         self.write(&format!("{package}/msg/{name}.idl"), &idl);
     }
 

@@ -66,7 +66,7 @@ pub fn run(command: &mut Command, log: &Path, mut on_line: impl FnMut(&str)) -> 
     let tail = lines[lines.len().saturating_sub(20)..].join("\n  ");
     let failure = anyhow!("{program} failed ({status}); its output is in {}:\n  {tail}", log.display());
     let says = |needle: &&str| lines.iter().any(|line| line.contains(needle));
-    let cause = KNOWN_CAUSES.iter().find(|(needles, _)| needles.iter().any(|needle| says(needle)));
+    let cause = KNOWN_CAUSES.iter().find(|(needles, _)| needles.iter().any(says));
     Err(match cause {
         Some((_, remedy)) => failure.context(*remedy),
         None => failure,

@@ -12,11 +12,11 @@ use std::{
     process::Command,
 };
 
-use anyhow::{bail, ensure, Context, Result};
+use anyhow::{ensure, Context, Result};
 
 use super::{
     child,
-    files::{python_directories, read_dir, remove, temporary, write_whole},
+    files::{python_directories, read_dir, remove, write_whole},
     interfaces::{build_interfaces, cmake_definition, interface_sources, INTERFACE_PACKAGES},
     machine,
     tools::{make_venv, pip_install},
@@ -26,8 +26,8 @@ use crate::{environment::Environment, progress::Step, ros_options::Distro};
 
 /// Pip's requirements to build the one package without a wheel.
 const BUILD_REQUIREMENTS: &str = include_str!("../../requirements/build.txt");
-/// Changes when `repair` changes.
-const REPAIR: &[u8] = b"1";
+/// Repairs the wheels.
+const REPAIR: &str = include_str!("repair.sh");
 
 impl Distro {
     fn requirements(self) -> &'static str {
@@ -63,8 +63,12 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
     workshop.step("wheels", &inputs, &what, count, |step| prefix.install(step, &log))?;
 
     let log = workshop.log("repaired");
-    let what = "Repairing the wheels";
-    workshop.step("repaired", &[REPAIR], what, 0, |step| prefix.repair(step, &log))?;
+    workshop.step("repaired", &[REPAIR.as_bytes()], "Repairing the wheels", 0, |step| {
+        let mut shell = prefix.environment()?.command("sh");
+        shell.args(["-c", REPAIR, "sh"]).arg(prefix.venv());
+        child::run(&mut shell, &log, |line| step.advance(0, line))?;
+        Ok("libraries and CMake files".to_owned())
+    })?;
 
     for package in INTERFACE_PACKAGES {
         let sources = interface_sources(project, package)?;
@@ -146,72 +150,6 @@ impl Prefix {
         Ok(format!("with Python at {}", interpreter.display()))
     }
 
-    /// Repairs the wheels, each file whole or not at all.
-    fn repair(&self, step: &mut Step, log: &Path) -> Result<String> {
-        let libraries = self.unlink_python_support(step, log)?;
-        let exports = self.repair_cmake_exports(step, log)?;
-        Ok(format!("{libraries} libraries, {exports} CMake files"))
-    }
-
-    /// Removes the libraries of the Python type support from the other libraries' dependencies.
-    ///
-    /// They want libpython's symbols, which a Rust program does not have, and nothing in a library that is not
-    /// itself Python type support uses them.
-    fn unlink_python_support(&self, step: &mut Step, log: &Path) -> Result<usize> {
-        let mut repaired = 0;
-        for library in read_dir(&self.venv().join("lib"))? {
-            let name = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let is_library = name.starts_with("lib") && name.contains(".so") && !library.is_symlink();
-            if !is_library || name.ends_with(PYTHON_SUPPORT) {
-                continue;
-            }
-            step.advance(0, &name);
-            let mut needed = vec![];
-            child::run(self.command("patchelf")?.arg("--print-needed").arg(&library), log, |line| {
-                if line.ends_with(PYTHON_SUPPORT) {
-                    needed.push(line.to_owned());
-                }
-            })?;
-            if needed.is_empty() {
-                continue;
-            }
-            let temporary = temporary(&library);
-            let mut patchelf = self.command("patchelf")?;
-            for needed in &needed {
-                patchelf.arg("--remove-needed").arg(needed);
-            }
-            child::run(patchelf.arg("--output").arg(&temporary).arg(&library), log, |_| ())?;
-            fs::rename(&temporary, &library)
-                .with_context(|| format!("Cannot replace {}", library.display()))?;
-            repaired += 1;
-        }
-        Ok(repaired)
-    }
-
-    /// Puts this interpreter's headers, and its numpy's, into the CMake files that name the build machine's.
-    fn repair_cmake_exports(&self, step: &mut Step, log: &Path) -> Result<usize> {
-        let mut include = vec![];
-        let script =
-            "import numpy, sysconfig; print(sysconfig.get_path('include')); print(numpy.get_include())";
-        child::run(self.command("python3")?.args(["-c", script]), log, |line| include.push(line.to_owned()))?;
-        let [python, numpy] = &include[..] else {
-            bail!("{script:?} printed {include:?} instead of two directories");
-        };
-        let mut repaired = 0;
-        for package in read_dir(&self.venv().join("share"))? {
-            for file in read_dir(&package.join("cmake"))? {
-                let Ok(text) = fs::read_to_string(&file) else { continue };
-                if !text.contains(BUILD_MACHINE) {
-                    continue;
-                }
-                step.advance(0, &file.file_name().unwrap_or_default().to_string_lossy());
-                write_whole(&file, replace_build_machine(&text, python, numpy).as_bytes())?;
-                repaired += 1;
-            }
-        }
-        Ok(repaired)
-    }
-
     /// Builds an interface package that is defined here.
     fn build_interfaces(&self, package: &str, step: &mut Step, log: &Path) -> Result<String> {
         if package == INTERFACE_PACKAGES[0] {
@@ -267,38 +205,5 @@ impl Prefix {
         environment.prepend("PATH", self.venv().join("bin"));
         environment.hide(self.hidden.iter().cloned());
         Ok(environment)
-    }
-}
-
-/// How the names of the libraries of the Python type support end.
-const PYTHON_SUPPORT: &str = "__rosidl_generator_py.so";
-
-/// Where Python was on the machine that built the wheels.
-const BUILD_MACHINE: &str = "/opt/python/";
-
-/// Replaces the build machine's include directories, each a whole item of a CMake list.
-fn replace_build_machine(text: &str, python: &str, numpy: &str) -> String {
-    let mut replaced = String::new();
-    let mut rest = text;
-    while let Some(start) = rest.find(BUILD_MACHINE) {
-        let (before, path) = rest.split_at(start);
-        let end = path.find(['"', ';', '\n', ' ']).unwrap_or(path.len());
-        let ours = if path[..end].contains("/numpy/") { numpy } else { python };
-        replaced.push_str(before);
-        replaced.push_str(ours);
-        rest = &path[end..];
-    }
-    replaced + rest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_build_machines_directories_are_replaced_in_every_place() {
-        let text = "INCLUDES \"a;/opt/python/cp311-cp311/include/python3.11;b\"\n\
-                    \"/opt/python/cp311-cp311/lib/python3.11/site-packages/numpy/_core/include\"";
-        assert_eq!(replace_build_machine(text, "/python", "/numpy"), "INCLUDES \"a;/python;b\"\n\"/numpy\"");
     }
 }

@@ -134,18 +134,3 @@ pub fn ensure(sourced: &Sourced, ros_dir: &Path, project: &Path) -> Result<Envir
     }
     Ok(environment)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn humble_is_refused_with_the_reason() {
-        let sourced = Sourced { distro: "humble".to_owned(), prefixes: vec!["/opt/ros/humble".into()] };
-        let error = sourced.check().unwrap_err().to_string();
-        assert!(
-            error.starts_with("The ROS 2 that is sourced is Humble, which installs no type descriptions"),
-            "{error}"
-        );
-    }
-}

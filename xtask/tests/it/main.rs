@@ -2,9 +2,16 @@
 
 //! The automation itself: what it sets up, runs and ends, and the pages whose commands a user pastes.
 
-mod colcon;
-mod demo;
 #[path = "../../../testing/test_support/src/domain.rs"]
 mod domain;
-mod environment;
-mod setup;
+mod pages;
+mod verbs;
+
+use std::process::Command;
+
+/// Whether a command succeeds, and its output.
+fn output(command: &mut Command) -> (bool, String) {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned();
+    (output.status.success(), text)
+}

@@ -59,20 +59,10 @@ impl Source {
         }
     }
 
-    /// Text that fills `bound`, with characters of `size`.
-    fn bounded_text(&mut self, bound: usize, size: impl Fn(char) -> usize) -> String {
-        let (mut text, mut left) = (String::new(), if self.variant == Variant::Empty { 0 } else { bound });
-        let characters = ['é', '世', '𝄞', 'x'];
-        let first = self.next() as usize;
-        for turn in first.. {
-            let fitting = |c: &char| size(*c) <= left;
-            let Some(c) = Some(characters[turn % 4]).filter(fitting).or(Some('x').filter(fitting)) else {
-                break;
-            };
-            text.push(c);
-            left -= size(c);
-        }
-        text
+    /// Text that fills `bound`, in which `é` is so long.
+    fn bounded_text(&mut self, bound: usize, length: usize) -> String {
+        let bound = if self.variant == Variant::Empty { 0 } else { bound };
+        "é".repeat(bound / length) + &"x".repeat(bound % length)
     }
 }
 
@@ -94,164 +84,66 @@ pub trait Sample: PartialEq + Sized {
 pub trait Interface: Sample {
     /// `package/msg/Name`
     const NAME: &'static str;
-
-    /// Its constants, which Rust takes from the definition and Python too.
-    fn constants() -> Vec<(&'static str, Value)>;
 }
 
-macro_rules! sample_integer {
-    ($($integer:ty),*) => {$(
-        impl Sample for $integer {
-            fn sample(source: &mut Source) -> Self {
-                match source.variant {
-                    Variant::Highest => <$integer>::MAX,
-                    Variant::Lowest => <$integer>::MIN,
-                    // Odd multipliers, so that small integers differ from one to the next.
-                    Variant::Full | Variant::Empty => {
-                        (u64::from(source.next()).wrapping_mul(0x9E37_79B9_7F4A_7C15)) as $integer
-                    }
-                }
+macro_rules! sample {
+    ($([$($generics:tt)*] $type:ty, |$source:ident| $sample:expr, |$value:ident| $json:expr;)*) => {$(
+        impl<$($generics)*> Sample for $type {
+            fn sample($source: &mut Source) -> Self {
+                let _ = &$source;
+                $sample
             }
 
             fn to_json(&self) -> Value {
-                (*self).into()
+                let $value = self;
+                $json
             }
         }
     )*};
 }
-sample_integer!(i8, u8, i16, u16, i32, u32, i64, u64);
 
-macro_rules! sample_float {
-    ($($float:ty),*) => {$(
-        impl Sample for $float {
-            fn sample(source: &mut Source) -> Self {
-                match source.variant {
-                    Variant::Highest => <$float>::MAX,
-                    // The negative number that is closest to 0.
-                    Variant::Lowest => -<$float>::from_bits(1),
-                    Variant::Full | Variant::Empty => source.next() as $float + 0.1,
+macro_rules! sample_number {
+    ($json:ty, $lowest:expr, |$next:ident| $other:expr, $($number:ident)*) => {
+        sample! {$(
+            [] $number, |source| match source.variant {
+                Variant::Highest => $number::MAX,
+                Variant::Lowest => $lowest($number::MIN),
+                Variant::Full | Variant::Empty => {
+                    let $next = source.next();
+                    $other as $number
                 }
-            }
-
-            fn to_json(&self) -> Value {
-                f64::from(*self).into()
-            }
-        }
-    )*};
-}
-sample_float!(f32, f64);
-
-impl Sample for bool {
-    fn sample(source: &mut Source) -> Self {
-        source.next() % 2 == 1
-    }
-
-    fn to_json(&self) -> Value {
-        (*self).into()
-    }
+            }, |value| <$json>::from(*value).into();
+        )*}
+    };
 }
 
-/// Of constants.
-impl Sample for &'static str {
-    fn sample(_: &mut Source) -> Self {
-        ""
-    }
+// Odd multipliers, so that small integers differ from one to the next.
+sample_number!(i64, |min| min, |next| u64::from(next).wrapping_mul(0x9E37_79B9_7F4A_7C15), i8 u8 i16 u16 i32 u32 i64);
+sample_number!(u64, |min| min, |next| u64::from(next).wrapping_mul(0x9E37_79B9_7F4A_7C15), u64);
+// The lowest is the negative number that is closest to 0.
+sample_number!(f64, |_| -f32::from_bits(1), |next| next as f32 + 0.1, f32);
+sample_number!(f64, |_| -f64::from_bits(1), |next| f64::from(next) + 0.1, f64);
 
-    fn to_json(&self) -> Value {
-        (*self).into()
-    }
-}
-
-impl Sample for String {
-    fn sample(source: &mut Source) -> Self {
-        source.text()
-    }
-
-    fn to_json(&self) -> Value {
-        self.as_str().into()
-    }
-}
-
-impl Sample for rosidl_runtime_rs::String {
-    fn sample(source: &mut Source) -> Self {
-        source.text().as_str().into()
-    }
-
-    fn to_json(&self) -> Value {
-        self.to_string().into()
-    }
-}
-
-impl Sample for WString {
-    fn sample(source: &mut Source) -> Self {
-        source.text().as_str().into()
-    }
-
-    fn to_json(&self) -> Value {
-        self.to_string().into()
-    }
-}
-
-impl<const N: usize> Sample for BoundedString<N> {
-    fn sample(source: &mut Source) -> Self {
-        let text = source.bounded_text(N, char::len_utf8);
-        text.as_str().try_into().expect("it was made to fit")
-    }
-
-    fn to_json(&self) -> Value {
-        self.to_string().into()
-    }
-}
-
-impl<const N: usize> Sample for BoundedWString<N> {
-    fn sample(source: &mut Source) -> Self {
-        let text = source.bounded_text(N, char::len_utf16);
-        text.as_str().try_into().expect("it was made to fit")
-    }
-
-    fn to_json(&self) -> Value {
-        self.to_string().into()
-    }
-}
-
-impl<T: Sample, const N: usize> Sample for [T; N] {
-    fn sample(source: &mut Source) -> Self {
-        std::array::from_fn(|_| T::sample(source))
-    }
-
-    fn to_json(&self) -> Value {
-        self.iter().map(T::to_json).collect()
-    }
-}
-
-impl<T: Sample> Sample for Vec<T> {
-    fn sample(source: &mut Source) -> Self {
-        (0..source.length(3)).map(|_| T::sample(source)).collect()
-    }
-
-    fn to_json(&self) -> Value {
-        self.iter().map(T::to_json).collect()
-    }
-}
-
-impl<T: Sample + SequenceAlloc> Sample for Sequence<T> {
-    fn sample(source: &mut Source) -> Self {
-        (0..source.length(3)).map(|_| T::sample(source)).collect()
-    }
-
-    fn to_json(&self) -> Value {
-        self.iter().map(T::to_json).collect()
-    }
-}
-
-impl<T: Sample + SequenceAlloc, const N: usize> Sample for BoundedSequence<T, N> {
-    fn sample(source: &mut Source) -> Self {
-        (0..source.length(N)).map(|_| T::sample(source)).collect()
-    }
-
-    fn to_json(&self) -> Value {
-        self.iter().map(T::to_json).collect()
-    }
+sample! {
+    [] bool, |source| source.next() % 2 == 1, |value| (*value).into();
+    [] String, |source| source.text(), |value| value.as_str().into();
+    [] rosidl_runtime_rs::String, |source| source.text().as_str().into(), |value| value.to_string().into();
+    [] WString, |source| source.text().as_str().into(), |value| value.to_string().into();
+    [const N: usize] BoundedString<N>,
+        |source| source.bounded_text(N, 2).as_str().try_into().expect("it fits"), |value| value.to_string().into();
+    [const N: usize] BoundedWString<N>,
+        |source| source.bounded_text(N, 1).as_str().try_into().expect("it fits"), |value| value.to_string().into();
+    [T: Sample, const N: usize] [T; N],
+        |source| std::array::from_fn(|_| T::sample(source)), |value| value.iter().map(T::to_json).collect();
+    [T: Sample] Vec<T>,
+        |source| (0..source.length(3)).map(|_| T::sample(source)).collect(),
+        |value| value.iter().map(T::to_json).collect();
+    [T: Sample + SequenceAlloc] Sequence<T>,
+        |source| (0..source.length(3)).map(|_| T::sample(source)).collect(),
+        |value| value.iter().map(T::to_json).collect();
+    [T: Sample + SequenceAlloc, const N: usize] BoundedSequence<T, N>,
+        |source| (0..source.length(N)).map(|_| T::sample(source)).collect(),
+        |value| value.iter().map(T::to_json).collect();
 }
 
 include!(concat!(env!("OUT_DIR"), "/samples.rs"));

@@ -9,7 +9,7 @@ Action: serves `to_python/INTERFACE`, then sends the goal that came to `to_rust/
 A response, a result and a feedback have the values of the request or goal wherever they have a field of the same
 name and type. Everything that arrives is printed as a line of JSON: {"interface", "what", "fields"} and, for
 messages, "defaults": the fields that are as they are in a new message. Each type of messages begins with its new
-message, and "constants".
+message.
 
 Ends when its standard input does, so that it never outlives the test.
 """
@@ -53,12 +53,6 @@ def plain(value):
     return value
 
 
-def constants(message_type):
-    metaclass = type(message_type)
-    found = getattr(metaclass, f'_{metaclass.__name__}__constants', {})
-    return {name: plain(value) for name, value in found.items()}
-
-
 def is_empty(value):
     """Whether there is no value in it, as in a message without fields."""
     if isinstance(value, dict):
@@ -91,7 +85,7 @@ def echo_messages(node, name):
         publisher.publish(message)
 
     node.create_subscription(message_type, f'sent/{name}', on_message, QOS)
-    report(name, 'new', default, constants=constants(message_type))
+    report(name, 'new', default)
 
 
 def echo_requests(node, name):

@@ -2,19 +2,14 @@
 //! A conversation between this process and `echo.py`, over the real middleware.
 
 use std::{
-    future::Future,
     io::{BufRead, BufReader},
-    path::Path,
     process::{Child, Command, Stdio},
-    sync::{
-        atomic::{AtomicU32, Ordering},
-        mpsc, Once,
-    },
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
 
-use rclrs::{Context, CreateBasicExecutor, Executor, InitOptions, Node, Promise, SpinOptions};
+use rclrs::{Context, CreateBasicExecutor, Executor, InitOptions, Node, SpinOptions};
 use serde_json::Value;
 
 /// How long anything may take: far more than usual, so that only messages that never arrive are missing.
@@ -23,76 +18,24 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A node here, and one in Python.
 pub struct Conversation {
     pub node: Node,
-    executor: Executor,
-    echo: Echo,
-    /// Python's reports of received messages, in order.
-    pub reports: Vec<Report>,
-}
-
-/// A line of `echo.py`.
-pub struct Report {
-    pub interface: String,
-    /// The kind of message: `message`, `request`, `result`, ...
-    pub what: String,
-    pub fields: Value,
-    /// The whole report.
-    pub all: Value,
+    pub executor: Executor,
+    /// The process of `echo.py`, which ends with this, and its lines.
+    echo: Child,
+    lines: mpsc::Receiver<String>,
+    /// Python's reports of received messages, in order: `interface`, `what`, `fields` and more.
+    reports: Vec<Value>,
 }
 
 impl Conversation {
     /// Starts `echo.py` with `interfaces`.
     pub fn about(interfaces: &[&str]) -> Self {
-        static ENVIRONMENT: Once = Once::new();
-        ENVIRONMENT.call_once(|| std::env::set_var("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST"));
-        static NUMBERS: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        std::env::set_var("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST");
         let domain = test_support::domain();
-
         let options = InitOptions::new().with_domain_id(Some(domain as usize));
         let executor = Context::new([], options).unwrap().create_basic_executor();
-        let node = executor.create_node(&*format!("generated_crates_{number}")).unwrap();
-        Self { node, executor, echo: Echo::start(domain, interfaces), reports: Vec::new() }
-    }
-
-    /// Works on everything that arrives until `done`, and fails if that takes too long.
-    pub fn until(&mut self, what: &str, mut done: impl FnMut(&[Report]) -> bool) {
-        let start = Instant::now();
-        loop {
-            self.reports.extend(self.echo.reports());
-            if done(&self.reports) {
-                return;
-            }
-            assert!(
-                start.elapsed() < LIMIT,
-                "Waited {LIMIT:?} for {what} in vain. Python has received {:?}",
-                self.reports.iter().map(|report| (&report.interface, &report.what)).collect::<Vec<_>>()
-            );
-            // Returns as soon as something has arrived.
-            self.executor.spin(SpinOptions::spin_once().timeout(Duration::from_millis(20)));
-        }
-    }
-
-    /// Has `future` done while [`Self::until`] works.
-    pub fn run<F: Future<Output: Send> + Send + 'static>(&self, future: F) -> Promise<F::Output> {
-        self.executor.commands().run(future)
-    }
-
-    /// Python's reports of one kind, in order.
-    pub fn received<'a>(&'a self, interface: &'a str, what: &'a str) -> impl Iterator<Item = &'a Report> {
-        self.reports.iter().filter(move |report| report.interface == interface && report.what == what)
-    }
-}
-
-/// The process of `echo.py`; it ends when this is dropped.
-struct Echo {
-    process: Child,
-    lines: mpsc::Receiver<String>,
-}
-
-impl Echo {
-    fn start(domain: u32, interfaces: &[&str]) -> Self {
-        let mut process = Command::new("python3")
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/echo.py"))
+        let node = executor.create_node("generated_crates").unwrap();
+        let mut echo = Command::new("python3")
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/echo.py"))
             .args(interfaces)
             .env("ROS_DOMAIN_ID", domain.to_string())
             // It ends when its standard input does, even if this process is killed.
@@ -100,38 +43,44 @@ impl Echo {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let stdout = process.stdout.take().unwrap();
+        let stdout = BufReader::new(echo.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
-        thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        Self { process, lines }
+        thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self { node, executor, echo, lines, reports: vec![] }
     }
 
-    /// The reports that have arrived since.
-    fn reports(&mut self) -> Vec<Report> {
-        let reports = self.lines.try_iter().map(|line| {
-            let all: Value =
-                serde_json::from_str(&line).unwrap_or_else(|error| panic!("echo.py said {line:?}: {error}"));
-            let text = |key: &str| all[key].as_str().unwrap().to_owned();
-            Report { interface: text("interface"), what: text("what"), fields: all["fields"].clone(), all }
-        });
-        let reports = reports.collect();
-        if let Some(status) = self.process.try_wait().unwrap() {
-            panic!("echo.py has ended: {status}");
+    /// Works on everything that arrives until `done`, and fails if that takes too long.
+    pub fn until(&mut self, what: &str, mut done: impl FnMut(&[Value]) -> bool) {
+        let start = Instant::now();
+        loop {
+            self.reports
+                .extend(self.lines.try_iter().map(|line| serde_json::from_str::<Value>(&line).unwrap()));
+            if done(&self.reports) {
+                return;
+            }
+            assert_eq!(self.echo.try_wait().unwrap(), None, "echo.py has ended");
+            let received = self.reports.iter().map(|report| (&report["interface"], &report["what"]));
+            assert!(
+                start.elapsed() < LIMIT,
+                "Waited {LIMIT:?} for {what} in vain. Python has received {:?}",
+                received.collect::<Vec<_>>()
+            );
+            // Returns as soon as something has arrived.
+            self.executor.spin(SpinOptions::spin_once().timeout(Duration::from_millis(20)));
         }
-        reports
+    }
+
+    /// Python's reports of one kind (`message`, `request`, `result`, ...), in order.
+    pub fn received(&self, interface: &str, what: &str) -> Vec<&Value> {
+        let is_it = |report: &&Value| report["interface"] == interface && report["what"] == what;
+        self.reports.iter().filter(is_it).collect()
     }
 }
 
-impl Drop for Echo {
+impl Drop for Conversation {
     fn drop(&mut self) {
         // An error means that it has ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = self.echo.kill();
+        let _ = self.echo.wait();
     }
 }

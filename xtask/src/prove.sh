@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# `cargo xtask prove`: a part that takes too long for CI, with the nightly toolchain in $TOOLCHAIN. Each build has a
+# target directory of its own, because it differs from all others.
+set -euo pipefail
+part=$1
+
+nightly() {
+  rustup component add --toolchain "$TOOLCHAIN" "$@" || rustup toolchain install "$TOOLCHAIN" --profile minimal
+  rustup component add --toolchain "$TOOLCHAIN" "$@"
+  export CARGO_TARGET_DIR=$CARGO_TARGET_DIR/$part
+}
+
+# The code with `unsafe` or with a lock of its own. Miri cannot call ROS's C libraries. Each test has a clock and reads
+# the environment. A property is checked with few values, because Miri is slow.
+miri() {
+  nightly miri rust-src
+  export MIRIFLAGS='-Zmiri-disable-isolation -Zmiri-strict-provenance' PROPTEST_CASES=1
+  rustup run "$TOOLCHAIN" cargo miri test --package topic_statistics_core --lib -- \
+    collector:: record::clock:: record::host:: record::recorder:: record::sample_lock::
+  rustup run "$TOOLCHAIN" cargo miri test --package rclrs_topic_statistics --lib -- \
+    a_stamp_is_read_at_its_place a_string_is_read_up_to_its_first_nul lengths_are_read_at_their_places \
+    n_values_end_where_one_after_the_other_ends
+}
+
+# The preloaded library, linked to a program without rcl and DDS. Then the unit tests, and the integration tests of one
+# process: what runs in another program is not instrumented, and AddressSanitizer keeps freed memory.
+sanitizer() {
+  local sanitizer=$1 host
+  nightly rust-src
+  host=$(rustc -vV | sed -n 's/^host: //p')
+  test() { rustup run "$TOOLCHAIN" cargo test -Zbuild-std --target "$host" --no-fail-fast --lib "$@"; }
+  export RUSTFLAGS=-Zsanitizer=$sanitizer FASTDDS_BUILTIN_TRANSPORTS=UDPv4
+  # ROS, Fast DDS and C++ are not instrumented, so ThreadSanitizer does not see how they synchronise.
+  export TSAN_OPTIONS=ignore_noninstrumented_modules=1
+  test --package topic_statistics_preload --test threads
+  # The tests' own counts look for leaks of the library: rcl and Fast DDS keep memory that they never free.
+  export ASAN_OPTIONS=detect_leaks=0
+  test --package rclrs_topic_statistics --package topic_statistics_core --test it -- \
+    tests:: bounds:: code:: compatibility:: dynamic:: errors:: forms:: lifetime:: log:: options:: parameters:: \
+    --skip a_dynamic_subscription_is_measured_like_any_other \
+    --skip a_stopped_reader_does_not_fill_the_memory_or_block_the_drop \
+    --skip creating_and_dropping_200_times_leaks_no_thread_file_or_memory \
+    --skip memory_is_bounded_for_a_thousand_subscriptions_with_windows_of_a_millisecond
+}
+
+case $part in
+  miri) miri ;;
+  races) sanitizer thread ;;
+  memory) sanitizer address ;;
+  mutants) "$CARGO_MUTANTS" mutants --output "$CARGO_TARGET_DIR" ;; # .cargo/mutants.toml
+  *) echo "There is no part $part" >&2 && exit 2 ;;
+esac

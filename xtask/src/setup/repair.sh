@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Repairs the wheels in the virtual environment $1, each file whole or not at all.
+set -eu
+cd "$1"
+
+# Libraries ask for those of the Python type support, which want libpython's symbols. A Rust program does not have them,
+# and nothing in a library that is not itself Python type support uses them.
+for library in lib/lib*.so*; do
+  case $library in *__rosidl_generator_py.so | *.part) continue ;; esac
+  [ -L "$library" ] && continue
+  echo "$library"
+  patchelf --print-needed "$library" > needed.part
+  needed=$(sed -n 's/.*__rosidl_generator_py\.so$/--remove-needed &/p' needed.part)
+  [ -z "$needed" ] && continue
+  # shellcheck disable=SC2086 # options
+  patchelf $needed --output "$library.part" "$library"
+  mv "$library.part" "$library"
+done
+rm -f needed.part
+
+# CMake files name the headers of Python and of numpy where they were on the machine that built the wheels.
+python=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))' | sed 's/[&|\\]/\\&/g')
+numpy=$(python3 -c 'import numpy; print(numpy.get_include())' | sed 's/[&|\\]/\\&/g')
+for file in $(grep -lr /opt/python/ share/*/cmake); do
+  echo "$file"
+  sed -i -e "s|/opt/python/[^\"; ]*/numpy/[^\"; ]*|$numpy|g" -e "s|/opt/python/[^\"; ]*|$python|g" "$file"
+done

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The commands of docs/colcon.md and docs/own_cargo_project.md are pasted; the results run.
+
+use std::{
+    env, fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{domain, output};
+
+/// The repository.
+const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+/// Where the pages clone this project.
+const REPOSITORY: &str = "https://github.com/rclrs-topic-statistics/rclrs_topic_statistics";
+/// The variables that a setup file of a ROS 2 sets.
+const SOURCED: [&str; 5] =
+    ["AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "ROS_DISTRO"];
+/// Publishes `imu` until /statistics has windows with samples of each `source metric` in the arguments.
+const READ: &str = r#"
+import sys, time, rclpy
+from sensor_msgs.msg import Imu
+from statistics_msgs.msg import MetricsMessage
+rclpy.init()
+node, missing = rclpy.create_node("tester"), set(sys.argv[1:])
+imu = node.create_publisher(Imu, "imu", 10)
+def publish():
+    message = Imu()
+    message.header.stamp = node.get_clock().now().to_msg()
+    imu.publish(message)
+def read(message):
+    if any(point.data_type == 5 and point.data > 0 for point in message.statistics):
+        missing.discard(f"{message.measurement_source_name} {message.metrics_source}")
+node.create_timer(0.05, publish)
+node.create_subscription(MetricsMessage, "/statistics", read, 10)
+end = time.monotonic() + 60
+while missing and time.monotonic() < end:
+    rclpy.spin_once(node, timeout_sec=0.1)
+sys.exit(f"no {missing}" if missing else 0)
+"#;
+
+#[test]
+fn the_pages_build_a_workspace_and_a_cargo_project() {
+    // Its path is as short as that of a home directory, which that of a target directory need not be.
+    let directory = tempfile::Builder::new().prefix("c").rand_bytes(3).tempdir().unwrap();
+    let home = Home(directory.path().join("u"));
+    if let Err(reason) = home.make(&directory.path().join("venv")) {
+        println!("skipped: the test of the pages about packages, because {reason}");
+        return;
+    }
+    let page = Page::read("colcon");
+    home.paste(&page.block("Make the workspace", 0));
+    home.paste(&page.block("Make the workspace", 1));
+    // The versions of crates that this project is tested with.
+    home.paste("cp ~/repository/Cargo.lock src/imu_listener/");
+    let build = page.block("Build on Kilted and Jazzy", 0);
+    let (before, all) = build.rsplit_once('\n').unwrap();
+    assert_eq!(all, "colcon build");
+    home.paste(before);
+    home.paste(&page.block("Build a part", 0));
+    let run = page.block("Run", 0);
+    let enter: Vec<_> = run.lines().take_while(|line| !line.starts_with("ros2")).collect();
+    fs::remove_file(home.0.join("terminal")).unwrap(); // "In another terminal"
+    home.paste(&format!("source /opt/ros/kilted/setup.bash\n{}", enter.join("\n")));
+    home.read(
+        "install/imu_listener/lib/imu_listener/imu_listener",
+        &["imu message_age", "imu message_period"],
+    );
+    let expected = ["imu_listener", "rclrs_topic_statistics", "topic_statistics_interfaces"];
+    let expected = expected.map(|package| format!("install/{package}/\n")).concat();
+    assert_eq!(home.paste("ls -d install/*/"), expected, "no examples, no monitor");
+
+    fs::remove_file(home.0.join("terminal")).unwrap();
+    let page = Page::read("own_cargo_project");
+    for index in 0..3 {
+        home.paste(&page.block("Build the interface packages", index));
+    }
+    home.paste(&page.block("Generate the Rust interface crates", 0));
+    home.paste(&page.block("Make the project", 0));
+    home.paste("cp ~/repository/Cargo.lock .");
+    home.paste(&page.block("Build and run", 0));
+    home.read("target/debug/imu_listener", &["heading publish_period", "imu message_age"]);
+}
+
+/// The shell commands of a page of docs/, by section.
+struct Page(Vec<(String, String)>);
+
+impl Page {
+    fn read(name: &str) -> Page {
+        let text = fs::read_to_string(format!("{PROJECT}/docs/{name}.md")).unwrap();
+        let (mut section, mut blocks) = ("", vec![]);
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            section = line.strip_prefix("## ").unwrap_or(section);
+            if line == "```sh" {
+                let block: Vec<_> = lines.by_ref().take_while(|line| *line != "```").collect();
+                blocks.push((section.to_owned(), block.join("\n")));
+            }
+        }
+        Page(blocks)
+    }
+
+    fn block(&self, section: &str, index: usize) -> String {
+        let mut blocks = self.0.iter().filter(|(title, _)| title == section);
+        blocks.nth(index).unwrap_or_else(|| panic!("no block {index} in {section:?}")).1.clone()
+    }
+}
+
+/// The home directory of a user who pastes commands into a terminal. Four things differ from the pages: colcon comes
+/// from PyPI, the repository is a clone of this one, the ROS 2 is the one that runs this test, and nothing is optimised.
+struct Home(PathBuf);
+
+impl Home {
+    /// Makes the directory, or says why this machine cannot.
+    fn make(&self, venv: &Path) -> Result<(), String> {
+        // -I: colcon wants another empy than the one that ROS 2 has on PYTHONPATH.
+        let (made, text) = output(Command::new("python3").args(["-I", "-m", "venv"]).arg(venv));
+        if !made {
+            return Err(format!(
+                "python3 cannot make a virtual environment (apt install python3-venv?): {text}"
+            ));
+        }
+        // Two steps, as in setup: empy has no wheel and is built with what `build` has installed.
+        for requirements in ["build", "colcon"] {
+            let mut pip = Command::new(venv.join("bin/python3"));
+            pip.args([
+                "-I",
+                "-m",
+                "pip",
+                "install",
+                "--require-hashes",
+                "--no-deps",
+                "--no-build-isolation",
+                "-r",
+            ]);
+            pip.arg(format!("{PROJECT}/xtask/requirements/{requirements}.txt"));
+            let (installed, text) = output(&mut pip);
+            if !installed && text.contains("after connection broken by") {
+                return Err("colcon cannot be installed: PyPI cannot be reached".to_owned());
+            }
+            assert!(installed, "{text}");
+        }
+        for directory in ["bin", ".cargo", "build/debug/deps", "ros"] {
+            fs::create_dir_all(self.0.join(directory)).unwrap();
+        }
+        let bin = venv.join("bin");
+        let colcon = format!("#!/bin/sh\nexec {0}/python3 -I {0}/colcon \"$@\"\n", bin.display());
+        fs::write(self.0.join("bin/colcon"), colcon).unwrap();
+        symlink(bin.join("cargo-ament-build"), self.0.join("bin/cargo-ament-build")).unwrap();
+        // cargo's own home, for what it installs and clones; the crates are downloaded already.
+        let default = || PathBuf::from(env::var_os("HOME").unwrap()).join(".cargo");
+        let cargo_home = env::var_os("CARGO_HOME").map_or_else(default, PathBuf::from);
+        for name in ["registry", "config.toml"] {
+            symlink(cargo_home.join(name), self.0.join(".cargo").join(name)).unwrap();
+        }
+        let instead =
+            format!("[url \"file://{}/repository\"]\n\tinsteadOf = {REPOSITORY}\n", self.0.display());
+        fs::write(self.0.join(".gitconfig"), instead).unwrap();
+        self.make_ros();
+        // The files of this project. Crates of a registry are the same, and are not compiled again: another cargo may
+        // replace one meanwhile, and whatever is missing is built.
+        let test = env::current_exe().unwrap();
+        let built = test.ancestors().nth(2).unwrap().display();
+        self.paste(&format!(
+            "chmod +x ~/bin/colcon && mkdir ~/repository && tar -C '{PROJECT}' --exclude=./target --exclude=./.ros \
+             --exclude=./.git --exclude=target --exclude=.ros -c . | tar -C ~/repository -x && cd ~/repository\n\
+             git init -q && git add -A && git -c user.name=t -c user.email=t@localhost commit -q -m tested && cd\n\
+             (cd '{built}' && cp -a .fingerprint build ~/build/debug && \
+             cp -a deps/*.d deps/*.rlib deps/*.rmeta deps/*.so ~/build/debug/deps) || true"
+        ));
+        Ok(())
+    }
+
+    /// Makes `~/ros/setup.bash`, which the pages source as `/opt/ros/kilted/setup.bash`: the ROS 2 of this test without
+    /// what the pages add to it.
+    fn make_ros(&self) {
+        const INTERFACES: &str = "topic_statistics_interfaces";
+        let path = env::var_os("AMENT_PREFIX_PATH").expect("run the tests in the environment of a ROS 2");
+        let record = format!("share/{INTERFACES}/rust/definition.json");
+        let overlay = env::split_paths(&path).find(|prefix| prefix.join(&record).is_file());
+        let overlay = overlay.map(|prefix| prefix.to_str().unwrap().to_owned());
+        if let Some(overlay) = &overlay {
+            self.paste(&format!(
+                "cp -a '{overlay}' ~/ros/overlay && cd ~/ros/overlay && rm -r share/*/rust && cd share && \
+                 rm -r ament_index/resource_index/rust_packages && \
+                 find .. -depth -name '*{INTERFACES}*' -exec rm -r {{}} + && cd"
+            ));
+        }
+        let ours = self.0.join("ros/overlay");
+        let mut setup = String::new();
+        for variable in SOURCED {
+            let value = env::var(variable).unwrap_or_default();
+            let value =
+                overlay.iter().fold(value, |value, theirs| value.replace(theirs, ours.to_str().unwrap()));
+            setup += &format!("export {variable}='{value}'\n");
+        }
+        fs::write(self.0.join("ros/setup.bash"), setup).unwrap();
+    }
+
+    /// Pastes commands into the terminal, on a ROS domain of this test's own; returns their output.
+    fn paste(&self, commands: &str) -> String {
+        let commands = commands.replace("/opt/ros/kilted", self.0.join("ros").to_str().unwrap());
+        let commands = commands.replace("cargo install ", "cargo install --debug ");
+        let script = format!(
+            "cd; [ ! -f ~/terminal ] || . ~/terminal; set -e\n{commands}\n{{ export -p; echo \"cd '$PWD'\"; }} > ~/terminal"
+        );
+        let mut shell = Command::new("bash");
+        for variable in SOURCED.iter().chain(&["CARGO_TARGET_DIR", "VIRTUAL_ENV"]) {
+            shell.env_remove(variable);
+        }
+        let (path, installed) = (env::var_os("PATH").unwrap(), self.0.join(".cargo/bin"));
+        // colcon behind all others: python3 stays that of ROS 2.
+        let path = [installed].into_iter().chain(env::split_paths(&path)).chain([self.0.join("bin")]);
+        let rustup_home = PathBuf::from(env::var_os("HOME").unwrap()).join(".rustup");
+        shell
+            .args(["-c", &script])
+            .env("HOME", &self.0)
+            .env("PATH", env::join_paths(path).unwrap())
+            .env("CARGO_HOME", self.0.join(".cargo"))
+            .env("RUSTUP_HOME", env::var_os("RUSTUP_HOME").map_or(rustup_home, PathBuf::from))
+            .env("CARGO_NET_GIT_FETCH_WITH_CLI", "true") // git knows the repository
+            .env("COLCON_HOME", self.0.join("colcon")) // no defaults of whoever runs this
+            // The packages' common dependencies are compiled once (by cargo 1.91 or later), without data for a debugger
+            // or a second build.
+            .env("CARGO_BUILD_BUILD_DIR", self.0.join("build"))
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_INCREMENTAL", "0")
+            .env("ROS_DOMAIN_ID", domain::domain().expect("a free ROS domain").to_string())
+            .env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST");
+        let (succeeded, text) = output(&mut shell);
+        assert!(succeeded, "{commands}\nfailed:\n{text}");
+        text
+    }
+
+    /// Runs the node until rclpy has read these statistics of it.
+    fn read(&self, node: &str, expected: &[&str]) {
+        let expected: Vec<_> = expected.iter().map(|metric| format!("'/imu_listener:/{metric}'")).collect();
+        fs::write(self.0.join("read.py"), READ).unwrap();
+        let read = format!("python3 ~/read.py {}", expected.join(" "));
+        self.paste(&format!(
+            "{node} > /dev/null & node=$!\nresult=0; {read} || result=$?\nkill $node; [ $result = 0 ]"
+        ));
+    }
+}

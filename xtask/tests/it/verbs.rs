@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The verbs `setup`, `env`, `run` and `demo`.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant, SystemTime},
+};
+
+use crate::output;
+
+const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
+
+/// A whole ROS 2 is not needed: a prefix that passes for one, with one interface package.
+#[test]
+fn a_sourced_ros_is_completed_and_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |relative: &str| fs::canonicalize(directory.path()).unwrap().join(relative);
+    let description = r#"{"type_description_msg": {"type_description": {"type_name": "shapes/msg/Point", "fields": [
+        {"name": "x", "type": {"type_id": 11, "capacity": 0, "string_capacity": 0, "nested_type_name": ""}}]},
+        "referenced_type_descriptions": []}, "type_hashes": [
+        {"type_name": "shapes/msg/Point", "hash_string": "RIHS01_0"}]}"#;
+    for (file, content) in [
+        ("lib/librcl.so", ""),
+        ("share/statistics_msgs/package.xml", ""),
+        ("share/topic_statistics_interfaces/package.xml", ""),
+        ("share/ament_index/resource_index/rosidl_interfaces/shapes", "msg/Point.idl\nmsg/Point.json\n"),
+        ("share/shapes/package.xml", "<package><version>1.0.0</version></package>"),
+        ("share/shapes/msg/Point.idl", "module shapes { module msg { struct Point { double x; }; }; };"),
+        ("share/shapes/msg/Point.json", description),
+    ] {
+        let file = path("ros").join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, content).unwrap();
+    }
+    let xtask = |distro: &str, arguments: &[&str]| {
+        let mut xtask = Command::new(XTASK);
+        xtask.args(arguments).env("AMENT_PREFIX_PATH", path("ros")).env("ROS_DISTRO", distro);
+        // As `cargo run` sets it in a checkout whose target directory may have been copied from another one.
+        xtask.env("CARGO_MANIFEST_DIR", path("copy/xtask")).env_remove("XTASK_ROS_DIR");
+        xtask
+    };
+    fs::create_dir_all(path("copy/xtask")).unwrap();
+    for (distro, refusal) in
+        [("humble", "is Humble, which installs no type descriptions"), ("iron", "\"iron\"")]
+    {
+        let (made, text) = output(&mut xtask(distro, &["setup"]));
+        assert!(!made && text.contains(refusal), "{text}");
+    }
+
+    let (made, text) = output(&mut xtask("kilted", &["env"]));
+    assert!(made && text.contains("export AMENT_PREFIX_PATH="), "{text}");
+    let made = fs::read_dir(path("copy/.ros")).unwrap().next().unwrap().unwrap().path();
+    assert!(made.join("overlay/share/shapes/rust/Cargo.toml").is_file());
+
+    // A complete one needs no right to write. (A directory is a file that root cannot write to either.)
+    fs::remove_file(made.join("lock")).unwrap();
+    fs::create_dir(made.join("lock")).unwrap();
+    // A reader that has gone is no error: `cargo xtask env | head -1`.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert!(xtask("kilted", &["env"]).stdout(writer).status().unwrap().success());
+    // `cargo xtask run -- node & kill $!` ends the node.
+    let run = xtask("kilted", &["run", "sh", "-c", "echo $$"]).stdout(Stdio::piped()).spawn().unwrap();
+    let id = run.id();
+    assert_eq!(run.wait_with_output().unwrap().stdout, format!("{id}\n").into_bytes());
+}
+
+/// In a directory named as users name theirs, beside cargo's, where there is room.
+#[test]
+fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
+    // On a sourced ROS 2 there may be no wheels, or no network, and an embedded one is not what its user asked for.
+    if env::var_os("_ROS_WHEELS_BOOTSTRAP_COMPLETE").is_none() {
+        println!(
+            "skipped: the tests run on a sourced ROS 2; `cargo xtask test --embedded` makes embedded ones"
+        );
+        return;
+    }
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let ros_dir = directory.path().join("robôt ws");
+    let (prefix, distro) = (ros_dir.join("kilted"), ["--distro", "kilted"]);
+    let xtask = |arguments: &[&str]| {
+        let mut xtask = Command::new(XTASK);
+        xtask.arg("--ros-dir").arg(&ros_dir).args(distro).args(arguments);
+        xtask
+    };
+    // Nothing listens on the discard port of this machine.
+    let (made, text) = output(xtask(&["setup"]).env("PIP_INDEX_URL", "http://127.0.0.1:9/simple"));
+    assert!(
+        !made && text.contains("error: The package index PyPI cannot be reached; check the network"),
+        "{text}"
+    );
+    let mut killed = xtask(&["setup"]).stderr(Stdio::null()).spawn().unwrap();
+    let log = || fs::read_to_string(prefix.join("wheels.log")).unwrap_or_default();
+    let deadline = Instant::now() + Duration::from_secs(300);
+    while log().matches("Collecting ").count() < 30 {
+        assert!(Instant::now() < deadline && killed.try_wait().unwrap().is_none(), "{}", log());
+        std::thread::sleep(Duration::from_millis(5)); // between two looks
+    }
+    killed.kill().unwrap(); // its children go on
+    killed.wait().unwrap();
+    assert!(!prefix.join("steps/wheels").exists(), "half of the wheels are not taken for all");
+
+    let (made, text) = output(&mut xtask(&["setup"]));
+    assert!(made && text.contains("[5/5]"), "{text}");
+    let script = "import rclpy\nfrom statistics_msgs.msg import MetricsMessage as M\n\
+                  from topic_statistics_interfaces.srv import GetTopicStatistics\nprint(M().unit == '')";
+    let (works, text) = output(&mut xtask(&["run", "python3", "-B", "-c", script]));
+    assert!(works && text.trim() == "True", "{text}");
+    // A Rust program's libraries do not ask for Python's, and CMake files name no directory of another machine.
+    let script = "! { grep -rl /opt/python/ share/*/cmake || cd lib && patchelf --print-needed librcl.so \
+                  libstd_msgs__*_c.so | grep generator_py; } && [ -z \"$(find .. -name '*.part')\" ]";
+    let (repaired, text) = output(xtask(&["run", "sh", "-c", script]).current_dir(prefix.join("venv")));
+    assert!(repaired, "{text}");
+
+    let before = changes(&prefix);
+    let (again, text) = output(&mut xtask(&["setup"]));
+    assert!(again && !text.contains("/5]"), "{text}");
+    assert_eq!(changes(&prefix), before);
+}
+
+/// Returns the number of files in a directory, and the latest change of one.
+fn changes(directory: &Path) -> (usize, SystemTime) {
+    let mut all = (0, SystemTime::UNIX_EPOCH);
+    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        let metadata = entry.path().symlink_metadata().unwrap();
+        let (count, latest) = match metadata.is_dir() {
+            true => changes(&entry.path()),
+            false => (1, metadata.modified().unwrap()),
+        };
+        all = (all.0 + count, all.1.max(latest));
+    }
+    all
+}
+
+/// With the ROS 2 in which the tests run as the sourced one.
+#[test]
+fn the_demo_shows_both_topics_and_leaves_no_process() {
+    let mark = format!("MARK={}", std::process::id());
+    let alive = || {
+        let marked = |process: &fs::DirEntry| {
+            let environment = fs::read(process.path().join("environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        };
+        fs::read_dir("/proc").unwrap().flatten().filter(marked).count()
+    };
+    let id = std::process::id().to_string();
+    let mut demo = Command::new(XTASK);
+    let mut demo = demo.arg("demo").env("MARK", id).stdout(Stdio::piped()).spawn().unwrap();
+    let mut rows = BufReader::new(demo.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // Of the columns: the topic, its rate, and the mean and the maximum age, which a String has not.
+    for (topic, has_age) in [("/listener:/imu", true), ("/listener:/chatter", false)] {
+        let row = rows.find(|row| row.starts_with(topic) && !row.contains(" 0.000 ")).unwrap();
+        assert_eq!(row.split_whitespace().nth(10).unwrap().parse::<f64>().is_ok(), has_age, "{row}");
+    }
+    assert!(alive() >= 3, "the demo, the talker, the listener");
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while alive() > 0 {
+        assert!(Instant::now() < deadline, "{}", alive());
+        std::thread::sleep(Duration::from_millis(10)); // between two looks
+    }
+}
