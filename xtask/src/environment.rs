@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{bail, Result};
+use anyhow::{ensure, Result};
 
 /// The search paths that an environment extends.
 const SEARCH_PATHS: [&str; 5] =
@@ -54,38 +54,30 @@ impl Environment {
 
     /// A command in this environment; the program is looked up on its PATH.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let path = self.search_path("PATH");
-        // `Command` looks names up on the parent's PATH, so it is done here.
-        let program = find_program(program.as_ref(), &path);
         let mut command = Command::new(program);
-        for name in SEARCH_PATHS {
-            command.env(name, self.search_path(name));
-        }
-        for (name, value) in &self.variables {
-            command.env(name, value);
-        }
+        command.envs(SEARCH_PATHS.map(|name| (name, self.search_path(name))));
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.env("CARGO_TARGET_DIR", self.target_dir());
         command
     }
 
     /// Checks that packages are installed in a prefix on AMENT_PREFIX_PATH.
     pub fn require(&self, packages: &[&str]) -> Result<()> {
-        let prefixes: Vec<PathBuf> = env::split_paths(&self.search_path("AMENT_PREFIX_PATH")).collect();
-        let is_there = |package: &str| {
-            prefixes.iter().any(|prefix| prefix.join("share").join(package).join("package.xml").is_file())
+        let path = self.search_path("AMENT_PREFIX_PATH");
+        let is_missing = |package: &&&str| {
+            let manifest = Path::new("share").join(package).join("package.xml");
+            !env::split_paths(&path).any(|prefix| prefix.join(&manifest).is_file())
         };
-        let missing: Vec<&str> = packages.iter().copied().filter(|package| !is_there(package)).collect();
-        if !missing.is_empty() {
-            let debian =
-                missing.iter().map(|package| format!("ros-$ROS_DISTRO-{}", package.replace('_', "-")));
-            bail!(
-                "This needs the packages {}, which {} does not have; install them (on Ubuntu: `sudo apt install {}`), \
-                 or use the embedded ROS 2 with --embedded",
-                missing.join(", "),
-                self.description,
-                debian.collect::<Vec<_>>().join(" ")
-            );
-        }
+        let missing: Vec<&str> = packages.iter().filter(is_missing).copied().collect();
+        let debian = missing.iter().map(|package| format!(" ros-$ROS_DISTRO-{}", package.replace('_', "-")));
+        ensure!(
+            missing.is_empty(),
+            "This needs the packages {}, which {} does not have; install them (on Ubuntu: `sudo apt install{}`), or use \
+             the embedded ROS 2 with --embedded",
+            missing.join(", "),
+            self.description,
+            debian.collect::<String>()
+        );
         Ok(())
     }
 
@@ -103,29 +95,27 @@ impl Environment {
             let _ = writeln!(lines, "export {name}={}", quoted(value));
         }
         for name in SEARCH_PATHS {
-            if callers(name).iter().any(|directory| self.hides(directory)) {
-                let ours = self.ours(name).map(Path::to_owned);
-                let others = callers(name);
-                let others = others.into_iter().filter(|other| !self.hides(other) && !is_cargos(other));
-                let whole = env::join_paths(ours.chain(others)).unwrap_or_default();
-                let _ = writeln!(lines, "export {name}={}", quoted(&whole));
-                continue;
-            }
             let ours: Vec<_> = self.ours(name).collect();
-            if let (false, Ok(ours)) = (ours.is_empty(), env::join_paths(ours)) {
+            if callers(name).iter().any(|directory| self.hides(directory)) {
+                let others =
+                    callers(name).into_iter().filter(|other| !self.hides(other) && !is_cargos(other));
+                let whole = env::join_paths(ours.into_iter().chain(others)).unwrap_or_default();
+                let _ = writeln!(lines, "export {name}={}", quoted(&whole));
+            } else if !ours.is_empty() {
+                let ours = env::join_paths(ours).unwrap_or_default();
                 let _ = writeln!(lines, "export {name}={}\"${{{name}:+:${name}}}\"", quoted(&ours));
             }
         }
         lines
     }
 
-    fn ours<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Path> {
-        self.prepended.iter().filter(move |(path, _)| *path == name).map(|(_, directory)| directory.as_path())
+    fn ours<'a>(&'a self, name: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
+        self.prepended.iter().filter(move |(path, _)| *path == name).map(|(_, directory)| directory.clone())
     }
 
     /// Ours first, then the caller's, without hidden and repeated entries.
     fn search_path(&self, name: &str) -> OsString {
-        let mut directories: Vec<PathBuf> = self.ours(name).map(Path::to_owned).collect();
+        let mut directories: Vec<PathBuf> = self.ours(name).collect();
         for directory in callers(name) {
             if !self.hides(&directory) && !directories.contains(&directory) {
                 directories.push(directory);
@@ -149,23 +139,10 @@ fn callers(name: &str) -> Vec<PathBuf> {
 /// Whether `cargo run` has put a directory on LD_LIBRARY_PATH, for this program alone: its toolchain's, and where it
 /// built.
 fn is_cargos(directory: &Path) -> bool {
-    let toolchain = env::var_os("CARGO").map(PathBuf::from);
-    let toolchain = toolchain.as_deref().and_then(Path::parent).and_then(Path::parent);
-    let built = env::current_exe().ok();
-    let built = built.as_deref().and_then(Path::parent);
-    [toolchain.map(|toolchain| toolchain.join("lib")), built.map(Path::to_owned)]
-        .into_iter()
-        .flatten()
-        .any(|cargos| directory.starts_with(cargos))
-}
-
-fn find_program(program: &OsStr, path: &OsStr) -> PathBuf {
-    let program = Path::new(program);
-    if program.components().count() > 1 {
-        return program.to_owned();
-    }
-    let found = env::split_paths(path).map(|directory| directory.join(program)).find(|file| file.is_file());
-    found.unwrap_or_else(|| program.to_owned())
+    let toolchain =
+        env::var_os("CARGO").and_then(|cargo| Some(Path::new(&cargo).ancestors().nth(2)?.join("lib")));
+    let built = env::current_exe().ok().and_then(|program| Some(program.parent()?.to_owned()));
+    toolchain.into_iter().chain(built).any(|cargos| directory.starts_with(cargos))
 }
 
 /// A value in single quotes for a POSIX shell.

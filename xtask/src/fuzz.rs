@@ -2,9 +2,9 @@
 
 //! `cargo xtask fuzz`: the fuzz targets of the package `fuzz`, each for some time.
 
-use std::{fs, path::Path, process::Command, thread};
+use std::{fs, path::Path, thread};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 
 use crate::{
     checks::{passes, reason, Outcome},
@@ -48,12 +48,9 @@ pub fn run(environment: &Environment, project: &Path, targets: &[String], second
         build.arg(target);
     }
     succeed(&mut build)?;
-    let rustc = Command::new("rustc").arg("-vV").output().context("rustc cannot be started")?;
-    let rustc = String::from_utf8_lossy(&rustc.stdout).into_owned();
-    let host = rustc.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
     let processors = thread::available_parallelism().map_or(1, usize::from).to_string();
     let script = "processors=$1; shift; printf '%s\\n' \"$0\" | xargs -n 1 -P \"$processors\" sh xtask/src/fuzz.sh \"$@\"";
     let mut run = environment.command("sh");
     run.current_dir(project).args(["-c", script, &targets.join("\n"), &processors]);
-    passes(run.arg(place.join(host).join("debug")).arg(&place).arg(seconds.to_string()))
+    passes(run.arg(&place).arg(seconds.to_string()))
 }

@@ -3,6 +3,7 @@
 //! `cargo xtask lint`: everything about the sources that can be judged without running them.
 
 use std::{
+    env,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
 };
@@ -51,15 +52,6 @@ pub fn run(options: &RosOptions, project: &Path, checks: &[Check], no_skip: bool
 }
 
 fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
-    let pypi = |tool: &str, command: &dyn Fn(&Path) -> Command| match tools::from_pypi(project) {
-        Ok(programs) => passes(command(&programs.join(tool)).current_dir(project)),
-        Err(error) => Ok(Outcome::Skipped(reason(&error))),
-    };
-    let with = |program: &Path, arguments: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(arguments);
-        command
-    };
     match check {
         Check::Fmt => in_each(project, |workspace| {
             passes(Command::new("cargo").current_dir(workspace).args(["fmt", "--all", "--check"]))
@@ -70,14 +62,21 @@ fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
         }
         Check::Deny => deny(project),
         Check::Circles => in_each(project, circles),
-        Check::Shellcheck => pypi("shellcheck", &|program| {
-            let mut shell = with(Path::new("sh"), &["-c", SHELL_SCRIPTS]);
-            shell.arg(program);
-            shell
-        }),
-        Check::Ruff => pypi("ruff", &|program| with(program, &["check", "--no-cache", "."])),
-        Check::Typos => pypi("typos", &|program| with(program, &["."])),
+        Check::Shellcheck => pypi(project, &["sh", "-c", SHELL_SCRIPTS, "shellcheck"]),
+        Check::Ruff => pypi(project, &["ruff", "check", "--no-cache", "."]),
+        Check::Typos => pypi(project, &["typos", "."]),
     }
+}
+
+/// Runs a command with tools from PyPI.
+fn pypi(project: &Path, command: &[&str]) -> Result<Outcome> {
+    let programs = match tools::from_pypi(project) {
+        Ok(programs) => programs,
+        Err(error) => return Ok(Outcome::Skipped(reason(&error))),
+    };
+    let path = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths([programs].into_iter().chain(env::split_paths(&path)))?;
+    passes(Command::new(command[0]).args(&command[1..]).current_dir(project).env("PATH", path))
 }
 
 /// Makes a check in each workspace, until it does not pass in one.
@@ -96,7 +95,7 @@ fn clippy(environment: &Environment, workspace: &Path) -> Result<Outcome> {
     let mut clippy = environment.command("cargo");
     clippy.current_dir(workspace).args(["clippy", "--locked", "--workspace", "--all-targets"]);
     for package in Workspace::read(workspace)?.packages {
-        clippy.args(["--features", &package.qualified_features()]);
+        clippy.args(["--features", &package.feature_list()]);
     }
     passes(clippy.args(["--", "-D", "warnings"]))
 }

@@ -158,14 +158,6 @@ enum Verb {
     },
     /// Prints the environment as exports for a shell: eval "$(cargo xtask env)"
     Env,
-    /// Writes the missing and outdated Rust crates of the interface packages on AMENT_PREFIX_PATH
-    ///
-    /// The same as `ros_interface_crates generate`.
-    Interfaces {
-        /// The prefix to write to; put it first on AMENT_PREFIX_PATH
-        #[arg(long, value_name = "PREFIX")]
-        out: PathBuf,
-    },
 }
 
 /// A verb's reaction to tools that cannot be installed.
@@ -219,25 +211,20 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Verb::Soak { hours, interval, scenario } => {
             let environment = environment()?;
             environment.require(&["diagnostic_msgs", "geometry_msgs", "rclpy", "sensor_msgs", "std_msgs"])?;
-            let [length, interval] = [format!("--hours={hours}"), format!("--interval={interval}")];
-            let (programs, arguments) = match scenario {
-                Scenario::Churn => (&[][..], ["run".to_owned(), length, interval]),
-                Scenario::Robot => {
-                    let minutes = ["robot".to_owned(), "--minutes".to_owned(), (hours * 60.0).to_string()];
-                    (
-                        &["--package", "topic_statistics_monitor", "--package", "topic_statistics_exporter"]
-                            [..],
-                        minutes,
-                    )
-                }
-                Scenario::Preload => {
-                    (&["--package", "topic_statistics_preload"][..], ["preload".to_owned(), length, interval])
-                }
-            };
-            if !programs.is_empty() {
-                let build = [&["build", "--release", "--quiet"], programs].concat();
-                succeed(&mut cargo(&environment, &project, build))?;
+            // The programs that it starts.
+            let mut build = cargo(&environment, &project, ["build", "--release", "--quiet"]);
+            for package in
+                ["topic_statistics_monitor", "topic_statistics_exporter", "topic_statistics_preload"]
+            {
+                build.args(["--package", package]);
             }
+            succeed(&mut build)?;
+            let [length, interval] = [format!("--hours={hours}"), format!("--interval={interval}")];
+            let arguments = match scenario {
+                Scenario::Churn => vec!["run".to_owned(), length, interval],
+                Scenario::Robot => vec!["robot".to_owned(), format!("--minutes={}", hours * 60.0)],
+                Scenario::Preload => vec!["preload".to_owned(), length, interval],
+            };
             let soak = ["run", "--release", "--quiet", "--"];
             return exec(cargo(&environment, &project.join("testing/soak"), soak).args(arguments));
         }
@@ -269,10 +256,6 @@ fn run(cli: Cli) -> Result<ExitCode> {
             return exec(environment.command(program).args(arguments));
         }
         Verb::Env => print(&environment()?.exports())?,
-        Verb::Interfaces { out } => {
-            let search = ros_interface_crates::Search::from_env()?;
-            print(&format!("{}\n", ros_interface_crates::generate(&search, &out, &mut |_, _, _| ())?))?;
-        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -43,8 +43,6 @@ const TESTS: &str = "tests";
 /// How long a job may take: some times what the longest takes on two busy processors. One that waits for ever is then
 /// a failure with a name.
 const LIMIT: &str = "50m";
-/// How many tests may need a second try. Only those that start ROS get one: see `.config/nextest.toml`.
-const SECOND_TRIES: usize = 3;
 
 /// What of the tests is built and run.
 #[derive(clap::Args)]
@@ -154,9 +152,6 @@ pub fn run(
     for job in ended.iter().filter(|job| job.outcome == Outcome::Failed) {
         text += &format!("\n-- the last lines of {}\n{}\n", job.name, job.last_lines);
         failed.push(job.name.clone());
-    }
-    if report.second_tries.len() > SECOND_TRIES {
-        failed.push(format!("more than {SECOND_TRIES} tests needed a second try"));
     }
     print(&(text + &lines("FAILED: ", &failed)))?;
     Ok(ExitCode::from(u8::from(!failed.is_empty())))

@@ -11,9 +11,6 @@ use std::{
 use anyhow::{ensure, Context, Result};
 use serde::Deserialize;
 
-/// The feature that replaces ROS by stubs, which cannot be linked.
-const WITHOUT_ROS: &str = "use_ros_shim";
-
 /// The part of `cargo metadata`'s output that matters here.
 #[derive(Deserialize)]
 pub struct Workspace {
@@ -64,19 +61,10 @@ impl Package {
         self.manifest_path.parent().unwrap_or(&self.manifest_path)
     }
 
-    /// Returns its features, except the ones that stand in for ROS.
-    pub fn features(&self) -> impl Iterator<Item = &str> {
-        self.features.keys().map(String::as_str).filter(|feature| *feature != WITHOUT_ROS)
-    }
-
-    /// Returns its features as an argument to cargo, of this package alone.
+    /// Returns its features as an argument to cargo, except the one that replaces ROS by stubs, which cannot be linked.
     pub fn feature_list(&self) -> String {
-        self.features().collect::<Vec<_>>().join(",")
-    }
-
-    /// Returns its features as an argument to cargo, beside those of other packages.
-    pub fn qualified_features(&self) -> String {
-        self.features().map(|feature| format!("{}/{feature}", self.name)).collect::<Vec<_>>().join(",")
+        let features = self.features.keys().filter(|feature| *feature != "use_ros_shim");
+        features.map(|feature| format!("{}/{feature}", self.name)).collect::<Vec<_>>().join(",")
     }
 
     /// Whether it has a library for everybody. One without documentation is for the programs of this workspace.

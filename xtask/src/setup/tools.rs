@@ -19,29 +19,11 @@ use super::{
 
 /// Pip's requirements of the tools, with hashes.
 const REQUIREMENTS: &str = include_str!("../../requirements/lint.txt");
-/// A tool that runs for a second need not be optimised, and no debugger will look at it. It builds in about a minute.
-const QUICKLY: [(&str, &str); 5] = [
-    ("CARGO_INCREMENTAL", "0"),
-    ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "256"),
-    ("CARGO_PROFILE_RELEASE_DEBUG", "0"),
-    ("CARGO_PROFILE_RELEASE_LTO", "off"),
-    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
-];
 /// Nothing but what is pinned. A package without a wheel is built with what is installed, not with what is newest today.
-const PINNED: [&str; 12] = [
-    "-I", // packages on somebody's PYTHONPATH would pass for installed ones
-    "-m",
-    "pip",
-    "install",
-    "--disable-pip-version-check",
-    "--no-input",
-    "--retries=3",
-    "--require-hashes",
-    "--no-deps",
-    "--no-build-isolation",
-    "--progress-bar=off",
-    "-r",
-];
+/// (-I: packages on somebody's PYTHONPATH would pass for installed ones.)
+const PINNED: &str =
+    "-I -m pip install --disable-pip-version-check --no-input --retries=3 --require-hashes --no-deps \
+     --no-build-isolation --progress-bar=off -r";
 
 /// Makes a virtual environment, by the interpreter in PYTHON or `python3`.
 pub fn make_venv(venv: &Path, log: &Path) -> Result<()> {
@@ -59,7 +41,7 @@ pub fn pip_install(
     on_line: impl FnMut(&str),
 ) -> Result<()> {
     write_whole(file, requirements.as_bytes())?;
-    child::run(python.args(PINNED).arg(file), log, on_line)
+    child::run(python.args(PINNED.split(' ')).arg(file), log, on_line)
 }
 
 /// Installs the tools that PyPI has; returns the directory of their programs.
@@ -91,9 +73,23 @@ pub fn from_crates_io(project: &Path, name: &str, version: &str) -> Result<PathB
     let what = format!("Building {name} {version} from crates.io (about a minute)");
     workshop.step(name, &[version.as_bytes()], &what, 0, |step| {
         let build = directory.join("build");
+        // It runs for a second and need not be optimised, and no debugger will look at it.
         let mut install = Command::new("cargo");
-        install.current_dir(&directory).args(["install", "--locked", "--force", "--version", version, name]);
-        install.arg("--root").arg(&directory).arg("--target-dir").arg(&build).envs(QUICKLY);
+        install.current_dir(&directory).args([
+            "install",
+            "--debug",
+            "--locked",
+            "--force",
+            "--version",
+            version,
+            name,
+        ]);
+        install
+            .arg("--root")
+            .arg(&directory)
+            .arg("--target-dir")
+            .arg(&build)
+            .envs([("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")]);
         child::run(&mut install, &log, |line| step.advance(0, line.trim_start()))?;
         ensure!(program.is_file(), "{name} {version} has no program {}", program.display());
         remove(&build)?;

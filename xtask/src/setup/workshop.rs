@@ -3,8 +3,7 @@
 //! A directory that is made step by step, by one process at a time.
 
 use std::{
-    fmt::Write as _,
-    fs::{self, File, TryLockError},
+    fs::{self, File},
     path::{Path, PathBuf},
 };
 
@@ -50,24 +49,17 @@ impl Workshop {
         }
         let path = self.directory.join("lock");
         let lock = File::create(&path).with_context(|| format!("Cannot create {}", path.display()))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                eprintln!(
-                    "Another process is working in {}; waiting for it to end",
-                    self.directory.display()
-                );
-                lock.lock()?;
-            }
-            Err(TryLockError::Error(error)) => return Err(error).context("Cannot lock the setup"),
+        if lock.try_lock().is_err() {
+            eprintln!("Another process is working in {}; waiting for it to end", self.directory.display());
+            lock.lock().context("Cannot lock the setup")?;
         }
         rustix::io::fcntl_setfd(&lock, rustix::io::FdFlags::empty())?;
         self.lock = Some(lock);
         // The earlier steps were looked at without the lock.
-        if let Some((changed, _)) = self.stamps.iter().find(|(stamp, made_from)| !is_done(stamp, made_from)) {
-            bail!("Another process has changed {} meanwhile; run it again", changed.display());
-        }
-        Ok(())
+        let changed = self.stamps.iter().find(|(stamp, made_from)| !is_done(stamp, made_from));
+        changed.map_or(Ok(()), |(stamp, _)| {
+            bail!("Another process has changed {}; run it again", stamp.display())
+        })
     }
 
     /// Does a step unless its stamp says that it was done from the same inputs and after the same steps.
@@ -161,8 +153,5 @@ pub fn fingerprint(before: &str, inputs: &[&[u8]]) -> String {
         hash.update(input.len().to_le_bytes());
         hash.update(input);
     }
-    hash.finalize().iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
