@@ -68,6 +68,12 @@ pub fn passes(command: &mut Command) -> Result<Outcome> {
     Ok(if status.success() { Outcome::Passed } else { Outcome::Failed })
 }
 
+/// Reports that something cannot be done because a tool cannot be installed; returns whether that is a failure.
+pub fn skipped(what: &str, error: &anyhow::Error, no_skip: bool) -> ExitCode {
+    eprintln!("skipped: {what}: {}", reason(error));
+    ExitCode::from(u8::from(no_skip))
+}
+
 /// Why a tool cannot be installed, in one line.
 pub fn reason(error: &anyhow::Error) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()

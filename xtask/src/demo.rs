@@ -65,11 +65,8 @@ fn end_with_this_process(command: &mut Command) {
     let set = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // If the parent has died before that, there is no signal.
-        if getppid() == Some(parent) {
-            Ok(())
-        } else {
-            Err(std::io::ErrorKind::Interrupted.into())
-        }
+        let is_alive = getppid() == Some(parent);
+        is_alive.then_some(()).ok_or(std::io::ErrorKind::Interrupted.into())
     };
     // SAFETY: Between fork and exec `set` makes two system calls and neither allocates nor locks: an ErrorKind and an
     // Errno become io::Errors without an allocation.

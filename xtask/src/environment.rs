@@ -12,6 +12,8 @@ use std::{
 
 use anyhow::{ensure, Result};
 
+use crate::setup::files::read_dir;
+
 /// The search paths that an environment extends.
 const SEARCH_PATHS: [&str; 5] =
     ["AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH"];
@@ -45,6 +47,21 @@ impl Environment {
     /// Puts a directory in front of a search path, behind those that were put there before.
     pub fn prepend(&mut self, name: &'static str, directory: impl Into<PathBuf>) {
         self.prepended.push((name, directory.into()));
+    }
+
+    /// Puts a prefix in front of the search paths, as its setup file does. Returns its directories of Python packages.
+    pub fn prepend_prefix(&mut self, prefix: &Path) -> Result<Vec<PathBuf>> {
+        self.prepend("AMENT_PREFIX_PATH", prefix);
+        self.prepend("CMAKE_PREFIX_PATH", prefix);
+        self.prepend("LD_LIBRARY_PATH", prefix.join("lib"));
+        let mut packages = read_dir(&prefix.join("lib"))?;
+        packages.iter_mut().for_each(|python| python.push("site-packages"));
+        for version in read_dir(&prefix.join("local/lib"))? {
+            packages.push(version.join("dist-packages"));
+        }
+        packages.retain(|directory| directory.is_dir());
+        packages.iter().for_each(|directory| self.prepend("PYTHONPATH", directory));
+        Ok(packages)
     }
 
     /// Takes everything below these prefixes off the caller's search paths: another ROS 2 that is sourced.

@@ -4,7 +4,7 @@
 
 use std::{
     env,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, ExitCode, Stdio},
 };
 
@@ -14,8 +14,7 @@ use clap::ValueEnum;
 use crate::{
     checks::{self, passes, reason, Outcome},
     environment::Environment,
-    ros_options::RosOptions,
-    setup::{self, tools},
+    setup::{self, tools, RosOptions},
     workspace::Workspace,
 };
 
@@ -106,36 +105,34 @@ fn deny(project: &Path) -> Result<Outcome> {
         Ok(program) => program,
         Err(error) => return Ok(Outcome::Skipped(reason(&error))),
     };
-    let deny = |workspace: &Path, arguments: &[&str]| {
+    let deny = |workspace: &Path, arguments: &str| {
         let mut deny = Command::new(&program);
         deny.current_dir(workspace).args(["--workspace", "--all-features", "--locked"]);
-        deny.arg("--config").arg(project.join("deny.toml")).args(arguments);
+        deny.arg("--config").arg(project.join("deny.toml")).args(arguments.split(' '));
         deny
     };
-    let check = ["check", "--hide-inclusion-graph", "bans", "licenses", "sources"];
-    let checked = in_each(project, |workspace| passes(&mut deny(workspace, &check)))?;
+    let check =
+        |what: &str| in_each(project, |workspace| passes(&mut deny(workspace, &format!("check {what}"))));
+    let checked = check("--hide-inclusion-graph bans licenses sources")?;
     if checked != Outcome::Passed {
         return Ok(checked);
     }
-    let mut fetch = deny(project, &["fetch", "db"]);
-    if !fetch.stdout(Stdio::null()).stderr(Stdio::null()).status()?.success() {
+    if !deny(project, "fetch db").stdout(Stdio::null()).stderr(Stdio::null()).status()?.success() {
         let reason = "the advisories: their database on github.com cannot be fetched";
         return Ok(Outcome::Skipped(reason.to_owned()));
     }
-    let check = ["check", "--hide-inclusion-graph", "advisories"];
-    in_each(project, |workspace| passes(&mut deny(workspace, &check)))
+    check("--hide-inclusion-graph advisories")
 }
 
 /// Looks for circles between the modules of each library and program.
 fn circles(workspace: &Path) -> Result<Outcome> {
-    let packages = Workspace::read(workspace)?.packages;
-    let roots: Vec<PathBuf> =
-        packages.iter().flat_map(|package| package.roots()).map(Path::to_owned).collect();
     let mut outcome = Outcome::Passed;
-    for root in roots {
-        for circle in circles::find(&root)? {
-            eprintln!("{}: {circle}", root.display());
-            outcome = Outcome::Failed;
+    for package in Workspace::read(workspace)?.packages {
+        for root in package.roots() {
+            for circle in circles::find(root)? {
+                eprintln!("{}: {circle}", root.display());
+                outcome = Outcome::Failed;
+            }
         }
     }
     Ok(outcome)

@@ -12,13 +12,10 @@ mod demo;
 #[path = "../../testing/test_support/src/domain.rs"]
 mod domain;
 mod environment;
-mod fuzz;
 mod lint;
 mod package;
 mod progress;
-mod prove;
 mod public_api;
-mod ros_options;
 mod setup;
 mod shared_memory;
 mod test;
@@ -35,7 +32,9 @@ use anyhow::{Context, Result};
 use clap::{builder::FalseyValueParser, Args, Parser, Subcommand};
 
 use commands::{cargo, exec, models, print, succeed};
-use ros_options::RosOptions;
+use setup::RosOptions;
+
+const CARGO_FUZZ: &str = "0.13.2";
 
 /// Automation of rclrs_topic_statistics.
 #[derive(Parser)]
@@ -65,8 +64,7 @@ enum Verb {
         #[arg(long)]
         seconds: Option<u64>,
     },
-    /// Runs the tests, without those that are statistical, that test this automation, or that build crates for
-    /// themselves (arguments after `--` go to `cargo test`)
+    /// Runs the tests that are neither statistical nor long (arguments after `--` go to `cargo test`)
     Test {
         #[command(flatten)]
         selection: test::Selection,
@@ -81,17 +79,13 @@ enum Verb {
         #[command(flatten)]
         skipping: Skipping,
     },
-    /// Simulates nodes, networks and clocks, and compares every window with an oracle that keeps every sample
+    /// Compares every window of simulated nodes with an oracle that keeps every sample (`simulate --help`)
+    #[command(disable_help_flag = true)]
     Simulate {
-        /// The seed; another one each time by default
-        #[arg(long)]
-        seed: Option<u64>,
-        /// How many windows to compare
-        #[arg(long, default_value_t = 1_000_000)]
-        windows: u64,
+        #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
+        options: Vec<OsString>,
     },
-    /// Runs the models of the concurrent code, each in every interleaving of its threads, up to a bound (arguments
-    /// after `--` select models, and go to the test program)
+    /// Runs the models of the concurrent code (arguments after `--` select models, and go to the test program)
     Models {
         #[arg(last = true)]
         arguments: Vec<OsString>,
@@ -106,8 +100,7 @@ enum Verb {
         #[command(flatten)]
         skipping: Skipping,
     },
-    /// Runs the library over real DDS for hours, with churn, and compares its figures with the senders' own counts and
-    /// its memory with that of a plain node
+    /// Runs the library over real DDS for hours, and compares its figures with the senders' own counts
     Soak {
         /// How long
         #[arg(long)]
@@ -115,13 +108,12 @@ enum Verb {
         /// The time between two lines, in seconds
         #[arg(long, default_value_t = 60.0)]
         interval: f64,
-        /// The scenario: the churn; the robot, whose reported figures are all compared with its processes' logs; or
-        /// nodes in Python with the preloaded library
+        /// The churn; a robot, whose reported figures are all compared with its processes' logs; or preloaded nodes
         #[arg(long, value_enum, default_value = "churn")]
         scenario: Scenario,
     },
-    /// Checks that the packages can be published: from the published files, they build with the Rust version that they
-    /// declare and for other platforms, and their documentation builds without ROS
+    /// Checks that the packages can be published: they build with the Rust versions that they declare, without ROS for
+    /// docs.rs, and for other platforms
     Package {
         #[command(flatten)]
         skipping: Skipping,
@@ -134,22 +126,18 @@ enum Verb {
         #[command(flatten)]
         skipping: Skipping,
     },
-    /// Looks for faults by tools that take too long for CI: all, or the named ones, with the time of each
+    /// Looks for faults by tools that take too long for CI
     Prove {
-        /// Only these
-        #[arg(value_enum)]
-        parts: Vec<prove::Part>,
-        #[command(flatten)]
-        skipping: Skipping,
+        /// Undefined behaviour in unit tests (Miri); data races and invalid accesses to memory in the tests of one
+        /// process (ThreadSanitizer, AddressSanitizer); changes that no test notices (cargo-mutants)
+        #[arg(default_values = ["miri", "races", "memory", "mutants"])]
+        parts: Vec<String>,
     },
-    /// Measures the cost of statistics (`bench --help` lists the measurements; arguments after `--` go to `cargo
-    /// bench`, and no table is printed)
+    /// Measures the cost of statistics (`bench --help` lists the measurements)
     #[command(disable_help_flag = true)]
     Bench {
-        #[arg(allow_hyphen_values = true)]
+        #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
         options: Vec<OsString>,
-        #[arg(last = true)]
-        arguments: Vec<OsString>,
     },
     /// Runs any command in the ROS 2 environment
     Run {
@@ -178,6 +166,9 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<ExitCode> {
     let project = project()?;
     let environment = || setup::ensure(&cli.ros, &project);
+    let release = |environment: &_, directory| {
+        cargo(environment, &project.join(directory), ["run", "--release", "--quiet", "--"])
+    };
     match cli.verb {
         Verb::Setup => {
             print(&format!(
@@ -194,29 +185,27 @@ fn run(cli: Cli) -> Result<ExitCode> {
             return test::run(environment()?, &project, &selection, &arguments)
         }
         Verb::Lint { checks, skipping } => return lint::run(&cli.ros, &project, &checks, skipping.no_skip),
-        Verb::Simulate { seed, windows } => {
-            let simulator = ["run", "--release", "--quiet", "--"];
-            let mut simulator = cargo(&environment()?, &project.join("testing/simulator"), simulator);
-            simulator.arg(format!("--windows={windows}")).args(seed.map(|seed| format!("--seed={seed}")));
-            return exec(&mut simulator);
+        Verb::Simulate { options } => {
+            return exec(release(&environment()?, "testing/simulator").args(options));
         }
         Verb::Models { arguments } => return exec(models(&environment()?, &project, false).args(arguments)),
         Verb::Fuzz { targets, seconds, skipping } => {
-            let outcome = fuzz::run(&environment()?, &project, &targets, seconds)?;
-            if let checks::Outcome::Skipped(reason) = &outcome {
-                eprintln!("skipped: the fuzz targets: {reason}");
-            }
-            return Ok(ExitCode::from(u8::from(outcome.is_failure(skipping.no_skip))));
+            let program = setup::tools::from_crates_io(&project, "cargo-fuzz", CARGO_FUZZ);
+            let program = match program {
+                Ok(program) => program,
+                Err(error) => return Ok(checks::skipped("the fuzz targets", &error, skipping.no_skip)),
+            };
+            let mut fuzz = environment()?.command("bash");
+            fuzz.current_dir(&project).arg("xtask/src/fuzz.sh").args(targets);
+            return exec(fuzz.env("CARGO_FUZZ", program).env("SECONDS_EACH", seconds.to_string()));
         }
         Verb::Soak { hours, interval, scenario } => {
             let environment = environment()?;
             environment.require(&["diagnostic_msgs", "geometry_msgs", "rclpy", "sensor_msgs", "std_msgs"])?;
             // The programs that it starts.
             let mut build = cargo(&environment, &project, ["build", "--release", "--quiet"]);
-            for package in
-                ["topic_statistics_monitor", "topic_statistics_exporter", "topic_statistics_preload"]
-            {
-                build.args(["--package", package]);
+            for name in ["monitor", "exporter", "preload"] {
+                build.arg(format!("--package=topic_statistics_{name}"));
             }
             succeed(&mut build)?;
             let [length, interval] = [format!("--hours={hours}"), format!("--interval={interval}")];
@@ -225,35 +214,32 @@ fn run(cli: Cli) -> Result<ExitCode> {
                 Scenario::Robot => vec!["robot".to_owned(), format!("--minutes={}", hours * 60.0)],
                 Scenario::Preload => vec!["preload".to_owned(), length, interval],
             };
-            let soak = ["run", "--release", "--quiet", "--"];
-            return exec(cargo(&environment, &project.join("testing/soak"), soak).args(arguments));
+            return exec(release(&environment, "testing/soak").args(arguments));
         }
         Verb::Package { skipping } => return package::run(&environment()?, &project, skipping.no_skip),
         Verb::PublicApi { bless, skipping } => {
             return public_api::run(&environment()?, &project, bless, skipping.no_skip)
         }
-        Verb::Prove { parts, skipping } => {
-            return prove::run(&environment()?, &project, &parts, skipping.no_skip)
+        Verb::Prove { parts } => {
+            let mut prove = environment()?.command("bash");
+            prove.current_dir(&project).arg("xtask/src/prove.sh").args(parts);
+            return exec(prove.env("TOOLCHAIN", public_api::TOOLCHAIN));
         }
-        Verb::Bench { options, arguments } if arguments.is_empty() => {
-            let measure =
-                ["run", "--release", "--quiet", "--package", "benchmarks", "--bin", "measure", "--"];
+        Verb::Bench { options } => {
+            let measure = "run --release --quiet --package benchmarks --bin measure --".split(' ');
             return exec(cargo(&environment()?, &project, measure).args(options));
-        }
-        Verb::Bench { arguments, .. } => {
-            return exec(cargo(&environment()?, &project, ["bench"]).args(arguments))
         }
         Verb::Run { command } => {
             let (program, arguments) = command.split_first().context("No command given")?;
             let environment = environment()?;
-            if program == "topic_monitor" {
+            let mut program = environment.command(program);
+            if command[0] == "topic_monitor" {
                 // It is not on PATH, as installed programs are. Cargo tells of its progress.
                 let build = ["build", "--release", "--package", "topic_statistics_monitor"];
                 succeed(&mut cargo(&environment, &project, build))?;
-                let program = environment.target_dir().join("release/topic_monitor");
-                return exec(environment.command(program).args(arguments));
+                program = environment.command(environment.target_dir().join("release/topic_monitor"));
             }
-            return exec(environment.command(program).args(arguments));
+            return exec(program.args(arguments));
         }
         Verb::Env => print(&environment()?.exports())?,
     }
@@ -265,11 +251,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
 /// `cargo run` sets CARGO_MANIFEST_DIR. The value at compile time would be that of the checkout that a copied or shared
 /// target directory was filled from; it serves where the program is started without cargo.
 fn project() -> Result<PathBuf> {
-    let ours = |directory: &PathBuf| directory.ends_with("xtask");
-    let xtask = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).filter(ours);
-    let xtask = xtask.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
-    let project = xtask.parent().filter(|project| project.is_dir());
-    project
-        .map(Path::to_owned)
-        .context("The project is not where this program was built; start it by `cargo xtask`")
+    let xtask = env::var("CARGO_MANIFEST_DIR").ok().filter(|directory| directory.ends_with("/xtask"));
+    let xtask = xtask.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").to_owned());
+    let project = Path::new(&xtask).parent().filter(|project| project.is_dir()).map(Path::to_owned);
+    project.context("The project is not where this program was built; start it by `cargo xtask`")
 }

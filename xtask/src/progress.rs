@@ -10,8 +10,6 @@ use std::{
 /// One step of several.
 pub struct Step {
     label: String,
-    /// Of equal parts; 0 if they cannot be counted.
-    length: usize,
     started: Instant,
     /// When it was shown last; none if that is no terminal.
     shown: Option<Instant>,
@@ -19,19 +17,18 @@ pub struct Step {
 
 impl Step {
     /// Announces step `number` of `count`.
-    pub fn start(number: usize, count: usize, what: &str, length: usize) -> Step {
+    pub fn start(number: usize, count: usize, what: &str) -> Step {
         let (label, started) = (format!("[{number}/{count}] {what}"), Instant::now());
         let is_terminal = std::io::stderr().is_terminal();
         eprint!("{label}{}", if is_terminal { "" } else { "\n" });
-        Step { label, length, started, shown: is_terminal.then_some(started) }
+        Step { label, started, shown: is_terminal.then_some(started) }
     }
 
-    /// `done` parts are done; `message` names the present work.
-    pub fn advance(&mut self, done: usize, message: &str) {
+    /// Shows what it does.
+    pub fn advance(&mut self, message: &str) {
         if self.shown.is_some_and(|shown| shown.elapsed() > Duration::from_millis(100)) {
-            let message: String = message.chars().filter(|c| !c.is_control()).take(40).collect();
-            let parts = if self.length > 0 { format!(" {done}/{}", self.length) } else { String::new() };
-            eprint!("\r\x1b[K{}{parts} {} s {message}", self.label, self.started.elapsed().as_secs());
+            let message: String = message.trim().chars().filter(|c| !c.is_control()).take(50).collect();
+            eprint!("\r\x1b[K{} ({} s) {message}", self.label, self.started.elapsed().as_secs());
             self.shown = Some(Instant::now());
         }
     }

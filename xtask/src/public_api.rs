@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, fs, path::Path, process::ExitCode};
 use anyhow::{Context, Result};
 
 use crate::{
-    checks::reason,
+    checks::skipped,
     commands::{install_toolchain, succeed},
     environment::Environment,
     workspace::Workspace,
@@ -24,8 +24,7 @@ const OMITTED: [&str; 5] = ["Freeze", "Unpin", "UnsafeUnpin", "RefUnwindSafe", "
 /// Compares the lists, or rewrites them with `bless`.
 pub fn run(environment: &Environment, project: &Path, bless: bool, no_skip: bool) -> Result<ExitCode> {
     if let Err(error) = install_toolchain(TOOLCHAIN, &[]) {
-        eprintln!("skipped: the public API: {}", reason(&error));
-        return Ok(ExitCode::from(u8::from(no_skip)));
+        return Ok(skipped("the public API", &error, no_skip));
     }
     let target = project.join("target/public-api");
     let mut has_changed = false;

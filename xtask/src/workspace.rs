@@ -91,54 +91,21 @@ impl Package {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
-
-    const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-
-    /// Returns what cargo tells of the project's packages.
-    fn metadata() -> String {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(PROJECT).args(["metadata", "--no-deps", "--format-version=1"]);
-        String::from_utf8(cargo.env_remove("CARGO_TARGET_DIR").output().unwrap().stdout).unwrap()
-    }
 
     /// colcon installs a package's manifest without the workspace, and hands it to cargo in the next build of a
     /// terminal that has sourced `install/`.
     #[test]
     fn packages_that_colcon_installs_inherit_nothing() {
-        let metadata: Value = serde_json::from_str(&metadata()).unwrap();
-        let packages = metadata["packages"].as_array().unwrap();
-        let library = packages.iter().find(|package| package["name"] == "rclrs_topic_statistics").unwrap();
-        let mut installed = 0;
-        for package in packages {
-            let path = Path::new(package["manifest_path"].as_str().unwrap());
-            if package["name"] == library["name"] || !path.with_file_name("package.xml").is_file() {
-                continue;
-            }
-            let manifest = std::fs::read_to_string(path).unwrap();
-            assert!(
-                !manifest.contains("workspace = true"),
-                "{} inherits from the workspace",
-                package["name"]
-            );
-            for key in ["version", "edition", "license", "repository"] {
-                assert_eq!(package[key], library[key], "{key} of {}", package["name"]);
-            }
-            installed += 1;
+        let packages =
+            Workspace::read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))).unwrap().packages;
+        let is_installed = |package: &&Package| package.directory().join("package.xml").is_file();
+        let installed: Vec<_> = packages.iter().filter(is_installed).collect();
+        assert!(installed.len() > 4);
+        for package in installed {
+            let manifest = std::fs::read_to_string(&package.manifest_path).unwrap();
+            let inherits = manifest.contains("workspace = true") && package.name != "rclrs_topic_statistics";
+            assert!(!inherits && package.version == packages[0].version, "{}", package.name);
         }
-        assert!(installed > 3);
-    }
-
-    /// Without a terminal, colcon reads at most 64 KiB of cargo's output of one line. docs/colcon.md promises that
-    /// this is enough below a path of 80 characters.
-    #[test]
-    fn colcon_can_read_what_cargo_tells() {
-        let (metadata, path) = (metadata(), std::fs::canonicalize(PROJECT).unwrap());
-        let path = path.to_str().unwrap();
-        let paths = metadata.matches(path).count();
-        let length = metadata.len() - paths * path.len() + paths * 80;
-        assert!(paths > 0 && length < 64 * 1024, "{length} bytes: the workspace has too many packages");
     }
 }

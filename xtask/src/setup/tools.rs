@@ -53,7 +53,7 @@ pub fn from_pypi(project: &Path) -> Result<PathBuf> {
     }
     let inputs = [directory.as_os_str().as_encoded_bytes(), REQUIREMENTS.as_bytes()];
     let log = workshop.log("lint");
-    workshop.step("lint", &inputs, "Installing tools from PyPI", 0, |_| {
+    workshop.step("lint", &inputs, "Installing tools from PyPI", |_| {
         make_venv(&venv, &log)?;
         let python = Command::new(venv.join("bin/python3"));
         pip_install(python, REQUIREMENTS, &directory.join("lint.txt"), &log, |_| ())?;
@@ -71,7 +71,7 @@ pub fn from_crates_io(project: &Path, name: &str, version: &str) -> Result<PathB
     }
     let log = workshop.log(name);
     let what = format!("Building {name} {version} from crates.io (about a minute)");
-    workshop.step(name, &[version.as_bytes()], &what, 0, |step| {
+    workshop.step(name, &[version.as_bytes()], &what, |step| {
         let build = directory.join("build");
         // It runs for a second and need not be optimised, and no debugger will look at it.
         let mut install = Command::new("cargo");
@@ -90,7 +90,7 @@ pub fn from_crates_io(project: &Path, name: &str, version: &str) -> Result<PathB
             .arg("--target-dir")
             .arg(&build)
             .envs([("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")]);
-        child::run(&mut install, &log, |line| step.advance(0, line.trim_start()))?;
+        child::run(&mut install, &log, |line| step.advance(line))?;
         ensure!(program.is_file(), "{name} {version} has no program {}", program.display());
         remove(&build)?;
         Ok(program.display().to_string())

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{bail, Context, Result};
+use anyhow::{ensure, Context, Result};
 use ros_interface_crates::Search;
 use sha2::{Digest, Sha256};
 
@@ -56,10 +56,9 @@ impl Workshop {
         rustix::io::fcntl_setfd(&lock, rustix::io::FdFlags::empty())?;
         self.lock = Some(lock);
         // The earlier steps were looked at without the lock.
-        let changed = self.stamps.iter().find(|(stamp, made_from)| !is_done(stamp, made_from));
-        changed.map_or(Ok(()), |(stamp, _)| {
-            bail!("Another process has changed {}; run it again", stamp.display())
-        })
+        let is_unchanged = self.stamps.iter().all(|(stamp, made_from)| is_done(stamp, made_from));
+        ensure!(is_unchanged, "Another process has changed {}; run it again", self.directory.display());
+        Ok(())
     }
 
     /// Does a step unless its stamp says that it was done from the same inputs and after the same steps.
@@ -70,7 +69,6 @@ impl Workshop {
         name: &str,
         inputs: &[&[u8]],
         what: &str,
-        length: usize,
         make: impl FnOnce(&mut Step) -> Result<String>,
     ) -> Result<()> {
         self.fingerprint = fingerprint(&self.fingerprint, inputs);
@@ -89,7 +87,7 @@ impl Workshop {
                 remove(&later)?;
             }
         }
-        let mut step = Step::start(self.stamps.len(), self.count, what, length);
+        let mut step = Step::start(self.stamps.len(), self.count, what);
         let outcome = make(&mut step)?;
         write_whole(&stamp, self.fingerprint.as_bytes())?;
         step.finish(&outcome);
@@ -121,13 +119,13 @@ impl Workshop {
     ) -> Result<()> {
         let generator = ros_interface_crates::generator();
         let inputs = [generator.as_bytes(), inputs];
-        self.step("interfaces", &inputs, "Generating the Rust interface crates", 0, |step| {
+        self.step("interfaces", &inputs, "Generating the Rust interface crates", |step| {
             for entry in read_dir(&overlay.join("share"))? {
                 remove(&entry.join("rust"))?;
             }
             remove(&overlay.join("share/ament_index/resource_index/rust_packages"))?;
             let search = Search::new(prefixes.iter().cloned());
-            let mut progress = |done, _, package: &str| step.advance(done, package);
+            let mut progress = |_, _, package: &str| step.advance(package);
             let report = ros_interface_crates::generate(&search, overlay, &mut progress)?;
             for (package, note) in &report.notes {
                 eprintln!("note on the interface package {package}: {note}");
