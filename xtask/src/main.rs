@@ -14,7 +14,6 @@ mod domain;
 mod environment;
 mod lint;
 mod package;
-mod progress;
 mod public_api;
 mod setup;
 mod shared_memory;

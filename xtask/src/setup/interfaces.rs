@@ -35,7 +35,7 @@ pub fn build(
     }
     let inputs: Vec<&[u8]> = content.iter().map(Vec::as_slice).collect();
     let (log, what) = (workshop.log(package), format!("Building the interface package {package}"));
-    workshop.step(package, &inputs, &what, |step| {
+    workshop.step(package, &inputs, &what, || {
         if package == INTERFACE_PACKAGES[0] {
             begin()?;
         }
@@ -44,12 +44,10 @@ pub fn build(
         let mut configure = environment.command("cmake");
         configure.arg("-S").arg(&source).arg("-B").arg(build.path()).args(arguments);
         configure.args(["-DBUILD_TESTING=OFF", "-DCMAKE_BUILD_TYPE=Release"]);
-        child::run(configure.arg(definition("CMAKE_INSTALL_PREFIX", overlay)), &log, |line| {
-            step.advance(line)
-        })?;
+        child::run(configure.arg(definition("CMAKE_INSTALL_PREFIX", overlay)), &log)?;
         let mut install = environment.command("cmake");
         install.arg("--build").arg(build.path()).args(["--parallel", "--target", "install"]);
-        child::run(&mut install, &log, |line| step.advance(line))?;
+        child::run(&mut install, &log)?;
         Ok("for C, C++ and Python".to_owned())
     })
 }

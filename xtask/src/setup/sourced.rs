@@ -98,7 +98,7 @@ pub fn ensure(sourced: &Sourced, ros_dir: &Path, project: &Path) -> Result<Envir
         let begin = || remove(&overlay);
         if sourced.has(&format!("share/{package}/package.xml")) {
             let what = format!("Looking for the interface package {package}");
-            workshop.step(package, &[], &what, |_| {
+            workshop.step(package, &[], &what, || {
                 let is_first = package == INTERFACE_PACKAGES[0];
                 (if is_first { begin() } else { Ok(()) }).map(|()| "it is there".to_owned())
             })?;

@@ -29,19 +29,13 @@ const PINNED: &str =
 pub fn make_venv(venv: &Path, log: &Path) -> Result<()> {
     remove(venv)?;
     let python = env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
-    child::run(Command::new(python).args(["-I", "-m", "venv"]).arg(venv), log, |_| ())
+    child::run(Command::new(python).args(["-I", "-m", "venv"]).arg(venv), log)
 }
 
 /// Installs pinned requirements, by a command of the virtual environment's Python. Writes them to a file first.
-pub fn pip_install(
-    mut python: Command,
-    requirements: &str,
-    file: &Path,
-    log: &Path,
-    on_line: impl FnMut(&str),
-) -> Result<()> {
+pub fn pip_install(mut python: Command, requirements: &str, file: &Path, log: &Path) -> Result<()> {
     write_whole(file, requirements.as_bytes())?;
-    child::run(python.args(PINNED.split(' ')).arg(file), log, on_line)
+    child::run(python.args(PINNED.split(' ')).arg(file), log)
 }
 
 /// Installs the tools that PyPI has; returns the directory of their programs.
@@ -53,10 +47,10 @@ pub fn from_pypi(project: &Path) -> Result<PathBuf> {
     }
     let inputs = [directory.as_os_str().as_encoded_bytes(), REQUIREMENTS.as_bytes()];
     let log = workshop.log("lint");
-    workshop.step("lint", &inputs, "Installing tools from PyPI", |_| {
+    workshop.step("lint", &inputs, "Installing tools from PyPI", || {
         make_venv(&venv, &log)?;
         let python = Command::new(venv.join("bin/python3"));
-        pip_install(python, REQUIREMENTS, &directory.join("lint.txt"), &log, |_| ())?;
+        pip_install(python, REQUIREMENTS, &directory.join("lint.txt"), &log)?;
         Ok(venv.display().to_string())
     })?;
     Ok(venv.join("bin"))
@@ -71,7 +65,7 @@ pub fn from_crates_io(project: &Path, name: &str, version: &str) -> Result<PathB
     }
     let log = workshop.log(name);
     let what = format!("Building {name} {version} from crates.io (about a minute)");
-    workshop.step(name, &[version.as_bytes()], &what, |step| {
+    workshop.step(name, &[version.as_bytes()], &what, || {
         let build = directory.join("build");
         // It runs for a second and need not be optimised, and no debugger will look at it.
         let mut install = Command::new("cargo");
@@ -90,7 +84,7 @@ pub fn from_crates_io(project: &Path, name: &str, version: &str) -> Result<PathB
             .arg("--target-dir")
             .arg(&build)
             .envs([("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")]);
-        child::run(&mut install, &log, |line| step.advance(line))?;
+        child::run(&mut install, &log)?;
         ensure!(program.is_file(), "{name} {version} has no program {}", program.display());
         remove(&build)?;
         Ok(program.display().to_string())

@@ -5,6 +5,7 @@
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
+    time::Instant,
 };
 
 use anyhow::{ensure, Context, Result};
@@ -12,7 +13,6 @@ use ros_interface_crates::Search;
 use sha2::{Digest, Sha256};
 
 use super::files::{read_dir, remove, write_whole};
-use crate::progress::Step;
 
 /// A directory that is made step by step, by one process at a time.
 pub struct Workshop {
@@ -69,7 +69,7 @@ impl Workshop {
         name: &str,
         inputs: &[&[u8]],
         what: &str,
-        make: impl FnOnce(&mut Step) -> Result<String>,
+        make: impl FnOnce() -> Result<String>,
     ) -> Result<()> {
         self.fingerprint = fingerprint(&self.fingerprint, inputs);
         let stamp = self.stamp(name);
@@ -87,10 +87,11 @@ impl Workshop {
                 remove(&later)?;
             }
         }
-        let mut step = Step::start(self.stamps.len(), self.count, what);
-        let outcome = make(&mut step)?;
+        let (label, started) = (format!("[{}/{}] {what}", self.stamps.len(), self.count), Instant::now());
+        eprintln!("{label}");
+        let outcome = make()?;
         write_whole(&stamp, self.fingerprint.as_bytes())?;
-        step.finish(&outcome);
+        eprintln!("{label}: {outcome} ({:.1} s)", started.elapsed().as_secs_f32());
         Ok(())
     }
 
@@ -119,14 +120,13 @@ impl Workshop {
     ) -> Result<()> {
         let generator = ros_interface_crates::generator();
         let inputs = [generator.as_bytes(), inputs];
-        self.step("interfaces", &inputs, "Generating the Rust interface crates", |step| {
+        self.step("interfaces", &inputs, "Generating the Rust interface crates", || {
             for entry in read_dir(&overlay.join("share"))? {
                 remove(&entry.join("rust"))?;
             }
             remove(&overlay.join("share/ament_index/resource_index/rust_packages"))?;
             let search = Search::new(prefixes.iter().cloned());
-            let mut progress = |_, _, package: &str| step.advance(package);
-            let report = ros_interface_crates::generate(&search, overlay, &mut progress)?;
+            let report = ros_interface_crates::generate(&search, overlay, &mut |_, _, _| ())?;
             for (package, note) in &report.notes {
                 eprintln!("note on the interface package {package}: {note}");
             }

@@ -5,6 +5,7 @@
 use std::{
     env, fs,
     io::{BufRead, BufReader},
+    os::unix::process::CommandExt as _,
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant, SystemTime},
@@ -93,14 +94,14 @@ fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
         !made && text.contains("error: The package index PyPI cannot be reached; check the network"),
         "{text}"
     );
-    let mut killed = xtask(&["setup"]).stderr(Stdio::null()).spawn().unwrap();
+    let mut killed = xtask(&["setup"]).stderr(Stdio::null()).process_group(0).spawn().unwrap();
     let log = || fs::read_to_string(prefix.join("wheels.log")).unwrap_or_default();
     let deadline = Instant::now() + Duration::from_secs(300);
     while log().matches("Collecting ").count() < 30 {
         assert!(Instant::now() < deadline && killed.try_wait().unwrap().is_none(), "{}", log());
         std::thread::sleep(Duration::from_millis(5)); // between two looks
     }
-    killed.kill().unwrap(); // its children go on
+    assert!(output(Command::new("kill").args(["-KILL", "--", &format!("-{}", killed.id())])).0);
     killed.wait().unwrap();
     assert!(!prefix.join("steps/wheels").exists(), "half of the wheels are not taken for all");
 
