@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks that run one after the other, each with its outcome and its time in a table at the end.
+//! The outcomes of checks, and a table of them.
 
 use std::{
     process::{Command, ExitCode},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
 
 /// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,26 +23,6 @@ impl Outcome {
     pub fn is_failure(&self, no_skip: bool) -> bool {
         *self == Outcome::Failed || (no_skip && *self != Outcome::Passed)
     }
-}
-
-/// Makes the checks, all of them if none is named, and prints a table of the results.
-///
-/// With `no_skip`, a check that cannot be made has failed.
-pub fn run<C: ValueEnum>(
-    checks: &[C],
-    no_skip: bool,
-    one: impl Fn(&C) -> Result<Outcome>,
-) -> Result<ExitCode> {
-    let checks = if checks.is_empty() { C::value_variants() } else { checks };
-    let mut results = vec![];
-    for check in checks {
-        let name = check.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        eprintln!("-- {name}");
-        let begun = Instant::now();
-        results.push((name, one(check)?, begun.elapsed()));
-    }
-    eprint!("{}", table(&results));
-    Ok(ExitCode::from(u8::from(results.iter().any(|(_, outcome, _)| outcome.is_failure(no_skip)))))
 }
 
 /// Returns a line for each result.

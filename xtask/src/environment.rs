@@ -20,7 +20,8 @@ const SEARCH_PATHS: [&str; 5] =
 
 /// Variables for one ROS 2: the sourced one with the project's additions, or an embedded one.
 pub struct Environment {
-    description: String,
+    /// In a few words.
+    pub description: String,
     target_dir: PathBuf,
     variables: Vec<(&'static str, OsString)>,
     prepended: Vec<(&'static str, PathBuf)>,
@@ -32,11 +33,6 @@ impl Environment {
     /// by side do not rebuild everything in turns.
     pub fn new(description: String, target_dir: PathBuf) -> Environment {
         Environment { description, target_dir, variables: vec![], prepended: vec![], hidden: vec![] }
-    }
-
-    /// A description of this environment, in a few words.
-    pub fn description(&self) -> &str {
-        &self.description
     }
 
     /// Sets a variable.
@@ -103,9 +99,7 @@ impl Environment {
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.target_dir.clone(), PathBuf::from)
     }
 
-    /// Returns the environment as lines for a POSIX shell to evaluate.
-    ///
-    /// Where nothing is hidden, a search path is extended. Where another ROS 2 has to be hidden, it is replaced.
+    /// Returns the environment as lines for a POSIX shell to evaluate. Where nothing is hidden, a search path is extended. Where another ROS 2 has to be hidden, it is replaced.
     pub fn exports(&self) -> String {
         let mut lines = String::new();
         for (name, value) in &self.variables {

@@ -6,6 +6,7 @@ use std::{
     env,
     path::Path,
     process::{Command, ExitCode, Stdio},
+    time::Instant,
 };
 
 use anyhow::Result;
@@ -43,11 +44,17 @@ pub enum Check {
     Typos,
 }
 
-/// Makes the checks, all of them if none is named.
-///
-/// With `no_skip`, a check that cannot be made has failed.
+/// Makes the checks, all of them if none is named. With `no_skip`, a check that cannot be made has failed.
 pub fn run(options: &RosOptions, project: &Path, checks: &[Check], no_skip: bool) -> Result<ExitCode> {
-    checks::run(checks, no_skip, |check| one(*check, options, project))
+    let checks = if checks.is_empty() { Check::value_variants() } else { checks };
+    let mut results = vec![];
+    for check in checks {
+        let (name, begun) = (format!("{check:?}").to_lowercase(), Instant::now());
+        eprintln!("-- {name}");
+        results.push((name, one(*check, options, project)?, begun.elapsed()));
+    }
+    eprint!("{}", checks::table(&results));
+    Ok(ExitCode::from(u8::from(results.iter().any(|(_, outcome, _)| outcome.is_failure(no_skip)))))
 }
 
 fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {

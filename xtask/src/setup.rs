@@ -49,11 +49,8 @@ pub enum Distro {
 
 impl Distro {
     /// The value of ROS_DISTRO.
-    pub fn name(self) -> &'static str {
-        match self {
-            Distro::Kilted => "kilted",
-            Distro::Jazzy => "jazzy",
-        }
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 

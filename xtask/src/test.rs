@@ -72,15 +72,8 @@ impl Selection {
 
 /// A name and a command that runs tests. What it prints is printed when it has ended, except nextest's output.
 type Job = (String, Command);
-
-/// A job that has ended.
-struct Ended {
-    name: String,
-    outcome: Outcome,
-    time: Duration,
-    /// The last lines that it has printed.
-    last_lines: String,
-}
+/// The name of a job that has ended, how, after how long, and the last lines that it has printed.
+type Ended = (String, Outcome, Duration, String);
 
 /// Builds and runs the tests, and prints a table with the time of each job; or runs `cargo test` with these arguments.
 pub fn run(
@@ -135,7 +128,7 @@ pub fn run(
     let ended = two_at_a_time(jobs)?;
     let report = Report::parse(&fs::read_to_string(&report_file).context("nextest has written no report")?)?;
     let mut rows = vec![("build".to_owned(), Outcome::Passed, built)];
-    rows.extend(ended.iter().map(|job| (job.name.clone(), job.outcome.clone(), job.time)));
+    rows.extend(ended.iter().map(|(name, outcome, time, _)| (name.clone(), outcome.clone(), *time)));
     let lines = |what: &str, names: &[String]| -> String {
         names.iter().map(|name| format!("{what}{name}\n")).collect()
     };
@@ -147,9 +140,9 @@ pub fn run(
     text += &second_tries;
     // A log may be cut before these.
     let mut failed = report.failed;
-    for job in ended.iter().filter(|job| job.outcome == Outcome::Failed) {
-        text += &format!("\n-- the last lines of {}\n{}\n", job.name, job.last_lines);
-        failed.push(job.name.clone());
+    for (name, _, _, last_lines) in ended.iter().filter(|(_, outcome, ..)| *outcome == Outcome::Failed) {
+        text += &format!("\n-- the last lines of {name}\n{last_lines}\n");
+        failed.push(name.clone());
     }
     print(&(text + &lines("FAILED: ", &failed)))?;
     Ok(ExitCode::from(u8::from(!failed.is_empty())))
@@ -267,7 +260,7 @@ fn run_one((name, mut command): Job) -> Result<Ended> {
     log.read_to_end(&mut output)?;
     let output = String::from_utf8_lossy(&output);
     print(&format!("\n== {name}: {outcome:?}, {:.0} s\n{output}", time.as_secs_f32()))?;
-    Ok(Ended { name, outcome, time, last_lines: last_lines(&output) })
+    Ok((name, outcome, time, last_lines(&output)))
 }
 
 /// Returns the last lines of an output, and the beginnings of those that are long.
@@ -311,8 +304,9 @@ skipped: two hosts (m::skips): not root
         };
         let ended =
             two_at_a_time([shell("echo why; exit 101"), shell("true"), shell("kill $$")].into()).unwrap();
-        let mut failed: Vec<_> = ended.iter().filter(|job| job.outcome == Outcome::Failed).collect();
-        failed.sort_by_key(|job| &job.name);
-        assert_eq!((failed.len(), ended.len(), &*failed[0].last_lines), (2, 3, "why\n"));
+        let mut failed: Vec<_> =
+            ended.iter().filter(|(_, outcome, ..)| *outcome == Outcome::Failed).collect();
+        failed.sort_by_key(|(name, ..)| name);
+        assert_eq!((failed.len(), ended.len(), &*failed[0].3), (2, 3, "why\n"));
     }
 }

@@ -131,8 +131,8 @@ impl Prefix {
     fn environment(&self) -> Result<Environment> {
         let distro = self.distro.name();
         let description = format!("the embedded ROS 2 {distro} in {}", self.directory.display());
-        let mut environment = Environment::new(description, self.project.join("target/ros").join(distro));
-        environment.set("ROS_DISTRO", distro);
+        let mut environment = Environment::new(description, self.project.join("target/ros").join(&distro));
+        environment.set("ROS_DISTRO", &distro);
         environment.set("ROS_VERSION", "2");
         environment.set("ROS_PYTHON_VERSION", "3");
         environment.set("VIRTUAL_ENV", &self.venv);

@@ -113,7 +113,6 @@ mod tests {
                 refused("3.11", "3.9"),
                 "python3 is Python 3.9, which is too old for the ROS 2 wheels: they need 3.10",
             ),
-            (refused("3.11", "2.7"), "Python 2.7, which is too old"),
             (refused("3.11", "3.14"), "3.14, which is too new"),
             (refused("2.36", "2.27"), "There are no ROS 2 wheels for this machine (glibc 2.27): "),
             (refused("glibc 2.36", ""), "not glibc): the wheels are for x86-64 Linux"),

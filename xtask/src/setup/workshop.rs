@@ -61,9 +61,8 @@ impl Workshop {
         Ok(())
     }
 
-    /// Does a step unless its stamp says that it was done from the same inputs and after the same steps.
-    ///
-    /// `make` has to cope with whatever an earlier, interrupted attempt left behind.
+    /// Does a step unless its stamp says that it was done from the same inputs and after the same steps. `make` has to
+    /// cope with whatever an earlier, interrupted attempt left behind.
     pub fn step(
         &mut self,
         name: &str,

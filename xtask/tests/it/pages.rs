@@ -50,17 +50,17 @@ fn the_pages_build_a_workspace_and_a_cargo_project() {
         println!("skipped: the test of the pages about packages, because {reason}");
         return;
     }
-    let page = Page::read("colcon");
-    home.paste(&page.block("Make the workspace", 0));
-    home.paste(&page.block("Make the workspace", 1));
+    let page = |section, index| block("colcon", section, index);
+    home.paste(&page("Make the workspace", 0));
+    home.paste(&page("Make the workspace", 1));
     // The versions of crates that this project is tested with.
     home.paste("cp ~/repository/Cargo.lock src/imu_listener/");
-    let build = page.block("Build on Kilted and Jazzy", 0);
+    let build = page("Build on Kilted and Jazzy", 0);
     let (before, all) = build.rsplit_once('\n').unwrap();
     assert_eq!(all, "colcon build");
     home.paste(before);
-    home.paste(&page.block("Build a part", 0));
-    let run = page.block("Run", 0);
+    home.paste(&page("Build a part", 0));
+    let run = page("Run", 0);
     let enter: Vec<_> = run.lines().take_while(|line| !line.starts_with("ros2")).collect();
     fs::remove_file(home.0.join("terminal")).unwrap(); // "In another terminal"
     home.paste(&format!("source /opt/ros/kilted/setup.bash\n{}", enter.join("\n")));
@@ -73,39 +73,24 @@ fn the_pages_build_a_workspace_and_a_cargo_project() {
     assert_eq!(home.paste("ls -d install/*/"), expected, "no examples, no monitor");
 
     fs::remove_file(home.0.join("terminal")).unwrap();
-    let page = Page::read("own_cargo_project");
+    let page = |section, index| block("own_cargo_project", section, index);
     for index in 0..3 {
-        home.paste(&page.block("Build the interface packages", index));
+        home.paste(&page("Build the interface packages", index));
     }
-    home.paste(&page.block("Generate the Rust interface crates", 0));
-    home.paste(&page.block("Make the project", 0));
+    home.paste(&page("Generate the Rust interface crates", 0));
+    home.paste(&page("Make the project", 0));
     home.paste("cp ~/repository/Cargo.lock .");
-    home.paste(&page.block("Build and run", 0));
+    home.paste(&page("Build and run", 0));
     home.read("target/debug/imu_listener", &["heading publish_period", "imu message_age"]);
 }
 
-/// The shell commands of a page of docs/, by section.
-struct Page(Vec<(String, String)>);
-
-impl Page {
-    fn read(name: &str) -> Page {
-        let text = fs::read_to_string(format!("{PROJECT}/docs/{name}.md")).unwrap();
-        let (mut section, mut blocks) = ("", vec![]);
-        let mut lines = text.lines();
-        while let Some(line) = lines.next() {
-            section = line.strip_prefix("## ").unwrap_or(section);
-            if line == "```sh" {
-                let block: Vec<_> = lines.by_ref().take_while(|line| *line != "```").collect();
-                blocks.push((section.to_owned(), block.join("\n")));
-            }
-        }
-        Page(blocks)
-    }
-
-    fn block(&self, section: &str, index: usize) -> String {
-        let mut blocks = self.0.iter().filter(|(title, _)| title == section);
-        blocks.nth(index).unwrap_or_else(|| panic!("no block {index} in {section:?}")).1.clone()
-    }
+/// Returns the shell commands of a block of a page of docs/.
+fn block(page: &str, section: &str, index: usize) -> String {
+    let text = fs::read_to_string(format!("{PROJECT}/docs/{page}.md")).unwrap();
+    let mut sections = text.split("\n## ").filter_map(|text| text.split_once('\n'));
+    let (_, text) = sections.find(|(title, _)| *title == section).expect(section);
+    let block = text.split("\n```sh\n").nth(index + 1).expect(section);
+    block.split("\n```").next().unwrap().to_owned()
 }
 
 /// The home directory of a user who pastes commands into a terminal. Four things differ from the pages: colcon comes
