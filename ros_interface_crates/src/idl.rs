@@ -454,15 +454,11 @@ mod tests {
         assert_eq!(structure.comment, ["of the type"]);
         assert_eq!(structure.constants[0].comment, ["of A", "  indented"]);
         assert!(structure.constants[1].comment.is_empty());
-        let comments: Vec<_> =
-            structure.field_comments.iter().map(|(name, lines)| (&**name, lines.join("|"))).collect();
-        let expected = [
-            ("mass", "Unit: kg"),
-            ("masses", "Unit: kg"),
-            ("plain", ""),
-            ("speeds", "with (a) bracket||Unit: m/s"),
-        ];
-        assert_eq!(comments, expected.map(|(name, comment)| (name, comment.to_owned())));
+        let comments =
+            structure.field_comments.iter().map(|(name, lines)| format!("{name}: {}", lines.join("|")));
+        let expected =
+            ["mass: Unit: kg", "masses: Unit: kg", "plain: ", "speeds: with (a) bracket||Unit: m/s"];
+        assert_eq!(comments.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -99,7 +99,8 @@ impl Environment {
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.target_dir.clone(), PathBuf::from)
     }
 
-    /// Returns the environment as lines for a POSIX shell to evaluate. Where nothing is hidden, a search path is extended. Where another ROS 2 has to be hidden, it is replaced.
+    /// Returns the environment as lines for a POSIX shell to evaluate. A search path is extended, or replaced where
+    /// another ROS 2 has to be hidden.
     pub fn exports(&self) -> String {
         let mut lines = String::new();
         for (name, value) in &self.variables {

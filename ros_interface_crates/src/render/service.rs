@@ -125,18 +125,3 @@ impl rosidl_runtime_rs::Action for {name} {{
         )
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn services_and_actions_derive_nothing_as_in_rosidl_generator_rs() {
-        let scope = Scope { package: "shapes", namespace: "srv" };
-        for text in
-            [scope.service("Draw", Layer::Idiomatic), scope.service("Draw", Layer::Rmw), scope.action("Draw")]
-        {
-            assert!(text.contains("\npub struct Draw;\n") && !text.contains("derive"), "{text}");
-        }
-    }
-}

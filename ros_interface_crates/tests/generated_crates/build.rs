@@ -6,7 +6,6 @@
 
 use std::{collections::BTreeMap, env, error::Error, fmt::Write, fs, path::PathBuf};
 
-use quote::ToTokens;
 use syn::{Fields, Item, ItemStruct};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -25,7 +24,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     fs::write(out.join("layouts.rs"), format!("&[\n{}]", tables.layouts))?;
     fs::write(out.join("samples.rs"), &tables.samples)?;
-    fs::write(out.join("lists.rs"), tables.lists())?;
+    // A macro that hands every message to another macro.
+    let list = format!(
+        "#[macro_export]\nmacro_rules! for_each_message {{ ($handle:ident) => {{ $handle! {{\n{}}} }} }}\n",
+        tables.messages
+    );
+    fs::write(out.join("lists.rs"), list)?;
     Ok(())
 }
 
@@ -51,10 +55,8 @@ fn generated_crates() -> Result<BTreeMap<String, PathBuf>, Box<dyn Error>> {
 struct Tables {
     layouts: String,
     samples: String,
-    /// Entries `"pkg/msg/Name" => path,` of the messages proper (those of namespace msg), in both layers.
+    /// Entries `"pkg/msg/Name" => path,` of the messages proper (those of namespace msg).
     messages: String,
-    rmw_messages: String,
-    services: String,
 }
 
 impl Tables {
@@ -66,30 +68,16 @@ impl Tables {
         items: &[Item],
     ) -> Result<(), Box<dyn Error>> {
         for item in items {
-            let entry = |name: &dyn ToTokens| {
-                let name = name.to_token_stream();
-                let ros_name = format!("{package}/{namespace}/{name}");
-                (ros_name, format!("ros_env::{package}::{namespace}{layer}::{name}"))
-            };
-            match item {
-                Item::Struct(item) if matches!(item.fields, Fields::Named(_)) => {
-                    let (ros_name, path) = entry(&item.ident);
-                    self.sample(&ros_name, &path, item)?;
-                    if layer == "::rmw" {
-                        self.layout(&ros_name, &path, item)?;
-                        writeln!(self.rmw_messages, "{ros_name:?} => {path},")?;
-                    } else if namespace == "msg" {
-                        writeln!(self.messages, "{ros_name:?} => {path},")?;
-                    }
+            let Item::Struct(item) = item else { continue };
+            if matches!(item.fields, Fields::Named(_)) {
+                let ros_name = format!("{package}/{namespace}/{}", item.ident);
+                let path = format!("ros_env::{package}::{namespace}{layer}::{}", item.ident);
+                self.sample(&ros_name, &path, item)?;
+                if layer == "::rmw" {
+                    self.layout(&ros_name, &path, item)?;
+                } else if namespace == "msg" {
+                    writeln!(self.messages, "{ros_name:?} => {path},")?;
                 }
-                Item::Impl(item) if layer.is_empty() && namespace == "srv" => {
-                    let Some((_, implemented, _)) = &item.trait_ else { continue };
-                    if implemented.segments.last().is_some_and(|last| last.ident == "Service") {
-                        let (ros_name, path) = entry(&item.self_ty);
-                        writeln!(self.services, "{ros_name:?} => {path},")?;
-                    }
-                }
-                _ => {}
             }
         }
         Ok(())
@@ -125,21 +113,5 @@ impl Tables {
              impl Interface for {path} {{ const NAME: &'static str = {ros_name:?}; }}"
         )?;
         Ok(())
-    }
-
-    /// Macros that hand every `"name" => type` of a kind to another macro.
-    fn lists(&self) -> String {
-        let list = |(name, entries): (&str, &String)| {
-            format!(
-                "#[macro_export]\nmacro_rules! {name} {{ ($handle:ident) => {{ $handle! {{\n{entries}}} }} }}\n"
-            )
-        };
-        [
-            ("for_each_message", &self.messages),
-            ("for_each_rmw_message", &self.rmw_messages),
-            ("for_each_service", &self.services),
-        ]
-        .map(list)
-        .concat()
     }
 }

@@ -2,7 +2,7 @@
 //! Shared by the tests of the generated interface crates: tables of every structure in them, made by the build script
 //! from their source.
 //!
-//! `for_each_message!` and its like hand every `"package/msg/Name" => type` to a macro.
+//! `for_each_message!` hands every `"package/msg/Name" => type` to a macro.
 
 use std::mem::{offset_of, size_of};
 

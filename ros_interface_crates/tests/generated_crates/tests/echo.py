@@ -7,9 +7,8 @@ Service: serves `to_python/INTERFACE`, then calls `to_rust/INTERFACE` with the r
 Action: serves `to_python/INTERFACE`, then sends the goal that came to `to_rust/INTERFACE`.
 
 A response, a result and a feedback have the values of the request or goal wherever they have a field of the same
-name and type. Everything that arrives is printed as a line of JSON: {"interface", "what", "fields"} and, for
-messages, "defaults": the fields that are as they are in a new message. Each type of messages begins with its new
-message.
+name and type. Everything that arrives is printed as a line of JSON: {"interface", "what", "fields"}. Each type of
+messages begins with its new message.
 
 Ends when its standard input does, so that it never outlives the test.
 """
@@ -53,13 +52,6 @@ def plain(value):
     return value
 
 
-def is_empty(value):
-    """Whether there is no value in it, as in a message without fields."""
-    if isinstance(value, dict):
-        return all(map(is_empty, value.values()))
-    return isinstance(value, list) and len(value) > 0 and all(map(is_empty, value))
-
-
 def report(name, what, fields, **more):
     print(json.dumps({'interface': name, 'what': what, 'fields': fields, **more}), flush=True)
 
@@ -75,17 +67,13 @@ def copy_common_fields(source, target):
 def echo_messages(node, name):
     message_type = interface(name)
     publisher = node.create_publisher(message_type, f'echoed/{name}', QOS)
-    default = plain(message_type())
 
     def on_message(message):
-        fields = plain(message)
-        defaults = [field for field, value in fields.items()
-                    if value == default[field] and not is_empty(value)]
-        report(name, 'message', fields, defaults=defaults)
+        report(name, 'message', plain(message))
         publisher.publish(message)
 
     node.create_subscription(message_type, f'sent/{name}', on_message, QOS)
-    report(name, 'new', default)
+    report(name, 'new', plain(message_type()))
 
 
 def echo_requests(node, name):
