@@ -7,11 +7,16 @@ mod domain;
 mod pages;
 mod verbs;
 
-use std::process::Command;
+use std::{io::Write as _, process::Command};
 
 /// Whether a command succeeds, and its output.
 fn output(command: &mut Command) -> (bool, String) {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned();
     (output.status.success(), text)
+}
+
+/// Says what is skipped. Not by `println!`, which the test harness keeps to itself.
+fn skipped(what: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {what}");
 }

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use crate::{domain, output};
+use crate::{domain, output, skipped};
 
 /// The repository.
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -47,7 +47,7 @@ fn the_pages_build_a_workspace_and_a_cargo_project() {
     let directory = tempfile::Builder::new().prefix("c").rand_bytes(3).tempdir().unwrap();
     let home = Home(directory.path().join("u"));
     if let Err(reason) = home.make(&directory.path().join("venv")) {
-        println!("skipped: the test of the pages about packages, because {reason}");
+        skipped(&format!("the test of the pages about packages, because {reason}"));
         return;
     }
     let page = |section, index| block("colcon", section, index);
