@@ -163,7 +163,7 @@ fn nextest(environment: &Environment, project: &Path) -> Result<PathBuf> {
 fn others(environment: &Environment, project: &Path, selection: &Selection) -> Vec<Job> {
     let job = |name: &str, directory: &str, mut command: Command, arguments: &[&str]| -> Job {
         let locked = selection.locked.then_some("--locked");
-        command.args(["timeout", LIMIT, "cargo"]).args(arguments).args(locked);
+        command.args(["timeout", "--foreground", LIMIT, "cargo"]).args(arguments).args(locked);
         command.current_dir(project.join(directory));
         (name.to_owned(), command)
     };
