@@ -60,7 +60,7 @@ fn each_delay_is_in_its_own_metric_and_in_no_other() {
             network.link.set(way, Conditions { delay: delay * DELAY, ..Conditions::default() });
         }
         // What is under way, and a call with its response, have the delays of before.
-        let set = now() + 3 * DELAY.as_nanos() as i64;
+        let set = now() + 3 * phase.min(1) as i64 * DELAY.as_nanos() as i64;
         let is_after = |window: &&Metric| window.start > set && is_measured(window);
         reader.read_until("windows with a delay", |read| {
             METRICS.iter().all(|(source, metric, _)| of(read, source, metric).filter(is_after).count() >= 2)
