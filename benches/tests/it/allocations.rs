@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Allocations of messages, timers, requests and calls, on the threads that serve them, beside those without statistics.
+//! Allocations of messages, timers, requests and calls, on the threads that serve them, with and without statistics.
 
 use std::{
     any::Any,

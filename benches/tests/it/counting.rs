@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Counts what a thread allocates: the bytes of Rust, and the allocations of Rust, C and C++. Counts of one thread do not
-//! depend on what others do meanwhile.
+//! Counts what a thread allocates: the bytes of Rust, and the allocations of Rust, C and C++. Counts of one thread do
+//! not depend on what others do meanwhile.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
