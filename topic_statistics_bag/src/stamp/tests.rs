@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::{layout::Step, *};
+use proptest::prelude::*;
 
 const HEADER_MSG: &str = "\
 ================================================================================
@@ -131,6 +132,24 @@ fn a_stamp_behind_other_fields_is_read() {
         for length in 0..message.len() {
             assert_eq!(layout.read(&mut &message[..length]), None, "{length}");
         }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_definition_is_read_or_refused(
+        text in "(uint8|string|Header|pkg/X|\\[|\\]|<=|=|\n|MSG: |====|#|module|struct|typedef|sequence|long|\\{|\\}|;|<|>|@|\\(|\\)|::|\"|//|/\\*|[a-z0-9,/ ]){0,60}",
+        idl: bool,
+    ) {
+        HeaderStamp::of("pkg/msg/X", if idl { "ros2idl" } else { "ros2msg" }, &text);
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let part = "====\nMSG: pkg/Part\nfloat64[] x\nstring[] y\n";
+        let stamp = msg(&format!("string[] a\nPart[] b\nstd_msgs/Header header\n{part}"));
+        let HeaderStamp::At(layout) = stamp else { panic!() };
+        layout.read(&mut &[&[0, 1, 0, 0], &bytes[..]].concat()[..]);
     }
 }
 
