@@ -68,6 +68,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_gap_is_between_the_messages_around_it() {
+        let mut gaps = Gaps::default();
+        gaps.accept(10);
+        gaps.accept(20);
+        gaps.begin(Some(25));
+        gaps.begin(None);
+        gaps.accept(30);
+        gaps.accept(40);
+        let overlaps = |gaps: &Gaps| {
+            [(10, 20), (10, 21), (25, 26), (30, 31), (31, 40)].map(|(a, b)| gaps.overlaps(a, b))
+        };
+        assert_eq!(overlaps(&gaps), [false, false, true, true, false]);
+        assert!(gaps.overlaps(21, 22));
+        gaps.begin(Some(15));
+        gaps.finish();
+        assert_eq!(overlaps(&gaps), [true; 5]);
+        gaps.forget_before(31);
+        assert!(gaps.overlaps(31, 32) && gaps.closed.len() == 1);
+    }
+
+    #[test]
     fn their_number_has_a_bound() {
         let mut gaps = Gaps::default();
         for time in 0..10_000 {
