@@ -102,10 +102,10 @@ mod tests {
         let is_installed = |package: &&Package| package.directory().join("package.xml").is_file();
         let installed: Vec<_> = packages.iter().filter(is_installed).collect();
         assert!(installed.len() > 4);
-        for package in installed {
+        for package in &installed {
             let manifest = std::fs::read_to_string(&package.manifest_path).unwrap();
             let inherits = manifest.contains("workspace = true") && package.name != "rclrs_topic_statistics";
-            assert!(!inherits && package.version == packages[0].version, "{}", package.name);
+            assert!(!inherits && package.version == installed[0].version, "{}", package.name);
         }
     }
 }
