@@ -53,8 +53,8 @@ pub struct Options {
     pub window: u64,
 }
 
-/// What was seen at the end of a cycle: cells of the line, the judged process and the control, and the heap of the first
-/// beyond that of the second, in kB.
+/// What was seen at the end of a cycle: cells of the line, the judged process and the control, and how much more heap
+/// the first has than the second, in kB.
 pub type Cycle = (Vec<(&'static str, String)>, [u32; 2], f64);
 
 impl Options {

@@ -2,11 +2,11 @@
 
 //! A day in the life of a healthy robot, judged: `simulator --day HOURS`.
 //!
-//! A node on system time and one on simulated time have the sources of the [`scenario`](crate::scenario), each with
-//! the conditions that an operator writes for it by docs/health.md. Every message goes through the library's recorder, its windows through
-//! schedule and judges. Meanwhile [`harmless`] events leave the topics healthy: any level but OK is a failure. Then
-//! [`harmful`] faults are injected one by one: each has to raise its level within the time of docs/health.md, and to be
-//! cleared after it has ended.
+//! A node on system time and one on simulated time have the sources of the [`scenario`](crate::scenario), each with the
+//! conditions that an operator writes for it by docs/health.md. Every message goes through the library's recorder, its
+//! windows through schedule and judges. Meanwhile [`harmless`] events leave the topics healthy: any level but OK is a
+//! failure. Then [`harmful`] faults are injected one by one: each has to raise its level within the time of
+//! docs/health.md, and to be cleared after it has ended.
 
 mod harmful;
 mod harmless;

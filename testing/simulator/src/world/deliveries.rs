@@ -67,7 +67,7 @@ impl Deliveries {
         };
         if !is_right {
             return Err(format!(
-                "{:02x?} sent {sent} messages: {received} received, {dropped} dropped, {filtered} filtered; {lost} counted as lost",
+                "{:02x?} sent {sent} messages: {received} received, {dropped} dropped, {filtered} filtered; {lost} are lost",
                 &ours.gid[..2]
             ));
         }
