@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the fuzz targets call.
+//! What the fuzz targets and the tests without ROS call.
 
 pub use crate::{
     compression::compress,
     exposition::Format,
-    http::{serve, Metrics},
+    http::{serve, Metrics, Server},
     model::{Diagnostic, Losses, MetricDistribution, MetricWindow, Received},
+    options::Options,
     otlp::{
         Answer, Backoff, Client, ClientOptions, Delivery, Failure, Limits as QueueLimits, Outcome, Protocol,
-        Queue,
+        Push, Queue,
     },
     state::{HealthState, Limits, MetricState, Now, Source, State},
 };

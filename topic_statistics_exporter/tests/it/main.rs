@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The exporter as a process of its own, on real topics, read over HTTP and by a real Prometheus.
+//! The exporter as a process of its own, on real topics, read over HTTP.
 
-mod alertmanager;
-mod alerts;
-mod deploy;
-mod grpc;
-mod http;
-mod mixin;
+#[path = "../common/mod.rs"]
+mod common;
+mod figures;
 mod otlp;
 mod process;
-mod prometheus;
 mod robot;
 mod topics;

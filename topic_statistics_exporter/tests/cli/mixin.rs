@@ -6,7 +6,7 @@ use std::{fs, process::Command};
 
 use serde_json::Value;
 
-use crate::{otlp::python_packages, prometheus::folder};
+use crate::{common::folder, otlp::python_packages};
 
 /// Renders the mixin by go-jsonnet, and returns the content of each file. None where it cannot be installed.
 fn rendered() -> Option<serde_json::Map<String, Value>> {

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A real Alertmanager with `grafana/alertmanager.yml`: who is told, and what is left out.
+
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
+
+use serde_json::{json, Value};
+use test_support::{wait_for, Process, LIMIT};
+
+use crate::{
+    common::{accept_all, folder, get, request},
+    prometheus::{find, free_port},
+};
+
+/// Alerts, with the labels that Prometheus gives them, and the alert that explains each one, if one does.
+fn alerts() -> Vec<(Value, Option<&'static str>)> {
+    let (on_imu, on_scan) = ("node=/n topic=/imu", "node=/n topic=/scan");
+    let alerts = [
+        // A page of a topic explains its tickets, and no others.
+        ("Unhealthy page r1", on_imu, None),
+        ("MessagesLost ticket r1", on_imu, Some("Unhealthy")),
+        ("RateOff ticket r1", on_imu, Some("Unhealthy")),
+        ("ErrorBudgetBurn ticket r1", on_imu, Some("Unhealthy")),
+        ("MessagesLost ticket r1", on_scan, None),
+        ("MessagesLost ticket r2", on_imu, None),
+        ("CallWaits ticket r1", on_imu, None),
+        // Nothing is known of a robot whose exporter is away.
+        ("ExporterDown page r3", "", None),
+        ("TopicStopped ticket r3", on_imu, Some("ExporterDown")),
+        ("NodesEnded ticket r3", "", Some("ExporterDown")),
+        ("ExporterSilent page r4", "", None),
+        ("MessagesLost ticket r4", on_imu, Some("ExporterSilent")),
+        // A site explains its robots, and not those of another one.
+        ("SiteUnreachable page", "site=north", None),
+        ("ExporterDown page r5", "site=north", Some("SiteUnreachable")),
+        ("ExporterDown page r6", "site=south", None),
+        // A robot of it that can still be scraped is not silenced.
+        ("Unhealthy page r7", "site=north", None),
+    ];
+    alerts
+        .map(|(alert, more, explained_by)| {
+            let mut words = alert.split(' ');
+            let mut labels = json!({
+                "alertname": format!("TopicStatistics{}", words.next().unwrap()),
+                "severity": words.next(),
+                "job": "topic_statistics",
+            });
+            words.for_each(|instance| labels["instance"] = instance.into());
+            let more = more.split(' ').filter_map(|pair| pair.split_once('='));
+            more.for_each(|(name, value)| labels[name] = value.into());
+            (labels, explained_by)
+        })
+        .into()
+}
+
+#[test]
+fn what_another_alert_explains_is_not_told() {
+    const WHAT: &str = "inhibition in Alertmanager";
+    let Some(program) = find("prometheus-alertmanager", WHAT) else { return };
+    let (webhook, notifications) = accept_all();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("alertmanager.yml");
+    let webhook = format!("webhook_configs: [{{url: 'http://{webhook}/', send_resolved: false}}]");
+    let shipped = fs::read_to_string(folder("grafana/alertmanager.yml")).unwrap();
+    let with_receivers = shipped
+        .replace("{name: pager}", &format!("{{name: pager, {webhook}}}"))
+        .replace("{name: tickets}", &format!("{{name: tickets, {webhook}}}"))
+        // Long enough for all alerts to arrive before the first message.
+        .replace("group_wait: 30s", "group_wait: 3s");
+    assert_eq!(with_receivers.matches(&webhook).count(), 2);
+    fs::write(&file, with_receivers).unwrap();
+    let address = free_port();
+    let mut command = Command::new(program);
+    command
+        .arg(format!("--config.file={}", file.display()))
+        .arg(format!("--storage.path={}", directory.path().join("data").display()))
+        .arg(format!("--web.listen-address={address}"))
+        .args(["--cluster.listen-address=", "--log.level=error"])
+        .stderr(Stdio::piped());
+    let mut alertmanager = Process::spawn(&mut command);
+    let errors = test_support::lines(alertmanager.errors());
+    wait_for("Alertmanager", || {
+        alertmanager.status().is_some()
+            || request(address, "GET /-/ready HTTP/1.0\r\n\r\n").is_ok_and(|response| response.status == 200)
+    });
+    if alertmanager.status().is_some() {
+        let errors: Vec<_> = errors.iter().collect();
+        // Debian's reads them at a fixed place.
+        assert!(errors.iter().any(|line| line.contains("default.tmpl")), "{errors:#?}");
+        return test_support::skip(WHAT, "the templates of Alertmanager are not installed");
+    }
+    let alerts = alerts();
+    let body: Value = alerts.iter().map(|(labels, _)| json!({"labels": labels})).collect();
+    let (body, length) = (body.to_string(), body.to_string().len());
+    let header = "POST /api/v2/alerts HTTP/1.0\r\nContent-Type: application/json";
+    let posted = request(address, &format!("{header}\r\nContent-Length: {length}\r\n\r\n{body}")).unwrap();
+    assert_eq!(posted.status, 200, "{}", posted.text());
+
+    // What explains each alert.
+    let mut explained = vec![];
+    wait_for("the state of each alert", || {
+        let all: Value = serde_json::from_slice(&get(address, "/api/v2/alerts").body).unwrap();
+        let all = all.as_array().unwrap();
+        let of = |labels: &Value| {
+            let found = all.iter().find(|alert| alert["labels"] == *labels)?;
+            let sources = found["status"]["inhibitedBy"].as_array().unwrap().iter();
+            let names = sources.map(|source| {
+                let source = all.iter().find(|alert| alert["fingerprint"] == *source).unwrap();
+                source["labels"]["alertname"].as_str().unwrap().replace("TopicStatistics", "")
+            });
+            let is_suppressed = found["status"]["state"] == "suppressed";
+            Some((is_suppressed, names.collect::<Vec<_>>()))
+        };
+        explained = alerts.iter().filter_map(|(labels, _)| of(labels)).collect();
+        let expected = alerts.iter().map(|(_, by)| by.is_some());
+        explained.iter().map(|(is_suppressed, _)| *is_suppressed).eq(expected)
+    });
+    for ((labels, by), (_, names)) in alerts.iter().zip(&explained) {
+        assert_eq!(*names, Vec::from_iter(*by), "{labels}");
+    }
+
+    // Each other alert is in a message, and none of these.
+    let (expected, explained): (Vec<_>, Vec<_>) = alerts.iter().partition(|(_, by)| by.is_none());
+    let mut told: Vec<Value> = vec![];
+    while told.len() < expected.len() {
+        let (_, message) = notifications.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("only {told:#?}"));
+        let message: Value = serde_json::from_slice(&message).unwrap();
+        for alert in message["alerts"].as_array().unwrap() {
+            let labels = &alert["labels"];
+            let is_page = labels["severity"] == "page";
+            assert_eq!(message["receiver"] == "pager", is_page, "{labels}");
+            told.push(labels.clone());
+        }
+    }
+    assert!(expected.iter().all(|(labels, _)| told.contains(labels)), "{told:#?}");
+    assert!(!explained.iter().any(|(labels, _)| told.contains(labels)), "{told:#?}");
+}
+
+/// amtool is in the same package of Debian.
+#[test]
+fn amtool_finds_nothing_wrong_and_routes_by_severity() {
+    let Some(amtool) = find("amtool", "the routes of Alertmanager") else { return };
+    let file = folder("grafana/alertmanager.yml");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(&amtool);
+        let output = command.args(arguments).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let file = file.to_str().unwrap();
+    let checked = run(&["check-config", file]);
+    assert!(checked.contains("SUCCESS") && checked.contains("3 inhibit rules"), "{checked}");
+    let config = format!("--config.file={file}");
+    for (severity, receiver) in [("page", "pager"), ("ticket", "tickets"), ("none", "tickets")] {
+        let routed =
+            run(&["config", "routes", "test", &config, &format!("severity={severity}"), "instance=r1"]);
+        assert_eq!(routed.trim(), receiver, "{severity}");
+    }
+}

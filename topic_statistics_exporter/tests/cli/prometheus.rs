@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A real Prometheus, with native histograms, scrapes the exporter.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use rclrs_topic_statistics::{Distribution, Metric, SourceKind};
+use ros_env::diagnostic_msgs::msg::DiagnosticStatus;
+use serde_json::Value;
+use test_support::{wait_for, Process};
+
+use crate::{
+    common::{ages, folder, get, health, request, window, Series, FIGURES},
+    exporter::Exporter,
+};
+
+/// Prometheus, with files of its own, which scrapes an exporter each second.
+struct Prometheus {
+    address: SocketAddr,
+    // Ends before its directory.
+    _process: Process,
+    _directory: tempfile::TempDir,
+}
+
+/// Returns a program of Prometheus's package. Logs that `what` is skipped if there is none.
+pub fn find(name: &str, what: &str) -> Option<PathBuf> {
+    let paths = env::var_os("PATH").unwrap_or_default();
+    let program = env::split_paths(&paths).map(|path| path.join(name)).find(|program| program.is_file());
+    if program.is_none() {
+        test_support::skip(what, &format!("there is no {name} on this machine"));
+    }
+    program
+}
+
+/// Returns a port that nobody listens at.
+pub fn free_port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+impl Prometheus {
+    fn start(program: &Path, target: SocketAddr) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let configuration = directory.path().join("prometheus.yml");
+        let rules = fs::canonicalize(folder("grafana")).unwrap();
+        let rules = ["alerts.yml", "rules.yml"].map(|name| rules.join(name));
+        let text = format!(
+            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n\
+             rule_files: {rules:?}\n\
+             scrape_configs:\n- job_name: topic_statistics\n  static_configs: [{{targets: ['{target}']}}]\n"
+        );
+        fs::write(&configuration, text).unwrap();
+        let address = free_port();
+        let mut command = Command::new(program);
+        command
+            .arg(format!("--config.file={}", configuration.display()))
+            .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
+            .arg(format!("--web.listen-address={address}"))
+            .args(["--enable-feature=native-histograms", "--log.level=warn"]);
+        let process = Process::spawn(&mut command);
+        wait_for("Prometheus", || {
+            request(address, "GET /-/ready HTTP/1.0\r\n\r\n").is_ok_and(|response| response.status == 200)
+        });
+        Self { address, _directory: directory, _process: process }
+    }
+
+    /// Returns the result of a query. Panics if the query is wrong.
+    fn query(&self, query: &str) -> Vec<Value> {
+        let encode = |byte: u8| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        };
+        let query_text: String = query.bytes().map(encode).collect();
+        let response = get(self.address, &format!("/api/v1/query?query={query_text}"));
+        let json: Value = serde_json::from_slice(&response.body).unwrap();
+        assert_eq!(json["status"], "success", "{query}: {json}");
+        json["data"]["result"].as_array().unwrap().clone()
+    }
+
+    /// Returns the value of a query with one result. `None` without a result.
+    fn value(&self, query: &str) -> Option<f64> {
+        let result = self.query(query);
+        assert!(result.len() <= 1, "{query}: {result:#?}");
+        result.first().map(|result| result["value"][1].as_str().unwrap().parse().unwrap())
+    }
+
+    /// Returns whether a query has a number among its results.
+    fn has_number(&self, query: &str) -> bool {
+        self.query(query).iter().any(|result| {
+            let value = result["value"][1].as_str().map(|value| value.parse::<f64>().unwrap());
+            value.is_some_and(f64::is_finite) || result["histogram"][1]["count"].is_string()
+        })
+    }
+}
+
+/// A window of everything that there is. Long windows keep their gauges.
+fn publish_everything(exporter: &Exporter, stop: i32) {
+    let long = |source: &str, metric: &str, figures| {
+        let mut message = window(source, metric, stop, figures);
+        message.window_start.sec = 0;
+        exporter.window(&message);
+    };
+    for metric in Metric::ALL {
+        long("/robot:/imu", metric.name(), FIGURES);
+        long("/robot:/late", metric.name(), [-2.0, 4.0, -3.0, 50.0, 0.5]);
+    }
+    for (source, metric) in [
+        ("/robot:/imu", "jitter"),
+        ("cpp_listener", "message_age"),
+        ("host", "clock_offset_ms"),
+        ("/robot:frames", "frequency_hz"),
+        ("/robot:get_image", "duration_ms"),
+        ("/robot:/image", "publish_period"),
+        ("/robot:/image", "publish_duration_ms"),
+    ] {
+        long(source, metric, FIGURES);
+    }
+    for (source, kind) in [
+        ("/listener:/imu", SourceKind::Subscription),
+        ("/talker:/imu", SourceKind::Publisher),
+        ("/robot:/plan", SourceKind::Service),
+        ("/robot:/map", SourceKind::Client),
+        ("/robot:timer/10ms", SourceKind::Timer),
+        ("/robot:executor", SourceKind::Executor),
+        ("/robot:/dock", SourceKind::ActionServer),
+        ("/robot:/charge", SourceKind::ActionClient),
+    ] {
+        kind.metrics().iter().for_each(|metric| long(source, metric.name(), [8.0, 8.0, 8.0, 1.0, 0.0]));
+    }
+    let mut samples = Distribution::default();
+    (1..=500).for_each(|sample| assert!(samples.accept(0.01 * f64::from(sample + stop))));
+    exporter.ages(&ages("/robot:/imu", stop, &samples));
+    exporter.losses("/robot", "/imu", 5);
+    let status =
+        DiagnosticStatus { level: 1, name: "/robot: Topic statistics".to_owned(), ..Default::default() };
+    exporter.status(&status);
+    exporter.status(&health("/robot:/imu", 2, "rate>=50 age.p99<50ms", 0));
+    exporter.status(&health("/robot:/late", 0, "rate>=1", stop.unsigned_abs().into()));
+}
+
+#[test]
+fn prometheus_has_what_the_exporter_has() {
+    let Some(program) = find("prometheus", "the exporter with Prometheus") else { return };
+    let exporter = Exporter::start(&[]);
+    let prometheus = Prometheus::start(&program, exporter.address());
+    wait_for("a scrape", || prometheus.value("up") == Some(1.0));
+    // A counter that appears with its value would have no increase.
+    exporter.losses("/a", "/by_event", 500);
+    exporter.window(&window("/a:/by_gap", "publication_seq_gap", 100, [0.7, 7.0, 0.0, 10.0, 0.1]));
+    for (topic, name, lost) in
+        [("/by_event", "messages_reported_lost", 500.0), ("/by_gap", "messages_lost", 7.0)]
+    {
+        let increase = format!("increase(topic_statistics_{name}_total{{topic=\"{topic}\"}}[1m])");
+        wait_for(&increase, || prometheus.value(&increase) >= Some(lost));
+        let alert =
+            format!("ALERTS{{alertname=~\".*MessagesLost\",topic=\"{topic}\",alertstate=\"firing\"}}");
+        wait_for(&alert, || prometheus.value(&alert) == Some(1.0));
+    }
+
+    panels_without_data_say_what_they_need(&exporter, &prometheus);
+    quantiles_are_ours(&exporter, &prometheus);
+
+    // Each expression of the dashboards has numbers. Rates need figures that grow.
+    let mut stop = 100;
+    for query in panels(&exporter.address().to_string()).iter().flat_map(|panel| &panel.queries) {
+        wait_for(query, || {
+            publish_everything(&exporter, stop);
+            stop += 1;
+            prometheus.has_number(query)
+        });
+    }
+    // Each series is there, with the value that a client of HTTP gets.
+    let mut missing: Vec<String> = vec![];
+    wait_for("the same series", || {
+        let results = prometheus.query("{job=\"topic_statistics\",node=~\".+\"}");
+        let scraped: BTreeMap<_, _> = results.iter().map(series_of).collect();
+        let expected = Series::scrape(exporter.address()).0;
+        let of_nodes = expected.iter().filter(|(name, _)| name.contains("node=\""));
+        let different = of_nodes.filter(|(name, value)| scraped.get(*name) != Some(value));
+        missing = different.map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        missing.is_empty() && scraped.len() > 300
+    });
+
+    let Some(promtool) = find("promtool", "the exporter with promtool") else { return };
+    let mut check = Command::new(promtool);
+    check.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = check.spawn().unwrap();
+    let body = get(exporter.address(), "/metrics").body;
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), &body).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{errors}");
+}
+
+/// Returns the name and labels of a result, as the exporter writes them, and its value.
+fn series_of(result: &Value) -> (String, f64) {
+    let order =
+        ["node", "topic", "name", "judge", "metric", "unit", "kind", "figure", "bound", "level", "quantile"];
+    let metric = &result["metric"];
+    let labels = order.iter().filter_map(|label| Some(format!("{label}={}", metric.get(label)?)));
+    let name = metric["__name__"].as_str().unwrap();
+    let series = format!("{name}{{{}}}", labels.collect::<Vec<_>>().join(","));
+    (series, result["value"][1].as_str().map_or(f64::NAN, |value| value.parse().unwrap()))
+}
+
+/// A quantile of Prometheus equals the quantile of the merged distributions, up to the width of a bucket and the shift
+/// by the change of unit.
+fn quantiles_are_ours(exporter: &Exporter, prometheus: &Prometheus) {
+    let mut merged = Distribution::default();
+    for stop in [100, 101] {
+        let mut samples = Distribution::default();
+        for sample in -19..=500 {
+            assert!(samples.accept(0.0004 * f64::from(stop * sample) * f64::from(sample).abs()));
+        }
+        exporter.ages(&ages("/robot:/scan", stop, &samples));
+        assert!(merged.merge(&samples));
+    }
+    let series = r#"topic_statistics_message_age_distribution_seconds{node="/robot",topic="/scan"}"#;
+    wait_for("distributions", || prometheus.value(&format!("histogram_count({series})")) == Some(1040.0));
+    let sum = prometheus.value(&format!("histogram_sum({series})")).unwrap();
+    assert!((sum - merged.sum() * 1e-3).abs() < 1e-9 * sum, "{sum}, not {} ms", merged.sum());
+    let error = (1.0 + merged.relative_error()).powf(1.5);
+    for quantile in [0.005, 0.5, 0.9, 0.99] {
+        let theirs = prometheus.value(&format!("histogram_quantile({quantile}, {series})")).unwrap();
+        let ratio = theirs / (merged.quantile(quantile) * 1e-3);
+        assert!(ratio < error && ratio > 1.0 / error, "p{quantile}: {theirs}, {ratio}");
+    }
+}
+
+/// A panel of a dashboard: its title, its text without data, and its expressions.
+struct Panel {
+    title: String,
+    no_value: String,
+    queries: Vec<String>,
+}
+
+/// Returns the panels with expressions as Grafana makes them with its variables: one robot, and all of the others.
+fn panels(instance: &str) -> Vec<Panel> {
+    let query = |expression: &str| {
+        let query = expression
+            .replace("=\"$instance\"", &format!("=\"{instance}\""))
+            .replace("\"$instance\"", "\".*\"")
+            .replace("$__rate_interval", "10s");
+        let query = ["$job", "$node", "$topic"].iter().fold(query, |query, name| query.replace(name, ".*"));
+        assert!(!query.contains('$'), "{query}");
+        query
+    };
+    let mut all = vec![];
+    for dashboard in ["fleet.json", "robot.json"] {
+        let text = fs::read_to_string(folder("grafana").join(dashboard)).unwrap();
+        let json: Value = serde_json::from_str(&text).unwrap();
+        let panels = json["panels"].as_array().unwrap();
+        assert!(panels.len() >= 20, "{dashboard} has {} panels", panels.len());
+        all.extend(panels.iter().map(|panel| {
+            Panel {
+                title: format!("{dashboard}: {}", panel["title"].as_str().unwrap()),
+                no_value: panel["fieldConfig"]["defaults"]["noValue"].as_str().unwrap_or_default().to_owned(),
+                queries: panel["targets"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|target| query(target["expr"].as_str().unwrap()))
+                    .collect(),
+            }
+        }));
+    }
+    all
+}
+
+/// A node has the statistics that are on by default.
+fn panels_without_data_say_what_they_need(exporter: &Exporter, prometheus: &Prometheus) {
+    let panels = panels(&exporter.address().to_string());
+    let has_data = |panel: &Panel| panel.queries.iter().any(|query| prometheus.has_number(query));
+    let of_robot = ["Rate", "Period", "Age", "Time since the last window", "Exporter"];
+    let of_fleet = ["Robots", "Subscriptions", "Messages per second", "Oldest messages: average age"];
+    let titles = of_robot.iter().map(|title| format!("robot.json: {title}"));
+    let titles = titles.chain(of_fleet.iter().map(|title| format!("fleet.json: {title}")));
+    let mut stop = 100;
+    for title in titles {
+        let panel = panels.iter().find(|panel| panel.title == title).unwrap();
+        wait_for(&title, || {
+            stop += 1;
+            for metric in ["message_age", "message_period"] {
+                exporter.window(&window("/listener:/imu", metric, stop, FIGURES));
+            }
+            has_data(panel)
+        });
+    }
+    for panel in panels.iter().filter(|panel| !has_data(panel)) {
+        let is_said = ["Needs ", "None: "].iter().any(|start| panel.no_value.starts_with(start));
+        assert!(is_said, "{}: {:?}", panel.title, panel.no_value);
+    }
+}

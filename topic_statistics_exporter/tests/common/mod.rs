@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Messages with known figures, and a client of HTTP.
+
+#![allow(dead_code, reason = "either test program calls most of it")]
+
+use std::{
+    collections::BTreeMap,
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    sync::mpsc::{self, Receiver},
+    thread,
+};
+
+use rclrs_topic_statistics::{Distribution, Metric};
+use ros_env::{
+    builtin_interfaces::msg::Time,
+    diagnostic_msgs::msg::{DiagnosticStatus, KeyValue},
+    statistics_msgs::msg::{MetricsMessage, StatisticDataPoint},
+    topic_statistics_interfaces::msg::{MessagesLostEvent, MessagesLostEventTopicStat, MetricsDistribution},
+};
+use test_support::LIMIT;
+
+/// Average, maximum, minimum, sample count and standard deviation, as rclcpp orders them: 50 samples around 2 ms.
+pub const FIGURES: [f64; 5] = [2.0, 4.0, 1.0, 50.0, 0.5];
+
+/// Returns a metric, in its unit or in ms, of the window of one second that stops at `stop`.
+pub fn window(source: &str, metric: &str, stop: i32, figures: [f64; 5]) -> MetricsMessage {
+    let point = |(data_type, data)| StatisticDataPoint { data_type, data };
+    MetricsMessage {
+        measurement_source_name: source.to_owned(),
+        metrics_source: metric.to_owned(),
+        unit: metric.parse().map_or("ms", |metric: Metric| metric.unit()).to_owned(),
+        window_start: Time { sec: stop - 1, nanosec: 0 },
+        window_stop: Time { sec: stop, nanosec: 0 },
+        statistics: [1, 3, 2, 5, 4].into_iter().zip(figures).map(point).collect(),
+    }
+}
+
+/// Returns the distribution of ages (ms) of the window of one second that stops at `stop`.
+pub fn ages(source: &str, stop: i32, samples: &Distribution) -> MetricsDistribution {
+    let dense = |buckets: &mut dyn Iterator<Item = (i32, u64)>| {
+        let (mut first, mut counts) = (None, vec![]);
+        for (index, count) in buckets {
+            let first = *first.get_or_insert(index);
+            counts.resize((index - first) as usize, 0);
+            counts.push(count);
+        }
+        (first.unwrap_or_default(), counts)
+    };
+    let (positive_offset, positive_counts) = dense(&mut samples.positive());
+    let (negative_offset, negative_counts) = dense(&mut samples.negative());
+    MetricsDistribution {
+        measurement_source_name: source.to_owned(),
+        metrics_source: "message_age".to_owned(),
+        unit: "ms".to_owned(),
+        window_start: Time { sec: stop - 1, nanosec: 0 },
+        window_stop: Time { sec: stop, nanosec: 0 },
+        count: samples.count(),
+        sum: samples.sum(),
+        minimum: samples.minimum(),
+        maximum: samples.maximum(),
+        scale: samples.scale(),
+        zero_threshold: samples.zero_threshold(),
+        zero_count: samples.zero_count(),
+        positive_offset,
+        positive_counts,
+        negative_offset,
+        negative_counts,
+        ..Default::default()
+    }
+}
+
+pub fn losses(node: &str, topic: &str, lost: u64) -> MessagesLostEvent {
+    let losses = MessagesLostEventTopicStat { topic_name: topic.to_owned(), messages_lost: lost };
+    MessagesLostEvent { node_name: node.to_owned(), messages_lost_statistics: vec![losses] }
+}
+
+/// Returns the health of a source, as the library publishes it, after so many windows that were OK.
+pub fn health(source: &str, level: u8, error_unless: &str, windows: u64) -> DiagnosticStatus {
+    let windows = format!("{windows} 0 0 0");
+    let pairs = [
+        ("measurement_source_name", source),
+        ("Actual frequency (Hz)", "41.500000"),
+        ("error_unless", error_unless),
+        ("windows_judged", &windows),
+    ];
+    let values = pairs.map(|(key, value)| KeyValue { key: key.to_owned(), value: value.to_owned() });
+    let name = source.trim_start_matches('/').replacen(':', ": ", 1);
+    DiagnosticStatus { level, name, values: values.into(), ..Default::default() }
+}
+
+/// Returns a folder of the repository.
+pub fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
+}
+
+/// The values of all time series, by name and labels as they are written: `name{node="/a",topic="/b"}`.
+#[derive(Clone, Debug, Default)]
+pub struct Series(pub BTreeMap<String, f64>);
+
+impl Series {
+    pub fn scrape(address: SocketAddr) -> Self {
+        let response = get(address, "/metrics");
+        assert_eq!(response.status, 200);
+        let text = response.text();
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let mut series = BTreeMap::new();
+        for (name, value) in lines.map(|line| line.rsplit_once(' ').unwrap()) {
+            let before = series.insert(name.to_owned(), value.parse().unwrap());
+            assert_eq!(before, None, "{name} comes twice");
+        }
+        Self(series)
+    }
+
+    /// Returns the value of a time series: its name without `topic_statistics_`, and its labels.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.0.get(&format!("topic_statistics_{name}")).copied()
+    }
+
+    /// Returns the number of time series whose names and labels contain a text.
+    pub fn count(&self, text: &str) -> usize {
+        self.0.keys().filter(|name| name.contains(text)).count()
+    }
+}
+
+/// A response.
+#[derive(Debug)]
+pub struct Response {
+    pub status: u16,
+    /// In lower case.
+    pub headers: String,
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+}
+
+pub fn get(address: SocketAddr, path: &str) -> Response {
+    request(address, &format!("GET {path} HTTP/1.0\r\n\r\n")).unwrap()
+}
+
+/// Sends a request, and reads the response until the server closes the connection.
+pub fn request(address: SocketAddr, request: &str) -> io::Result<Response> {
+    let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.write_all(request.as_bytes())?;
+    let mut bytes = vec![];
+    stream.read_to_end(&mut bytes)?;
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
+    let end = end.ok_or_else(|| io::Error::other(format!("{} bytes without a header", bytes.len())))?;
+    let headers = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+    let status = headers.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = status.ok_or_else(|| io::Error::other("no status"))?;
+    Ok(Response { status, headers, body: bytes.split_off(end + 4) })
+}
+
+/// Accepts everything that is posted: the header of each request, in lower case, and its body.
+pub fn accept_all() -> (SocketAddr, Receiver<(String, Vec<u8>)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (requests, received) = mpsc::channel();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let lines = reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty());
+            let head = lines.map(|line| line.to_lowercase() + "\n").collect::<String>();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+            let mut body = vec![0; length.unwrap_or(0)];
+            let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+            let is_answered = reader.read_exact(&mut body).is_ok() && stream.write_all(answer).is_ok();
+            if is_answered && requests.send((head, body)).is_err() {
+                return;
+            }
+        }
+    });
+    (address, received)
+}
