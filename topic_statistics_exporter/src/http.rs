@@ -296,13 +296,6 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io::{Read, Write},
-        net::TcpStream as StdStream,
-    };
-
-    use tokio::net::TcpSocket;
-
     use super::*;
     use crate::state::{Limits, Now, State};
 
@@ -341,39 +334,20 @@ mod tests {
         }
     }
 
-    /// The clients of one address keep as many connections as there are, and more wait to be accepted.
+    /// A response is made again when it has expired: requests do not hold the state all the time.
     #[test]
-    fn idle_connections_of_an_address_fail_no_scrape_of_another_one() {
-        const IDLE: usize = 2 * MAX_CONNECTIONS + 20;
-        let state = State::new(Limits::default(), Now::read());
-        let server = Server::start(&"127.0.0.1:0".parse().unwrap(), Arc::new(Mutex::new(state))).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
-        let idle: Vec<StdStream> = runtime.block_on(async {
-            let mut idle = vec![];
-            for _ in 0..IDLE {
-                let socket = TcpSocket::new_v4().unwrap();
-                socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
-                idle.push(socket.connect(server.address()).await.unwrap().into_std().unwrap());
-            }
-            idle
-        });
-        for _ in 0..3 {
-            let mut scrape = StdStream::connect(server.address()).unwrap();
-            scrape.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
-            scrape.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-            let mut response = String::new();
-            scrape.read_to_string(&mut response).unwrap();
-            assert!(response.starts_with("HTTP/1.0 200 OK\r\n"), "{response}");
-        }
-        // An open one has nothing to read.
-        let is_open = |mut stream: &StdStream| {
-            stream.read(&mut [0; 1]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
-        };
-        let open: Vec<bool> = idle.iter().map(is_open).collect();
-        assert!(
-            open[IDLE - MAX_CONNECTIONS + 3..].iter().all(|is_open| *is_open),
-            "the latest ones: {open:?}"
-        );
-        assert!(!open[..IDLE - MAX_CONNECTIONS].iter().any(|is_open| *is_open), "the others: {open:?}");
+    fn a_response_is_the_last_one_until_that_expires() {
+        let state = Arc::new(Mutex::new(State::new(Limits::default(), Now::read())));
+        let metrics = Metrics::new(Arc::clone(&state));
+        let begun = Instant::now();
+        let first = metrics.body(Format::Text, false);
+        assert!(metrics.made.lock().unwrap()[0].expires >= begun + MAX_AGE);
+        let expire = |after| metrics.made.lock().unwrap()[0].expires = Instant::now() + after;
+        expire(Duration::from_secs(60));
+        let locked = state.lock().unwrap();
+        assert_eq!(metrics.body(Format::Text, false).as_ptr(), first.as_ptr(), "nobody asks the state");
+        drop(locked);
+        expire(Duration::ZERO);
+        assert_ne!(metrics.body(Format::Text, false).as_ptr(), first.as_ptr());
     }
 }

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
-//! Messages on /statistics into `topic_monitor --from-statistics`.
-
 #![cfg_attr(fuzzing, no_main)]
 #![allow(missing_docs, unexpected_cfgs)]
 

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
-//! Names into every place that writes them.
-
 #![cfg_attr(fuzzing, no_main)]
 #![allow(missing_docs, unexpected_cfgs)]
 

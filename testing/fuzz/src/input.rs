@@ -73,19 +73,8 @@ impl<'a> Input<'a> {
         match self.below(4) {
             0 => f64::from_bits(self.u64()),
             1 => {
-                let special = [
-                    f64::NAN,
-                    f64::INFINITY,
-                    f64::NEG_INFINITY,
-                    f64::MAX,
-                    f64::MIN,
-                    f64::MIN_POSITIVE,
-                    0.0,
-                    -0.0,
-                    u64::MAX as f64,
-                    5e-324,
-                ];
-                special[self.below(special.len())]
+                let [nan, inf, max, least] = [f64::NAN, f64::INFINITY, f64::MAX, f64::MIN_POSITIVE];
+                [nan, inf, -inf, max, -max, least, 0.0, -0.0, u64::MAX as f64, 5e-324][self.below(10)]
             }
             2 => f64::from(self.i32()) / 1000.0,
             _ => f64::from(self.u8()),
@@ -111,7 +100,7 @@ impl<'a> Input<'a> {
         let (taken, rest) = self.0.split_at(length.min(self.0.len()));
         self.0 = rest;
         match form / 64 {
-            3 => taken.iter().map(|byte| HOSTILE[usize::from(*byte) % HOSTILE.len()]).collect(),
+            3 => taken.iter().filter_map(|byte| HOSTILE.chars().nth(usize::from(*byte) % 32)).collect(),
             2 => String::from_utf8_lossy(taken).repeat(usize::from(self.u16() % 600)),
             _ => String::from_utf8_lossy(taken).into_owned(),
         }
@@ -120,37 +109,6 @@ impl<'a> Input<'a> {
 
 /// Characters that a terminal interprets, that change the order of text or its lines, or that mean something in YAML or
 /// JSON.
-const HOSTILE: [char; 32] = [
-    '\0',
-    '\u{7}',
-    '\u{8}',
-    '\t',
-    '\n',
-    '\r',
-    '\u{1b}',
-    '\u{7f}',
-    '\u{85}',
-    '\u{9b}',
-    '\u{9d}',
-    '\u{a0}',
-    '\u{61c}',
-    '\u{200b}',
-    '\u{200f}',
-    '\u{2028}',
-    '\u{2029}',
-    '\u{202a}',
-    '\u{202e}',
-    '\u{2066}',
-    '\u{2069}',
-    '\u{feff}',
-    '\u{fffe}',
-    '\u{1f600}',
-    '"',
-    '\'',
-    '\\',
-    ':',
-    '#',
-    '-',
-    '~',
-    'a',
-];
+const HOSTILE: &str =
+    "\0\u{7}\u{8}\t\n\r\u{1b}\u{7f}\u{85}\u{9b}\u{9d}\u{a0}\u{61c}\u{200b}\u{200f}\u{2028}\u{2029}\
+                       \u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{fffe}\u{1f600}\"'\\:#-~a";

@@ -288,12 +288,6 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_pushed_without_a_collector() {
-        let broken = [("OTEL_EXPORTER_OTLP_TIMEOUT", "broken"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "")];
-        assert!(complete(&["--otlp-interval", "5"], &broken).is_none());
-    }
-
-    #[test]
     fn an_argument_wins_over_the_environment_and_that_over_the_default() {
         let variables = [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://there:4318"),
@@ -313,10 +307,13 @@ mod tests {
             Limits { bytes: 64_000_000, age: Duration::from_secs(72 * 3600) }
         );
         assert_eq!(value(&by_environment, "service.instance.id"), Some("spot-1"));
+        let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+        assert_eq!(complete(&[], &[variables[0], grpc]).unwrap().client.url, "http://there:4318");
         let arguments = "--otlp-endpoint https://here/ --otlp-interval 0.5 \
                          --otlp-resource robot=2,service.instance.id=two --otlp-temporality delta \
-                         --otlp-compression none --otlp-buffer-megabytes 1";
-        let by_arguments = complete(&arguments.split_whitespace().collect::<Vec<_>>(), &variables).unwrap();
+                         --otlp-compression none --otlp-buffer-megabytes 1 --otlp-protocol http/protobuf";
+        let all = [&variables[..], &[grpc]].concat();
+        let by_arguments = complete(&arguments.split_whitespace().collect::<Vec<_>>(), &all).unwrap();
         assert_eq!(by_arguments.client.url, "https://here/v1/metrics");
         assert_eq!((by_arguments.interval, by_arguments.client.gzip), (Duration::from_millis(500), false));
         assert_eq!(by_arguments.temporality, Temporality::Delta);
@@ -333,23 +330,9 @@ mod tests {
     }
 
     #[test]
-    fn grpc_is_a_choice_of_arguments_and_of_the_environment() {
-        let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
-        let arguments = ["--otlp-endpoint", "http://there:4317"];
-        let by_environment = complete(&arguments, &[grpc]).unwrap().client;
-        assert_eq!((by_environment.protocol, &*by_environment.url), (Protocol::Grpc, "http://there:4317"));
-        let http = [&arguments[..], &["--otlp-protocol", "http/protobuf"]].concat();
-        let by_argument = complete(&http, &[grpc]).unwrap().client;
-        assert_eq!(by_argument.protocol, Protocol::HttpProtobuf);
-        assert_eq!(by_argument.url, "http://there:4317/v1/metrics");
-        let variables =
-            [("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "there:4317"), ("OTEL_EXPORTER_OTLP_INSECURE", "true")];
-        let insecure = complete(&["--otlp-protocol", "grpc"], &variables).unwrap().client;
-        assert_eq!(insecure.url, "http://there:4317");
-    }
-
-    #[test]
     fn the_environment_can_turn_it_off_and_wrong_variables_are_logged() {
+        let broken = [("OTEL_EXPORTER_OTLP_TIMEOUT", "broken"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "")];
+        assert!(complete(&["--otlp-interval", "5"], &broken).is_none());
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://there:4318");
         assert!(complete(&[], &[endpoint, ("OTEL_SDK_DISABLED", "true")]).is_none());
         assert!(complete(&["--otlp-endpoint", "http://x"], &[("OTEL_METRICS_EXPORTER", "none")]).is_none());

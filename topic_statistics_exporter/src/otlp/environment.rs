@@ -248,14 +248,6 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_are_not_set_or_empty_say_nothing() {
-        assert_eq!(read(&[]), Environment::default());
-        let empty = ["ENDPOINT", "HEADERS", "TIMEOUT", "COMPRESSION"]
-            .map(|name| format!("OTEL_EXPORTER_OTLP_{name}"));
-        assert_eq!(read(&empty.each_ref().map(|name| (name.as_str(), " "))), Environment::default());
-    }
-
-    #[test]
     fn variables_have_the_meaning_that_opentelemetry_gives_them() {
         let all = read(&[
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
@@ -285,42 +277,40 @@ mod tests {
             resource: pairs(&[("service.name", "arm"), ("site", "Z\u{fc}rich"), ("service.name", "leg")]),
         };
         assert_eq!(all, expected);
+        let empty = ["ENDPOINT", "HEADERS", "TIMEOUT", "COMPRESSION"]
+            .map(|name| format!("OTEL_EXPORTER_OTLP_{name}"));
+        assert_eq!(read(&empty.each_ref().map(|name| (name.as_str(), " "))), Environment::default());
+        let of_metrics = ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "2000");
+        let both = read(&[("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"), of_metrics]);
+        assert_eq!(both.timeout, Some(Duration::from_secs(2)), "that of metrics wins");
     }
 
     #[test]
-    fn the_variables_of_metrics_win() {
-        let both =
-            read(&[("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"), ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "2000")]);
-
-        assert_eq!(both.timeout, Some(Duration::from_secs(2)));
-    }
-
-    #[test]
-    fn metrics_have_a_url_of_their_own_or_one_below_the_endpoint() {
+    fn an_endpoint_is_that_of_metrics_or_one_above_it() {
         let url = |variables: &[(&str, &str)]| {
-            Endpoint::of_environment(get(variables))
-                .map(|endpoint| endpoint.url(Protocol::HttpProtobuf, false))
+            let endpoint = Endpoint::of_environment(get(variables));
+            endpoint.map(|endpoint| endpoint.url(Protocol::HttpProtobuf, false))
         };
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base/");
         let own = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics/as/it/is");
         assert_eq!(url(&[endpoint]).as_deref(), Some("http://collector:4318/base/v1/metrics"));
         assert_eq!(url(&[endpoint, own]).as_deref(), Some("http://metrics/as/it/is"));
         assert_eq!(url(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]), None);
-    }
-
-    #[test]
-    fn the_path_of_metrics_is_never_there_twice() {
-        for endpoint in
-            ["http://h:4318", "http://h:4318/", "http://h:4318/v1/metrics", "http://h:4318/v1/metrics/"]
-        {
-            let url = Endpoint::Collector(endpoint.to_owned()).url(Protocol::HttpProtobuf, false);
-            assert_eq!(url, "http://h:4318/v1/metrics", "{endpoint}");
+        for (name, insecure, url) in [
+            ("http://h:4317", false, "http://h:4317"),
+            ("https://h:4317", true, "https://h:4317"),
+            ("h:4317", false, "https://h:4317"),
+            ("h:4317", true, "http://h:4317"),
+        ] {
+            assert_eq!(Endpoint::Collector(name.to_owned()).url(Protocol::Grpc, insecure), url);
         }
     }
 
     #[test]
     fn the_path_of_metrics_is_before_a_query_which_is_not_shown() {
         for (endpoint, url, is_shown) in [
+            ("http://h:4318/", "http://h:4318/v1/metrics", "http://h:4318/v1/metrics"),
+            ("http://h/v1/metrics/", "http://h/v1/metrics", "http://h/v1/metrics"),
             ("http://h?key=a/b", "http://h/v1/metrics?key=a/b", "http://h/v1/metrics"),
             ("http://h/v1/metrics?key=x", "http://h/v1/metrics?key=x", "http://h/v1/metrics"),
             ("https://h:4318/a/?x=1#y", "https://h:4318/a/v1/metrics?x=1#y", "https://h:4318/a/v1/metrics"),
@@ -335,43 +325,22 @@ mod tests {
     }
 
     #[test]
-    fn grpc_has_no_path_and_tls_unless_it_is_insecure() {
-        for endpoint in [Endpoint::Collector, Endpoint::Metrics] {
-            for (name, insecure, url) in [
-                ("http://h:4317", false, "http://h:4317"),
-                ("https://h:4317", true, "https://h:4317"),
-                ("h:4317", false, "https://h:4317"),
-                ("h:4317", true, "http://h:4317"),
-            ] {
-                assert_eq!(endpoint(name.to_owned()).url(Protocol::Grpc, insecure), url);
-            }
-        }
-    }
-
-    #[test]
     fn what_cannot_be_used_is_ignored_with_a_warning_that_shows_no_secret() {
         let warning = |name: &str, value: &str| {
             let (environment, warnings) = Environment::read(get(&[(name, value)]));
             assert_eq!((environment, warnings.len()), (Environment::default(), 1), "{name}");
             warnings[0].to_string()
         };
-        assert_eq!(
-            warning("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
-            "OTEL_EXPORTER_OTLP_TIMEOUT is \"10s\", and is ignored: it has to be a whole number of milliseconds above 0"
-        );
-        assert_eq!(
-            warning("OTEL_EXPORTER_OTLP_HEADERS", "secret"),
-            "OTEL_EXPORTER_OTLP_HEADERS is not valid, and is ignored: it has to be name=value,name=value, with %2C for \
-             a comma in a value"
-        );
+        let timeout = warning("OTEL_EXPORTER_OTLP_TIMEOUT", "10s");
+        assert!(timeout.contains("\"10s\", and is ignored: it has to be a whole number"), "{timeout}");
+        let headers = warning("OTEL_EXPORTER_OTLP_HEADERS", "secret");
+        assert!(headers.contains("is not valid, and is ignored: it has to be name=value"), "{headers}");
         for (name, value) in [
             ("OTEL_METRIC_EXPORT_INTERVAL", "0"),
-            ("OTEL_METRIC_EXPORT_INTERVAL", "-5"),
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
             ("OTEL_EXPORTER_OTLP_INSECURE", "yes"),
             ("OTEL_RESOURCE_ATTRIBUTES", "robot"),
-            ("OTEL_RESOURCE_ATTRIBUTES", "=x"),
             ("OTEL_RESOURCE_ATTRIBUTES", "x=%ff"),
             ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "sum"),
         ] {

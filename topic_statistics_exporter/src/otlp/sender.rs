@@ -185,11 +185,6 @@ mod tests {
         net::{TcpListener, TcpStream},
     };
 
-    use opentelemetry_proto::tonic::collector::metrics::v1::{
-        ExportMetricsPartialSuccess, ExportMetricsServiceResponse,
-    };
-    use prost::Message;
-
     use super::{
         super::{
             client::{ClientOptions, Protocol},
@@ -269,18 +264,12 @@ mod tests {
         reader.read_exact(&mut body).unwrap();
         if let Reply::Status(status, headers, answer) = reply {
             assert_eq!(head[0], "POST /v1/metrics HTTP/1.1");
-            assert!(head
-                .iter()
-                .any(|line| line.eq_ignore_ascii_case("content-type: application/x-protobuf")));
-            let is_gzip = head.iter().any(|line| line.eq_ignore_ascii_case("content-encoding: gzip"));
-            let body = if is_gzip { decompress(&body).unwrap() } else { body };
-            seen.lock().unwrap().push((*status, body));
-            write!(
-                stream,
-                "HTTP/1.1 {status} X\r\n{headers}Connection: close\r\nContent-Length: {}\r\n\r\n",
-                answer.len()
-            )
-            .unwrap();
+            for line in ["content-type: application/x-protobuf", "content-encoding: gzip"] {
+                assert!(head.iter().any(|header| header.eq_ignore_ascii_case(line)), "{head:?}");
+            }
+            seen.lock().unwrap().push((*status, decompress(&body).unwrap()));
+            let head = format!("HTTP/1.1 {status} X\r\n{headers}Connection: close");
+            write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n", answer.len()).unwrap();
             stream.write_all(answer).unwrap();
         }
     }
@@ -321,17 +310,6 @@ mod tests {
 
     fn request(number: u8) -> Vec<u8> {
         vec![number; 100]
-    }
-
-    /// An answer that takes all but some data points.
-    fn partial(rejected_data_points: i64, error_message: &str) -> Reply {
-        let partial =
-            ExportMetricsPartialSuccess { rejected_data_points, error_message: error_message.to_owned() };
-        Reply::Status(
-            200,
-            "",
-            ExportMetricsServiceResponse { partial_success: Some(partial) }.encode_to_vec(),
-        )
     }
 
     #[test]
@@ -396,66 +374,6 @@ mod tests {
     }
 
     #[test]
-    fn rejected_data_points_are_counted_and_the_request_is_not_sent_again() {
-        let collector =
-            Collector::start([partial(3, "too\nold"), partial(0, "a hint"), partial(4, ""), partial(-1, "")]);
-        let lines = Arc::default();
-        let sender = sender(&collector.address, Queue::in_memory(LIMITS), &lines);
-        (0..4).for_each(|number| sender.push(&request(number)));
-        let counts = wait_for(&sender, |counts| counts.accepted == 4);
-        assert_eq!((counts.rejected_data_points, counts.refused, counts.failed_attempts.total()), (7, 0, 0));
-        assert_eq!(collector.answers().len(), 4);
-        assert_eq!(
-            *lines.lock().unwrap(),
-            [r#"The OTLP collector rejected 3 data points of a request: "too\u{a}old""#],
-            "told once"
-        );
-    }
-
-    #[test]
-    fn what_does_not_fit_while_the_collector_is_away_is_counted_and_told_once() {
-        let collector = Collector::start([Reply::Status(503, "", Vec::new())]);
-        let lines = Arc::<Mutex<Vec<String>>>::default();
-        let (client, hour) = (client(&collector.address, Duration::from_secs(20)), Duration::from_secs(3600));
-        let bytes = 3 * (0..10).map(|number| compress(&request(number)).len() as u64).max().unwrap();
-        let queue = Queue::in_memory(Limits { bytes, ..LIMITS });
-        let of_sender = Arc::clone(&lines);
-        let report = move |line: &str| of_sender.lock().unwrap().push(line.to_owned());
-        let sender = Sender::start(queue, client, Backoff::new(hour, hour), report).unwrap();
-        sender.push(&request(0));
-        wait_for(&sender, |counts| counts.failed_attempts.total() == 1);
-        (1..10).for_each(|number| sender.push(&request(number)));
-        let counts = sender.stop(Duration::from_secs(20));
-        assert_eq!(counts.dropped, DroppedRequests { overflow: 7, ..DroppedRequests::default() });
-        assert_eq!(collector.accepted(), (7..10).map(request).collect::<Vec<_>>(), "the newest, in order");
-        let lines = lines.lock().unwrap();
-        let dropped: Vec<_> = lines.iter().filter_map(|line| line.split_once("were dropped: ")).collect();
-        let numbers: Vec<_> = dropped.iter().map(|(_, text)| text.split(' ').next().unwrap()).collect();
-        assert_eq!(numbers, ["1", "2", "4"], "each time that the number has doubled");
-    }
-
-    /// A token that has expired costs nothing, if somebody renews it in time.
-    #[test]
-    fn a_collector_that_denies_gets_all_figures_later() {
-        let script = [401, 401, 403, 404, 407].map(|status| Reply::Status(status, "", Vec::new()));
-        let collector = Collector::start(script);
-        let lines = Arc::default();
-        let sender = sender(&collector.address, Queue::in_memory(LIMITS), &lines);
-        (0..60).for_each(|number| sender.push(&request(number)));
-        let counts = wait_for(&sender, |counts| counts.accepted == 60);
-        assert_eq!(collector.accepted(), (0..60).map(request).collect::<Vec<_>>());
-        assert_eq!((counts.refused, counts.dropped), (0, DroppedRequests::default()));
-        assert_eq!((counts.failed_attempts.denied, counts.failed_attempts.total()), (5, 5));
-        let lines = lines.lock().unwrap();
-        assert_eq!(
-            lines[0],
-            "The OTLP collector takes nothing (status 401 Unauthorized): check the endpoint and the headers. \
-             Figures wait, and are sent later"
-        );
-        assert_eq!(lines.len(), 2, "one for each change: {lines:?}");
-    }
-
-    #[test]
     fn a_stop_sends_what_waits_or_gives_up_in_time() {
         let lines = Arc::default();
         let collector = Collector::start([]);
@@ -478,74 +396,50 @@ mod tests {
         assert_eq!(hanging.stop(Duration::from_millis(200)).waiting, 1);
         assert!((200..5000).contains(&start.elapsed().as_millis()));
 
-        // One more attempt; the end does not use up its time.
-        let away = Collector::start((0..99).map(|_| Reply::Status(503, "", Vec::new())));
-        let client = self::client(&away.address, Duration::from_secs(60));
+        // One more attempt, which does not use up the time; none where the collector demands a pause.
         let hour = Duration::from_secs(3600);
-        let waiting =
-            Sender::start(Queue::in_memory(LIMITS), client, Backoff::new(hour, hour), |_| ()).unwrap();
-        waiting.push(&request(0));
-        wait_for(&waiting, |counts| counts.failed_attempts.total() == 1);
-        assert_eq!(waiting.stop(hour).failed_attempts.total(), 2);
-
-        // None where the collector demands a pause.
-        let busy = Collector::start((0..99).map(|_| Reply::Status(429, "Retry-After: 3600\r\n", Vec::new())));
-        let waiting = sender(&busy.address, Queue::in_memory(LIMITS), &lines);
-        waiting.push(&request(0));
-        wait_for(&waiting, |counts| counts.failed_attempts.total() == 1);
-        assert_eq!(waiting.stop(hour).failed_attempts.total(), 1);
-    }
-
-    #[test]
-    fn the_next_process_sends_what_is_left_on_disk() {
-        let directory = tempfile::tempdir().unwrap();
-        let lines = Arc::default();
-        let away = Collector::start((0..99).map(|_| Reply::Close));
-        let first = sender(&away.address, Queue::in_directory(directory.path(), LIMITS).unwrap(), &lines);
-        (0..4).for_each(|number| first.push(&request(number)));
-        assert_eq!(first.stop(Duration::from_secs(20)).waiting, 4);
-        drop(first);
-        let collector = Collector::start([]);
-        // The first one's thread releases the directory when it ends.
-        let end = Instant::now() + Duration::from_secs(20);
-        let queue = loop {
-            match Queue::in_directory(directory.path(), LIMITS) {
-                Ok(queue) => break queue,
-                Err(error) => assert!(Instant::now() < end, "{error}"),
-            }
-        };
-        let second = sender(&collector.address, queue, &lines);
-        second.push(&request(4));
-        wait_for(&second, |counts| counts.accepted == 5);
-        assert_eq!(collector.accepted(), (0..5).map(request).collect::<Vec<_>>());
+        for (status, headers, attempts) in [(503, "", 2), (429, "Retry-After: 3600\r\n", 1)] {
+            let away = Collector::start((0..99).map(|_| Reply::Status(status, headers, Vec::new())));
+            let client = self::client(&away.address, Duration::from_secs(60));
+            let backoff = Backoff::new(hour, hour);
+            let waiting = Sender::start(Queue::in_memory(LIMITS), client, backoff, |_| ()).unwrap();
+            waiting.push(&request(0));
+            wait_for(&waiting, |counts| counts.failed_attempts.total() == 1);
+            assert_eq!(waiting.stop(hour).failed_attempts.total(), attempts, "{status}");
+        }
     }
 
     #[test]
     fn what_http_does_not_allow_is_an_error_at_the_start() {
-        let options = |url: &str, headers: &[(&str, &str)]| ClientOptions {
-            protocol: Protocol::HttpProtobuf,
-            url: url.to_owned(),
-            headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
-            timeout: Duration::from_secs(1),
-            gzip: true,
-            certificate: Some("/nowhere/ca.pem".into()),
-            client: None,
-        };
-        for url in
-            ["", "localhost:4318/v1/metrics", "ftp://host/v1/metrics", "http://", "https:///v1/metrics"]
-        {
-            let error = Client::new(&options(url, &[])).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("The OTLP endpoint {url:?} is no URL")), "{error}");
+        let no_url = |url: &str| format!("The OTLP endpoint {url:?} is no URL");
+        for (url, header, certificate, error) in [
+            ("", "a", None, no_url("")),
+            ("localhost:4318/v1/metrics", "a", None, no_url("localhost:4318/v1/metrics")),
+            ("ftp://host?secret", "a", None, no_url("ftp://host")),
+            ("https:///v1/metrics", "a", None, no_url("https:///v1/metrics")),
+            ("http://me:secret@host", "a", None, "The OTLP endpoint has a user or a password".to_owned()),
+            ("http://host", "api key", None, "The OTLP header \"api key\" has a name or a value".to_owned()),
+            (
+                "https://host",
+                "a",
+                Some("/nowhere.pem"),
+                "The file /nowhere.pem for OTLP cannot be".to_owned(),
+            ),
+            // There is no user.
+            ("http://host/a@b?to=me@host", "a", None, String::new()),
+        ] {
+            let options = ClientOptions {
+                protocol: Protocol::HttpProtobuf,
+                url: url.to_owned(),
+                headers: vec![(header.to_owned(), "secret".to_owned())],
+                timeout: Duration::from_secs(1),
+                gzip: true,
+                certificate: certificate.map(Into::into),
+                client: None,
+            };
+            let text = Client::new(&options).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(text.starts_with(&error) && !text.contains("secret"), "{url:?}: {text}");
+            assert_eq!(text.is_empty(), error.is_empty(), "{text}");
         }
-        let error = Client::new(&options("ftp://host?secret", &[])).unwrap_err().to_string();
-        assert!(error.starts_with("The OTLP endpoint \"ftp://host\" is no URL"), "{error}");
-        assert!(Client::new(&options("http://host/a@b?to=me@host", &[])).is_ok(), "there is no user");
-        let error = Client::new(&options("http://me:secret@host", &[])).unwrap_err().to_string();
-        assert!(error.contains("go into a header") && !error.contains("secret"), "{error}");
-        let error = Client::new(&options("http://host", &[("key", "secret\n")])).unwrap_err().to_string();
-        assert_eq!(error, "The OTLP header \"key\" has a name or a value that HTTP does not allow");
-        assert!(Client::new(&options("http://host", &[("api key", "x")])).is_err());
-        let error = Client::new(&options("https://host", &[])).unwrap_err().to_string();
-        assert!(error.starts_with("The file /nowhere/ca.pem for OTLP cannot be used: "), "{error}");
     }
 }

@@ -140,11 +140,6 @@ impl Store {
         self.connection.pragma_update(None, "max_page_count", pages).unwrap();
     }
 
-    #[cfg(test)]
-    pub fn execute(&self, sql: &str) {
-        self.connection.execute_batch(sql).unwrap();
-    }
-
     fn in_use(error: rusqlite::Error) -> StoreError {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::InUse,

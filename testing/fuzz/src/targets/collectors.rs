@@ -2,20 +2,13 @@
 
 //! Any streams of samples into the collectors, beside an oracle that keeps every sample.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::atomic::{AtomicI64, Ordering},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use topic_statistics_core::{
     collector::{
         AgeCollector, Distribution, FirstPeriod, PeriodCollector, Sequence, SequenceTracker, SummaryCollector,
     },
-    record::{
-        clock::Clock, count::Count, durations::Durations, source::WindowedCollector, windowed::Windowed,
-    },
-    Metric, Summary,
+    Summary,
 };
 
 use crate::input::Input;
@@ -23,12 +16,11 @@ use crate::input::Input;
 /// Every figure equals the oracle's, to 1e-9 of the samples' size, or is NaN if it has no value. None is infinite.
 pub fn collectors(bytes: &[u8]) {
     let mut input = Input(bytes);
-    match input.below(5) {
+    match input.below(4) {
         0 => summary(&mut input),
         1 => ages(&mut input),
         2 => periods(&mut input),
-        3 => sequences(&mut input),
-        _ => windows(&mut input),
+        _ => sequences(&mut input),
     }
 }
 
@@ -289,101 +281,6 @@ fn sequences(input: &mut Input) {
         match publisher.lost() {
             Some(lost) => assert_eq!((i128::from(lost), true), (expected.lost, expected.is_numbered)),
             None => assert!(!expected.is_numbered || !has_room),
-        }
-    }
-}
-
-/// A host whose clocks are set.
-#[derive(Default)]
-struct Host {
-    monotonic: AtomicI64,
-    offset: AtomicI64,
-}
-
-impl Clock for Host {
-    fn monotonic(&self) -> i64 {
-        self.monotonic.load(Ordering::Relaxed)
-    }
-
-    fn system(&self) -> i64 {
-        self.monotonic() + self.offset.load(Ordering::Relaxed)
-    }
-
-    fn suspended(&self) -> i64 {
-        0
-    }
-}
-
-/// The windows of a stopwatch and of a counter, which are enabled and disabled.
-fn windows(input: &mut Input) {
-    let host = Host::default();
-    host.offset.store(1_790_000_000_000_000_000, Ordering::Relaxed);
-    let stopwatch = Windowed::new(Durations::default());
-    let count = Count::default();
-    let counter = Windowed::new(count.clone());
-    let (mut samples, mut counted, mut is_enabled, mut start) = (vec![], 0, false, 0);
-    while !input.is_empty() {
-        let now = host.monotonic();
-        match input.below(8) {
-            0 => {
-                // Time passes, at most a day; the system clock may be stepped.
-                let later = i64::from(input.u32()) * i64::from(input.u16() % 20_000 + 1);
-                host.monotonic.store(now + later, Ordering::Relaxed);
-                if input.below(4) == 0 {
-                    host.offset.fetch_add(input.i32().into(), Ordering::Relaxed);
-                }
-            }
-            1 => {
-                let was_disabled = (stopwatch.enable(&host), counter.enable(&host));
-                assert_eq!(was_disabled, (!is_enabled, !is_enabled));
-                if !is_enabled {
-                    (samples, counted, is_enabled, start) = (vec![], 0, true, now);
-                }
-            }
-            2 => {
-                stopwatch.disable();
-                counter.disable();
-                is_enabled = false;
-            }
-            3 | 4 => {
-                let (durations, frequencies) = (stopwatch.end_window(&host), counter.end_window(&host));
-                let (Some(durations), Some(frequencies)) = (durations, frequencies) else {
-                    assert!(!is_enabled, "no window");
-                    continue;
-                };
-                assert!(is_enabled, "a window while disabled");
-                let length = Duration::from_nanos((now - start) as u64);
-                let durations = durations.statistics;
-                assert_eq!((durations.length, durations.count), (length, samples.len() as u64));
-                assert_eq!(durations.metrics.len(), 1);
-                is_of(&durations.metrics[0].1, &samples, "durations");
-                let frequencies = frequencies.statistics;
-                let (metric, summary) = &frequencies.metrics[0];
-                assert_eq!(
-                    (*metric, frequencies.count, summary.sample_count),
-                    (Metric::Frequency, counted, counted)
-                );
-                let expected = counted as f64 / length.as_secs_f64();
-                for figure in [summary.average, summary.minimum, summary.maximum, frequencies.rate()] {
-                    let is_same = (figure - expected).abs() <= 1e-9 * expected;
-                    assert!(
-                        is_same || (length.is_zero() && figure.is_nan()),
-                        "{figure} Hz, expected {expected} Hz"
-                    );
-                }
-                (samples, counted, start) = (vec![], 0, now);
-            }
-            5 => {
-                let more = u64::from(input.u32());
-                count.add(more);
-                // Counting does not ask whether it is enabled; the window starts at zero.
-                counted += if is_enabled { more } else { 0 };
-            }
-            _ => {
-                let sample = input.f64();
-                stopwatch.record(|| sample);
-                samples.extend((is_enabled && sample.is_finite()).then_some(sample));
-            }
         }
     }
 }

@@ -2,30 +2,16 @@
 
 //! Any names of nodes, topics, types and sources into every place that writes them.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use rclrs::{DynamicMessageError, RclrsError};
 use rclrs_topic_statistics::{
-    testing::{loss_event, metrics_message, render_totals},
+    testing::{metrics_message, render_totals},
     StatisticsError,
 };
 use topic_statistics_core::{
-    distributions::Distributions,
-    record::{
-        clock::Clock,
-        source::{FinishedWindow, Source, WindowedCollector},
-    },
-    schedule::{
-        log_table,
-        losses::{LossEvents, MessagesLost, PublishLosses},
-        outbox::{Failures, PublishError},
-    },
-    source_kind::SourceKind,
-    window, Escaped, Incompatibility, IncompatiblePublisher, Metric, Summary, TopicTotals, Totals,
-    WindowStatistics,
+    distributions::Distributions, schedule::log_table, window, Escaped, Incompatibility,
+    IncompatiblePublisher, Metric, Summary, TopicTotals, Totals, WindowStatistics,
 };
 use topic_statistics_monitor::testing::{detail, explain};
 use topic_statistics_views::{
@@ -79,10 +65,6 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
     let message = metrics_message(source, Metric::MessageAge, window, &Summary::default());
     assert_eq!(message.measurement_source_name, source);
 
-    let event = loss_event(&lost(node, topic, source));
-    assert_eq!((&*event.node_name, event.messages_lost_statistics.len()), (node, 1));
-    assert_eq!(event.messages_lost_statistics[0].topic_name, topic);
-
     let totals = |topic_name: &str, source_name: &str| {
         let mut totals = Totals::default();
         (totals.received, totals.lost) = (3, Some(1));
@@ -100,52 +82,6 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
         assert_eq!(read["measurement_source_name"].as_str(), Some(&*expected.source_name), "{yaml}");
         assert_eq!(read["messages_received"].as_u64(), Some(3), "{yaml}");
     }
-}
-
-/// Returns the event of a subscription that has lost a message.
-fn lost(node: &str, topic: &str, source: &str) -> MessagesLost {
-    struct Lost;
-    impl WindowedCollector for Lost {
-        fn enable(&self, _clock: &dyn Clock) -> bool {
-            false
-        }
-        fn disable(&self) {}
-        fn is_enabled(&self) -> bool {
-            true
-        }
-        fn set_distributions(&self, _enabled: bool) {}
-        fn end_window(&self, _clock: &dyn Clock) -> Option<FinishedWindow> {
-            None
-        }
-        fn totals(&self) -> Option<Totals> {
-            let mut totals = Totals::default();
-            (totals.received, totals.lost) = (1, Some(1));
-            Some(totals)
-        }
-        fn kind(&self) -> SourceKind {
-            SourceKind::Subscription
-        }
-        fn measures(&self, _metric: Metric) -> bool {
-            true
-        }
-    }
-
-    #[derive(Default)]
-    struct Published(Mutex<Option<MessagesLost>>);
-    impl PublishLosses for Published {
-        fn publish(&self, lost: &MessagesLost) -> Result<(), PublishError> {
-            *self.0.lock().expect("one thread") = Some(lost.clone());
-            Ok(())
-        }
-    }
-
-    let source = Source::new(source.to_owned(), Arc::new(Lost), Some(Box::new(topic.to_owned())));
-    let (published, now) = (Arc::new(Published::default()), Instant::now());
-    let mut events = LossEvents::new(node.to_owned(), 1.0);
-    events.add(&Arc::new(source), Some(Arc::clone(&published) as _), now);
-    events.remaining(now).expect("an event").publish(&mut Failures::default());
-    let event = published.0.lock().expect("one thread").take();
-    event.expect("a published event")
 }
 
 fn errors(node: &str, topic: &str, other: &str) {
