@@ -5,8 +5,6 @@
 //! Values are read from the front, one after the other. So a change of some bytes changes few values, and a seed can be
 //! written by hand. Behind the last byte there are zeros.
 
-use std::time::Duration;
-
 /// The bytes that are left.
 pub struct Input<'a>(pub &'a [u8]);
 
@@ -78,15 +76,6 @@ impl<'a> Input<'a> {
             }
             2 => f64::from(self.i32()) / 1000.0,
             _ => f64::from(self.u8()),
-        }
-    }
-
-    pub fn duration(&mut self) -> Duration {
-        match self.below(4) {
-            0 => Duration::new(self.u64(), self.u32() % 1_000_000_000),
-            1 => [Duration::ZERO, Duration::MAX, Duration::from_nanos(1)][self.below(3)],
-            2 => Duration::from_nanos(self.u64()),
-            _ => Duration::from_millis(self.u32().into()),
         }
     }
 

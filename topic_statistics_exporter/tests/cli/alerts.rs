@@ -63,7 +63,9 @@ impl Situation {
         let times = (0..=self.length / self.interval).map(|scrape| scrape * self.interval);
         let samples: Vec<_> = times.map(|time| Some(time).filter(is_on).and_then(&value)).collect();
         let series = format!("{prefix}{name}{{{}}}", pairs.join(", "));
-        self.series.push(json!({"series": series, "values": notation(&samples)}));
+        let text = |sample: &Option<f64>| sample.map_or("_".to_owned(), |value| value.to_string());
+        let values: Vec<_> = samples.iter().map(text).collect();
+        self.series.push(json!({"series": series, "values": values.join(" ")}));
     }
 
     /// Adds a subscription: the messages received up to the end of the last window.
@@ -103,12 +105,12 @@ impl Situation {
         } else if let Some(labels) = series.strip_prefix("exporter{") {
             let is_up = |time| values.at(time).filter(|is_up| *is_up == 1.0);
             self.series(&format!("exporter_build_info{{{labels}"), is_up);
-            let on = std::mem::take(&mut self.is_on);
-            let is_on = |time| on.iter().all(|is_on| is_on.at(time).is_some());
-            self.series(&format!("up{{{labels}"), |time| {
-                Some(if is_on(time) && is_up(time).is_some() { 1.0 } else { 0.0 })
-            });
-            self.is_on = on;
+            // It is known to be down while the robot is off.
+            let gates = std::mem::take(&mut self.is_on);
+            let is_on = |time| gates.iter().all(|is_on| is_on.at(time).is_some());
+            let up = |time| is_up(time).filter(|_| is_on(time)).or(Some(0.0));
+            self.series(&format!("up{{{labels}"), up);
+            self.is_on = gates;
         } else {
             self.series(series, |time| values.at(time));
         }
@@ -193,30 +195,6 @@ impl Values {
         let (start, value, growth, each) = *self.parts.iter().rfind(|(start, ..)| *start <= time)?;
         Some(value? + growth * f64::from((time - start) / each))
     }
-}
-
-/// Writes samples as promtool reads them: `0+15x3` is 0 15 30 45, and `_x2` two that are missing.
-fn notation(samples: &[Option<f64>]) -> String {
-    let mut words = vec![];
-    let mut rest = samples;
-    while let Some(first) = rest.first() {
-        let Some(value) = first else {
-            let missing = rest.iter().take_while(|sample| sample.is_none()).count();
-            words.push(format!("_x{missing}"));
-            rest = &rest[missing..];
-            continue;
-        };
-        let step = rest.get(1).copied().flatten().map_or(0.0, |next| next - value);
-        let goes_on = |(index, sample): &(usize, &Option<f64>)| {
-            sample.is_some_and(|sample| {
-                (sample - (value + step * *index as f64)).abs() < 1e-9 * sample.abs().max(1.0)
-            })
-        };
-        let length = rest.iter().enumerate().take_while(goes_on).count();
-        words.push(format!("{value}{step:+}x{}", length - 1));
-        rest = &rest[length..];
-    }
-    words.join(" ")
 }
 
 /// The situations that take as long, at one interval of scrapes.

@@ -2,7 +2,7 @@
 
 //! The rendered files are those of the mixin, and each alert has a runbook.
 
-use std::{fs, process::Command};
+use std::{collections::BTreeSet, fs, process::Command};
 
 use serde_json::Value;
 
@@ -42,15 +42,13 @@ fn the_files_of_the_mixin_are_rendered() {
 /// The names and severities of all alerts.
 pub fn alerts() -> Vec<(String, String)> {
     let text = fs::read_to_string(folder("grafana/alerts.yml")).unwrap();
-    let value = |line: &str, key: &str| Some(line.trim().strip_prefix(key)?.trim_matches('"').to_owned());
-    let mut lines = text.lines();
-    let mut alerts = vec![];
-    while let Some(name) = lines.find_map(|line| value(line, "- alert: ")) {
-        alerts.push((name, lines.find_map(|line| value(line, "severity: ")).unwrap()));
-    }
-    alerts.sort();
-    alerts.dedup();
-    alerts
+    let value = |text: &str, key: &str| {
+        let (_, rest) = text.split_once(key).unwrap();
+        rest.lines().next().unwrap().trim_matches('"').to_owned()
+    };
+    let alerts = text.split("- alert: ").skip(1);
+    let alerts = alerts.map(|alert| (value(&format!("\n{alert}"), "\n"), value(alert, "severity: ")));
+    alerts.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 #[test]

@@ -62,16 +62,18 @@ fn check_file(package: &Package, path: &str, content: &str) {
 /// Panics unless a manifest has the expected keys and no others.
 fn manifest(package: &Package, content: &str) {
     let table: toml::Table = toml::from_str(content).unwrap_or_else(|error| panic!("{error}: {content}"));
-    let keys = |table: &toml::Table| table.keys().cloned().collect::<BTreeSet<_>>();
-    let set = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<BTreeSet<_>>();
-    assert_eq!(keys(&table), set(&["package", "dependencies", "features"]), "{content}");
-    let manifest = table["package"].as_table().expect("a table");
-    assert_eq!(keys(manifest), set(&["name", "version", "edition", "metadata"]), "{content}");
-    assert_eq!(manifest["name"].as_str(), Some(&*package.name));
-    assert_eq!(manifest["version"].as_str(), Some(&*package.version));
-    let mut expected = set(&["rosidl_runtime_rs", "serde", "serde-big-array"]);
-    expected.extend(package.dependencies());
-    assert_eq!(keys(table["dependencies"].as_table().expect("a table")), expected, "{content}");
+    let mut dependencies: BTreeSet<_> = package.dependencies().into_iter().collect();
+    dependencies.extend(["rosidl_runtime_rs", "serde", "serde-big-array"].map(str::to_owned));
+    let is = |table: &toml::Table, keys: &BTreeSet<String>| {
+        assert!(table.keys().eq(keys.iter()), "{table:?} has not the keys {keys:?}");
+    };
+    let set = |keys: &str| keys.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
+    let part = |name: &str| table[name].as_table().expect("a table");
+    is(&table, &set("dependencies features package"));
+    is(part("package"), &set("edition metadata name version"));
+    is(part("dependencies"), &dependencies);
+    assert_eq!(part("package")["name"].as_str(), Some(&*package.name));
+    assert_eq!(part("package")["version"].as_str(), Some(&*package.version));
 }
 
 fn parse(path: &str, content: &str) -> syn::File {
@@ -98,10 +100,8 @@ fn source(package: &Package, path: &str, content: &str) {
                 assert_eq!(item.items.len(), message.constants.len(), "constants of {content}");
                 for (item, constant) in item.items.iter().zip(&message.constants) {
                     let syn::ImplItem::Const(item) = item else { panic!("no constant: {content}") };
-                    assert_eq!(
-                        item.ident.to_string().trim_end_matches('_'),
-                        constant.name.trim_end_matches('_')
-                    );
+                    let name = item.ident.to_string();
+                    assert_eq!(name.trim_end_matches('_'), constant.name.trim_end_matches('_'));
                     assert!(is_literal(&item.expr), "a value: {content}");
                 }
             }
@@ -145,10 +145,8 @@ fn documentation(attributes: &[syn::Attribute]) {
     let text: String = lines.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(&line))).collect();
     for event in pulldown_cmark::Parser::new_ext(&text, pulldown_cmark::Options::all()) {
         match event {
-            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) => {
-                assert_eq!(&*language, "text", "{text}");
-            }
-            Event::Start(Tag::CodeBlock(CodeBlockKind::Indented)) => panic!("an indented code block: {text}"),
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) if &*language == "text" => {}
+            Event::Start(Tag::CodeBlock(_)) => panic!("a code block: {text}"),
             Event::Html(html) | Event::InlineHtml(html) => panic!("HTML {html:?}: {text}"),
             _ => {}
         }
@@ -162,13 +160,10 @@ struct Harmless<'a> {
 
 impl<'ast> Visit<'ast> for Harmless<'_> {
     fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
-        let expected = ["allow", "cfg_attr", "derive", "doc", "link", "repr"];
-        assert!(
-            matches!(attribute.style, syn::AttrStyle::Outer)
-                && expected.iter().any(|name| attribute.path().is_ident(name)),
-            "an attribute that is not expected: {}",
-            self.content
-        );
+        let is_expected = ["allow", "cfg_attr", "derive", "doc", "link", "repr"]
+            .iter()
+            .any(|name| attribute.path().is_ident(name));
+        assert!(is_expected && matches!(attribute.style, syn::AttrStyle::Outer), "{}", self.content);
     }
 
     fn visit_macro(&mut self, invocation: &'ast syn::Macro) {

@@ -15,16 +15,15 @@ use ros_env::{
     topic_statistics_interfaces::msg::MessagesLostEventTopicStat,
 };
 use topic_statistics_exporter::testing::{
-    Diagnostic, Format, HealthState, Limits, Losses, MetricDistribution, MetricState, MetricWindow, Now,
-    Received, Sender, Source, State,
+    Diagnostic, Format, Limits, Losses, MetricDistribution, MetricState, MetricWindow, Now, Received, Sender,
+    Source, State,
 };
 
 use super::from_statistics::{distribution, message};
 use crate::{check::has_no_control, input::Input};
 
 /// The number of time series has a bound, no two are the same, each is a line that a scraper can read, and counters
-/// never fall while they exist. Nothing of a sender is left out while another one holds more than both would. Each
-/// judge of a source has its own last level, and its windows count once.
+/// never fall while they exist. Nothing of a sender is left out while another one holds more than both would.
 pub fn exposition(bytes: &[u8]) {
     let mut input = Input(bytes);
     // A time that others can be before.
@@ -38,7 +37,6 @@ pub fn exposition(bytes: &[u8]) {
     };
     let mut state = State::new(limits.clone(), now);
     let mut counters = BTreeMap::new();
-    let mut judges: [Judge; 2] = Default::default();
     for number in 0..200 {
         if input.is_empty() {
             break;
@@ -49,12 +47,7 @@ pub fn exposition(bytes: &[u8]) {
             now.system = SystemTime::UNIX_EPOCH + Duration::from_secs(input.u32().into());
         }
         let sender = Sender::new(&[input.u8() % 4; 12]);
-        let judge = (input.below(8) == 0).then(|| input.below(judges.len()));
-        let received = match input.below(8) {
-            _ if judge.is_some() => {
-                let judge = judge.unwrap_or_default();
-                Diagnostic::new(&judges[judge].status(judge, &mut input)).map(Received::Diagnostic)
-            }
+        let received = match input.below(9) {
             0 => Diagnostic::new(&DiagnosticStatus {
                 level: input.u8(),
                 name: input.text(),
@@ -69,6 +62,7 @@ pub fn exposition(bytes: &[u8]) {
             }
             2..=4 => MetricDistribution::new(&distribution(&mut input)).map(Received::Distribution),
             5 => MetricWindow::new(&message(&mut input)).map(Received::Window),
+            6 => Diagnostic::new(&judged(&mut input)).map(Received::Diagnostic),
             _ => MetricWindow::new(&usual(&mut input, number)).map(Received::Window),
         };
         if let Err(refused) = &received {
@@ -80,18 +74,14 @@ pub fn exposition(bytes: &[u8]) {
         }
         let (is_window, left_out) =
             (matches!(received, Ok(Received::Window(_))), state.counts().beyond_max_series);
-        // Two judges have the sender of their number.
-        let sender = judge.map_or(sender, |judge| Sender::new(&[judge as u8; 12]));
         state.accept_from(sender, received, now);
         if is_window && state.counts().beyond_max_series > left_out {
             let giving_way = state.shares().giving_way(sender, room);
             assert_eq!(giving_way, None, "{sender:?} got nothing of {:?}", state.shares());
         }
-        are_judged(&state, &mut judges);
         match input.below(8) {
             0 => {
                 state.expire(now.monotonic);
-                are_judged(&state, &mut judges);
                 counters.clear(); // What has ended begins at 0 when it comes back.
             }
             1 => counters = is_text(&state, now, &counters),
@@ -107,52 +97,19 @@ pub fn exposition(bytes: &[u8]) {
     assert_eq!((state.sources().len(), state.diagnostics().len(), state.series()), (0, 0, 0));
 }
 
-/// A judge of the source `/a:/b`.
-#[derive(Default)]
-struct Judge {
-    level: u8,
-    /// Its windows by level, in its last status and in the first one that the exporter has.
-    counts: [u64; 4],
-    first: Option<[u64; 4]>,
-}
-
-impl Judge {
-    /// Judges a few windows, and returns the status.
-    fn status(&mut self, number: usize, input: &mut Input) -> DiagnosticStatus {
-        self.level = input.u8() % 4;
-        self.counts[usize::from(self.level)] += u64::from(input.u8());
-        let value = |key: &str, value: String| KeyValue { key: key.to_owned(), value };
-        let counts = self.counts.map(|count| count.to_string()).join(" ");
-        DiagnosticStatus {
-            level: self.level,
-            name: format!("{}: /a:/b", JUDGES[number]),
-            values: vec![
-                value("measurement_source_name", "/a:/b".to_owned()),
-                value("windows_judged", counts),
-            ],
-            ..Default::default()
-        }
-    }
-}
-
-const JUDGES: [&str; 2] = ["a", "topic_monitor"];
-
-/// Panics if a judge that is known has not the level and the windows of its last status.
-fn are_judged(state: &State, judges: &mut [Judge; 2]) {
-    for (judge, name) in judges.iter_mut().zip(JUDGES) {
-        let mut healths = state.healths();
-        let Some((_, health)) = healths.find(|(judged, _)| &*judged.judge == name) else {
-            judge.first = None;
-            continue;
-        };
-        assert_eq!(health.level as u8, judge.level, "the level of {name}");
-        let windows = HealthState::LEVELS.map(|level| health.windows(level));
-        if windows == [0; 4] {
-            judge.first = Some(judge.counts); // It may have been left out for a while.
-        }
-        let first = judge.first.unwrap_or_default();
-        let counted: Vec<u64> = judge.counts.iter().zip(first).map(|(count, first)| count - first).collect();
-        assert_eq!(&windows[..], &counted[..], "the windows of {name}");
+/// The status of one of two judges of the source `/a:/b`.
+fn judged(input: &mut Input) -> DiagnosticStatus {
+    let value = |key: &str, value: String| KeyValue { key: key.to_owned(), value };
+    let counts = [(); 4].map(|()| input.u8().to_string()).join(" ");
+    DiagnosticStatus {
+        level: input.u8() % 5,
+        name: format!("{}: /a:/b", ["a", "topic_monitor"][input.below(2)]),
+        values: vec![
+            value("measurement_source_name", "/a:/b".to_owned()),
+            value("windows_judged", counts),
+            value("warn_unless", input.text()),
+        ],
+        ..Default::default()
     }
 }
 

@@ -110,23 +110,17 @@ pub fn from_statistics(bytes: &[u8]) {
 
 /// Panics if a row keeps more than its bounds, or has a figure that cannot be shown.
 fn is_sound(row: &Row, now: Instant) {
-    assert!(row.name.len() <= MAX_NAME);
-    assert!(row.history.len() <= 601, "{} entries of the history", row.history.len());
-    let status = row.status(now).text();
-    assert!(status.chars().count() <= 11, "{status}");
-    is_no_infinity(row.silence(now), "the silence");
-    is_no_infinity(row.mean_period, "the mean period");
-    for entry in &row.history {
-        is_no_infinity(entry.rate, "a rate of the history");
-    }
+    assert!(row.name.len() <= MAX_NAME && row.history.len() <= 601, "{row:?}");
+    assert!(row.status(now).text().chars().count() <= 11, "{}", row.status(now).text());
+    let rates = row.history.iter().map(|entry| entry.rate);
+    let figures = rates.chain([row.silence(now), row.mean_period]);
+    figures.for_each(|figure| is_no_infinity(figure, "a figure of a row"));
     for metric in row.last_minute.metrics(now) {
         // None if there is no room for the number of samples.
         let Some(distribution) = row.last_minute.distribution(metric, now) else { continue };
-        let (minimum, maximum) = (distribution.minimum(), distribution.maximum());
-        assert!(distribution.count() > 0 && minimum <= maximum, "{distribution:?}");
+        let range = distribution.minimum()..=distribution.maximum();
         for quantile in [0.5, 0.9, 0.99, 0.999].map(|quantile| distribution.quantile(quantile)) {
-            let is_within = (minimum..=maximum).contains(&quantile);
-            assert!(is_within || quantile.is_nan(), "{quantile} of {distribution:?}");
+            assert!(range.contains(&quantile) || quantile.is_nan(), "{quantile} of {distribution:?}");
         }
     }
     let Some(window) = &row.window else { return };
@@ -200,20 +194,11 @@ impl LiveView {
         let rows: Vec<Row> = rows.iter().map(|row| (*row).clone()).collect();
         for _ in 0..input.below(4) {
             let keys = [
-                KeyCode::Char('s'),
-                KeyCode::Char('r'),
-                KeyCode::Char('/'),
-                KeyCode::Char('a'),
-                KeyCode::Char('G'),
-                KeyCode::Char('h'),
-                KeyCode::Down,
-                KeyCode::Up,
-                KeyCode::PageDown,
-                KeyCode::PageUp,
-                KeyCode::Enter,
-                KeyCode::Esc,
-                KeyCode::Backspace,
-            ];
+                "sr/aGh".chars().map(KeyCode::Char).collect::<Vec<_>>(),
+                [KeyCode::Down, KeyCode::Up, KeyCode::PageDown, KeyCode::PageUp].into(),
+                [KeyCode::Enter, KeyCode::Esc, KeyCode::Backspace].into(),
+            ]
+            .concat();
             self.screen.key(keys[input.below(keys.len())].into(), &rows, now);
         }
         self.terminal.draw(|frame| self.screen.draw(frame, &rows, now)).expect("a terminal in memory");
@@ -280,14 +265,13 @@ pub fn distribution(input: &mut Input) -> MetricsDistribution {
         message.count += more;
     }
     match input.below(16) {
-        0 => message.scale = input.i32(),
+        0 => (message.scale, message.positive_offset) = (input.i32(), input.i32()),
         1 => message.zero_threshold = input.f64(),
-        2 => message.minimum = input.f64(),
+        2 => (message.minimum, message.maximum) = (input.f64(), input.f64()),
         3 => message.maximum = input.f64(),
         4 => message.sum = input.f64(),
         5 => message.count = input.u64(),
         6 => message.zero_count = input.u64(),
-        7 => message.positive_offset = input.i32(),
         8 => message.negative_offset = input.i32(),
         9 => message.positive_counts = (0..input.u8()).map(|_| input.u64()).collect(),
         10 => message.negative_counts.resize(usize::from(input.u8()), 1),

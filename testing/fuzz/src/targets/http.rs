@@ -45,12 +45,6 @@ pub fn http(bytes: &[u8]) {
             "/" => assert!(length > 100),
             other => panic!("{other} is served: {header}"),
         }
-        let is_body = body.is_empty()
-            || body == b"ok\n"
-            || header.contains("content-encoding: gzip") && body.starts_with(b"\x1f\x8b")
-            || body.starts_with(b"<!DOCTYPE html>")
-            || String::from_utf8_lossy(body).contains("topic_statistics_exporter_sources");
-        assert!(is_body, "{header}");
     }
 }
 

@@ -89,10 +89,8 @@ fn errors(node: &str, topic: &str, other: &str) {
     let io = || std::io::Error::from(std::io::ErrorKind::NotFound);
     let rclrs = || RclrsError::NegativeDuration(1);
     let errors = [
-        StatisticsError::CreateService { name: "x".to_string(), node: node.clone(), source: rclrs() },
         StatisticsError::CreatePublisher { topic: topic.clone(), node: node.clone(), source: rclrs() },
         StatisticsError::CreateSubscription { topic, node: node.clone(), source: rclrs() },
-        StatisticsError::SpawnThread { node: node.clone(), source: io() },
         StatisticsError::TotalsFile { node: node.clone(), path: other.into(), source: io() },
         StatisticsError::InvalidParameter { name: "x", node, reason: "it has to be a number".to_owned() },
     ];

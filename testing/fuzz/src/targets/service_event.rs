@@ -14,10 +14,7 @@ use topic_statistics_views::row::{Figures, Kind, Row, Window};
 use super::from_statistics::is_json;
 use crate::{check::is_no_infinity, input::Input};
 
-/// What a model that keeps every event knows of a call: stamp and reception of each of its events.
-type Call = [Option<(Option<i64>, Instant)>; 4];
-
-/// Counts and times equal those of a model that keeps everything. Figures are finite or NaN. JSON can be read.
+/// Counts equal those of a model that keeps every event. Figures are finite or NaN. JSON can be read.
 pub fn service_event(bytes: &[u8]) {
     let mut input = Input(bytes);
     match input.bool() {
@@ -28,8 +25,9 @@ pub fn service_event(bytes: &[u8]) {
 
 fn calls(input: &mut Input) {
     let mut calls = Calls::default();
-    let mut model: BTreeMap<([u8; 16], i64), Call> = BTreeMap::new();
-    let (mut expected, mut seen) = (BTreeMap::new(), BTreeMap::new());
+    // Which events of each call came.
+    let mut model: BTreeMap<([u8; 16], i64), [bool; 4]> = BTreeMap::new();
+    let mut seen = BTreeMap::new();
     let started = Instant::now();
     let mut now = started;
     // The system clock at the start.
@@ -58,76 +56,22 @@ fn calls(input: &mut Input) {
             ((stamped - i128::from(system)).abs() <= 10_000_000_000).then_some(stamped)
         );
         assert!(calls.accept(event), "there is room");
-        accept(model.entry(event.call).or_default(), &event, &mut expected);
+        model.entry(event.call).or_default()[event.step as usize] = true;
         if input.below(8) == 0 {
             end(&calls.end_window(&span(now, input)), Kind::Service, &mut seen);
         }
     }
     let window = calls.end_window(&span(now, input));
     end(&window, Kind::Service, &mut seen);
-    let is_answered = |call: &&Call| call[3].is_some() || (call[0].is_none() && call[2].is_some());
+    let is_answered = |call: &&[bool; 4]| call[3] || (!call[0] && call[2]);
     let waiting = model.values().filter(|call| !is_answered(call)).count() as f64;
     if !model.is_empty() {
         let active = window.metrics.iter().find(|metric| metric.name == Metric::ActiveRequests.name());
         assert_eq!(active.expect("a metric").figures.mean, waiting);
     }
-    for metric in [Metric::RequestDelay, Metric::ResponseDuration, Metric::ResponseDelay, Metric::RoundTrip] {
-        let samples = |tallies: &BTreeMap<&str, Tally>| {
-            let Tally { count, min, max, .. } = tallies.get(metric.name()).copied().unwrap_or_default();
-            (count, min, max)
-        };
-        assert_eq!(samples(&seen), samples(&expected), "{metric}");
-    }
     for (metric, step) in [(Metric::Calls, 0), (Metric::Requests, 1), (Metric::Responses, 3)] {
-        let all = model.values().filter(|call| call[step].is_some()).count() as f64;
-        assert_eq!(seen.get(metric.name()).map_or(0.0, |tally| tally.sum), all, "{metric}");
-    }
-}
-
-/// The number of samples, the smallest and the largest one, and the sum of what is counted.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Tally {
-    count: u64,
-    min: f64,
-    max: f64,
-    sum: f64,
-}
-
-impl Default for Tally {
-    fn default() -> Self {
-        Self { count: 0, min: f64::INFINITY, max: f64::NEG_INFINITY, sum: 0.0 }
-    }
-}
-
-/// Accepts an event into the model: the samples that it completes are expected.
-fn accept(call: &mut Call, event: &Event, expected: &mut BTreeMap<&'static str, Tally>) {
-    let step = event.step as usize;
-    if call[step].is_some() {
-        return;
-    }
-    call[step] = Some((event.stamp, event.at));
-    for (metric, from, to) in [
-        (Metric::RequestDelay, 0, 1),
-        (Metric::ResponseDuration, 1, 2),
-        (Metric::ResponseDelay, 2, 3),
-        (Metric::RoundTrip, 0, 3),
-    ] {
-        let (Some((from_stamp, sent)), Some((to_stamp, received))) = (call[from], call[to]) else { continue };
-        if from != step && to != step {
-            continue;
-        }
-        let elapsed = received.saturating_duration_since(sent).as_secs_f64() * 1e3;
-        let is_of_one_node = matches!(metric, Metric::ResponseDuration | Metric::RoundTrip);
-        let sample = match from_stamp.zip(to_stamp) {
-            Some((from, to)) => to.saturating_sub(from) as f64 / 1e6,
-            None if is_of_one_node && received >= sent => elapsed,
-            None => continue,
-        };
-        if is_of_one_node && (sample < 0.0 || (sample - elapsed).abs() > 1000.0) {
-            continue;
-        }
-        let tally = expected.entry(metric.name()).or_default();
-        (tally.count, tally.min, tally.max) = (tally.count + 1, tally.min.min(sample), tally.max.max(sample));
+        let all = model.values().filter(|call| call[step]).count() as f64;
+        assert_eq!(seen.get(metric.name()).map_or(0.0, |(_, sum)| *sum), all, "{metric}");
     }
 }
 
@@ -153,14 +97,14 @@ fn goals(input: &mut Input) {
     }
     let received = goals.received as f64;
     end(&goals.end_window(&span(now, input)), Kind::Action, &mut seen);
-    let sum = |metric: Metric| seen.get(metric.name()).map_or(0.0, |tally| tally.sum);
+    let sum = |metric: Metric| seen.get(metric.name()).map_or(0.0, |(_, sum)| *sum);
     assert_eq!(sum(Metric::Goals), received);
     for (duration, count) in [
         (Metric::GoalSucceeded, Metric::SucceededGoals),
         (Metric::GoalCanceled, Metric::CanceledGoals),
         (Metric::GoalAborted, Metric::AbortedGoals),
     ] {
-        let measured = seen.get(duration.name()).map_or(0, |tally| tally.count) as f64;
+        let measured = seen.get(duration.name()).map_or(0, |(count, _)| *count) as f64;
         assert!(measured <= sum(count), "{measured} durations of {} goals", sum(count));
     }
 }
@@ -170,20 +114,16 @@ fn span(ended: Instant, input: &mut Input) -> Span {
     Span { start, stop, ended, length: Duration::from_millis(1 + u64::from(input.u8())) }
 }
 
-/// Adds a window to what was seen.
-fn end(window: &Window, kind: Kind, seen: &mut BTreeMap<&'static str, Tally>) {
+/// Adds a window to what was seen: the number of samples, and the sum of what is counted.
+fn end(window: &Window, kind: Kind, seen: &mut BTreeMap<&'static str, (u64, f64)>) {
     for metric in &window.metrics {
         let Figures { mean, min, max, std_dev, count } = metric.figures;
         [mean, min, max, std_dev].into_iter().for_each(|figure| is_no_infinity(figure, &metric.name));
-        if count == 0 {
-            continue;
+        if count > 0 {
+            let metric: Metric = metric.name.parse().expect("a metric");
+            let (samples, sum) = seen.entry(metric.name()).or_default();
+            (*samples, *sum) = (*samples + count, *sum + mean);
         }
-        let metric: Metric = metric.name.parse().expect("a metric");
-        let tally = seen.entry(metric.name()).or_default();
-        tally.count += count;
-        tally.sum += mean;
-        // NaN if they are too far apart.
-        (tally.min, tally.max) = (tally.min.min(min), tally.max.max(max));
     }
     let mut row = Row { kind, ..Row::new("/serve") };
     row.add_window(window.clone());
