@@ -144,20 +144,20 @@ mod tests {
     }
 
     #[test]
-    fn addresses_have_the_same_share_in_the_end() {
+    fn addresses_share_and_old_answers_give_way() {
         let mut table = Table::new(6);
         for address in ["192.0.2.1"; 6] {
             table.accept(address, false);
         }
-        for (address, closed) in [("192.0.2.2", 0), ("192.0.2.2", 1), ("::ffff:192.0.2.2", 2)] {
+        for (address, closed) in [
+            ("192.0.2.2", 0),
+            ("192.0.2.2", 1),
+            ("::ffff:192.0.2.2", 2),
+            ("192.0.2.2", 6), // it has its share,
+            ("192.0.2.1", 3), // and so has the other one
+        ] {
             assert_eq!(table.accept(address, false), Room::Close(closed));
         }
-        assert_eq!(table.accept("192.0.2.2", false), Room::Close(6), "it has its share");
-        assert_eq!(table.accept("192.0.2.1", false), Room::Close(3), "and so has the other one");
-    }
-
-    #[test]
-    fn a_connection_that_is_answered_gives_way_when_it_is_old() {
         let mut table = Table::new(3);
         for has_request in [true, false, true] {
             table.accept("192.0.2.1", has_request);

@@ -353,14 +353,12 @@ mod tests {
     fn the_variables_of_sdks_turn_the_push_side_off() {
         for (name, value, is_disabled) in [
             ("OTEL_SDK_DISABLED", "true", true),
-            ("OTEL_SDK_DISABLED", "True", true),
             ("OTEL_SDK_DISABLED", "false", false),
             ("OTEL_SDK_DISABLED", "1", false),
             ("OTEL_METRICS_EXPORTER", "none", true),
             ("OTEL_METRICS_EXPORTER", "prometheus", true),
             ("OTEL_METRICS_EXPORTER", "otlp", false),
             ("OTEL_METRICS_EXPORTER", "prometheus, otlp", false),
-            ("OTEL_METRICS_EXPORTER", "", false),
         ] {
             let reason = disabled(get(&[(name, value)])).map(|reason| reason.to_string());
             let expected = is_disabled.then(|| format!("Nothing is pushed: {name} is {value:?}"));

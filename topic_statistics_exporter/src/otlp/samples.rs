@@ -154,22 +154,6 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn a_difference_has_the_samples_of_the_windows_between(windows in windows(), at in 1..7_usize) {
-            let at = at.min(windows.len() - 1);
-            let delta = samples_of(&windows).since(&samples_of(&windows[..at]));
-            let expected = samples_of(&windows[at..]);
-            let joined = expected.scale - delta.scale;
-            prop_assert!(joined >= 0);
-            for (side, expected) in [(&delta.positive, expected.positive), (&delta.negative, expected.negative)] {
-                let mut all = BTreeMap::new();
-                expected.iter().for_each(|(index, count)| *all.entry(index >> joined).or_default() += count);
-                prop_assert_eq!(side, &all);
-            }
-            prop_assert_eq!((delta.count, delta.zero_count), (expected.count, expected.zero_count));
-            prop_assert!((delta.sum - expected.sum).abs() <= 1e-9 * (1e8 * 1e-3 * delta.count as f64));
-        }
-
-        #[test]
         fn a_data_point_has_all_samples_in_as_many_buckets_as_there_may_be(windows in windows()) {
             let samples = samples_of(&windows);
             let point = samples.data_point();

@@ -156,30 +156,3 @@ fn add(buckets: &mut Vec<Bucket>, samples: impl Iterator<Item = Bucket>) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_has_a_bound_however_far_values_wander() {
-        // Each window is around another place of 12 orders of magnitude.
-        let mut random = fastrand::Rng::with_seed(1);
-        let (mut histogram, mut most) = (Histogram::new(1e-3), 0);
-        for _ in 0..10_000 {
-            let mut window = Distribution::default();
-            let place = 10_f64.powf(12.0 * random.f64() - 6.0);
-            for _ in 0..10 {
-                let sample = place * (random.f64() - 0.5).exp();
-                assert!(window.accept(sample) && window.accept(-sample));
-            }
-            histogram.add(&window).unwrap();
-            for side in [&histogram.positive, &histogram.negative] {
-                most = most.max(side.len());
-                assert!(side.capacity() <= Histogram::MAX_BUCKETS, "{}", side.capacity());
-            }
-        }
-        assert_eq!(histogram.count(), 10_000 * 20);
-        assert!((Histogram::MAX_BUCKETS / 2..=Histogram::MAX_BUCKETS).contains(&most), "{most}");
-    }
-}

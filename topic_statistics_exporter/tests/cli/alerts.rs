@@ -63,9 +63,7 @@ impl Situation {
         let times = (0..=self.length / self.interval).map(|scrape| scrape * self.interval);
         let samples: Vec<_> = times.map(|time| Some(time).filter(is_on).and_then(&value)).collect();
         let series = format!("{prefix}{name}{{{}}}", pairs.join(", "));
-        let text = |sample: &Option<f64>| sample.map_or("_".to_owned(), |value| value.to_string());
-        let values: Vec<_> = samples.iter().map(text).collect();
-        self.series.push(json!({"series": series, "values": values.join(" ")}));
+        self.series.push(json!({"series": series, "values": notation(&samples)}));
     }
 
     /// Adds a subscription: the messages received up to the end of the last window.
@@ -195,6 +193,26 @@ impl Values {
         let (start, value, growth, each) = *self.parts.iter().rfind(|(start, ..)| *start <= time)?;
         Some(value? + growth * f64::from((time - start) / each))
     }
+}
+
+/// Writes samples as promtool reads them: `0+15x3` is 0 15 30 45, and `_x2` two that are missing.
+fn notation(samples: &[Option<f64>]) -> String {
+    let (mut words, mut rest) = (vec![], samples);
+    while let [first, more @ ..] = rest {
+        let step = first.zip(more.first().copied().flatten()).map_or(0.0, |(value, next)| next - value);
+        let at = |index: usize| first.map(|value| value + step * index as f64);
+        let is_same = |(index, sample): &(usize, &Option<f64>)| match (at(*index), sample) {
+            (Some(expected), Some(sample)) => (sample - expected).abs() < 1e-9 * sample.abs().max(1.0),
+            (expected, sample) => expected.is_none() && sample.is_none(),
+        };
+        let length = rest.iter().enumerate().take_while(is_same).count();
+        words.push(match first {
+            Some(value) => format!("{value}{step:+}x{}", length - 1),
+            None => format!("_x{length}"),
+        });
+        rest = &rest[length..];
+    }
+    words.join(" ")
 }
 
 /// The situations that take as long, at one interval of scrapes.

@@ -162,8 +162,6 @@ fn tls(options: &ClientOptions) -> Result<ClientTlsConfig, ClientError> {
 
 #[cfg(test)]
 mod tests {
-    use tonic_types::ErrorDetails;
-
     use super::*;
 
     #[test]
@@ -183,18 +181,6 @@ mod tests {
                 (Answer::Refused { status, .. }, None) => assert_eq!(i32::from(status), code),
                 (answer, expected) => panic!("{code}: {answer:?}, not {expected:?}"),
             }
-        }
-    }
-
-    #[test]
-    fn a_collector_that_is_exhausted_says_when_it_recovers() {
-        for (seconds, expected) in [(7, Some(Duration::from_secs(7))), (0, None)] {
-            let details = ErrorDetails::with_retry_info(Some(Duration::from_secs(seconds)));
-            let answer = failed(&Status::with_error_details(Code::ResourceExhausted, "full", details));
-            let Answer::Later { retry_after, failure: Failure::Busy, .. } = answer else {
-                panic!("{answer:?}")
-            };
-            assert_eq!(retry_after, expected);
         }
     }
 }

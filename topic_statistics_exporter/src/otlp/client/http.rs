@@ -162,27 +162,3 @@ fn tls(options: &ClientOptions) -> Result<TlsConfig, ClientError> {
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .build())
 }
-
-#[cfg(test)]
-mod tests {
-    use ureq::http::Response;
-
-    use super::{super::answer::MAX_TEXT, *};
-
-    #[test]
-    fn what_a_collector_says_is_short_and_has_no_control_characters() {
-        let refusal = |message: &str| {
-            let status = Status { message: message.to_owned() };
-            let body = Body::builder().data(status.encode_to_vec());
-            answer(Response::builder().status(400).body(body).unwrap())
-        };
-        let refused = |reason: String| Answer::Refused { status: 400, reason };
-        let hostile = "no\n\u{1b}[2J\u{9b}\u{202e}\u{2028}";
-        let expected = r"status 400 Bad Request: no\u{a}\u{1b}[2J\u{9b}\u{202e}\u{2028}";
-        assert_eq!(refusal(hostile), refused(expected.to_owned()));
-        for letter in ["x", "\u{202e}"] {
-            let Answer::Refused { reason, .. } = refusal(&letter.repeat(9999)) else { panic!() };
-            assert_eq!(reason.chars().count(), "status 400 Bad Request: ".len() + MAX_TEXT, "{reason}");
-        }
-    }
-}
