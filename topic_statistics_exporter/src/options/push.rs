@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_wins_over_the_environment_and_that_over_the_default() {
+    fn an_argument_wins_over_environment_and_default() {
         let variables = [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://there:4318"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "3000"),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_can_turn_it_off_and_wrong_variables_are_logged() {
+    fn the_environment_can_turn_it_off_and_wrong_ones_are_logged() {
         let broken = [("OTEL_EXPORTER_OTLP_TIMEOUT", "broken"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "")];
         assert!(complete(&["--otlp-interval", "5"], &broken).is_none());
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://there:4318");

@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scrape_takes_nothing_from_a_report_and_the_last_attribute_counts() {
+    fn a_scrape_takes_nothing_from_a_report() {
         let start = Now::read();
         let mut state = State::new(Limits::default(), start);
         let source = SourceName::new("/a:/b");

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_ignored_with_a_warning_that_shows_no_secret() {
+    fn a_wrong_variable_is_ignored_with_a_warning_without_secrets() {
         let warning = |name: &str, value: &str| {
             let (environment, warnings) = Environment::read(get(&[(name, value)]));
             assert_eq!((environment, warnings.len()), (Environment::default(), 1), "{name}");

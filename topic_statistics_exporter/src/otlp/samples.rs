@@ -154,7 +154,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn a_data_point_has_all_samples_in_as_many_buckets_as_there_may_be(windows in windows()) {
+        fn a_data_point_has_all_samples_in_at_most_160_buckets(windows in windows()) {
             let samples = samples_of(&windows);
             let point = samples.data_point();
             let joined = samples.scale - point.scale;

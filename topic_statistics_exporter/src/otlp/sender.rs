@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn each_request_arrives_once_and_in_order_whatever_the_collector_does() {
+    fn each_request_arrives_once_and_in_order_whatever_fails() {
         let status = |status, headers| Reply::Status(status, headers, Vec::new());
         let closed = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = closed.local_addr().unwrap();

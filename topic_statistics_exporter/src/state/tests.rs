@@ -83,7 +83,7 @@ fn totals_go_on_over_restarts_and_count_each_message_once() {
 }
 
 #[test]
-fn a_metric_that_has_ended_is_gone_after_its_windows_and_room_is_used_again() {
+fn a_metric_that_has_ended_is_gone_and_leaves_its_room() {
     let start = Now::read();
     let max_series = Source::SERIES + 2 * MetricState::SERIES;
     let mut state = State::new(Limits { max_series, keep_windows: 20, ..Limits::default() }, start);
@@ -150,7 +150,7 @@ fn losses(node: &str, messages_lost: u64) -> Result<Received, Refused> {
 }
 
 #[test]
-fn a_scraper_sees_a_counter_of_losses_at_0_before_its_first_value() {
+fn a_counter_of_losses_is_0_before_its_first_value() {
     let start = Now::read();
     let mut state = State::new(Limits::default(), start);
     let mut scrape = |received: Vec<Result<Received, Refused>>| {
@@ -298,7 +298,7 @@ fn forged_topics_of_a_node_leave_it_room_for_its_own() {
 }
 
 #[test]
-fn what_was_seen_once_gives_way_before_what_is_published_all_the_time() {
+fn what_was_seen_once_gives_way_first() {
     let start = Now::read();
     let source = Source::SERIES + MetricState::SERIES;
     let mut state = State::new(Limits { max_series: 20 * source, ..Limits::default() }, start);
@@ -322,7 +322,7 @@ fn what_was_seen_once_gives_way_before_what_is_published_all_the_time() {
 }
 
 #[test]
-fn a_claim_of_a_long_window_is_believed_as_far_as_it_was_observed() {
+fn a_long_window_is_believed_as_far_as_it_was_observed() {
     let start = Now::read();
     let limits = Limits { keep_windows: 3, ..Limits::default() };
     let ended = |length: i32, windows: i32| {
@@ -385,7 +385,7 @@ fn text(state: &State, now: Now) -> String {
 }
 
 #[test]
-fn the_time_of_the_last_window_is_the_same_in_each_scrape_until_the_clock_is_stepped() {
+fn the_time_of_a_window_changes_with_a_stepped_clock_only() {
     let start = Now::read();
     let mut state = State::new(Limits::default(), start);
     state.accept(window("/a:/b", "message_age", 100, FIGURES), start);

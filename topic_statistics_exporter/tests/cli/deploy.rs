@@ -44,7 +44,7 @@ fn the_systemd_unit_is_valid_and_may_do_little() {
 
 /// Runs commands with a `ros2` that prints its arguments: the exporter takes them.
 #[test]
-fn the_exporter_takes_the_commands_of_unit_container_and_compose_file() {
+fn it_takes_the_commands_of_unit_container_and_compose_file() {
     let workspace = tempfile::tempdir().unwrap();
     let install = workspace.path().join("install");
     fs::create_dir(&install).unwrap();

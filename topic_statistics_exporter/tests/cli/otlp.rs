@@ -234,7 +234,7 @@ pub fn certificate(directory: &Path, name: &str, is_server: bool, what: &str) ->
 }
 
 #[test]
-fn only_a_trusted_collector_gets_figures_and_only_from_a_known_robot() {
+fn only_a_trusted_collector_gets_figures_of_a_known_robot() {
     const WHAT: &str = "OTLP with TLS";
     let directory = tempfile::tempdir().unwrap();
     let make = |name, is_server| certificate(directory.path(), name, is_server, WHAT);

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_retried_if_otlp_says_so_or_if_somebody_can_renew_a_token() {
+    fn a_status_is_retried_if_otlp_says_so_or_a_token_may_be_new() {
         for code in 1..=16 {
             let status = Status::new(Code::from_i32(code), "why\n");
             let expected = match code {
