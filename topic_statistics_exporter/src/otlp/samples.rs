@@ -150,6 +150,18 @@ mod tests {
         prop::collection::vec(prop::collection::vec(sample, 1..30), 2..8)
     }
 
+    #[test]
+    fn the_161st_bucket_halves_the_resolution() {
+        let mut samples = samples_of(&[vec![1.0]]);
+        samples.shift = 0;
+        for (last, joined) in [(159, 0), (160, 1), (318, 1), (320, 2)] {
+            samples.positive = BTreeMap::from([(0, 1), (last, 1)]);
+            let point = samples.data_point();
+            let counts = point.positive.unwrap().bucket_counts;
+            assert_eq!((samples.scale - point.scale, counts.len() as i32), (joined, (last >> joined) + 1));
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -158,7 +170,6 @@ mod tests {
             let samples = samples_of(&windows);
             let point = samples.data_point();
             let joined = samples.scale - point.scale;
-            let mut length_before = 0;
             for (side, buckets) in [(&samples.positive, &point.positive), (&samples.negative, &point.negative)] {
                 let Some(buckets) = buckets else { continue };
                 prop_assert!(buckets.bucket_counts.len() <= 160);
@@ -166,11 +177,7 @@ mod tests {
                     let of_bucket = side.iter().filter(|(of, _)| (*of + samples.shift) >> joined == index);
                     prop_assert_eq!(of_bucket.map(|(_, count)| count).sum::<u64>(), *count);
                 }
-                let ends = [side.keys().next(), side.keys().last()];
-                let [first, last] = ends.map(|end| (end.unwrap() + samples.shift) >> (joined - 1).max(0));
-                length_before = length_before.max(last - first + 1);
             }
-            prop_assert!(joined == 0 || length_before > 160, "no more resolution is given up than needed");
             let sides = [&point.positive, &point.negative].into_iter().flatten();
             let total: u64 = sides.flat_map(|side| &side.bucket_counts).sum();
             prop_assert_eq!(total + point.zero_count, windows.iter().map(|window| window.len() as u64).sum::<u64>());

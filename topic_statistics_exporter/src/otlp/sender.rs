@@ -360,13 +360,15 @@ mod tests {
         let plain = "Content-Type: text/plain; charset=utf-8\r\n";
         let texts = [(422, "out of\tbounds\n"), (418, "echo")]
             .map(|(status, text)| Reply::Status(status, plain, text.into()));
-        let collector = Collector::start(script.into_iter().chain(texts));
+        // Three data points are rejected: "x".
+        let partial = Reply::Status(200, "", vec![0x0a, 5, 0x08, 3, 0x12, 1, b'x']);
+        let collector = Collector::start(script.into_iter().chain(texts).chain([partial]));
         let lines = Arc::default();
         let sender = sender(&collector.address, Queue::in_memory(LIMITS), &lines);
         (0..8).for_each(|number| sender.push(&request(number)));
         let counts = wait_for(&sender, |counts| counts.accepted == 1);
         assert_eq!((counts.refused, counts.failed_attempts.total(), counts.waiting), (7, 0, 0));
-        assert_eq!(collector.accepted(), [request(7)]);
+        assert_eq!((collector.accepted(), counts.rejected_data_points), (vec![request(7)], 3));
         let lines = lines.lock().unwrap();
         assert_eq!(
             lines[0],
@@ -374,6 +376,7 @@ mod tests {
         );
         let text = r"status 422 Unprocessable Entity: out of\u{9}bounds";
         assert_eq!(lines[5], format!("The OTLP collector refuses figures ({text}). They are lost"));
+        assert_eq!(lines[7], "The OTLP collector rejected 3 data points of a request: \"x\"");
         assert!(lines[6].contains("POST /v1/metrics?... HTTP/1.1"), "no secret is shown: {}", lines[6]);
     }
 
