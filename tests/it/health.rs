@@ -6,8 +6,9 @@ use crate::support::*;
 
 /// Waits for a status of the subscription with this text in its message, or in what is failing.
 fn wait_for_status(reader: &Program, level: Level, text: &str) -> Value {
-    let mut last = Value::Null;
+    let (started, mut last) = (Instant::now(), Value::Null);
     loop {
+        assert!(started.elapsed() < LIMIT, "no {level} with {text:?} after {last:#}");
         let line = reader.read(&format!("{level} with {text:?} after {last:#}"));
         last = serde_json::from_str(&line).unwrap();
         let is_it = |status: &&Value| {
