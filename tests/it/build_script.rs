@@ -114,7 +114,7 @@ fn what_is_missing_is_reported_with_the_command_that_adds_it() {
 
 /// ros-env contains every crate, so the linker would miss the C libraries, minutes later.
 #[test]
-fn a_left_over_crate_is_reported_with_the_command_that_removes_it() {
+fn a_left_over_crate_has_the_command_that_removes_it() {
     let script = Script::build();
     let (crates, install) = (script.path("crates"), script.path("install"));
     let other = install.join("other_msgs"); // a package of a colcon workspace sees only what it depends on
@@ -144,7 +144,7 @@ fn a_left_over_crate_is_reported_with_the_command_that_removes_it() {
 }
 
 #[test]
-fn a_changed_definition_is_an_error_until_it_is_generated_or_rebuilt() {
+fn a_changed_definition_is_an_error_until_it_is_generated() {
     let script = Script::build();
     let [prefix, out] = ["ros", "crates"].map(|name| script.path(name));
     fs::create_dir(&prefix).unwrap();

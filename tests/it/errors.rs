@@ -10,7 +10,7 @@ use rosidl_runtime_rs::{Message, RmwMessage, Sequence, SequenceAlloc};
 use crate::support::*;
 
 #[test]
-fn what_cannot_be_created_is_named_with_the_reason_and_leaves_nothing() {
+fn what_cannot_be_created_has_a_reason_and_leaves_nothing() {
     for (parameter, reason) in [
         ("publish_period:=0.0", "A publish period of 0 s is not possible"),
         ("enabled:=7", "it has to be true or false"),

@@ -64,7 +64,7 @@ fn touching_listener() {
 }
 
 #[test]
-fn no_error_is_logged_and_no_state_of_the_process_is_changed() {
+fn no_error_is_logged_and_no_state_is_changed() {
     let all = Metric::OF_SUBSCRIPTIONS.iter().map(Metric::to_string).collect::<Vec<_>>().join(", ");
     let listener = |arguments: &[&str]| Logged::start("listener", arguments, "Receiving imu");
     let rare = ["-r", "__ns:=/rare"];

@@ -99,7 +99,7 @@ fn the_last_handle_ends_the_statistics() {
 }
 
 #[test]
-fn all_is_created_and_dropped_in_any_order_while_messages_arrive() {
+fn all_is_created_and_dropped_in_any_order_under_load() {
     let domain = domain();
     let (executor, listener) = node("reader", &[]);
     let published = Received::<MetricsMessage>::on(&listener, "/statistics".keep_last(10_000));

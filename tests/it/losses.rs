@@ -14,7 +14,7 @@ fn waiting<T>(called: &Arc<AtomicU64>, gate: &Arc<Mutex<()>>) -> impl Fn(T) + Se
 }
 
 #[test]
-fn events_have_new_losses_and_the_service_and_the_file_have_totals() {
+fn events_have_new_losses_and_other_reports_have_totals() {
     if middleware::lacks_sequence_numbers("losses by events, the service and the file") {
         return;
     }

@@ -5,7 +5,7 @@
 use crate::support::*;
 
 #[test]
-fn names_qos_and_states_are_those_of_rclrs_and_of_the_options() {
+fn names_qos_and_states_follow_rclrs_and_the_options() {
     use TopicStatisticsState::{Disable, Enable, NodeDefault};
     let arguments = ["--ros-args", "-r", "imu:=rear_imu", "-r", "__ns:=/robot"];
     let (_executor, node) = node("naming", &arguments);

@@ -5,7 +5,7 @@
 use crate::support::*;
 
 #[test]
-fn those_of_the_start_override_the_options_of_the_first_statistics() {
+fn those_of_the_start_override_the_options() {
     if shares_its_process() {
         return;
     }
@@ -41,7 +41,7 @@ fn those_of_the_start_override_the_options_of_the_first_statistics() {
 }
 
 #[test]
-fn an_operator_sets_them_while_the_node_runs_and_a_wrong_one_changes_nothing() {
+fn an_operator_sets_them_and_a_wrong_one_changes_nothing() {
     // A condition finds a publisher by its topic, whatever its source is called.
     let names = [SourceName::NodeAndTopic, SourceName::Node, SourceName::Custom("text".to_owned())];
     let conditions = "topic_statistics.warn_unless:=['/imu: lost=0 age.p50<50s', 'out0: rate>=1e6', \

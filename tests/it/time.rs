@@ -26,7 +26,7 @@ fn merged(windows: &Windows) -> Distribution {
 }
 
 #[test]
-fn ages_of_simulated_time_are_exact_in_windows_distributions_and_totals() {
+fn ages_of_simulated_time_are_exact_in_every_report() {
     let (executor, node) = node("simulated", &["--ros-args", "-p", "use_sim_time:=true"]);
     let metrics = Metric::OF_SUBSCRIPTIONS;
     let expected = Expectations::new().error_unless("age<100000".parse().unwrap()).raise_after(1);
