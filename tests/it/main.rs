@@ -21,7 +21,6 @@ mod losses;
 mod options;
 mod parameters;
 mod publishers;
-mod recorded;
 mod support;
 mod threads;
 mod time;

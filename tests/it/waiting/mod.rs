@@ -13,85 +13,88 @@ use rclrs::Node;
 use rclrs_topic_statistics::{
     watch, Metric, NodeStatistics, Summary, TopicStatisticsOptions, WindowStatistics,
 };
-use ros_env::test_msgs::srv::{BasicTypes_Request, BasicTypes_Response};
-use test_support::wait_for;
+use test_support::{of, wait_for, Reader};
 
-/// Creates statistics with windows of 250 ms.
-fn statistics(node: &Node) -> NodeStatistics {
-    let options = TopicStatisticsOptions::new().publish_period(Duration::from_millis(250));
+/// The delay that the tests inject.
+const DELAY: Duration = Duration::from_millis(500);
+
+/// Creates statistics with windows of 100 ms.
+pub(crate) fn statistics(node: &Node) -> NodeStatistics {
+    let options = TopicStatisticsOptions::new().publish_period(Duration::from_millis(100));
     NodeStatistics::with_options(node, options).unwrap()
 }
 
-fn request(value: i64) -> BasicTypes_Request {
-    BasicTypes_Request { int64_value: value, ..Default::default() }
-}
-
-fn response(request: BasicTypes_Request) -> BasicTypes_Response {
-    BasicTypes_Response { int64_value: request.int64_value, ..Default::default() }
+/// Waits until rclpy has read all these metrics of a source, with their units.
+pub(crate) fn read_all(reader: &mut Reader, source: &str, metrics: &[Metric]) {
+    reader.read_until("all metrics", |read| {
+        metrics
+            .iter()
+            .all(|metric| of(read, source, metric.name()).any(|window| window.unit == metric.unit()))
+    });
 }
 
 /// All finished windows of a source.
-#[derive(Clone)]
-struct Windows(test_support::Windows);
+pub(crate) struct Windows(test_support::Windows);
 
 impl Windows {
-    fn of(watched: watch::Receiver<Option<Arc<WindowStatistics>>>) -> Windows {
+    pub(crate) fn of(watched: watch::Receiver<Option<Arc<WindowStatistics>>>) -> Windows {
         Windows(test_support::collect(watched))
     }
 
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.lock().unwrap().len()
     }
 
-    /// Returns the summaries of a metric in all windows in which it is measured.
-    fn all(&self, metric: Metric) -> Vec<Summary> {
+    /// Returns the summaries of all windows with samples.
+    pub(crate) fn all(&self, metric: Metric) -> Vec<Summary> {
         let windows = self.0.lock().unwrap();
-        windows
-            .iter()
-            .filter_map(|window| window.get(metric))
-            .filter(|summary| summary.sample_count > 0)
-            .copied()
-            .collect()
+        let summaries = windows.iter().filter_map(|window| window.get(metric).copied());
+        summaries.filter(|summary| summary.sample_count > 0).collect()
     }
 
-    /// Returns the sum of all samples of a metric.
-    fn sum(&self, metric: Metric) -> f64 {
-        self.all(metric).iter().map(|summary| summary.average * summary.sample_count as f64).sum()
+    /// Returns the sum of a metric that is a count, and the number of samples of another one.
+    pub(crate) fn total(&self, metric: Metric) -> u64 {
+        let of_window = |summary: &Summary| match metric.is_count() {
+            true => summary.average as u64,
+            false => summary.sample_count,
+        };
+        self.all(metric).iter().map(of_window).sum()
     }
 
-    /// Returns the number of all samples of a metric.
-    fn count(&self, metric: Metric) -> u64 {
-        self.all(metric).iter().map(|summary| summary.sample_count).sum()
+    pub(crate) fn totals<const N: usize>(&self, metrics: [Metric; N]) -> [u64; N] {
+        metrics.map(|metric| self.total(metric))
     }
 
-    fn maximum(&self, metric: Metric) -> f64 {
-        self.all(metric).iter().map(|summary| summary.maximum).fold(f64::NEG_INFINITY, f64::max)
+    pub(crate) fn last(&self, metric: Metric) -> f64 {
+        self.all(metric).last().unwrap().average
     }
 
-    fn minimum(&self, metric: Metric) -> f64 {
+    pub(crate) fn least(&self, metric: Metric) -> f64 {
         self.all(metric).iter().map(|summary| summary.minimum).fold(f64::INFINITY, f64::min)
     }
 
-    /// Waits until that many values were counted in finished windows.
-    fn wait_for(&self, metric: Metric, count: f64) {
-        wait_for(&format!("{count} {metric}"), || self.sum(metric) >= count);
+    pub(crate) fn most(&self, metric: Metric) -> f64 {
+        self.all(metric).iter().map(|summary| summary.maximum).fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// Asserts that a metric, an age, has grown in each window from that index on by the length of the window.
+    /// Waits for a total, and for another window: it must not become larger.
     #[track_caller]
-    fn assert_ages(&self, metric: Metric, from: usize) {
-        let windows = self.0.lock().unwrap();
-        assert!(windows.len() > from + 1);
-        for pair in windows[from..].windows(2) {
-            let [before, age] = [&pair[0], &pair[1]].map(|window| window.get(metric).unwrap().average);
-            let length = pair[1].length.as_secs_f64() * 1e3;
-            assert!((age - before - length).abs() < 0.01, "{before} to {age} ms in a window of {length} ms");
-        }
+    pub(crate) fn wait_for(&self, metric: Metric, total: u64) {
+        wait_for(&format!("{total} {metric}"), || self.total(metric) >= total);
+        self.wait_for_more(1);
+        assert_eq!(self.total(metric), total, "{metric}");
     }
 
-    /// Waits for a number of further windows.
-    fn wait_for_more(&self, windows: usize) {
+    pub(crate) fn wait_for_more(&self, windows: usize) {
         let before = self.len();
         wait_for("windows", || self.len() >= before + windows);
+    }
+
+    /// Asserts that all samples of a metric are [`DELAY`], and how many there are.
+    #[track_caller]
+    fn assert_delayed(&self, metric: Metric, count: u64) {
+        let (least, most) = (self.least(metric), self.most(metric));
+        assert!(least >= 250.0 && most < 5000.0, "{metric}: {least} to {most} ms");
+        assert_eq!(self.total(metric), count, "{metric}");
     }
 }
