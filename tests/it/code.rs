@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Stopwatches and counters around any code.
+//! Stopwatches and counters around any code; and the thread of the statistics.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, fs};
 
-use rclrs::*;
-use rclrs_topic_statistics::{Metric, NodeStatistics, TopicStatisticsOptions, TopicStatisticsState};
-use test_support::{domain, node, of, wait_for, Reader};
+use ros_env::std_msgs::msg::Int32;
+use test_support::shares_its_process;
 
-use crate::waiting::{read_all, Windows};
+use crate::waiting::*;
 
 #[test]
 fn stopwatches_and_counters_are_measured_and_published() {
     let (mut executor, node) = node("bridge", &[]);
-    let options = TopicStatisticsOptions::new().publish_period(Duration::from_millis(100));
-    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let statistics = statistics(&node);
     let [front, rear] = &statistics.create_stopwatches("call", ["front", "rear"])[..] else { panic!() };
     let counters = statistics.create_counters("frames", 0..2);
     let (of_rear, of_frames) = (Windows::of(rear.watch()), Windows::of(counters[1].watch()));
@@ -55,7 +53,7 @@ fn stopwatches_and_counters_are_measured_and_published() {
         pause();
         sender.send(()).unwrap();
     });
-    let spin = SpinOptions::default().until_promise_resolved(answered).timeout(test_support::LIMIT);
+    let spin = SpinOptions::default().until_promise_resolved(answered).timeout(LIMIT);
     assert!(executor.spin(spin).is_empty());
     of_rear.wait_for(Metric::Duration, 7);
     assert!(of_rear.least(Metric::Duration) >= 10.0 && of_rear.most(Metric::Duration) < 5000.0);
@@ -98,4 +96,40 @@ fn stopwatches_and_counters_are_measured_and_published() {
     wait_for("end of the windows", || windows.has_changed().is_err());
     drop(running);
     assert_eq!(statistics.create_stopwatch("once").source_name(), "/bridge:once");
+}
+
+/// Returns the threads of this process: how many there are of each name.
+fn threads() -> BTreeMap<String, i32> {
+    let mut names = BTreeMap::new();
+    for task in fs::read_dir("/proc/self/task").unwrap().flatten() {
+        // A thread that ends meanwhile has no name.
+        if let Ok(name) = fs::read_to_string(task.path().join("comm")) {
+            *names.entry(name.trim().to_owned()).or_default() += 1;
+        }
+    }
+    names
+}
+
+#[test]
+fn the_statistics_of_a_node_are_one_thread() {
+    if shares_its_process() {
+        return;
+    }
+    let (executor, node) = node("listener", &[]);
+    // The middleware starts its threads with the first of each kind.
+    let publisher = node.create_publisher::<Int32>("number").unwrap();
+    let _plain = node.create_subscription("number", |_: Int32| ()).unwrap();
+    let _spinning = Spinning::start(executor);
+    wait_for("the subscription", || publisher.get_subscription_count().unwrap() == 1);
+    publisher.publish(Int32 { data: 1 }).unwrap();
+    let mut before = threads();
+
+    let statistics = statistics(&node);
+    let received = statistics.create_subscription("number", |_: Int32| ()).unwrap();
+    statistics.create_stopwatch("call").time(|| ());
+    wait_for("the subscription", || publisher.get_subscription_count().unwrap() == 2);
+    publisher.publish(Int32 { data: 2 }).unwrap();
+    wait_for("a window", || received.latest().is_some() && received.totals().received == 1);
+    *before.entry("topic_stats".to_owned()).or_default() += 1;
+    assert_eq!(threads(), before);
 }

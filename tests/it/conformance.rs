@@ -9,15 +9,16 @@ use std::{
     io::Write,
     path::Path,
     process::{Command, Stdio},
-    sync::{Arc, Mutex, OnceLock, Weak},
+    sync::{Mutex, OnceLock, Weak},
 };
 
-use rclrs::*;
-use rclrs_topic_statistics::{FirstPeriod, MeasuredSubscriptionState, NodeStatistics, Summary, Timestamp};
+use rclrs_topic_statistics::{FirstPeriod, MeasuredSubscriptionState, Timestamp};
 use ros_env::sensor_msgs::msg::Imu;
 use serde_json::{json, Value};
-use test_support::{domain, node, of, Metric, Program, Reader, Spinning};
+use test_support::{Metric, Program};
 use topic_statistics_core::collector::{AgeCollector, PeriodCollector};
+
+use crate::waiting::*;
 
 /// The five figures of a metric: average, minimum, maximum, standard deviation, number of samples.
 type Figures = [f64; 5];
@@ -94,49 +95,40 @@ fn windows_of_a_real_topic_in_rclpy_are_what_numpy_computes() {
     let subscription = statistics.create_subscription("imu".keep_last(1000), record).unwrap();
     itself.set(Arc::downgrade(&subscription)).unwrap(); // no callback runs before the executor spins
     let mut reader = Reader::start(domain());
-    let arguments = ["--rate", "200", "--stamp-age", "0.5", "--subscribers", "1"];
-    let mut publisher = Program::start("publisher.py", &arguments, domain());
+    read_all(&mut reader, "/recorder:/imu", &[SourceKind::Subscription.metrics()[1]]);
+    let arguments = ["--rate", "200", "--stamp-age", "0.5", "--subscribers", "1", "--count", "300"];
+    let _publisher = Program::start("publisher.py", &arguments, domain());
     let _spinning = Spinning::start(executor);
-    let is_silent = |window: &&Metric| window.count() == 0.0;
-    let periods = |read: &[Metric]| of(read, "/recorder:/imu", "message_period").cloned().collect::<Vec<_>>();
-    let ages = |read: &[Metric]| of(read, "/recorder:/imu", "message_age").cloned().collect::<Vec<_>>();
-    reader.read_until("messages", |read| ages(read).iter().map(Metric::count).sum::<f64>() > 200.0);
-    publisher.send("stop");
-    let before = periods(&reader.metrics).iter().filter(is_silent).count();
-    reader.read_until("silent windows", |read| periods(read).iter().filter(is_silent).count() >= before + 2);
+    let windows = |read: &[Metric], metric: &str| -> Vec<Metric> {
+        of(read, "/recorder:/imu", metric).filter(|window| window.count() > 0.0).cloned().collect()
+    };
+    let total = |read: &[Metric], metric: &str| windows(read, metric).iter().map(Metric::count).sum::<f64>();
+    reader.read_until("all messages", |read| total(read, "message_age") == 300.0);
+    reader.read_until("both metrics of each window", |read| {
+        read.last().is_some_and(|last| last.metric == "message_period")
+    });
 
     let messages = messages.lock().unwrap().clone();
-    assert_eq!(subscription.totals().received, messages.len() as u64);
-    let periods = periods(&reader.metrics);
-    let windows: Vec<_> = periods.iter().map(|window| [window.start, window.stop]).collect();
+    assert_eq!((messages.len(), subscription.totals().received), (300, 300));
+    let ages = windows(&reader.metrics, "message_age");
+    let periods = windows(&reader.metrics, "message_period");
+    assert_eq!(total(&reader.metrics, "message_period"), 300.0 - ages.len() as f64);
+    let bounds: Vec<_> = ages.iter().map(|window| [window.start, window.stop]).collect();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/window_statistics.py");
     let mut python = Command::new("python3");
     let mut python = python.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let input = json!({ "messages": messages, "windows": windows }).to_string();
+    let input = json!({ "messages": messages, "windows": bounds }).to_string();
     python.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let computed: Vec<Value> = serde_json::from_slice(&python.wait_with_output().unwrap().stdout).unwrap();
-    let same = |ours: &Metric, computed: &Value| {
-        let ours_figures =
-            [ours.average(), ours.maximum(), ours.minimum(), ours.count(), ours.standard_deviation()];
-        let computed = [0, 1, 2, 3, 4].map(|index| number(&computed[index]));
-        assert_same(ours_figures, computed, 1e-9, &format!("{ours:?}"));
-    };
-    let mut compared = 0.0;
-    for (period, computed) in periods.iter().zip(&computed) {
-        same(period, &computed["period"]);
-        // The two metrics of a window are two messages. The first one may be from before the reader.
-        let Some(age) = ages(&reader.metrics).into_iter().find(|age| age.start == period.start) else {
-            continue;
-        };
-        same(&age, &computed["age"]);
-        assert!(age.count() == 0.0 || age.minimum() >= 500.0, "{age:?}");
-        compared += age.count();
+    for window in ages.iter().chain(&periods) {
+        let index = bounds.iter().position(|bounds| bounds[0] == window.start).unwrap();
+        let name = if window.metric == "message_age" { "age" } else { "period" };
+        let computed = [0, 2, 1, 4, 3].map(|figure| number(&computed[index][name][figure]));
+        let deviation = window.standard_deviation();
+        let ours = [window.average(), window.minimum(), window.maximum(), deviation, window.count()];
+        assert_same(ours, computed, 1e-9, &format!("{window:?}"));
     }
-    assert!(
-        compared > 200.0 && compared <= messages.len() as f64,
-        "{compared} of {} messages",
-        messages.len()
-    );
+    assert!(ages.iter().all(|window| window.minimum() >= 500.0), "{ages:?}");
 }
 
 /// statistics_msgs is the interface package of the sourced ROS 2, or of this project if ROS 2 has none.

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use std::sync::{mpsc, Arc, Mutex};
+use std::sync::Mutex;
 
-use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredOptions, MeasuredBeginAcceptedGoal, MeasuredFeedbackPublisher, MeasuredGoalClient,
-    MeasuredRequestedGoal, Metric, SourceKind, StatisticsError, TopicStatisticsOptions, TopicStatisticsState,
+    MeasuredActionClient, MeasuredBeginAcceptedGoal, MeasuredFeedbackPublisher, MeasuredGoalClient,
+    MeasuredRequestedGoal,
 };
 use ros_env::test_msgs::action::{Fibonacci, Fibonacci_Feedback, Fibonacci_Goal, Fibonacci_Result};
-use test_support::{domain, node, wait_for, Program, Reader, Spinning, LIMIT};
 use tokio::sync::oneshot;
+use GoalStatusCode::{Aborted, Cancelled, Succeeded};
 
-use super::{read_all, statistics, Windows, DELAY};
+use super::*;
 
 /// How many goals there were, and how many of each outcome.
 const OUTCOMES: [Metric; 6] = [
@@ -24,194 +23,151 @@ const OUTCOMES: [Metric; 6] = [
 ];
 
 /// Waits for [`DELAY`]. It needs no executor.
-fn delay() -> oneshot::Receiver<()> {
-    let (sender, receiver) = oneshot::channel();
+async fn delay() {
+    let (sender, ends) = oneshot::channel::<()>();
     std::thread::spawn(move || {
         std::thread::sleep(DELAY);
         drop(sender);
     });
-    receiver
+    let _ended = ends.await;
 }
 
-fn result() -> Fibonacci_Result {
-    Fibonacci_Result { sequence: vec![3, 5] }
-}
-
-/// What a test keeps of a goal.
-type Held = Arc<Mutex<Option<MeasuredFeedbackPublisher<Fibonacci>>>>;
+/// What keeps goals that the server does not end.
+type Held =
+    Arc<Mutex<(Option<MeasuredFeedbackPublisher<Fibonacci>>, Option<MeasuredRequestedGoal<Fibonacci>>)>>;
 
 /// A goal's order decides on its way.
 async fn execute(goal: MeasuredRequestedGoal<Fibonacci>, held: Held) -> TerminatedGoal {
+    let (feedback, result) = (Fibonacci_Feedback::default, Fibonacci_Result::default());
+    let never = std::future::pending::<()>;
     match goal.goal().order {
         0 => return goal.reject(),
-        // Without an end: the goal is dropped, and the handler waits for ever.
-        1 => drop(goal),
-        2 => drop(goal.accept()),
-        3 => drop(goal.try_accept().unwrap().execute()),
-        4 => drop(goal.accept().begin_cancelling()),
-        5 => *held.lock().unwrap() = Some(goal.accept().execute().feedback_publisher()),
-        6 => {
-            drop(delay().await);
+        1 => {
+            delay().await;
             let executing = goal.accept().execute();
-            executing.publish_feedback(Fibonacci_Feedback::default());
-            drop(delay().await);
-            executing.publish_feedback(Fibonacci_Feedback::default());
-            return executing.succeeded_with(result());
+            executing.publish_feedback(feedback());
+            delay().await;
+            executing.publish_feedback(feedback());
+            return executing.succeeded_with(result);
         }
-        7 => {
-            let executing = goal.accept().execute();
-            drop(delay().await);
-            return executing.aborted_with(result());
+        2 => {
+            let executing = goal.try_accept().unwrap().execute();
+            delay().await;
+            return executing.aborted_with(result);
         }
-        8 => {
+        3 => {
             let executing = goal.accept().execute();
-            let pending = Box::pin(std::future::pending::<()>());
-            drop(executing.until_cancel_requested(pending).await);
+            executing.publish_feedback(feedback());
+            let _never = executing.until_cancel_requested(Box::pin(never())).await;
             let cancelling = executing.begin_cancelling();
-            drop(delay().await);
-            return cancelling.cancelled_with(result());
+            delay().await;
+            return cancelling.cancelled_with(result);
         }
-        _ => {
+        4 => {
             let accepted = goal.accept();
-            accepted.unless_cancel_requested(std::future::pending::<()>()).await.unwrap_err();
+            accepted.unless_cancel_requested(never()).await.unwrap_err();
             let MeasuredBeginAcceptedGoal::Cancel(cancelling) = accepted.begin() else { panic!() };
-            drop(delay().await);
-            return cancelling.cancelled_with(result());
+            delay().await;
+            return cancelling.cancelled_with(result);
         }
+        // These goals are dropped or kept, and the handler waits for ever.
+        5 => drop(goal),
+        6 => drop(goal.accept()),
+        7 => drop(goal.accept().execute()),
+        8 => drop(goal.accept().begin_cancelling()),
+        9 => held.lock().unwrap().0 = Some(goal.accept().execute().feedback_publisher()),
+        _ => held.lock().unwrap().1 = Some(goal),
     }
     std::future::pending().await
 }
 
+/// Sends a goal, and cancels it if its order is for that. Returns its status; None if it is rejected.
+async fn request(client: &MeasuredActionClient<Fibonacci>, order: i32) -> Option<GoalStatusCode> {
+    let goal = client.try_request_goal(Fibonacci_Goal { order }).unwrap().await?;
+    let MeasuredGoalClient { mut feedback, result, cancellation, .. } = goal;
+    match order {
+        1 => drop(feedback.recv().await.unwrap()),
+        3 | 4 => assert!(cancellation.cancel().await.is_accepted()),
+        _ => {}
+    }
+    Some(result.await.0)
+}
+
 #[test]
-fn a_servers_goals_are_measured_and_end_as_rclrs_ends_them() {
-    let (executor, node) = node("server", &[]);
-    let statistics = statistics(&node);
+fn goals_of_both_ends_are_measured_until_they_end_or_are_dropped() {
+    let mut executor = single_threaded();
+    let [server, client] = ["server", "client"].map(|name| executor.create_node(name).unwrap());
+    let [statistics, of_client] = [&server, &client].map(statistics);
     let held = Held::default();
     let holds = Arc::clone(&held);
     let handle = move |goal| execute(goal, Arc::clone(&holds));
     let server = statistics.create_action_server::<Fibonacci, _>("act", handle).unwrap();
+    let off = "act".topic_statistics(TopicStatisticsOptions::new().state(TopicStatisticsState::Disable));
+    let client = of_client.create_action_client::<Fibonacci>(off).unwrap();
     assert_eq!((server.action_name(), server.source_name()), ("/act", "/server:/act"));
-    let windows = Windows::of(server.watch());
+    assert_eq!((client.action_name(), client.source_name()), ("/act", "/client:/act"));
+    let [at_server, at_client] = [server.watch(), client.watch()].map(Windows::of);
     let mut reader = Reader::start(domain());
-    let _spinning = Spinning::start(executor);
-    let mut client = Program::start("action_client.py", &[], domain());
-    // 4: succeeded, 5: canceled, 6: aborted.
-    for (goal, status) in [
-        ("0 3", "rejected rejected rejected"),
-        ("1 1", "rejected"),
-        ("2 1", "6"),
-        ("3 1", "6"),
-        ("4 1", "6"),
-        ("6 1", "4"),
-        ("7 1", "6"),
-        ("8 2 1", "5 5"),
-        ("9 1 1", "5"),
-    ] {
-        assert_eq!(client.request(&format!("act {goal}")), status, "{goal}");
+    let calling = Arc::clone(&client);
+    run(&mut executor, async move {
+        calling.notify_on_server_ready().await.unwrap();
+        assert_eq!(request(&calling, 2).await, Some(Aborted), "disabled statistics pass a goal on");
+        assert!(calling.latest().is_none());
+        calling.set_state(TopicStatisticsState::Enable);
+        for (order, status) in [
+            (0, None),
+            (1, Some(Succeeded)),
+            (2, Some(Aborted)),
+            (3, Some(Cancelled)),
+            (4, Some(Cancelled)),
+            (5, None),
+            (6, Some(Aborted)),
+            (7, Some(Aborted)),
+            (8, Some(Aborted)),
+        ] {
+            assert_eq!(request(&calling, order).await, status, "{order}");
+        }
+    });
+    at_client.wait_for(Metric::Goals, 9);
+    at_server.wait_for(Metric::Goals, 10);
+    assert_eq!(at_client.totals(OUTCOMES), [9, 1, 2, 4, 2, 7]);
+    assert_eq!(at_server.totals(OUTCOMES), [10, 1, 2, 5, 2, 8]);
+    at_server.assert_delayed(Metric::FeedbackPeriod, 1);
+    at_server.assert_delayed(Metric::CancelDelay, 2);
+    at_server.assert_delayed(Metric::GoalSucceeded, 1);
+    at_client.assert_delayed(Metric::GoalSucceeded, 1);
+    at_client.assert_delayed(Metric::GoalToFeedback, 1);
+    for windows in [&at_server, &at_client] {
+        assert!((500.0..5000.0).contains(&windows.most(Metric::GoalToAcceptance)));
+        assert!((500.0..5000.0).contains(&windows.most(Metric::GoalAborted)));
+        assert_eq!(windows.total(Metric::GoalCanceled), 2);
+        assert_eq!([Metric::ActiveGoals, Metric::OldestGoal].map(|metric| windows.last(metric)), [0.0; 2]);
     }
-    windows.wait_for(Metric::CanceledGoals, 3);
-    assert_eq!(windows.totals(OUTCOMES), [12, 1, 3, 4, 4, 8]);
-    assert!(windows.most(Metric::GoalToAcceptance) >= 500.0);
-    assert!((500.0..5000.0).contains(&windows.most(Metric::GoalSucceeded)));
-    assert!((500.0..5000.0).contains(&windows.most(Metric::GoalAborted)));
-    windows.assert_delayed(Metric::FeedbackPeriod, 1);
-    windows.assert_delayed(Metric::CancelDelay, 3);
-    assert_eq!(windows.total(Metric::GoalCanceled), 3);
-    assert!((2.0..=3.0).contains(&windows.most(Metric::MaxActiveGoals)), "two wait to be canceled");
-    let active = || [Metric::ActiveGoals, Metric::OldestGoal].map(|metric| windows.last(metric));
-    assert_eq!(active(), [0.0, 0.0]);
 
-    // A client that leaves takes no goal with it. It is aborted when its last publisher is dropped.
-    client.send("act 5 1");
-    wait_for("an old goal", || windows.last(Metric::OldestGoal) > 250.0);
-    client.signal("KILL");
-    windows.wait_for_more(1);
-    assert_eq!((windows.last(Metric::ActiveGoals), windows.total(Metric::AbortedGoals)), (1.0, 4));
-    let publisher = held.lock().unwrap().take().unwrap();
+    // Goals that do not end show in every window, at the client until they are dropped.
+    let _spinning = Spinning::start(executor);
+    let goals = [9, 10].map(|order| client.request_goal(Fibonacci_Goal { order }));
+    let is_old = |windows: &Windows| windows.last(Metric::OldestGoal) > 250.0;
+    wait_for("old goals", || is_old(&at_server) && is_old(&at_client));
+    assert_eq!([&at_server, &at_client].map(|windows| windows.last(Metric::MaxActiveGoals)), [2.0; 2]);
+    drop(goals);
+    at_client.wait_for(Metric::DroppedGoals, 2);
+    assert_eq!(at_client.last(Metric::OldestGoal), 0.0);
+    // rclrs aborts a goal when its last publisher is dropped.
+    let publisher = held.lock().unwrap().0.take().unwrap();
     (0..3).for_each(|_| publisher.publish(Fibonacci_Feedback::default()).unwrap());
     drop(publisher);
-    windows.wait_for(Metric::AbortedGoals, 5);
-    assert_eq!((windows.total(Metric::FeedbackPeriod), active()), (1 + 2, [0.0, 0.0]));
+    at_server.wait_for(Metric::AbortedGoals, 6);
+    assert_eq!((at_server.last(Metric::ActiveGoals), at_server.total(Metric::FeedbackPeriod)), (1.0, 3));
     read_all(&mut reader, "/server:/act", SourceKind::ActionServer.metrics());
+    read_all(&mut reader, "/client:/act", SourceKind::ActionClient.metrics());
 
     let error = statistics.create_action_server::<Fibonacci, _>("1st action", |goal| async { goal.reject() });
     let error = error.unwrap_err();
     assert!(matches!(&error, StatisticsError::CreateActionServer { name, .. } if name == "1st action"));
-}
-
-#[test]
-fn a_clients_goals_are_measured_until_they_end_or_are_dropped() {
-    let (executor, node) = node("client", &[]);
-    let statistics = statistics(&node);
-    let _spinning = Spinning::start(executor);
-    let server = Program::start("action_server.py", &[], domain());
-    let off = TopicStatisticsOptions::new().state(TopicStatisticsState::Disable);
-    let client = statistics.create_action_client::<Fibonacci>("act".topic_statistics(off)).unwrap();
-    assert_eq!((client.action_name(), client.source_name()), ("/act", "/client:/act"));
-    wait_for("the action server", || client.server_is_available().unwrap());
-    server.read("client in the action server");
-    let windows = Windows::of(client.watch());
-    let mut reader = Reader::start(domain());
-
-    let order = |order| Fibonacci_Goal { order };
-    let (sender, ended) = mpsc::channel();
-    let of_task = client.clone();
-    let _task = node.commands().run(async move {
-        // Disabled statistics pass a goal on.
-        let goal = of_task.request_goal(order(0)).await.unwrap();
-        sender.send(goal.clone().result.await.0).unwrap();
-        sender.send(goal.result.await.0).unwrap();
-        of_task.set_state(TopicStatisticsState::Enable);
-        assert!(of_task.request_goal(order(-1)).await.is_none());
-        for milliseconds in [500, 501] {
-            let goal = of_task.request_goal(order(milliseconds)).await.unwrap();
-            let MeasuredGoalClient { mut feedback, result, .. } = goal;
-            assert!(feedback.recv().await.is_some());
-            sender.send(result.await.0).unwrap();
-        }
-        let goal = of_task.try_request_goal(order(60_000)).unwrap().await.unwrap();
-        let MeasuredGoalClient { mut feedback, result, cancellation, .. } = goal;
-        assert!(feedback.recv().await.is_some());
-        assert!(cancellation.cancel().await.is_accepted());
-        sender.send(result.await.0).unwrap();
-    });
-    use GoalStatusCode::{Aborted, Cancelled, Succeeded};
-    for status in [Succeeded, Succeeded, Succeeded, Aborted, Cancelled] {
-        assert_eq!(ended.recv_timeout(LIMIT).unwrap(), status);
-    }
-    windows.wait_for(Metric::CanceledGoals, 1);
-    assert_eq!(windows.totals(OUTCOMES), [4, 1, 1, 1, 1, 3]);
-    // The server accepts after 100 ms, and publishes feedback 200 ms later.
-    for (metric, at_least, count) in [
-        (Metric::GoalToAcceptance, 100.0, 3),
-        (Metric::GoalToFeedback, 300.0, 3),
-        (Metric::GoalSucceeded, 800.0, 1),
-        (Metric::GoalAborted, 801.0, 1),
-        (Metric::GoalCanceled, 400.0, 1),
-    ] {
-        let (least, most) = (windows.least(metric), windows.most(metric));
-        assert!(least >= at_least - 1.0 && most < at_least + 5000.0, "{metric}: {least} to {most} ms");
-        assert_eq!(windows.total(metric), count, "{metric}");
-    }
-    let active = || [Metric::ActiveGoals, Metric::OldestGoal].map(|metric| windows.last(metric));
-    assert_eq!((active(), windows.total(Metric::DroppedGoals)), ([0.0, 0.0], 0));
-
-    // Goals of a stuck server show in every window until they are dropped.
-    server.signal("STOP");
-    let [requested, other] = [(); 2].map(|()| client.request_goal(order(0)));
-    wait_for("old goals", || windows.last(Metric::OldestGoal) > 250.0);
-    assert_eq!((windows.last(Metric::ActiveGoals), windows.total(Metric::DroppedGoals)), (2.0, 0));
-    drop(other);
-    windows.wait_for(Metric::DroppedGoals, 1);
-    server.signal("KILL");
-    drop(requested);
-    windows.wait_for(Metric::DroppedGoals, 2);
-    assert_eq!((active(), windows.totals(OUTCOMES)), ([0.0, 0.0], [6, 1, 1, 1, 1, 3]));
-    read_all(&mut reader, "/client:/act", SourceKind::ActionClient.metrics());
-
-    let error = statistics.create_action_client::<Fibonacci>("1st action").unwrap_err();
+    let error = of_client.create_action_client::<Fibonacci>("1st action").unwrap_err();
     assert!(matches!(&error, StatisticsError::CreateActionClient { name, .. } if name == "1st action"));
     let wrong = "act".topic_statistics(TopicStatisticsOptions::new().metrics([Metric::FeedbackPeriod]));
-    let error = statistics.create_action_client::<Fibonacci>(wrong).unwrap_err();
+    let error = of_client.create_action_client::<Fibonacci>(wrong).unwrap_err();
     assert!(error.to_string().contains("client has no metric \"feedback_period_ms\": it has "), "{error}");
 }

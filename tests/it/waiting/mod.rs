@@ -1,27 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Services, clients, timers and actions, with clients and services in other processes.
+//! Services, clients, timers and actions; and what the tests of measured sources share.
 
 mod actions;
-mod clients;
 mod services;
 mod timers;
 
-use std::{sync::Arc, time::Duration};
+pub(crate) use std::{future::Future, sync::Arc, time::Duration};
 
-use rclrs::Node;
-use rclrs_topic_statistics::{
-    watch, Metric, NodeStatistics, Summary, TopicStatisticsOptions, WindowStatistics,
+pub(crate) use rclrs::*;
+pub(crate) use rclrs_topic_statistics::{
+    watch, FirstPeriod, IntoMeasuredOptions, MeasuredExecutor, Metric, NodeStatistics, SourceKind,
+    StatisticsError, Summary, TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
 };
-use test_support::{of, wait_for, Reader};
+pub(crate) use test_support::{context, domain, node, of, wait_for, Reader, Spinning, LIMIT};
 
 /// The delay that the tests inject.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// Creates statistics with windows of 100 ms.
-pub(crate) fn statistics(node: &Node) -> NodeStatistics {
+/// Returns options with windows of 100 ms, in which every period has a sample.
+pub(crate) fn options() -> TopicStatisticsOptions {
     let options = TopicStatisticsOptions::new().publish_period(Duration::from_millis(100));
-    NodeStatistics::with_options(node, options).unwrap()
+    options.first_period(FirstPeriod::CarriedOver)
+}
+
+pub(crate) fn statistics(node: &Node) -> NodeStatistics {
+    NodeStatistics::with_options(node, options()).unwrap()
+}
+
+/// Creates an executor with one thread: rclrs 0.8 loses a response that arrives before its call has returned.
+fn single_threaded() -> Executor {
+    context(domain(), &[]).create_executor(MeasuredExecutor::single_threaded())
+}
+
+/// Spins until a future is complete. Returns its output.
+fn run<T: Send + 'static>(executor: &mut Executor, future: impl Future<Output = T> + Send + 'static) -> T {
+    let (sender, output) = std::sync::mpsc::channel();
+    let complete = executor.commands().run(async move { sender.send(future.await).unwrap() });
+    let errors = executor.spin(SpinOptions::default().until_promise_resolved(complete).timeout(LIMIT));
+    assert!(errors.is_empty(), "{errors:?}");
+    output.recv().unwrap()
 }
 
 /// Waits until rclpy has read all these metrics of a source, with their units.

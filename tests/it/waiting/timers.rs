@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use std::{
-    sync::{
-        atomic::{AtomicU64, Ordering},
-        Arc,
-    },
-    time::Duration,
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use rclrs::*;
-use rclrs_topic_statistics::{
-    IntoMeasuredOptions, Metric, SourceKind, SourceName, StatisticsError, TopicStatisticsOptions,
-};
-use test_support::{domain, node, wait_for, Program, Reader, Spinning};
+use rclrs_topic_statistics::SourceName;
+use test_support::Program;
 
-use super::{read_all, statistics, Windows, DELAY};
+use super::*;
 
 /// Counts the calls of a timer.
 #[derive(Clone, Default)]
