@@ -3,19 +3,16 @@
 //! The executor that measures what it runs.
 
 use std::{
-    future::Future,
     sync::{
         atomic::{AtomicBool, AtomicU64, Ordering},
-        Arc, Mutex,
+        Mutex,
     },
-    task::{Context, Poll, Waker},
-    time::Duration,
+    task::{Poll, Waker},
 };
 
-use rclrs::*;
 use rclrs_topic_statistics::{
     health::{Expectations, Level},
-    MeasuredExecutor, Metric, NodeStatistics, NodeStatisticsOptions, SourceKind, TopicStatisticsOptions,
+    NodeStatisticsOptions,
 };
 use ros_env::{
     std_msgs::msg::Int32,
@@ -25,20 +22,18 @@ use ros_env::{
     },
 };
 use serde_json::Value;
-use test_support::{context, domain, wait_for, Program, Reader, Spinning, LIMIT};
+use test_support::Program;
 
-use crate::waiting::{read_all, Windows};
-
-fn options(window: u64) -> TopicStatisticsOptions {
-    TopicStatisticsOptions::new().publish_period(Duration::from_millis(window))
-}
+use crate::waiting::*;
 
 #[test]
 fn a_blocked_thread_is_judged_and_published_with_its_callbacks() {
     let executor = context(domain(), &[]).create_executor(MeasuredExecutor::single_threaded());
     let node = executor.create_node("robot").unwrap();
     let expected = Expectations::new().error_unless("/robot:executor: busy<80%".parse().unwrap());
-    let statistics = NodeStatistics::with_options(&node, options(200).expect(expected)).unwrap();
+    // Each window has a whole callback.
+    let options = options().publish_period(Duration::from_millis(600)).expect(expected);
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let is_blocking = Arc::new(AtomicBool::new(false));
     let blocks = Arc::clone(&is_blocking);
     let _waits = node.create_timer_repeating(Duration::from_millis(10), || {}).unwrap();
@@ -63,32 +58,23 @@ fn a_blocked_thread_is_judged_and_published_with_its_callbacks() {
         let of_window = window.executor.as_ref().unwrap();
         let (Some(longest), [worst, ..]) = (&of_window.longest, &of_window.waits[..]) else { return false };
         let names = [&longest.callback, &worst.waiting, &worst.running].map(ToString::to_string);
-        let delays = [
-            longest.milliseconds,
-            worst.milliseconds,
-            window.get(Metric::LongestCallback).unwrap().average,
-            window.get(Metric::ReadyToRun).unwrap().maximum,
-        ];
+        let ready_to_run = window.get(Metric::ReadyToRun).unwrap().maximum;
+        let delays =
+            [longest.milliseconds, worst.milliseconds, ready_to_run, windows.most(Metric::LongestCallback)];
         names == ["timer 70ms", "timer 10ms", "timer 70ms"]
             && &*longest.thread == "spin"
             && delays.iter().all(|delay| (250.0..5000.0).contains(delay))
     });
-    assert!(windows.most(Metric::Busy) > 80.0 && windows.most(Metric::Busy) <= 100.0);
+    assert!((80.0..=100.0).contains(&windows.most(Metric::Busy)));
     read_all(&mut reader, "/robot:executor", SourceKind::Executor.metrics());
     let mut status = Value::Null;
     wait_for("the callbacks on /diagnostics", || {
-        while let Some(line) = diagnostics.try_read() {
-            status = serde_json::from_str::<Value>(&line).unwrap()["status"][0].take();
-            let text = |key: &str| status["values"][key].as_str().unwrap_or_default();
-            let (longest, wait) = (text("longest_callback"), text("callback_wait_1"));
-            if longest.starts_with("timer 70ms on spin, ")
-                && wait.starts_with("timer 10ms waited ")
-                && wait.ends_with(" ms for timer 70ms")
-            {
-                return true;
-            }
-        }
-        false
+        let Some(line) = diagnostics.try_read() else { return false };
+        status = serde_json::from_str::<Value>(&line).unwrap()["status"][0].take();
+        let text = |key: &str| status["values"][key].as_str().unwrap_or_default();
+        text("longest_callback").starts_with("timer 70ms on spin, ")
+            && text("callback_wait_1").starts_with("timer 10ms waited ")
+            && text("callback_wait_1").ends_with(" ms for timer 70ms")
     });
     assert_eq!(status["name"], "robot: executor");
     assert_eq!(status["values"]["busy.spin"], status["values"]["busy.maximum"]);
@@ -103,16 +89,14 @@ fn each_kind_of_callback_has_its_name_and_thread() {
     {
         let executor = context(domain(), &[]).create_executor(runtime);
         let node = executor.create_node("robot").unwrap();
-        let statistics = NodeStatistics::with_options(&node, options(100)).unwrap();
+        let statistics = statistics(&node);
         let worker = node.create_worker(());
         let serve = move |_: Empty_Request| {
             block();
             Empty_Response::default()
         };
-        let _services = (
-            node.create_service::<Empty, _>("switch", serve).unwrap(),
-            worker.create_service::<Empty, _>("worker_switch", serve).unwrap(),
-        );
+        let _service = node.create_service::<Empty, _>("switch", serve).unwrap();
+        let _of_worker = worker.create_service::<Empty, _>("worker_switch", serve).unwrap();
         let decide = move |goal: RequestedGoal<Fibonacci>| async move {
             block();
             goal.reject()
@@ -127,15 +111,14 @@ fn each_kind_of_callback_has_its_name_and_thread() {
         let call = |index: usize| drop(clients[index].call::<_, Empty_Response>(Empty_Request::default()));
         // Triggers a callback until it is the longest one of a window, on its thread.
         let find = |callback: &str, thread: &str, trigger: &mut dyn FnMut()| {
-            let mut polls = 0_u32;
+            let mut polls = 0..;
             wait_for(&format!("{callback} on {thread}"), || {
                 // Rarely, so that they do not queue up.
-                if polls % 20 == 0 {
+                if polls.next().is_some_and(|polls: u32| polls % 20 == 0) {
                     trigger();
                 }
-                polls += 1;
-                let window = statistics.executor().unwrap().latest();
-                let longest = window.as_ref().and_then(|window| window.executor.as_ref()?.longest.as_ref());
+                let Some(window) = statistics.executor().unwrap().latest() else { return false };
+                let longest = window.executor.as_ref().unwrap().longest.as_ref();
                 longest.is_some_and(|longest| {
                     (&*longest.callback.to_string(), &*longest.thread) == (callback, thread)
                 })
@@ -177,9 +160,8 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut output = None;
     wait_for("future", || {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            output = Some(value);
-        }
+        let polled = future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
+        output = if let Poll::Ready(value) = polled { Some(value) } else { None };
         output.is_some()
     });
     output.unwrap()
@@ -204,14 +186,10 @@ fn spins_end(mut executor: Executor, node: &Node) -> Executor {
     let short = || SpinOptions::default().timeout(Duration::from_millis(1));
     for _ in 0..3 {
         let errors = executor.spin(short());
-        assert!(
-            matches!(errors[..], [RclrsError::RclError { code: RclReturnCode::Timeout, .. }]),
-            "{errors:?}"
-        );
+        let is_timeout = matches!(errors[..], [RclrsError::RclError { code: RclReturnCode::Timeout, .. }]);
+        assert!(is_timeout, "{errors:?}");
     }
-    let resolved = node.commands().run(async {});
-    let until = SpinOptions::default().until_promise_resolved(resolved).timeout(LIMIT);
-    assert!(executor.spin(until).is_empty());
+    run(&mut executor, async {});
     let commands = Arc::clone(executor.commands());
     // A halt before the executor spins would have no effect.
     let _halt = node.commands().run(async move { commands.halt_spinning() });
@@ -249,7 +227,7 @@ fn handles_all(name: &str, executor: Executor, node: &Node) {
     wait_for("subscriptions", || publisher.get_subscription_count().unwrap() == 2);
     (0..COUNT).for_each(|data| publisher.publish(Int32 { data }).unwrap());
     wait_for("messages", || received.lock().unwrap().len() == COUNT as usize);
-    assert_eq!(*received.lock().unwrap(), (0..COUNT).collect::<Vec<_>>(), "{name}: in order");
+    assert!(received.lock().unwrap().iter().copied().eq(0..COUNT), "{name}: in order");
     assert_eq!(wait(all), Ok(COUNT), "{name}");
 
     // A task that awaits what other threads and other callbacks complete.
@@ -262,30 +240,22 @@ fn handles_all(name: &str, executor: Executor, node: &Node) {
     assert_eq!(wait(answered), Ok(COUNT), "{name}");
 
     // A worker that is created while the executor spins, beside a task that always wakes itself.
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = Arc::clone(&stop);
+    let ticks = Arc::new(AtomicU64::new(0));
+    let (tick, ticked) = (Arc::clone(&ticks), Arc::clone(&ticks));
     let busy = node.commands().run(std::future::poll_fn(move |context| {
         context.waker().wake_by_ref();
-        if stopped.load(Ordering::Relaxed) {
+        if ticked.load(Ordering::Relaxed) > 20 {
             Poll::Ready(())
         } else {
             Poll::Pending
         }
     }));
-    let late = node.create_worker(String::new());
-    // Before the timer: a new listener does not see what happened before, and nothing would wake the worker.
-    let all_x = late.listen_until(|text| (text == "x").then_some(1));
-    let add_x = |text: &mut String| text.push('x');
-    let _timer = late.create_timer_oneshot(Duration::from_millis(1), add_x).unwrap();
-    assert_eq!(wait(all_x), Ok(1), "{name}");
-    let ticks = Arc::new(AtomicU64::new(0));
-    let tick = Arc::clone(&ticks);
+    let late = node.create_worker(());
     let tick = move || {
         tick.fetch_add(1, Ordering::Relaxed);
     };
-    let _ticks = node.create_timer_repeating(Duration::from_millis(1), tick).unwrap();
-    wait_for("timer beside the busy task", || ticks.load(Ordering::Relaxed) > 20);
-    stop.store(true, Ordering::Relaxed);
+    let _on_late = late.create_timer_repeating(Duration::from_millis(1), tick.clone()).unwrap();
+    let _of_node = node.create_timer_repeating(Duration::from_millis(1), tick).unwrap();
     assert_eq!(wait(busy), Ok(()), "{name}");
 
     // A panic ends its worker, and nothing else.

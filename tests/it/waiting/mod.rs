@@ -34,7 +34,10 @@ fn single_threaded() -> Executor {
 }
 
 /// Spins until a future is complete. Returns its output.
-fn run<T: Send + 'static>(executor: &mut Executor, future: impl Future<Output = T> + Send + 'static) -> T {
+pub(crate) fn run<T: Send + 'static>(
+    executor: &mut Executor,
+    future: impl Future<Output = T> + Send + 'static,
+) -> T {
     let (sender, output) = std::sync::mpsc::channel();
     let complete = executor.commands().run(async move { sender.send(future.await).unwrap() });
     let errors = executor.spin(SpinOptions::default().until_promise_resolved(complete).timeout(LIMIT));
