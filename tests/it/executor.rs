@@ -158,13 +158,13 @@ fn each_kind_of_callback_has_its_name_and_thread() {
 /// Waits for a future that another thread completes.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
-    let mut output = None;
+    let mut output = Poll::Pending;
     wait_for("future", || {
-        let polled = future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
-        output = if let Poll::Ready(value) = polled { Some(value) } else { None };
-        output.is_some()
+        output = future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
+        output.is_ready()
     });
-    output.unwrap()
+    let Poll::Ready(output) = output else { unreachable!() };
+    output
 }
 
 #[test]
@@ -177,18 +177,16 @@ fn it_runs_and_ends_what_the_basic_executor_does() {
     ] {
         let node = executor.create_node(name).unwrap();
         let executor = spins_end(executor, &node);
-        handles_all(name, executor, &node);
+        handles_all(executor, &node);
     }
 }
 
 /// Spins until a timeout, a promise, a halt, and for one turn.
 fn spins_end(mut executor: Executor, node: &Node) -> Executor {
     let short = || SpinOptions::default().timeout(Duration::from_millis(1));
-    for _ in 0..3 {
-        let errors = executor.spin(short());
-        let is_timeout = matches!(errors[..], [RclrsError::RclError { code: RclReturnCode::Timeout, .. }]);
-        assert!(is_timeout, "{errors:?}");
-    }
+    let errors = executor.spin(short());
+    let is_timeout = matches!(errors[..], [RclrsError::RclError { code: RclReturnCode::Timeout, .. }]);
+    assert!(is_timeout, "{errors:?}");
     run(&mut executor, async {});
     let commands = Arc::clone(executor.commands());
     // A halt before the executor spins would have no effect.
@@ -208,11 +206,12 @@ fn spins_end(mut executor: Executor, node: &Node) -> Executor {
 }
 
 /// Messages, requests, tasks, workers and a panic.
-fn handles_all(name: &str, executor: Executor, node: &Node) {
+fn handles_all(executor: Executor, node: &Node) {
     const COUNT: i32 = 200;
     let received = Arc::new(Mutex::new(vec![]));
     let to = Arc::clone(&received);
-    let topic = || name.keep_all().reliable();
+    let name = node.name();
+    let topic = || name.as_str().keep_all().reliable();
     let receive = move |message: Int32| to.lock().unwrap().push(message.data);
     let _subscription = node.create_subscription(topic(), receive).unwrap();
     let worker = node.create_worker(0_i32);
@@ -226,9 +225,9 @@ fn handles_all(name: &str, executor: Executor, node: &Node) {
     let _spinning = Spinning::start(executor);
     wait_for("subscriptions", || publisher.get_subscription_count().unwrap() == 2);
     (0..COUNT).for_each(|data| publisher.publish(Int32 { data }).unwrap());
+    assert_eq!(wait(all), Ok(COUNT));
     wait_for("messages", || received.lock().unwrap().len() == COUNT as usize);
-    assert!(received.lock().unwrap().iter().copied().eq(0..COUNT), "{name}: in order");
-    assert_eq!(wait(all), Ok(COUNT), "{name}");
+    assert!(received.lock().unwrap().iter().copied().eq(0..COUNT), "in order");
 
     // A task that awaits what other threads and other callbacks complete.
     let later = worker.run(|payload| std::mem::replace(payload, -1));
@@ -237,7 +236,7 @@ fn handles_all(name: &str, executor: Executor, node: &Node) {
         let _response: Empty_Response = client.call(Empty_Request::default()).unwrap().await.unwrap();
         later.await.unwrap()
     });
-    assert_eq!(wait(answered), Ok(COUNT), "{name}");
+    assert_eq!(wait(answered), Ok(COUNT));
 
     // A worker that is created while the executor spins, beside a task that always wakes itself.
     let ticks = Arc::new(AtomicU64::new(0));
@@ -255,12 +254,12 @@ fn handles_all(name: &str, executor: Executor, node: &Node) {
         tick.fetch_add(1, Ordering::Relaxed);
     };
     let _on_late = late.create_timer_repeating(Duration::from_millis(1), tick.clone()).unwrap();
-    let _of_node = node.create_timer_repeating(Duration::from_millis(1), tick).unwrap();
-    assert_eq!(wait(busy), Ok(()), "{name}");
+    assert_eq!(wait(busy), Ok(()));
 
     // A panic ends its worker, and nothing else.
+    let _of_node = node.create_timer_repeating(Duration::from_millis(1), tick).unwrap();
     drop(late.run(|_| panic!("the panic of the test")));
     let before = ticks.load(Ordering::Relaxed);
     wait_for("further ticks", || ticks.load(Ordering::Relaxed) > before + 20);
-    assert_eq!(wait(worker.run(|payload| *payload)), Ok(-1), "{name}");
+    assert_eq!(wait(worker.run(|payload| *payload)), Ok(-1));
 }

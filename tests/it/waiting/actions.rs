@@ -161,13 +161,4 @@ fn goals_of_both_ends_are_measured_until_they_end_or_are_dropped() {
     assert_eq!((at_server.last(Metric::ActiveGoals), at_server.total(Metric::FeedbackPeriod)), (1.0, 3));
     read_all(&mut reader, "/server:/act", SourceKind::ActionServer.metrics());
     read_all(&mut reader, "/client:/act", SourceKind::ActionClient.metrics());
-
-    let error = statistics.create_action_server::<Fibonacci, _>("1st action", |goal| async { goal.reject() });
-    let error = error.unwrap_err();
-    assert!(matches!(&error, StatisticsError::CreateActionServer { name, .. } if name == "1st action"));
-    let error = of_client.create_action_client::<Fibonacci>("1st action").unwrap_err();
-    assert!(matches!(&error, StatisticsError::CreateActionClient { name, .. } if name == "1st action"));
-    let wrong = "act".topic_statistics(TopicStatisticsOptions::new().metrics([Metric::FeedbackPeriod]));
-    let error = of_client.create_action_client::<Fibonacci>(wrong).unwrap_err();
-    assert!(error.to_string().contains("client has no metric \"feedback_period_ms\": it has "), "{error}");
 }

@@ -10,8 +10,8 @@ pub(crate) use std::{future::Future, sync::Arc, time::Duration};
 
 pub(crate) use rclrs::*;
 pub(crate) use rclrs_topic_statistics::{
-    watch, FirstPeriod, IntoMeasuredOptions, MeasuredExecutor, Metric, NodeStatistics, SourceKind,
-    StatisticsError, Summary, TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
+    watch, FirstPeriod, IntoMeasuredOptions, MeasuredExecutor, Metric, NodeStatistics, SourceKind, Summary,
+    TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
 };
 pub(crate) use test_support::{context, domain, node, of, wait_for, Reader, Spinning, LIMIT};
 
@@ -75,11 +75,11 @@ impl Windows {
 
     /// Returns the sum of a metric that is a count, and the number of samples of another one.
     pub(crate) fn total(&self, metric: Metric) -> u64 {
-        let of_window = |summary: &Summary| match metric.is_count() {
-            true => summary.average as u64,
-            false => summary.sample_count,
-        };
-        self.all(metric).iter().map(of_window).sum()
+        let summaries = self.all(metric).into_iter();
+        if metric.is_count() {
+            return summaries.map(|summary| summary.average as u64).sum();
+        }
+        summaries.map(|summary| summary.sample_count).sum()
     }
 
     pub(crate) fn totals<const N: usize>(&self, metrics: [Metric; N]) -> [u64; N] {

@@ -2,7 +2,10 @@
 
 use std::any::Any;
 
-use rclrs_topic_statistics::health::{Expectations, Level};
+use rclrs_topic_statistics::{
+    health::{Expectations, Level},
+    AgeSource, MeasuredRequestedGoal, MeasuredServiceState,
+};
 use ros_env::test_msgs::srv::{BasicTypes, BasicTypes_Request as Request, BasicTypes_Response as Response};
 
 use super::*;
@@ -15,6 +18,10 @@ fn response(request: Request) -> Response {
     Response { int64_value: request.int64_value, ..Default::default() }
 }
 
+async fn later(request: Request) -> Response {
+    response(request)
+}
+
 #[test]
 fn every_form_of_a_service_and_of_a_call_is_measured() {
     let mut executor = single_threaded();
@@ -23,34 +30,27 @@ fn every_form_of_a_service_and_of_a_call_is_measured() {
     let worker = server.create_worker(0_u64);
     let mut services: Vec<(&str, Windows, Box<dyn Any>)> = vec![];
     macro_rules! form {
-        (node $name:literal, $callback:expr) => {
-            form!($name, statistics.create_service::<BasicTypes, _>($name, $callback))
-        };
-        (future $name:literal, $callback:expr) => {
-            form!($name, statistics.create_async_service::<BasicTypes, _>($name, $callback))
-        };
-        (worker $name:literal, $callback:expr) => {
-            form!($name, statistics.create_worker_service::<BasicTypes, _, _>(&worker, $name, $callback))
-        };
-        ($name:literal, $service:expr) => {
-            let service = $service.unwrap();
+        ($name:literal, $create:ident($($worker:expr)?), $respond:ident, [$($payload:ty)?], [$($info:ty)?]) => {
+            let callback = |$(_: $payload,)? request: Request $(, _: $info)?| $respond(request);
+            let service: Arc<MeasuredServiceState<BasicTypes, _>> =
+                statistics.$create($($worker,)? $name, callback).unwrap();
             assert_eq!(service.service_name(), concat!("/", $name));
             assert_eq!(service.source_name(), concat!("/server:/", $name));
             services.push(($name, Windows::of(service.watch()), Box::new(service)));
         };
     }
-    form!(node "plain", |request: Request| response(request));
-    form!(node "plain_id", |request: Request, _: RequestId| response(request));
-    form!(node "plain_info", |request: Request, _: ServiceInfo| response(request));
-    form!(future "async", |request: Request| async { response(request) });
-    form!(future "async_id", |request: Request, _: RequestId| async { response(request) });
-    form!(future "async_info", |request: Request, _: ServiceInfo| async { response(request) });
-    form!(worker "worker", |request: Request| response(request));
-    form!(worker "worker_id", |request: Request, _: RequestId| response(request));
-    form!(worker "worker_info", |request: Request, _: ServiceInfo| response(request));
-    form!(worker "payload", |_: &mut u64, request: Request| response(request));
-    form!(worker "payload_id", |_: &mut u64, request: Request, _: RequestId| response(request));
-    form!(worker "payload_info", |_: &mut u64, request: Request, _: ServiceInfo| response(request));
+    form!("plain", create_service(), response, [], []);
+    form!("plain_id", create_service(), response, [], [RequestId]);
+    form!("plain_info", create_service(), response, [], [ServiceInfo]);
+    form!("async", create_async_service(), later, [], []);
+    form!("async_id", create_async_service(), later, [], [RequestId]);
+    form!("async_info", create_async_service(), later, [], [ServiceInfo]);
+    form!("worker", create_worker_service(&worker), response, [], []);
+    form!("worker_id", create_worker_service(&worker), response, [], [RequestId]);
+    form!("worker_info", create_worker_service(&worker), response, [], [ServiceInfo]);
+    form!("payload", create_worker_service(&worker), response, [&mut u64], []);
+    form!("payload_id", create_worker_service(&worker), response, [&mut u64], [RequestId]);
+    form!("payload_info", create_worker_service(&worker), response, [&mut u64], [ServiceInfo]);
     let client = |name: &str| of_caller.create_client::<BasicTypes>(name).unwrap();
     let clients: Vec<_> = services.iter().map(|(name, ..)| client(name)).collect();
     assert_eq!(clients[0].service_name(), "/plain");
@@ -61,19 +61,18 @@ fn every_form_of_a_service_and_of_a_call_is_measured() {
     run(&mut executor, async move {
         for client in calling {
             client.notify_on_service_ready().await.unwrap();
-            let plain: Response = client.call(request(1)).unwrap().await.unwrap();
-            let with_id: (Response, RequestId) = client.call(&request(2)).unwrap().await.unwrap();
-            let with_info: (Response, ServiceInfo) = client.call(request(3)).unwrap().await.unwrap();
-            assert!(with_info.1.source_timestamp.is_some());
-            let values = [plain, with_id.0, with_info.0].map(|response| response.int64_value);
-            assert_eq!(values, [1, 2, 3]);
-            let check = |expected: i64| move |response: Response| assert_eq!(response.int64_value, expected);
-            let (plain, with_info, with_id) = (check(4), check(5), check(6));
-            let with_info = move |response: Response, _: ServiceInfo| with_info(response);
-            let with_id = move |response: Response, _: RequestId| async move { with_id(response) };
-            client.call_then(request(4), plain).unwrap().await.unwrap();
-            client.call_then(request(5), with_info).unwrap().await.unwrap();
-            client.call_then_async(request(6), with_id).unwrap().await.unwrap();
+            let check = |response: Response| assert_eq!(response.int64_value, 1);
+            let with_info = move |response, _: ServiceInfo| check(response);
+            let with_id = move |response, _: RequestId| async move { check(response) };
+            check(client.call(request(1)).unwrap().await.unwrap());
+            let (response, _): (Response, RequestId) = client.call(&request(1)).unwrap().await.unwrap();
+            check(response);
+            let (response, info): (Response, ServiceInfo) = client.call(request(1)).unwrap().await.unwrap();
+            check(response);
+            assert!(info.source_timestamp.is_some());
+            client.call_then(request(1), check).unwrap().await.unwrap();
+            client.call_then(request(1), with_info).unwrap().await.unwrap();
+            client.call_then_async(request(1), with_id).unwrap().await.unwrap();
         }
     });
     let delays = [Metric::SourceToReceive, Metric::ReceiveToCallback, Metric::SourceToCallback];
@@ -83,10 +82,9 @@ fn every_form_of_a_service_and_of_a_call_is_measured() {
             false => (Metric::CallbackDuration, Metric::ResponseDuration),
         };
         of_service.wait_for(duration, 6);
+        of_client.wait_for(Metric::RoundTrip, 6);
         let counts = [Metric::Requests, Metric::RequestPeriod, Metric::CallbackPanics, other];
         assert_eq!(of_service.totals(counts), [6, 5, 0, 0], "{name}");
-        assert_eq!(of_service.last(Metric::ActiveRequests), 0.0, "{name}");
-        of_client.wait_for(Metric::RoundTrip, 6);
         let counts = [Metric::Calls, Metric::Responses, Metric::DroppedCalls];
         assert_eq!(of_client.totals(counts), [6, 6, 0], "{name}");
         for windows in [of_service, of_client] {
@@ -109,11 +107,12 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
     let [statistics, of_caller] = [&server, &caller].map(statistics);
     let new = TopicStatisticsOptions::new;
     let off = || new().state(TopicStatisticsState::Disable);
-    let slow = |request: Request| {
-        std::thread::sleep(DELAY);
-        response(request)
-    };
-    let slow = statistics.create_service::<BasicTypes, _>("slow".topic_statistics(off()), slow).unwrap();
+    let slow =
+        statistics.create_service::<BasicTypes, _>("slow".topic_statistics(off()), |request: Request| {
+            std::thread::sleep(DELAY);
+            response(request)
+        });
+    let slow = slow.unwrap();
     let (respond, responds) = tokio::sync::watch::channel(false);
     let hold = move |request: Request| {
         let mut responds = responds.clone();
@@ -193,14 +192,37 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
     wait_for("window", || few.latest().is_some());
     let metrics: Vec<_> = few.latest().unwrap().metrics.iter().map(|(metric, _)| *metric).collect();
     assert_eq!(metrics, [Metric::CallbackDuration, Metric::Requests]);
-    let wrong = "wrong".topic_statistics(new().metrics([Metric::MessageAge]));
-    let error = statistics.create_service::<BasicTypes, _>(wrong, response).unwrap_err();
-    assert!(matches!(error, StatisticsError::UnsupportedMetric { kind: SourceKind::Service, .. }), "{error}");
-    let error = statistics.create_service::<BasicTypes, _>("1st service", response).unwrap_err();
-    assert!(matches!(&error, StatisticsError::CreateService { name, .. } if name == "1st service"));
-    let error = of_caller.create_client::<BasicTypes>("1st service").unwrap_err();
-    assert!(matches!(&error, StatisticsError::CreateClient { name, .. } if name == "1st service"), "{error}");
-    let wrong = "hold".topic_statistics(new().metrics([Metric::Requests]));
-    let error = of_caller.create_client::<BasicTypes>(wrong).unwrap_err();
-    assert!(error.to_string().contains("A client has no metric \"requests\": it has "), "{error}");
+}
+
+#[test]
+fn what_cannot_be_created_is_an_error_with_its_name() {
+    use ros_env::{std_msgs::msg::Int32, test_msgs::action::Fibonacci};
+    let (_executor, node) = node("driver", &[]);
+    let (statistics, handle) =
+        (statistics(&node), |goal: MeasuredRequestedGoal<Fibonacci>| async { goal.reject() });
+    let wrong = TopicStatisticsOptions::new().metrics([Metric::Frequency]);
+    let options = || "right".topic_statistics(wrong.clone());
+    let every_ms = Duration::from_millis(1).topic_statistics(wrong.clone());
+    let no_type = || -> MessageTypeName { "no_such_msgs/msg/Imu".try_into().unwrap() };
+    let no_age = "right".topic_statistics(TopicStatisticsOptions::new().age_source(AgeSource::HeaderStamp));
+    for (error, variant) in [
+        (statistics.create_service::<BasicTypes, _>("1st", response).err(), "CreateService"),
+        (statistics.create_service::<BasicTypes, _>(options(), response).err(), "UnsupportedMetric"),
+        (statistics.create_client::<BasicTypes>("1st").err(), "CreateClient"),
+        (statistics.create_client::<BasicTypes>(options()).err(), "UnsupportedMetric"),
+        (statistics.create_action_server::<Fibonacci, _>("1st", handle).err(), "CreateActionServer"),
+        (statistics.create_action_server::<Fibonacci, _>(options(), handle).err(), "UnsupportedMetric"),
+        (statistics.create_action_client::<Fibonacci>("1st").err(), "CreateActionClient"),
+        (statistics.create_action_client::<Fibonacci>(options()).err(), "UnsupportedMetric"),
+        (statistics.create_timer_repeating(every_ms, || ()).err(), "UnsupportedMetric"),
+        (statistics.create_publisher::<Int32>("1st").err(), "CreatePublisher"),
+        (statistics.create_publisher::<Int32>(options()).err(), "UnsupportedMetric"),
+        (statistics.create_publisher::<Int32>(no_age).err(), "UnsupportedOption"),
+        (statistics.create_dynamic_publisher(no_type(), "1st").err(), "CreatePublisher"),
+        (statistics.create_dynamic_subscription(no_type(), "1st", |_, _| ()).err(), "CreateSubscription"),
+    ] {
+        let error = format!("{:?}", error.unwrap());
+        let names_it = variant.starts_with("Unsupported") || error.contains("\"1st\"");
+        assert!(error.starts_with(variant) && names_it, "{error}");
+    }
 }
