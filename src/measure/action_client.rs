@@ -374,3 +374,23 @@ opaque_debug!(
     MeasuredResultClient,
     MeasuredGoalClientStream
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_arrives_when_it_is_sent_not_when_awaited() {
+        let (sender, future) = tokio::sync::oneshot::channel();
+        let mut watched = Watched { future: Some(future), output: None, arrival: Arc::default() };
+        assert_eq!(watched.look(), None);
+        sender.send(7).unwrap();
+        let sent = monotonic();
+        while monotonic() == sent {}
+        let Poll::Ready((output, arrived)) = watched.poll(&mut Context::from_waker(Waker::noop())) else {
+            panic!("it was sent")
+        };
+        assert_eq!(output, Ok(7));
+        assert!(arrived <= sent, "{arrived} {sent}");
+    }
+}

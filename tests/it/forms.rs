@@ -118,9 +118,10 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
         counts == [Ok(36), Ok(36)] && others == [Ok(36), Ok(of_number)]
     });
     for _ in 0..2 {
-        imus.publish(&imu()).unwrap();
-        imus.publish(imu()).unwrap();
-        let layout = Imu::into_rmw_message(Cow::Owned(imu())).into_owned();
+        let imu = imu();
+        imus.publish(&imu).unwrap();
+        imus.publish(imu.clone()).unwrap();
+        let layout = Imu::into_rmw_message(Cow::Owned(imu)).into_owned();
         layouts.publish(&layout).unwrap();
         layouts.publish(layout.clone()).unwrap();
         dynamics.publish(DynamicMessage::convert_from_rmw_message(layout).unwrap()).unwrap();

@@ -135,7 +135,7 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
 
     // Disabled statistics pass a request on. A measured one waits for the executor.
     let (calling, serving) = (Arc::clone(&to_slow), Arc::clone(&slow));
-    let mut unpolled: Promise<Response> = run(&mut executor, async move {
+    let [mut unpolled]: [Promise<Response>; 1] = run(&mut executor, async move {
         calling.notify_on_service_ready().await.unwrap();
         let unmeasured: Response = calling.call(request(7)).unwrap().await.unwrap();
         assert_eq!(unmeasured.int64_value, 7);
@@ -144,7 +144,7 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
         serving.set_state(TopicStatisticsState::Enable);
         let waiting = calling.call(request(8)).unwrap();
         std::thread::sleep(DELAY);
-        waiting
+        [waiting]
     });
     let _spinning = Spinning::start(executor);
     // A round trip ends with the response, and not when it is awaited.

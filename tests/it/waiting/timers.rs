@@ -12,7 +12,7 @@ fn every_form_of_a_timer_is_measured() {
     let (executor, node) = node("controller", &[]);
     let statistics = statistics(&node);
     let worker = node.create_worker(0_u64);
-    let mut forms: Vec<(String, Arc<AtomicU64>, Windows, Box<dyn Fn()>)> = vec![];
+    let (mut names, mut forms) = (vec![], vec![]);
     macro_rules! form {
         ($create:ident($($given:expr),*), [$($argument:ty),*]) => {
             let calls = Arc::<AtomicU64>::default();
@@ -21,8 +21,9 @@ fn every_form_of_a_timer_is_measured() {
                 count.fetch_add(1, Ordering::Relaxed);
             };
             let timer = statistics.$create($($given,)* callback).unwrap();
-            let (name, windows) = (timer.source_name().to_owned(), Windows::of(timer.watch()));
-            forms.push((name, calls, windows, Box::new(move || timer.cancel().unwrap())));
+            names.push(timer.source_name().to_owned());
+            let windows = Windows::of(timer.watch());
+            forms.push((calls, windows, Box::new(move || timer.cancel().unwrap()) as Box<dyn Fn()>));
         };
     }
     let (ms20, once) = (Duration::from_millis(20), Duration::from_millis(100));
@@ -38,7 +39,6 @@ fn every_form_of_a_timer_is_measured() {
     form!(create_timer_oneshot(once), [&Timer]);
     form!(create_worker_timer_oneshot(&worker, once), [&mut u64]);
     let timer = |period: &str| format!("/controller:timer/{period}");
-    let names = forms.iter().map(|(name, ..)| name.clone()).collect::<Vec<_>>();
     assert_eq!(names[0], timer("20ms"));
     let last = [&*timer("20ms (6)"), &timer("1.5ms"), "start", &timer("100ms"), &timer("100ms (2)")];
     assert_eq!(names[5..], last);
@@ -52,7 +52,7 @@ fn every_form_of_a_timer_is_measured() {
     let replaced = statistics.create_timer_repeating(ms20, replaces).unwrap();
     let mut reader = Reader::start(domain());
     let _spinning = Spinning::start(executor);
-    for (index, (name, calls, windows, cancel)) in forms.iter().enumerate() {
+    for (index, (name, (calls, windows, cancel))) in names.iter().zip(&forms).enumerate() {
         let is_repeating = index < 7;
         let calls = || calls.load(Ordering::Relaxed);
         wait_for("calls", || calls() >= if is_repeating { 10 } else { 1 });
