@@ -222,6 +222,12 @@ fn handles_all(executor: Executor, node: &Node) {
     let _service = node.create_async_service::<Empty, _>("switch", serve).unwrap();
     let client = node.create_client::<Empty>("switch").unwrap();
     let publisher = node.create_publisher(topic()).unwrap();
+    let ticks = Arc::new(AtomicU64::new(0));
+    let ticking = Arc::clone(&ticks);
+    let tick = move || {
+        ticking.fetch_add(1, Ordering::Relaxed);
+    };
+    let _timer = node.create_timer_repeating(Duration::from_millis(1), tick).unwrap();
     let _spinning = Spinning::start(executor);
     wait_for("subscriptions", || publisher.get_subscription_count().unwrap() == 2);
     (0..COUNT).for_each(|data| publisher.publish(Int32 { data }).unwrap());
@@ -238,26 +244,22 @@ fn handles_all(executor: Executor, node: &Node) {
     });
     assert_eq!(wait(answered), Ok(COUNT));
 
-    // A worker that is created while the executor spins, beside a task that always wakes itself.
-    let ticks = Arc::new(AtomicU64::new(0));
-    let (tick, ticked) = (Arc::clone(&ticks), Arc::clone(&ticks));
+    // A timer beside a task that always wakes itself, and a worker that is created while the executor spins.
+    let until = ticks.load(Ordering::Relaxed) + 20;
+    let ticked = Arc::clone(&ticks);
     let busy = node.commands().run(std::future::poll_fn(move |context| {
         context.waker().wake_by_ref();
-        if ticked.load(Ordering::Relaxed) > 20 {
+        if ticked.load(Ordering::Relaxed) > until {
             Poll::Ready(())
         } else {
             Poll::Pending
         }
     }));
-    let late = node.create_worker(());
-    let tick = move || {
-        tick.fetch_add(1, Ordering::Relaxed);
-    };
-    let _on_late = late.create_timer_repeating(Duration::from_millis(1), tick.clone()).unwrap();
     assert_eq!(wait(busy), Ok(()));
+    let late = node.create_worker(());
+    assert_eq!(wait(late.run(|_| 7)), Ok(7));
 
     // A panic ends its worker, and nothing else.
-    let _of_node = node.create_timer_repeating(Duration::from_millis(1), tick).unwrap();
     drop(late.run(|_| panic!("the panic of the test")));
     let before = ticks.load(Ordering::Relaxed);
     wait_for("further ticks", || ticks.load(Ordering::Relaxed) > before + 20);

@@ -94,7 +94,7 @@ async fn request(client: &MeasuredActionClient<Fibonacci>, order: i32) -> Option
 }
 
 #[test]
-fn goals_of_both_ends_are_measured_until_they_end_or_are_dropped() {
+fn goals_of_both_ends_are_measured_until_they_end() {
     let mut executor = single_threaded();
     let [server, client] = ["server", "client"].map(|name| executor.create_node(name).unwrap());
     let [statistics, of_client] = [&server, &client].map(statistics);
