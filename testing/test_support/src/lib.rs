@@ -18,7 +18,6 @@ use std::{
     pin::Pin,
     process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
-        atomic::{AtomicU64, Ordering},
         mpsc::{self, Receiver},
         Arc, Mutex,
     },
@@ -27,9 +26,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs::{CreateBasicExecutor, IntoPrimitiveOptions};
+use rclrs::CreateBasicExecutor;
 use rclrs_topic_statistics::{watch, WindowStatistics};
-use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage, std_msgs::msg::Int32};
+use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage};
 
 pub use skip::skip;
 
@@ -318,32 +317,6 @@ pub fn shares_its_process() -> bool {
     !is_alone
 }
 
-/// Runs a test in a process of its own, in which no other test runs: for a test that counts the threads or the memory
-/// of its process, reads its warnings or `/rosout`, which belongs to the first context of a process, or receives its
-/// signals.
-///
-/// Runs this program with the name of the test, which the harness gives to the thread. Panics with the output of the
-/// process if the test fails in it.
-pub fn in_a_process_of_its_own(test: impl FnOnce()) {
-    const VARIABLE: &str = "TEST_IN_A_PROCESS_OF_ITS_OWN";
-    let thread = std::thread::current();
-    let name = thread.name().expect("a thread of the test harness");
-    if std::env::var(VARIABLE).is_ok_and(|own| own == name) {
-        return test();
-    }
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--include-ignored", "--nocapture", name])
-        .env(VARIABLE, name)
-        .output()
-        .unwrap();
-    let [printed, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    assert!(output.status.success() && printed.contains("1 passed"), "in its own process: {printed}{errors}");
-    print!("{printed}");
-    for skipped in errors.lines().filter(|line| line.starts_with("skipped: ")) {
-        let _closed = writeln!(std::io::stderr(), "{skipped}");
-    }
-}
-
 /// Creates an executor and a node on the ROS domain of this test, with ROS arguments as on the command line.
 pub fn node(name: &str, arguments: &[&str]) -> (rclrs::Executor, rclrs::Node) {
     let executor = context(domain(), arguments).create_basic_executor();
@@ -391,30 +364,6 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(started.elapsed() < LIMIT, "no {what} within {LIMIT:?}");
         // The condition may hold a lock that other threads need.
         std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// The number of the last message of `publisher.py`. A subscription on its own worker receives the numbers.
-#[derive(Clone)]
-pub struct Progress(Arc<ProgressState>);
-
-struct ProgressState {
-    number: Arc<AtomicU64>,
-    _numbers: rclrs::WorkerSubscription<Int32, ()>,
-}
-
-impl Progress {
-    pub fn of_publisher(node: &rclrs::Node) -> Progress {
-        let number = Arc::new(AtomicU64::new(0));
-        let to = Arc::clone(&number);
-        let store = move |message: Int32| to.store(message.data as u64, Ordering::Relaxed);
-        let _numbers = node.create_worker(()).create_subscription("number".keep_last(10_000), store).unwrap();
-        Progress(Arc::new(ProgressState { number, _numbers }))
-    }
-
-    /// Waits until the publisher has published the message with this number.
-    pub fn wait_for(&self, number: u64) {
-        wait_for("number", || self.0.number.load(Ordering::Relaxed) >= number);
     }
 }
 
