@@ -194,7 +194,7 @@ fn others(environment: &Environment, project: &Path, selection: &Selection) -> V
     if selection.all {
         jobs.extend(OTHERS.map(|directory| {
             let mut nice = environment.command("nice");
-            nice.args(["-n", "19"]);
+            nice.args(["-n", "19"]).env("RUST_TEST_THREADS", "1"); // a soak test needs the machine
             job(directory, directory, nice, &["test", "--quiet", "--tests"])
         }));
     }
