@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{ensure, Result};
 
-use crate::setup::files::read_dir;
+use crate::files::read_dir;
 
 /// The search paths that an environment extends.
 const SEARCH_PATHS: [&str; 5] =

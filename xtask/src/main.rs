@@ -12,6 +12,7 @@ mod demo;
 #[path = "../../testing/test_support/src/domain.rs"]
 mod domain;
 mod environment;
+mod files;
 mod lint;
 mod package;
 mod public_api;

@@ -9,7 +9,6 @@
 
 mod child;
 mod embedded;
-pub mod files;
 mod interfaces;
 mod machine;
 mod sourced;

@@ -15,14 +15,16 @@ use anyhow::{ensure, Context, Result};
 
 use super::{
     child,
-    files::{read_dir, remove, write_whole},
     interfaces::{self, definition, INTERFACE_PACKAGES},
     machine,
     tools::{make_venv, pip_install},
     workshop::Workshop,
     Distro,
 };
-use crate::environment::Environment;
+use crate::{
+    environment::Environment,
+    files::{read_dir, remove, write_whole},
+};
 
 /// Pip's requirements to build the one package without a wheel.
 const BUILD_REQUIREMENTS: &str = include_str!("../../requirements/build.txt");

@@ -6,8 +6,8 @@ use std::{env, ffi::OsString, fs, path::Path};
 
 use anyhow::{Context, Result};
 
-use super::{child, files::read_dir, workshop::Workshop};
-use crate::environment::Environment;
+use super::{child, workshop::Workshop};
+use crate::{environment::Environment, files::read_dir};
 
 /// The interface packages that are defined in `msg/`: one that every distribution has, but no wheel, and our own.
 pub const INTERFACE_PACKAGES: [&str; 2] = ["statistics_msgs", "topic_statistics_interfaces"];

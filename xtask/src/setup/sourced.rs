@@ -11,11 +11,13 @@ use std::{
 use anyhow::{ensure, Result};
 
 use super::{
-    files::{read_dir, remove},
     interfaces::{self, INTERFACE_PACKAGES},
     workshop::{fingerprint, Workshop},
 };
-use crate::environment::Environment;
+use crate::{
+    environment::Environment,
+    files::{read_dir, remove},
+};
 
 /// The distributions that rclrs 0.8 is built for and that have type descriptions.
 const DISTROS: [&str; 4] = ["jazzy", "kilted", "lyrical", "rolling"];

@@ -11,11 +11,8 @@ use std::{
 
 use anyhow::{ensure, Result};
 
-use super::{
-    child,
-    files::{remove, write_whole},
-    workshop::Workshop,
-};
+use super::{child, workshop::Workshop};
+use crate::files::{remove, write_whole};
 
 /// Pip's requirements of the tools, with hashes.
 const REQUIREMENTS: &str = include_str!("../../requirements/lint.txt");

@@ -12,7 +12,7 @@ use anyhow::{ensure, Context, Result};
 use ros_interface_crates::Search;
 use sha2::{Digest, Sha256};
 
-use super::files::{read_dir, remove, write_whole};
+use crate::files::{read_dir, remove, write_whole};
 
 /// A directory that is made step by step, by one process at a time.
 pub struct Workshop {
