@@ -3,7 +3,7 @@
 //! One run of the program: it polls the rows, and shows, writes or judges them until it is time to end.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs::File,
     io::{BufWriter, Write},
     time::{Duration, Instant},
@@ -327,7 +327,9 @@ fn unmeasured<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Vec<String> {
 
 /// Returns why messages of topics are not received, each reason once.
 fn new_problems(rows: &[&Row], reported: &mut BTreeMap<String, String>) -> Vec<String> {
-    reported.retain(|name, _| rows.iter().any(|row| row.name == *name && row.problem.is_some()));
+    let has_problem: HashSet<&str> =
+        rows.iter().filter(|row| row.problem.is_some()).map(|row| &*row.name).collect();
+    reported.retain(|name, _| has_problem.contains(&**name));
     let new = rows.iter().filter_map(|row| {
         let problem = row.problem.as_ref()?.text().to_owned();
         let before = reported.insert(row.name.clone(), problem.clone());

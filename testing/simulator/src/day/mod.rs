@@ -8,6 +8,7 @@
 //! failure. Then [`harmful`] faults are injected one by one: each has to raise its level within the time of
 //! docs/health.md, and to be cleared after it has ended.
 
+mod disturbances;
 mod harmful;
 mod harmless;
 pub(crate) mod robot;

@@ -18,7 +18,7 @@ use topic_statistics_core::{
 };
 
 use super::{
-    harmless::Disturbances,
+    disturbances::Disturbances,
     robot::{Sample, Stream},
 };
 use crate::{

@@ -2,25 +2,19 @@
 
 //! The executor: takes messages and runs callbacks, also while another thread holds the lock of a subscription.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use topic_statistics_core::{
-    mutex::lock,
-    record::{
-        clock::Clock,
-        recorder::{ReceivedMessage, Recorder, RunningCallback},
-        source::WindowedCollector,
-    },
-};
+use topic_statistics_core::record::{clock::Clock, source::WindowedCollector};
 
 use super::{
-    network::Message,
+    middleware::Message,
+    samples::{Held, Running, Taken, Waiting, WaitingSample},
     state::{Event, World},
 };
 use crate::{
     clocks::{MS, S},
     faults::Fault,
-    held::{Hold, Step},
+    held::Hold,
     history::note,
     oracle::{Received, Stamp},
 };
@@ -250,110 +244,4 @@ impl World {
         subscription.holdable.hold(Hold { before, stop, after, end, at });
         subscription.held = Some(Held { stop, waiting });
     }
-}
-
-/// A message that was taken.
-#[derive(Clone)]
-pub struct Taken {
-    pub subscription: u64,
-    pub recorder: Arc<Recorder>,
-    /// None while the statistics were disabled.
-    pub taken: Option<ReceivedMessage>,
-    /// The oracle's epoch.
-    pub epoch: Option<u32>,
-    /// How often stamps had become doubtful, or usable again.
-    pub steps: u32,
-    /// When it was taken, on the monotonic clock.
-    pub at: i64,
-    pub message: Message,
-    pub received: Stamp,
-    pub is_filtered: bool,
-}
-
-/// A callback that is running.
-pub struct Running {
-    pub subscription: u64,
-    pub recorder: Arc<Recorder>,
-    pub running: Option<RunningCallback>,
-    pub epoch: Option<u32>,
-    pub started: i64,
-}
-
-/// A message whose callback runs while another thread holds the lock. Times are since the start of that thread's delay.
-pub struct Waiting {
-    pub taken: Taken,
-    pub starts: i64,
-    /// None if its end is never recorded.
-    pub ends: Option<i64>,
-    /// Whether the end was recorded.
-    pub has_ended: Arc<Mutex<bool>>,
-}
-
-impl Waiting {
-    /// Returns its thread's actions.
-    pub fn steps(&self) -> Vec<(i64, Step)> {
-        let (recorder, taken) = (Arc::clone(&self.taken.recorder), self.taken.taken);
-        let running = Arc::new(Mutex::new(None));
-        let started = Arc::clone(&running);
-        let start: Step = Box::new(move |now| {
-            *lock(&started) = taken.and_then(|taken| recorder.record(&taken, || now));
-        });
-        let (recorder, has_ended) = (Arc::clone(&self.taken.recorder), Arc::clone(&self.has_ended));
-        let end = self.ends.map(|ends| {
-            let end: Step = Box::new(move |now| {
-                if let Some(running) = lock(&running).take() {
-                    recorder.record_end(running, now);
-                    *lock(&has_ended) = true;
-                }
-            });
-            (ends, end)
-        });
-        [(self.starts, start)].into_iter().chain(end).collect()
-    }
-}
-
-/// A sample that waits for the lock, as the oracle sees it.
-pub struct WaitingSample<'a> {
-    /// On the monotonic clock.
-    pub time: i64,
-    pub taken: &'a Taken,
-    /// How long its callback has taken, in milliseconds; None: the callback starts.
-    pub duration: Option<f64>,
-    /// Whether there is no room for it.
-    pub is_lost: bool,
-}
-
-impl WaitingSample<'_> {
-    /// The room for samples, by docs/reliability.md.
-    pub const ROOM: usize = 8;
-
-    /// Returns the samples of messages, in their order.
-    pub fn of(waiting: &[Waiting], since: i64) -> Vec<WaitingSample<'_>> {
-        let mut samples = vec![];
-        for Waiting { taken, starts, ends, has_ended } in
-            waiting.iter().filter(|message| message.taken.taken.is_some())
-        {
-            let mut add = |time: i64, duration| {
-                let is_lost = samples.len() >= Self::ROOM;
-                samples.push(WaitingSample { time: since + time, taken, duration, is_lost });
-            };
-            add(*starts, None);
-            if let Some(ends) = ends.filter(|_| *lock(has_ended)) {
-                add(ends, Some((ends - starts) as f64 / 1e6));
-            }
-        }
-        samples
-    }
-
-    /// Returns whether it is a message of that epoch that can only be counted.
-    pub fn is_lost_message_of(&self, epoch: Option<u32>) -> bool {
-        self.is_lost && self.duration.is_none() && self.taken.epoch == epoch
-    }
-}
-
-/// The events at the next end of a window, during its delay.
-pub struct Held {
-    /// When the window stops, since its thread is held up.
-    pub stop: i64,
-    pub waiting: Vec<Waiting>,
 }

@@ -9,12 +9,15 @@ use topic_statistics_core::{
     record::{
         clock::Clock,
         options::TopicStatisticsState,
-        source::{Source, SourceHandle, WindowedCollector},
+        source::{Source, WindowedCollector},
     },
     SourceKind,
 };
 
-use super::state::{Event, World};
+use super::{
+    sources::{HeldScope, Scope, Watched},
+    state::{Event, World},
+};
 use crate::{
     clocks::MS,
     faults::Fault,
@@ -180,53 +183,5 @@ impl World {
             self.scopes.remove(self.random.usize(..self.scopes.len()));
             self.remove_retired();
         }
-    }
-}
-
-/// A source that is no subscription, with its oracle.
-pub struct Watched {
-    pub source: Arc<Source>,
-    pub state: TopicStatisticsState,
-    pub oracle: oracle::Other,
-    pub holdable: Arc<Holdable>,
-    /// Its drop ends the source.
-    pub _handle: SourceHandle,
-}
-
-/// A publisher, a stopwatch or a counter.
-pub struct Scope {
-    pub watched: Watched,
-    pub held: Option<HeldScope>,
-    pub measured: Measured,
-}
-
-/// The events while the next end of a window is delayed. Times are since the start of the delay.
-pub struct HeldScope {
-    pub stop: i64,
-    pub times: Vec<i64>,
-}
-
-impl Scope {
-    /// Ends the oracle's window, perhaps with a delay.
-    pub fn end_window(&mut self, offset: i64, suspended: i64) -> oracle::Window {
-        let Watched { holdable, oracle, .. } = &mut self.watched;
-        let entered = holdable.entered();
-        let held = if holdable.is_waiting() { None } else { self.held.take() };
-        let Some(HeldScope { stop, times }) = held else {
-            return oracle.end_window(entered, offset, suspended, false);
-        };
-        if oracle.kind() == Kind::Counter {
-            oracle.add(times.len() as u64); // counted before the window's count is taken
-            return oracle.end_window(entered + stop, offset, suspended, true);
-        }
-        let window = oracle.end_window(entered + stop, offset, suspended, true);
-        // By docs/reliability.md: a duration that ends while a window is being ended belongs to the next one.
-        for time in times {
-            match oracle.kind() {
-                Kind::Publisher(_) => oracle.record_waiting(entered + time, 0.0),
-                _ => oracle.record(entered + time, time as f64),
-            }
-        }
-        window
     }
 }

@@ -16,13 +16,10 @@ use topic_statistics_core::{
 };
 
 use super::{
-    compare::Losses,
-    executor::{Running, Taken},
-    network::{Message, Middleware, Publisher},
-    node::{Ended, Subscription},
+    middleware::{Message, Middleware, Publisher},
     readers::{Due, EventReader, Reader, Retired},
-    scopes::Scope,
-    waiting::Waiting,
+    samples::{Running, Taken},
+    sources::{Ended, Losses, Scope, Subscription, Waiting},
     warnings::Warnings,
 };
 use crate::{

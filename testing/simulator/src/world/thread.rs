@@ -16,12 +16,10 @@ use topic_statistics_core::{
 };
 
 use super::{
-    executor::WaitingSample,
-    node::Warned,
     readers::{check_message, Due},
-    scopes::Watched,
+    samples::WaitingSample,
+    sources::{Waiting, Warned, Watched},
     state::{Event, World},
-    waiting::Waiting,
 };
 use crate::{
     check,

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use topic_statistics_core::{
     collector::FirstPeriod,
     record::{
-        calls::{CallRecorder, WaitingCall},
+        calls::CallRecorder,
         goals::GoalRecorder,
-        requests::{ActiveRequest, RequestRecorder},
+        requests::RequestRecorder,
         source::WindowedCollector,
         timer_calls::{TimerCalls, TimerClock},
         timer_schedule::{TimerReading, TimerSchedule},
@@ -20,7 +20,7 @@ use topic_statistics_core::{
 
 use super::{
     goals::Goals,
-    scopes::Watched,
+    sources::{Measured, Timer, UnderWay, Waiting, Watched},
     state::{Event, World},
 };
 use crate::{clocks::MS, oracle::Kind};
@@ -199,38 +199,4 @@ impl World {
         let next = self.random.i64(0..self.period / 4);
         self.after(next, Event::Waiting);
     }
-}
-
-/// A service, a client, a timer or one end of an action.
-pub struct Waiting {
-    pub watched: Watched,
-    pub measured: Measured,
-}
-
-/// The recorder, and what is under way.
-pub enum Measured {
-    Service(RequestRecorder, Vec<UnderWay>),
-    /// Each call, and when it began.
-    Client(CallRecorder, Vec<(Option<WaitingCall>, i64)>),
-    Timer(Box<Timer>),
-    ActionServer(Goals<true>),
-    ActionClient(Goals<false>),
-}
-
-/// A request under way: None if it is not measured.
-pub struct UnderWay {
-    pub request: Option<ActiveRequest>,
-    pub taken: i64,
-    pub started: Option<i64>,
-}
-
-/// A timer as `rcl_timer_call` keeps it.
-pub struct Timer {
-    pub calls: Arc<Windowed<TimerCalls>>,
-    pub schedule: TimerSchedule,
-    pub period: i64,
-    pub last: i64,
-    pub next: i64,
-    /// Whether the library has seen each call since the one that was due last.
-    pub is_followed: bool,
 }

@@ -8,6 +8,7 @@
 //! these report is compared with the processes' windows ([`compare`]).
 
 mod compare;
+mod log;
 pub mod node;
 pub mod run;
 mod windows;

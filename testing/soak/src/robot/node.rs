@@ -6,8 +6,6 @@
 //! that was compared (`compared`), each `difference`, and at its end how many messages it has `sent`.
 
 use std::{
-    fs::{File, OpenOptions},
-    io::Write,
     path::Path,
     sync::{
         atomic::{AtomicI64, Ordering},
@@ -24,12 +22,14 @@ use rclrs_topic_statistics::{
     TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::{builtin_interfaces::msg::Time, sensor_msgs::msg::Image, statistics_msgs::msg::MetricsMessage};
-use serde_json::{json, Value};
+use serde_json::json;
 use simulator::{oracle::Wanted, scenario::Row};
 use test_support::{on_each, Spinning};
 
 use super::{
-    is_latched, period, subscriptions, topics,
+    is_latched,
+    log::Log,
+    period, subscriptions, topics,
     windows::{Message, Source},
     Fate, Process, PROCESSES,
 };
@@ -40,16 +40,6 @@ const DISCOVERY: Duration = Duration::from_secs(15);
 /// The readers of `/statistics`: the exporter, topic_monitor and the reader.
 const READERS: usize = 3;
 const BILLION: i64 = 1_000_000_000;
-
-/// The log of a process. It survives SIGKILL.
-#[derive(Clone)]
-pub struct Log(Arc<File>);
-
-impl Log {
-    pub fn write(&self, line: &Value) {
-        (&*self.0).write_all(format!("{line}\n").as_bytes()).expect("the log cannot be written");
-    }
-}
 
 fn now(clock: ClockId) -> i64 {
     let time = clock_gettime(clock).expect("a clock of POSIX");
@@ -200,7 +190,7 @@ pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Resu
     let process = PROCESSES.iter().find(|process| process.name == name);
     let process: &'static Process = process.with_context(|| format!("The robot has no process {name:?}"))?;
     let path = directory.join(format!("{name}.{incarnation}.log"));
-    let log = Log(Arc::new(OpenOptions::new().create(true).append(true).open(path)?));
+    let log = Log::open(path)?;
     let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node(name.namespace("/robot"))?;
     let _spinning = Spinning::start(executor);

@@ -19,7 +19,7 @@ use simulator::{
     scenario::Row,
 };
 
-use super::node::Log;
+use super::log::Log;
 
 /// How far the library's offset between two clocks may be off, in ns.
 const OFFSET: f64 = 25_000.0;

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What has disturbed the day.
+
+use std::{collections::VecDeque, fmt};
+
+use crate::{
+    clocks::S,
+    scenario::{Disturbance, Kind, DISTURBANCES},
+};
+
+/// How often each disturbance happened, and the last ones.
+#[derive(Default)]
+pub struct Disturbances {
+    pub counts: [u64; DISTURBANCES.len()],
+    pub last: VecDeque<String>,
+    /// Whether the statistics are turned off now.
+    pub is_off: bool,
+    /// The stream whose next end of a window is delayed, and the delay.
+    pub hold: Option<(usize, i64)>,
+}
+
+impl Disturbances {
+    pub fn note(&mut self, kind: Kind, at: i64, text: &str) {
+        self.counts[DISTURBANCES.iter().position(|listed| listed.kind == kind).unwrap_or(0)] += 1;
+        self.last.truncate(9);
+        self.last.push_front(format!("{:.1} s: {kind:?} {text}", at as f64 / S as f64));
+    }
+
+    pub fn last(&self) -> String {
+        self.last.iter().map(|text| format!("\n    {text}")).collect()
+    }
+}
+
+impl fmt::Display for Disturbances {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (Disturbance { text, .. }, count) in
+            DISTURBANCES.iter().zip(self.counts).filter(|(one, _)| one.is_simulated)
+        {
+            writeln!(f, "{count:>9}  {text}")?;
+        }
+        Ok(())
+    }
+}
