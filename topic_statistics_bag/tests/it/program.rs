@@ -496,6 +496,7 @@ fn on_a_terminal_a_bar_with_bytes_per_second_is_shown_until_the_table_is() {
     let terminal = native_pty_system().openpty(size).unwrap();
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bag_statistics"));
     command.arg(&bag.path);
+    command.env("TERM", "xterm");
     let mut output = terminal.master.try_clone_reader().unwrap();
     let mut child = terminal.slave.spawn_command(command).unwrap();
     drop(terminal.slave);

@@ -22,7 +22,7 @@ for _ in range(100):
 child = os.fork()
 if child == 0:
     os._exit(len(os.listdir('/proc/self/task')))
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 print(subprocess.run([sys.executable, '-c', 'print(6)']).returncode, flush=True)
 publisher.publish(Int32())
 ";
