@@ -101,7 +101,7 @@ fn clippy(environment: &Environment, workspace: &Path) -> Result<Outcome> {
     let mut clippy = environment.command("cargo");
     clippy.current_dir(workspace).args(["clippy", "--locked", "--workspace", "--all-targets"]);
     for package in Workspace::read(workspace)?.packages {
-        clippy.args(["--features", &package.feature_list()]);
+        clippy.args(["--features", &package.feature_list(&format!("{}/", package.name))]);
     }
     passes(clippy.args(["--", "-D", "warnings"]))
 }

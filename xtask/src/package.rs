@@ -63,7 +63,14 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
         // it. Not `cargo +toolchain`: behind `cargo run`, PATH may have a toolchain's own cargo before rustup's.
         let mut command = environment.command("rustup");
         command.current_dir(&published).args(["run", &toolchain, "cargo", "check", "--locked", "--quiet"]);
-        command.args(["--lib", "--bins", "--package", &package.name, "--features", &package.feature_list()]);
+        command.args([
+            "--lib",
+            "--bins",
+            "--package",
+            &package.name,
+            "--features",
+            &package.feature_list(""),
+        ]);
         // C is not checked, and nothing is linked with it.
         command.env("CARGO_TARGET_DIR", project.join("target/msrv")).env("CC", "true").env("AR", "true");
         let what = format!("{} with Rust {toolchain}", package.name);

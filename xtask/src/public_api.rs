@@ -36,7 +36,7 @@ pub fn run(environment: &Environment, project: &Path, bless: bool, no_skip: bool
         rustdoc
             .current_dir(project)
             .args(["run", TOOLCHAIN, "cargo", "rustdoc", "--locked", "--lib", "--package", &package.name])
-            .args(["--features", &package.feature_list()])
+            .args(["--features", &package.feature_list("")])
             .args(["--", "-Z", "unstable-options", "--output-format", "json", "--cap-lints", "allow"])
             .env("CARGO_TARGET_DIR", &target);
         succeed(&mut rustdoc)?;

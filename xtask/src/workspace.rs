@@ -62,9 +62,10 @@ impl Package {
     }
 
     /// Returns its features as an argument to cargo, except the one that replaces ROS by stubs, which cannot be linked.
-    pub fn feature_list(&self) -> String {
+    /// `prefix`: `NAME/` beside other packages. For one package cargo ignores features with its name.
+    pub fn feature_list(&self, prefix: &str) -> String {
         let features = self.features.keys().filter(|feature| *feature != "use_ros_shim");
-        features.map(|feature| format!("{}/{feature}", self.name)).collect::<Vec<_>>().join(",")
+        features.map(|feature| format!("{prefix}{feature}")).collect::<Vec<_>>().join(",")
     }
 
     /// Whether it has a library for everybody. One without documentation is for the programs of this workspace.
