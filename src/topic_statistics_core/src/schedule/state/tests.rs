@@ -774,6 +774,31 @@ fn health_is_published_once_per_second_and_at_once_when_something_becomes_an_err
 }
 
 #[test]
+fn errors_are_published_at_most_every_50_ms() {
+    let mut rig = Rig::new();
+    rig.schedule.judge_by(NodeExpectations::default(), true);
+    let tenth = Duration::from_millis(100);
+    rig.schedule.change_defaults(|defaults| defaults.publish_period = tenth, rig.host.now(), &rig.host);
+    rig.schedule.set_conditions(Level::Error, conditions("first: duration<5 second: duration<5"));
+    let (_first, first) = rig.add("/node:first", SourceOptions::default());
+    let options = SourceOptions { publish_period: Some(Duration::from_millis(110)), ..Default::default() };
+    let (_second, second) = rig.add("/node:second", options);
+    for step in 0..150 {
+        let duration = if step < 100 { 1.0 } else { 9.0 };
+        [&first, &second].iter().for_each(|durations| durations.record(|| duration));
+        rig.host.pass(Duration::from_millis(10));
+        rig.run();
+    }
+    let errors =
+        |levels: &[(String, Level)]| levels.iter().filter(|(_, level)| *level == Level::Error).count();
+    let published: Vec<_> =
+        rig.diagnosed.iter().map(|(time, levels)| (time.as_millis(), errors(levels))).collect();
+    let first = published.iter().position(|(_, errors)| *errors > 0).unwrap();
+    let at_once = published[first].0;
+    assert_eq!(published[first..first + 2], [(at_once, 1), (at_once + 50, 2)], "{published:?}");
+}
+
+#[test]
 fn percentiles_are_judged_when_there_are_enough_samples_and_losses_by_the_window() {
     let mut rig = Rig::new();
     let (source, durations) = rig.add("/node:call", SourceOptions::default());
