@@ -32,12 +32,11 @@ pub fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Returns a command that runs the command in its arguments only while nothing else wants the processor, or at the
-/// lowest priority where the system has no such policy.
-pub fn when_idle(environment: &Environment) -> Command {
-    let mut command = environment.command("sh");
-    let script = "{ chrt --idle --pid 0 $$ || renice -n 19 $$; } > /dev/null 2>&1; exec \"$@\"";
-    command.args(["-c", script, "sh"]);
+/// Returns a command that runs the command in its arguments at a low priority, but not at the lowest: on a busy machine
+/// that would take hours.
+pub fn nice(environment: &Environment) -> Command {
+    let mut command = environment.command("nice");
+    command.args(["-n", "5"]);
     command
 }
 
@@ -45,10 +44,10 @@ pub fn when_idle(environment: &Environment) -> Command {
 const MODELLED: &str =
     "crossbeam-queue crossbeam-utils generator loom scoped-tls topic_statistics_core tracing-core";
 
-/// Returns the command that runs the models [when nothing else runs](when_idle). Arguments that are added go to the
+/// Returns the command that runs the models at a [low priority](nice). Arguments that are added go to the
 /// test program.
 pub fn models(environment: &Environment, project: &Path, locked: bool) -> Command {
-    let mut models = when_idle(environment);
+    let mut models = nice(environment);
     models
         .current_dir(project)
         .args(["cargo", "test", "--package", "topic_statistics_core", "--lib"])

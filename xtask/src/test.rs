@@ -21,14 +21,14 @@ use anyhow::{Context, Result};
 
 use crate::{
     checks::{self, Outcome},
-    commands::{cargo, exec, models, print, succeed, when_idle},
+    commands::{cargo, exec, models, nice, print, succeed},
     environment::Environment,
     setup::tools,
     shared_memory,
 };
 
 /// The other workspaces with tests: those that are statistical, and the tests of this automation. They run with
-/// `--all`, at the lowest priority: they compute more than they wait, beside tests that wait.
+/// `--all`, at a low priority: they compute more than they wait, beside tests that wait.
 const OTHERS: [&str; 3] = ["testing/simulator", "testing/soak", "xtask"];
 /// The other packages whose manifest says `doctest = false`, which `--doc` would override.
 const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
@@ -167,7 +167,6 @@ fn others(environment: &Environment, project: &Path, selection: &Selection) -> V
         command.current_dir(project.join(directory));
         (name.to_owned(), command)
     };
-    let idle = || when_idle(environment);
     let mut jobs = vec![];
     let valgrind = || environment.command("valgrind").arg("--version").output();
     if selection.all && valgrind().is_ok_and(|valgrind| valgrind.status.success()) {
@@ -177,25 +176,25 @@ fn others(environment: &Environment, project: &Path, selection: &Selection) -> V
         let options: Vec<_> = COUNTED.split(' ').flat_map(profile).collect();
         let mut arguments = vec!["test", "--package", "benchmarks", "--test", "it", "instructions"];
         arguments.extend(options.iter().flat_map(|option| ["--config", option]));
-        let mut instructions = job("instructions of a message", "", idle(), &arguments);
+        let mut instructions = job("instructions of a message", "", nice(environment), &arguments);
         instructions.1.env("IS_OPTIMISED", ""); // the count is asserted
         jobs.push(instructions);
     }
     if selection.all {
         jobs.push(("models".to_owned(), models(environment, project, selection.locked)));
         // The program that its own tests have built: a release build would take longer than the windows.
-        jobs.push(job("a million simulated windows", OTHERS[0], idle(), &["run", "--quiet"]));
+        jobs.push(job("a million simulated windows", OTHERS[0], nice(environment), &["run", "--quiet"]));
     }
     if !selection.no_examples {
         let mut examples = vec!["test", "--workspace", "--doc"];
         examples.extend(selection.exclude(WITHOUT_EXAMPLES));
-        jobs.push(job("examples in the documentation", "", idle(), &examples));
+        jobs.push(job("examples in the documentation", "", nice(environment), &examples));
     }
     if selection.all {
         jobs.extend(OTHERS.map(|directory| {
-            let mut nice = environment.command("nice");
-            nice.args(["-n", "19"]).env("RUST_TEST_THREADS", "1"); // a soak test needs the machine
-            job(directory, directory, nice, &["test", "--quiet", "--tests"])
+            let mut command = nice(environment);
+            command.env("RUST_TEST_THREADS", "1"); // a soak test needs the machine
+            job(directory, directory, command, &["test", "--quiet", "--tests"])
         }));
     }
     jobs
