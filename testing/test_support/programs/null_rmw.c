@@ -199,13 +199,15 @@ struct metrics {
 /* Called with each metric of a window: source, name, average and sample count. */
 void (*on_statistics)(const char *, const char *, double, double);
 
-/* How many windows of the client and of the service that live until the process ends were published. */
-static _Atomic long windows_of_client, windows_of_service;
+/* When the last published windows of the client and of the service that live until the process ends have started, in ns
+   since the epoch. */
+static _Atomic long client_started, service_started;
 
-long windows(void)
+/* Returns the earlier one. All windows before it were published. */
+long last_window_start(void)
 {
-    long of_client = windows_of_client, of_service = windows_of_service;
-    return of_client < of_service ? of_client : of_service;
+    long client = client_started, service = service_started;
+    return client < service ? client : service;
 }
 
 int rmw_publish(const struct endpoint *of, const void *message, void *allocation)
@@ -222,8 +224,11 @@ int rmw_publish(const struct endpoint *of, const void *message, void *allocation
         fflush(stdout);
     }
     if (of == &statistics && !strncmp(metrics->source.data, "/measured:/plan", 15)) {
-        windows_of_client += !strcmp(metrics->name.data, "calls");
-        windows_of_service += !strcmp(metrics->name.data, "requests");
+        long start = metrics->window[0] * 1000000000L + metrics->window[1];
+        if (!strcmp(metrics->name.data, "calls"))
+            client_started = start;
+        if (!strcmp(metrics->name.data, "requests"))
+            service_started = start;
     }
     return 0;
 }

@@ -12,8 +12,9 @@ mod skip;
 pub mod warnings;
 
 use std::{
+    fs,
     future::Future,
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
     pin::Pin,
     process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio},
@@ -145,10 +146,20 @@ impl Process {
         self.0.id()
     }
 
-    /// Sends it a signal, for example `STOP`.
+    /// Sends it a signal, for example `STOP`. Then it waits until all threads have stopped: on a busy machine they
+    /// run on for a while.
     pub fn signal(&self, name: &str) {
         let id = self.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+        let has_stopped = |thread: io::Result<fs::DirEntry>| {
+            let status = thread.and_then(|thread| fs::read_to_string(thread.path().join("stat")));
+            status.is_ok_and(|status| status.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T")))
+        };
+        if name == "STOP" {
+            wait_for("stopped threads", || {
+                fs::read_dir(format!("/proc/{id}/task")).unwrap().all(has_stopped)
+            });
+        }
     }
 
     /// Waits until it has ended. Returns its exit status.
