@@ -82,7 +82,7 @@ fn a_bag_has_the_figures_that_were_seen_live() {
         });
     }
     monitor.until_of("/imu", |json| json["received"] == 0);
-    (0..50).for_each(|_| stamped());
+    (0..20).for_each(|_| stamped()); // all in one window: a callback may be in the window after the reception
     let live = monitor.until_of("/imu", |json| json["received"].as_u64() > Some(0));
 
     // More than sockets hold is lost while the monitor is stopped.
