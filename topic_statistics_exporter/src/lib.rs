@@ -45,7 +45,7 @@ use topic_statistics_programs::{
 
 use crate::{
     http::Server,
-    options::Options,
+    options::{explain, Options},
     otlp::{Push, PushError},
     state::{Now, State},
     subscriptions::Subscriptions,
@@ -65,7 +65,7 @@ pub fn main() -> ExitCode {
     // First of all: a signal during the start has the same effect as a later one.
     let interrupt = Interrupt::listen(&[], || thread::sleep(LIMIT));
     let (own, ros) = split_ros_arguments(std::env::args_os());
-    let options = Options::parse_from(own);
+    let options = Options::try_parse_from(own).unwrap_or_else(|error| explain(error).exit());
     match interrupt.map_err(Failure::from).and_then(|interrupt| run(&interrupt, options, ros)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -12,7 +12,11 @@ use clap::Parser;
 use rclrs::Node;
 use topic_statistics_views::pattern::Pattern;
 
-pub use self::{invalid::InvalidParameter, listen::Listen, push::PushOptions};
+pub use self::{
+    invalid::InvalidParameter,
+    listen::Listen,
+    push::{explain, PushOptions},
+};
 use super::{
     filter::NodeFilter,
     state::{Buckets, Limits},
@@ -223,27 +227,32 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_definition_of_the_command_line_is_valid() {
+    fn help_is_whole_and_wrong_arguments_are_refused() {
         Options::command().debug_assert();
         let help = Options::command().render_help().to_string();
         assert!(help.contains("Exit status:\n  0  ended by SIGINT or SIGTERM\n  1  "), "{help}");
-    }
-
-    #[test]
-    fn wrong_arguments_are_refused() {
-        for line in [
-            ["--listen", "localhost"],
-            ["--listen", "localhost:"],
-            ["--listen", "localhost:65536"],
-            ["--max-series", "0"],
-            ["--keep-windows", "-1"],
-            ["--include", "/a b"],
-            ["--exclude", "[a"],
-            ["--classic-buckets", "0.1,0.01"],
-            ["--classic-buckets", "0"],
+        let (seconds, agent) = ("a number of seconds", "an agent beside the exporter does that");
+        for (line, text) in [
+            ("--listen localhost", "an address and a port"),
+            ("--max-series 0", "0 is not in 1.."),
+            ("--keep-windows -1", "unexpected argument '-1'"),
+            ("--include /a//b", "invalid value '/a//b'"),
+            ("--exclude [a", "invalid value '[a'"),
+            ("--classic-buckets 0.1,0.01", "at most 50 numbers"),
+            ("--otlp-interval 0", seconds),
+            ("--otlp-interval NaN", seconds),
+            ("--otlp-interval inf", seconds),
+            ("--otlp-timeout 1e9", seconds),
+            ("--otlp-buffer-hours 0", "a whole number"),
+            ("--otlp-compression zstd", "gzip or none"),
+            ("--otlp-resource robot", "name=value"),
+            ("--otlp-buffer-directory /x", agent),
+            ("--otlp-protocol=grpc", agent),
         ] {
-            let error = Options::try_parse_from(["exporter"].iter().chain(&line)).unwrap_err();
-            assert_eq!(error.exit_code(), 2, "{line:?}");
+            let arguments = ["exporter"].into_iter().chain(line.split(' '));
+            let error = explain(Options::try_parse_from(arguments).unwrap_err());
+            let message = error.to_string();
+            assert!(error.exit_code() == 2 && message.contains(text), "{line}: {message}");
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Push: the state goes to an OpenTelemetry collector, by OTLP over HTTP with protobuf, or over gRPC.
+//! Push: the state goes to an OpenTelemetry collector, by OTLP over HTTP with protobuf.
 //!
 //! ```text
 //!  state ──▶ encode ──▶ queue ──▶ sender ──▶ client ──▶ collector
@@ -18,12 +18,10 @@ mod environment;
 mod queue;
 mod samples;
 mod sender;
-mod store;
 mod url;
 
 use std::{
     io,
-    path::PathBuf,
     sync::{mpsc, Arc, PoisonError},
     thread::{self, JoinHandle},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -34,13 +32,13 @@ use thiserror::Error;
 
 pub use self::{
     backoff::Backoff,
-    client::{Answer, Client, ClientOptions, Failure, Protocol},
+    client::{Answer, Client, ClientOptions, Failure},
     delivery::{Delivery, Outcome},
-    environment::{disabled, key_values, Endpoint, Environment, Temporality, Warning, KEY_VALUES},
+    environment::{disabled, key_values, Endpoint, Environment, Warning, KEY_VALUES},
     queue::{Limits, Queue},
     url::{has_user, shown},
 };
-use self::{client::ClientError, encode::Encoder, queue::QueueError, sender::Sender};
+use self::{client::ClientError, encode::Encoder, sender::Sender};
 use crate::{
     exposition::write_state,
     state::{ProcessFigures, SharedState},
@@ -56,17 +54,13 @@ pub struct Options {
     pub client: ClientOptions,
     /// The time from one report to the next.
     pub interval: Duration,
-    /// Which samples a sum or a histogram has.
-    pub temporality: Temporality,
     /// The robot's attributes: names and values.
     pub resource: Vec<(String, String)>,
     /// The longest wait after a first failure.
     pub retry_initial: Duration,
     /// The longest wait after any failure.
     pub retry_max: Duration,
-    /// Where requests wait while the collector cannot be reached. None: in memory.
-    pub buffer_directory: Option<PathBuf>,
-    /// How much may wait there.
+    /// How much may wait while the collector cannot be reached.
     pub buffer_limits: Limits,
 }
 
@@ -76,9 +70,6 @@ pub enum PushError {
     /// The endpoint or its options.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The directory for requests that wait.
-    #[error(transparent)]
-    Queue(#[from] QueueError),
     /// A thread.
     #[error("A thread for OTLP cannot be started: {0}")]
     Thread(#[from] io::Error),
@@ -101,14 +92,11 @@ impl Push {
         log: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self, PushError> {
         let client = Client::new(&options.client)?;
-        let queue = match &options.buffer_directory {
-            Some(directory) => Queue::in_directory(directory, options.buffer_limits)?,
-            None => Queue::in_memory(options.buffer_limits),
-        };
+        let queue = Queue::new(options.buffer_limits);
         let backoff = Backoff::new(options.retry_initial, options.retry_max);
         let sender = Arc::new(Sender::start(queue, client, backoff, log)?);
         let (stop, is_stopped) = mpsc::channel();
-        let encoder = Encoder::new(&options.resource, options.temporality);
+        let encoder = Encoder::new(&options.resource);
         let (interval, to) = (options.interval, Arc::clone(&sender));
         let reports = thread::Builder::new()
             .name("otlp reports".to_owned())
@@ -118,13 +106,13 @@ impl Push {
 
     /// Sends a last report and the waiting requests, for 2 s at most, and ends.
     ///
-    /// Returns the number of requests lost: they still wait in memory. The next process sends requests on disk.
+    /// Returns the number of requests lost: they still wait.
     pub fn stop(self) -> usize {
         drop(self.stop);
         let end = Instant::now() + FLUSH;
         // It only encodes.
         let _has_ended = self.reports.join();
-        self.sender.stop(end.saturating_duration_since(Instant::now())).in_memory
+        self.sender.stop(end.saturating_duration_since(Instant::now())).waiting
     }
 }
 
@@ -132,7 +120,7 @@ impl Push {
 fn report_until(
     is_stopped: &mpsc::Receiver<()>,
     interval: Duration,
-    mut encoder: Encoder,
+    encoder: Encoder,
     state: &SharedState,
     sender: &Sender,
 ) {

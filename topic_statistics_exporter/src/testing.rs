@@ -9,8 +9,8 @@ pub use crate::{
     model::{Diagnostic, Losses, MetricDistribution, MetricWindow, Received},
     options::Options,
     otlp::{
-        Answer, Backoff, Client, ClientOptions, Delivery, Failure, Limits as QueueLimits, Outcome, Protocol,
-        Push, Queue,
+        Answer, Backoff, Client, ClientOptions, Delivery, Failure, Limits as QueueLimits, Outcome, Push,
+        Queue,
     },
     state::{HealthState, Limits, MetricState, Now, Source, State},
 };

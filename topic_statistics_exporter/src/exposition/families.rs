@@ -331,7 +331,6 @@ fn write_push<W: Writer>(writer: &mut W, state: &State) {
         "Requests that no collector has, by the reason. High: the collector was away for too long, or does not take \
          them",
         &[
-            (&[("reason", "damaged")], push.dropped.damaged as f64),
             (&[("reason", "expired")], push.dropped.expired as f64),
             (&[("reason", "overflow")], push.dropped.overflow as f64),
             (&[("reason", "refused")], push.refused as f64),
@@ -362,13 +361,6 @@ fn write_push<W: Writer>(writer: &mut W, state: &State) {
         "",
         "Requests that wait for the collector. High: it is away or busy, and requests will be lost",
         &[(&[], push.waiting as f64)],
-    );
-    write(
-        "exporter_push_requests_in_memory",
-        Kind::Gauge,
-        "",
-        "Requests that wait in memory only. High, with a directory for them: the disk is full or cannot be written",
-        &[(&[], push.in_memory as f64)],
     );
     write(
         "exporter_push_waiting",

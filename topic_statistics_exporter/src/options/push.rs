@@ -4,14 +4,36 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use clap::Args;
+use clap::{
+    error::{ContextKind, ContextValue},
+    Args,
+};
 use rclrs::{Node, ParameterValue};
 
 use super::invalid::InvalidParameter;
-use crate::otlp::{
-    self, key_values, ClientOptions, Endpoint, Environment, Limits, Protocol, Temporality, Warning,
-    KEY_VALUES,
-};
+use crate::otlp::{self, key_values, ClientOptions, Endpoint, Environment, Limits, Warning, KEY_VALUES};
+
+/// The options that agents beside the exporter have in its place, as parameters.
+const LEFT: [&str; 5] = [
+    "otlp_buffer_directory",
+    "otlp_client_certificate",
+    "otlp_client_key",
+    "otlp_protocol",
+    "otlp_temporality",
+];
+
+const AGENT: &str =
+    "left out: an agent beside the exporter does that, see docs/fleet.md#an-agent-on-the-robot";
+
+/// Adds to the error of the command line what has replaced an option that is no more.
+pub fn explain(mut error: clap::Error) -> clap::Error {
+    let name = error.get(ContextKind::InvalidArg).map(|name| name.to_string().replace('-', "_"));
+    if name.is_some_and(|name| LEFT.iter().any(|left| name.contains(left))) {
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![AGENT.into()]));
+    }
+    error
+}
 
 /// Names and values, as of headers.
 pub type Pairs = Vec<(String, String)>;
@@ -22,13 +44,9 @@ pub type Pairs = Vec<(String, String)>;
 pub struct PushOptions {
     /// The collector: http://HOST:4318 or https://HOST:4318. Without it, nothing is pushed
     ///
-    /// It takes metrics at /v1/metrics, as protobuf over HTTP; by gRPC usually at http://HOST:4317. [environment:
-    /// OTEL_EXPORTER_OTLP_ENDPOINT]
+    /// It takes metrics at /v1/metrics, as protobuf over HTTP. [environment: OTEL_EXPORTER_OTLP_ENDPOINT]
     #[arg(long, value_name = "URL")]
     otlp_endpoint: Option<String>,
-    /// How requests are sent: http/protobuf or grpc [default: http/protobuf] [environment: OTEL_EXPORTER_OTLP_PROTOCOL]
-    #[arg(long, value_name = "PROTOCOL", value_parser = protocol)]
-    otlp_protocol: Option<Protocol>,
     /// Headers of each request. Other users can read the command line and parameters, but not the environment
     ///
     /// [environment: OTEL_EXPORTER_OTLP_HEADERS]
@@ -39,16 +57,6 @@ pub struct PushOptions {
     /// [environment: OTEL_EXPORTER_OTLP_CERTIFICATE]
     #[arg(long, value_name = "FILE")]
     otlp_certificate: Option<PathBuf>,
-    /// A file (PEM) with the exporter's own certificate, which the collector checks
-    ///
-    /// [environment: OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE]
-    #[arg(long, value_name = "FILE")]
-    otlp_client_certificate: Option<PathBuf>,
-    /// A file (PEM) with the key of that certificate
-    ///
-    /// [environment: OTEL_EXPORTER_OTLP_CLIENT_KEY]
-    #[arg(long, value_name = "FILE")]
-    otlp_client_key: Option<PathBuf>,
     /// What the robot is: attributes of the resource
     ///
     /// service.instance.id and host.name are the host's name unless they are given. [environment:
@@ -58,12 +66,6 @@ pub struct PushOptions {
     /// From one report to the next, in seconds [default: 10] [environment: OTEL_METRIC_EXPORT_INTERVAL]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     otlp_interval: Option<Duration>,
-    /// Whether sums and histograms have all samples since the start, or those since the last report: cumulative or
-    /// delta
-    ///
-    /// [default: cumulative] [environment: OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE]
-    #[arg(long, value_name = "TEMPORALITY", value_parser = temporality)]
-    otlp_temporality: Option<Temporality>,
     /// How requests are compressed: gzip or none [default: gzip] [environment: OTEL_EXPORTER_OTLP_COMPRESSION]
     #[arg(long, value_name = "COMPRESSION", value_parser = gzip)]
     otlp_compression: Option<bool>,
@@ -76,10 +78,7 @@ pub struct PushOptions {
     /// The longest wait after any failure, in seconds [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     otlp_retry_max: Option<Duration>,
-    /// Where requests wait for the collector, also over a restart. Without it, in memory
-    #[arg(long, value_name = "DIRECTORY")]
-    otlp_buffer_directory: Option<PathBuf>,
-    /// How many hours a request waits at most, while an exporter runs [default: 72]
+    /// How many hours a request waits at most [default: 72]
     #[arg(long, value_name = "HOURS", value_parser = number)]
     otlp_buffer_hours: Option<u32>,
     /// How many megabytes (10^6, compressed) wait at most. The oldest requests are dropped [default: 64]
@@ -94,29 +93,20 @@ impl PushOptions {
         let parameters = Parameters(node);
         let text = |text: &str| Ok(text.to_owned());
         let path = |text: &str| Ok(PathBuf::from(text));
+        // A parameter that nobody declares would be ignored.
+        for name in LEFT {
+            parameters.read(name, None, |_| Err::<(), _>(AGENT))?;
+        }
         Ok(Self {
             otlp_endpoint: parameters.read("otlp_endpoint", self.otlp_endpoint, text)?,
-            otlp_protocol: parameters.read("otlp_protocol", self.otlp_protocol, protocol)?,
             otlp_headers: parameters.read("otlp_headers", self.otlp_headers, pairs)?,
             otlp_certificate: parameters.read("otlp_certificate", self.otlp_certificate, path)?,
-            otlp_client_certificate: parameters.read(
-                "otlp_client_certificate",
-                self.otlp_client_certificate,
-                path,
-            )?,
-            otlp_client_key: parameters.read("otlp_client_key", self.otlp_client_key, path)?,
             otlp_resource: parameters.read("otlp_resource", self.otlp_resource, pairs)?,
             otlp_interval: parameters.read("otlp_interval", self.otlp_interval, seconds)?,
-            otlp_temporality: parameters.read("otlp_temporality", self.otlp_temporality, temporality)?,
             otlp_compression: parameters.read("otlp_compression", self.otlp_compression, gzip)?,
             otlp_timeout: parameters.read("otlp_timeout", self.otlp_timeout, seconds)?,
             otlp_retry_initial: parameters.read("otlp_retry_initial", self.otlp_retry_initial, seconds)?,
             otlp_retry_max: parameters.read("otlp_retry_max", self.otlp_retry_max, seconds)?,
-            otlp_buffer_directory: parameters.read(
-                "otlp_buffer_directory",
-                self.otlp_buffer_directory,
-                path,
-            )?,
             otlp_buffer_hours: parameters.read("otlp_buffer_hours", self.otlp_buffer_hours, number)?,
             otlp_buffer_megabytes: parameters.read(
                 "otlp_buffer_megabytes",
@@ -140,23 +130,7 @@ impl PushOptions {
         if let Some(reason) = otlp::disabled(&get) {
             return (None, vec![reason]);
         }
-        let (environment, mut warnings) = Environment::read(get);
-        let client_files = (
-            self.otlp_client_certificate.or(environment.client_certificate),
-            self.otlp_client_key.or(environment.client_key),
-        );
-        let client = match client_files {
-            (Some(certificate), Some(key)) => Some((certificate, key)),
-            (None, None) => None,
-            (certificate, key) => {
-                warnings.push(Warning::Unusable {
-                    variable: "The client certificate".to_owned(),
-                    value: format!("{:?}", certificate.or(key).unwrap_or_default()),
-                    expected: "it needs both files, the certificate and its key",
-                });
-                None
-            }
-        };
+        let (environment, warnings) = Environment::read(get);
         let defaults = [
             ("service.name", env!("CARGO_PKG_NAME")),
             ("service.version", env!("CARGO_PKG_VERSION")),
@@ -167,11 +141,8 @@ impl PushOptions {
         resource.extend(environment.resource);
         resource.extend(self.otlp_resource.unwrap_or_default());
         let ten_seconds = Duration::from_secs(10);
-        let protocol = self.otlp_protocol.or(environment.protocol).unwrap_or_default();
         let client = ClientOptions {
-            client,
-            protocol,
-            url: endpoint.url(protocol, environment.insecure == Some(true)),
+            url: endpoint.url(),
             headers: self.otlp_headers.unwrap_or(environment.headers),
             timeout: self.otlp_timeout.or(environment.timeout).unwrap_or(ten_seconds),
             gzip: self.otlp_compression.or(environment.gzip).unwrap_or(true),
@@ -180,11 +151,9 @@ impl PushOptions {
         let options = otlp::Options {
             client,
             interval: self.otlp_interval.or(environment.interval).unwrap_or(ten_seconds),
-            temporality: self.otlp_temporality.or(environment.temporality).unwrap_or_default(),
             resource,
             retry_initial: self.otlp_retry_initial.unwrap_or(Duration::from_secs(1)),
             retry_max: self.otlp_retry_max.unwrap_or(Duration::from_secs(60)),
-            buffer_directory: self.otlp_buffer_directory,
             buffer_limits: Limits {
                 bytes: u64::from(self.otlp_buffer_megabytes.unwrap_or(64)) * 1_000_000,
                 age: Duration::from_secs(3600) * self.otlp_buffer_hours.unwrap_or(72),
@@ -249,18 +218,6 @@ fn number(text: &str) -> Result<u32, &'static str> {
         .ok_or("a whole number from 1 to 1000000")
 }
 
-fn protocol(text: &str) -> Result<Protocol, &'static str> {
-    Protocol::parse(text).ok_or("http/protobuf or grpc")
-}
-
-fn temporality(text: &str) -> Result<Temporality, &'static str> {
-    match text {
-        "cumulative" => Ok(Temporality::Cumulative),
-        "delta" => Ok(Temporality::Delta),
-        _ => Err("cumulative or delta"),
-    }
-}
-
 fn gzip(text: &str) -> Result<bool, &'static str> {
     match text {
         "gzip" => Ok(true),
@@ -275,16 +232,12 @@ mod tests {
 
     use super::{super::Options, *};
 
-    fn complete(arguments: &[&str], variables: &[(&str, &str)]) -> Option<otlp::Options> {
-        let options = Options::try_parse_from(["exporter"].iter().chain(arguments)).unwrap();
+    fn complete(arguments: &str, variables: &[(&str, &str)]) -> (Option<otlp::Options>, Vec<Warning>) {
+        let arguments = ["exporter"].into_iter().chain(arguments.split_whitespace());
         let get = |name: &str| {
             variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
         };
-        options.push.complete("spot-1", get).0
-    }
-
-    fn value<'a>(options: &'a otlp::Options, name: &str) -> Option<&'a str> {
-        options.resource.iter().rev().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+        Options::try_parse_from(arguments).unwrap().push.complete("spot-1", get)
     }
 
     #[test]
@@ -296,84 +249,73 @@ mod tests {
             ("OTEL_RESOURCE_ATTRIBUTES", "site=north,robot=1"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "key=secret"),
         ];
-        let by_environment = complete(&[], &variables).unwrap();
-        assert_eq!(by_environment.client.url, "http://there:4318/v1/metrics");
-        assert_eq!(by_environment.client.headers, [("key".to_owned(), "secret".to_owned())]);
-        assert_eq!(by_environment.client.timeout, Duration::from_secs(3));
-        assert_eq!(by_environment.interval, Duration::from_secs(60));
-        assert_eq!(by_environment.temporality, Temporality::Cumulative);
-        assert_eq!(
-            by_environment.buffer_limits,
-            Limits { bytes: 64_000_000, age: Duration::from_secs(72 * 3600) }
-        );
-        assert_eq!(value(&by_environment, "service.instance.id"), Some("spot-1"));
-        let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
-        assert_eq!(complete(&[], &[variables[0], grpc]).unwrap().client.url, "http://there:4318");
-        let arguments = "--otlp-endpoint https://here/ --otlp-interval 0.5 \
-                         --otlp-resource robot=2,service.instance.id=two --otlp-temporality delta \
-                         --otlp-compression none --otlp-buffer-megabytes 1 --otlp-protocol http/protobuf";
-        let all = [&variables[..], &[grpc]].concat();
-        let by_arguments = complete(&arguments.split_whitespace().collect::<Vec<_>>(), &all).unwrap();
-        assert_eq!(by_arguments.client.url, "https://here/v1/metrics");
-        assert_eq!((by_arguments.interval, by_arguments.client.gzip), (Duration::from_millis(500), false));
-        assert_eq!(by_arguments.temporality, Temporality::Delta);
-        assert_eq!(by_arguments.buffer_limits.bytes, 1_000_000);
-        for (name, expected) in [
-            ("robot", "2"),
-            ("site", "north"),
-            ("service.instance.id", "two"),
-            ("service.version", env!("CARGO_PKG_VERSION")),
-            ("host.name", "spot-1"),
+        let arguments =
+            "--otlp-endpoint https://here/ --otlp-interval 0.5 --otlp-timeout 1 --otlp-headers a=b \
+                         --otlp-resource robot=2,service.instance.id=two --otlp-compression none \
+                         --otlp-buffer-megabytes 1 --otlp-buffer-hours 2";
+        let version = env!("CARGO_PKG_VERSION");
+        for (arguments, url, header, times, gzip, limits, resource) in [
+            (
+                "",
+                "http://there:4318/v1/metrics",
+                ("key", "secret"),
+                [3.0, 60.0],
+                true,
+                (64_000_000, 72),
+                [
+                    ("robot", "1"),
+                    ("site", "north"),
+                    ("service.instance.id", "spot-1"),
+                    ("host.name", "spot-1"),
+                ],
+            ),
+            (
+                arguments,
+                "https://here/v1/metrics",
+                ("a", "b"),
+                [1.0, 0.5],
+                false,
+                (1_000_000, 2),
+                [
+                    ("robot", "2"),
+                    ("site", "north"),
+                    ("service.instance.id", "two"),
+                    ("service.version", version),
+                ],
+            ),
         ] {
-            assert_eq!(value(&by_arguments, name), Some(expected));
+            let options = complete(arguments, &variables).0.unwrap();
+            assert_eq!(options.client.url, url);
+            assert_eq!(options.client.headers, [(header.0.to_owned(), header.1.to_owned())]);
+            assert_eq!([options.client.timeout, options.interval].map(|time| time.as_secs_f64()), times);
+            assert_eq!(options.client.gzip, gzip);
+            let Limits { bytes, age } = options.buffer_limits;
+            assert_eq!((bytes, age.as_secs() / 3600), limits);
+            for (name, expected) in resource {
+                let value = options.resource.iter().rfind(|(other, _)| other == name);
+                assert_eq!(value.unwrap().1, expected, "{name}");
+            }
         }
     }
 
     #[test]
     fn the_environment_can_turn_it_off_and_wrong_ones_are_logged() {
-        let broken = [("OTEL_EXPORTER_OTLP_TIMEOUT", "broken"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "")];
-        assert!(complete(&["--otlp-interval", "5"], &broken).is_none());
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://there:4318");
-        assert!(complete(&[], &[endpoint, ("OTEL_SDK_DISABLED", "true")]).is_none());
-        assert!(complete(&["--otlp-endpoint", "http://x"], &[("OTEL_METRICS_EXPORTER", "none")]).is_none());
-        let options = Options::try_parse_from(["exporter", "--otlp-client-key", "/key.pem"]).unwrap();
-        let get = |name: &str| {
-            [endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")]
-                .iter()
-                .find(|(other, _)| *other == name)
-                .map(|(_, value)| (*value).to_owned())
-        };
-        let (pushed, warnings) = options.push.complete("spot-1", get);
-        let client = pushed.unwrap().client;
-        assert!(client.client.is_none());
-        assert_eq!(client.protocol, Protocol::HttpProtobuf);
-        let warnings: Vec<_> = warnings.iter().map(Warning::to_string).collect();
-        assert_eq!(
-            warnings,
-            [
-                "OTEL_EXPORTER_OTLP_PROTOCOL is \"http/json\", and is ignored: it has to be http/protobuf or grpc",
-                "The client certificate is \"/key.pem\", and is ignored: it needs both files, the certificate and its \
-                 key",
-            ]
-        );
-    }
-
-    #[test]
-    fn values_that_an_option_cannot_have_are_refused() {
-        for line in [
-            ["--otlp-interval", "0"],
-            ["--otlp-interval", "NaN"],
-            ["--otlp-interval", "inf"],
-            ["--otlp-timeout", "1e9"],
-            ["--otlp-retry-max", "-1"],
-            ["--otlp-buffer-hours", "0"],
-            ["--otlp-temporality", "lowmemory"],
-            ["--otlp-compression", "zstd"],
-            ["--otlp-protocol", "http/json"],
-            ["--otlp-resource", "robot"],
+        let protocol = ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json");
+        for (arguments, variables, is_pushed, warnings) in [
+            (
+                "--otlp-interval 5",
+                &[("OTEL_EXPORTER_OTLP_TIMEOUT", "broken"), (endpoint.0, "")][..],
+                false,
+                0,
+            ),
+            ("", &[endpoint, ("OTEL_SDK_DISABLED", "true")], false, 1),
+            ("--otlp-endpoint http://x", &[("OTEL_METRICS_EXPORTER", "none")], false, 1),
+            ("", &[endpoint, protocol], true, 1),
+            ("", &[endpoint], true, 0),
         ] {
-            let error = Options::try_parse_from(["exporter"].iter().chain(&line)).unwrap_err();
-            assert_eq!(error.exit_code(), 2, "{line:?}");
+            let (options, logged) = complete(arguments, variables);
+            assert_eq!((options.is_some(), logged.len()), (is_pushed, warnings), "{variables:?}");
         }
     }
 }

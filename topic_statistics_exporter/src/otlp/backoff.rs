@@ -62,35 +62,40 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn backoff() -> Backoff {
-        Backoff::new(SECOND, 10 * SECOND)
-    }
-
     #[test]
     fn waits_double_up_to_the_limit_and_start_again_after_an_answer() {
-        let mut backoff = backoff();
-        let mut longest = || backoff.after_failure(None, 1.0).as_secs();
-        assert_eq!([longest(), longest(), longest(), longest(), longest(), longest()], [1, 2, 4, 8, 10, 10]);
+        let mut backoff = Backoff::new(SECOND, 10 * SECOND);
+        for (demand, random, seconds) in [
+            (None, 1.0, 1),
+            (None, 1.0, 2),
+            (None, 0.0, 2), // half of the doubled time
+            (None, 1.0, 8),
+            (None, 1.0, 10),
+            (Some(30 * SECOND), 0.0, 30),
+            (Some(30 * SECOND), 1.0, 31),
+            (Some(Duration::MAX), 1.0, 3601),
+            (None, 1.0, 10),
+        ] {
+            assert_eq!(backoff.after_failure(demand, random), seconds * SECOND);
+        }
         backoff.reset();
         assert_eq!(backoff.after_failure(None, 1.0), SECOND);
-        assert_eq!(backoff.after_failure(None, 0.0), SECOND, "half of the doubled time");
-        // The collector decides.
-        for (demand, random, expected) in
-            [(30 * SECOND, 0.0, 30), (30 * SECOND, 1.0, 31), (Duration::MAX, 1.0, 3601)]
-        {
-            assert_eq!(self::backoff().after_failure(Some(demand), random), expected * SECOND);
-        }
     }
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {
         let now = UNIX_EPOCH + Duration::from_secs(1_000_000_000); // Sunday, 9 September 2001, 01:46:40
-        assert_eq!(retry_after("120", now), Some(120 * SECOND));
-        assert_eq!(retry_after(" 1 ", now), Some(SECOND));
-        assert_eq!(retry_after("Sun, 09 Sep 2001 01:47:40 GMT", now), Some(60 * SECOND));
-        assert_eq!(retry_after("Sun, 09 Sep 2001 01:46:40 GMT", now), None);
-        assert_eq!(retry_after("Sun, 09 Sep 2001 01:46:00 GMT", now), None);
-        assert_eq!(retry_after("99999999999999999999999", now), Some(Duration::from_secs(u64::MAX)));
+        for (header, seconds) in [
+            ("120", 120),
+            (" 1 ", 1),
+            ("Sun, 09 Sep 2001 01:47:40 GMT", 60),
+            ("Sun, 09 Sep 2001 01:46:40 GMT", 0),
+            ("Sun, 09 Sep 2001 01:46:00 GMT", 0),
+            ("99999999999999999999999", u64::MAX),
+        ] {
+            let wait = Some(Duration::from_secs(seconds)).filter(|_| seconds > 0);
+            assert_eq!(retry_after(header, now), wait, "{header}");
+        }
         for nothing in ["0", "", "-1", "1.5", "+1", "soon", "\u{664}"] {
             assert_eq!(retry_after(nothing, now), None, "{nothing:?}");
         }

@@ -2,7 +2,11 @@
 
 //! The fate of each request after the collector's answer, without a thread, a clock or a connection.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{
+    mem,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
     backoff::Backoff,
@@ -17,8 +21,6 @@ pub struct Delivery {
     queue: Queue,
     backoff: Backoff,
     counts: PushCounts,
-    /// Why the disk cannot be read at present.
-    unreadable: Option<String>,
     reported: Reported,
 }
 
@@ -48,38 +50,23 @@ struct Reported {
     dropped: DroppedRequests,
     refused: Option<u16>,
     rejected: bool,
-    /// The disk cannot be written at present.
-    unwritable: bool,
-    unreadable: bool,
 }
 
 impl Delivery {
     /// Nothing was sent yet.
     pub fn new(queue: Queue, backoff: Backoff) -> Self {
-        Self {
-            queue,
-            backoff,
-            counts: PushCounts::default(),
-            unreadable: None,
-            reported: Reported::default(),
-        }
+        Self { queue, backoff, counts: PushCounts::default(), reported: Reported::default() }
     }
 
     /// Adds a request, as [`compress`](crate::compression::compress) returns it.
-    pub fn push(&mut self, request: Vec<u8>) {
-        self.queue.push(request);
+    pub fn push(&mut self, request: Vec<u8>, now: Instant) {
+        self.queue.push(request, now);
     }
 
-    /// The oldest request. It waits until its answer is [settled](Self::settle). Errors with the time after which the
-    /// disk can be read again.
-    pub fn take(&mut self) -> Result<Option<Arc<Vec<u8>>>, Duration> {
-        let taken = self.queue.take();
-        self.unreadable = taken.as_ref().err().map(|error| error.to_string());
-        taken.map_err(|_| Self::DISK_WAIT)
+    /// The oldest request. It waits until its answer is [settled](Self::settle).
+    pub fn take(&mut self, now: Instant) -> Option<Arc<Vec<u8>>> {
+        self.queue.take(now)
     }
-
-    /// How long to wait for a disk that cannot be read.
-    const DISK_WAIT: Duration = Duration::from_secs(10);
 
     /// Counts the answer to the request that is taken, and keeps the request only if it is to be sent again.
     ///
@@ -103,7 +90,6 @@ impl Delivery {
         PushCounts {
             dropped: self.queue.dropped(),
             waiting: self.queue.requests(),
-            in_memory: self.queue.in_memory_only(),
             waiting_bytes: self.queue.bytes(),
             ..self.counts
         }
@@ -157,36 +143,14 @@ impl Delivery {
         }
     }
 
-    /// Returns what to log of the requests that wait: a damaged file; a disk that cannot be written; and dropped
-    /// requests, each time that the number of a reason has doubled.
+    /// Returns what to log of dropped requests, each time that the number of a reason has doubled.
     pub fn report(&mut self) -> Option<String> {
         let mut lines = vec![];
-        if let Some(file) = self.queue.take_set_aside() {
-            let file = file.display();
-            lines.push(format!("The file of OTLP requests that wait was damaged. It is kept as {file}"));
-        }
-        match (&self.unreadable, self.reported.unreadable) {
-            (Some(error), false) => lines.push(format!(
-                "OTLP requests that wait cannot be read from the disk ({error}). They stay there, and are sent later"
-            )),
-            (None, true) => lines.push("OTLP requests that wait are read from the disk again".to_owned()),
-            _ => {}
-        }
-        self.reported.unreadable = self.unreadable.is_some();
-        match (self.queue.failure(), self.reported.unwritable) {
-            (Some(error), false) => lines.push(format!(
-                "OTLP requests that wait cannot be written to the disk ({error}). They wait in memory"
-            )),
-            (None, true) => lines.push("OTLP requests that wait are written to the disk again".to_owned()),
-            _ => {}
-        }
-        self.reported.unwritable = self.queue.failure().is_some();
-        let DroppedRequests { overflow, expired, damaged } = self.queue.dropped();
+        let DroppedRequests { overflow, expired } = self.queue.dropped();
         let reported = &mut self.reported.dropped;
         for (now, reported, reason) in [
             (overflow, &mut reported.overflow, "beyond the size of the buffer"),
             (expired, &mut reported.expired, "that have waited for too long"),
-            (damaged, &mut reported.damaged, "damaged on the disk"),
         ] {
             if now > 0 && now >= 2 * *reported {
                 *reported = now;

@@ -10,15 +10,9 @@ use std::{path::PathBuf, time::Duration};
 use percent_encoding::percent_decode_str;
 use thiserror::Error;
 
-use super::Protocol;
-
 /// The values of the variables. An empty variable counts as unset.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
-    /// `OTEL_EXPORTER_OTLP_PROTOCOL`: `http/protobuf` or `grpc`.
-    pub protocol: Option<Protocol>,
-    /// `OTEL_EXPORTER_OTLP_INSECURE`: whether gRPC has no TLS, at an endpoint without `http://` or `https://`.
-    pub insecure: Option<bool>,
     /// `OTEL_EXPORTER_OTLP_HEADERS`.
     pub headers: Vec<(String, String)>,
     /// `OTEL_EXPORTER_OTLP_TIMEOUT`, in milliseconds.
@@ -27,12 +21,6 @@ pub struct Environment {
     pub gzip: Option<bool>,
     /// `OTEL_EXPORTER_OTLP_CERTIFICATE`.
     pub certificate: Option<PathBuf>,
-    /// `OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE`.
-    pub client_certificate: Option<PathBuf>,
-    /// `OTEL_EXPORTER_OTLP_CLIENT_KEY`.
-    pub client_key: Option<PathBuf>,
-    /// `OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE`.
-    pub temporality: Option<Temporality>,
     /// `OTEL_METRIC_EXPORT_INTERVAL`, in milliseconds.
     pub interval: Option<Duration>,
     /// `OTEL_RESOURCE_ATTRIBUTES`, and `OTEL_SERVICE_NAME` as `service.name`.
@@ -62,16 +50,6 @@ pub enum Warning {
     },
 }
 
-/// Which samples a sum or a histogram has.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Temporality {
-    /// All samples since the start. A lost request costs only resolution in time.
-    #[default]
-    Cumulative,
-    /// The samples since the request before.
-    Delta,
-}
-
 impl Environment {
     /// Reads the variables. `get` returns the value of one. An unusable value counts as unset, as the specification
     /// says.
@@ -84,7 +62,6 @@ impl Environment {
                 .find_map(|variable| get(&variable).map(|value| (variable, value)))
         };
         let plain = |name: &str| get(name).map(|value| (name.to_owned(), value));
-        let path = |name| otlp(name).map(|(_, path)| path.into());
         let mut warnings = vec![];
         let resource = plain("OTEL_RESOURCE_ATTRIBUTES");
         let mut resource = parse(&mut warnings, resource, PAIRS, key_values).unwrap_or_default();
@@ -92,11 +69,17 @@ impl Environment {
             resource.push(("service.name".to_owned(), name));
         }
         let temporality = plain("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE");
+        for (variable, expected, only) in [
+            (otlp("PROTOCOL"), "it has to be http/protobuf", Some("http/protobuf")),
+            (temporality, "it has to be cumulative", Some("cumulative")),
+            (otlp("CLIENT_CERTIFICATE"), NO_CLIENT_CERTIFICATE, None),
+            (otlp("CLIENT_KEY"), NO_CLIENT_CERTIFICATE, None),
+        ] {
+            parse(&mut warnings, variable, expected, |value| {
+                only.is_some_and(|only| value.eq_ignore_ascii_case(only)).then_some(())
+            });
+        }
         let environment = Self {
-            protocol: parse(&mut warnings, otlp("PROTOCOL"), PROTOCOLS, Protocol::parse),
-            insecure: parse(&mut warnings, otlp("INSECURE"), "it has to be true or false", |value| {
-                value.to_ascii_lowercase().parse().ok()
-            }),
             headers: parse(&mut warnings, otlp("HEADERS"), PAIRS, key_values).unwrap_or_default(),
             timeout: parse(&mut warnings, otlp("TIMEOUT"), MILLISECONDS, milliseconds),
             gzip: parse(
@@ -109,16 +92,7 @@ impl Environment {
                     _ => None,
                 },
             ),
-            certificate: path("CERTIFICATE"),
-            client_certificate: path("CLIENT_CERTIFICATE"),
-            client_key: path("CLIENT_KEY"),
-            temporality: parse(&mut warnings, temporality, TEMPORALITIES, |value| {
-                match value.to_ascii_lowercase().as_str() {
-                    "cumulative" => Some(Temporality::Cumulative),
-                    "delta" | "lowmemory" => Some(Temporality::Delta),
-                    _ => None,
-                }
-            }),
+            certificate: otlp("CERTIFICATE").map(|(_, path)| path.into()),
             interval: parse(&mut warnings, plain("OTEL_METRIC_EXPORT_INTERVAL"), MILLISECONDS, milliseconds),
             resource,
         };
@@ -148,8 +122,7 @@ pub const KEY_VALUES: &str = "name=value,name=value, with %2C for a comma in a v
 
 const PAIRS: &str = "it has to be name=value,name=value, with %2C for a comma in a value";
 const MILLISECONDS: &str = "it has to be a whole number of milliseconds above 0";
-const PROTOCOLS: &str = "it has to be http/protobuf or grpc";
-const TEMPORALITIES: &str = "it has to be cumulative, delta or lowmemory";
+const NO_CLIENT_CERTIFICATE: &str = "an agent beside the exporter can have a client certificate";
 
 /// Where metrics go, and how far that is the URL of metrics.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,22 +140,14 @@ impl Endpoint {
         metrics.or_else(|| get_if_set(&get, "OTEL_EXPORTER_OTLP_ENDPOINT").map(Self::Collector))
     }
 
-    /// The URL for requests. It has the path of metrics once, before a query; with gRPC it has no path. Without a
-    /// scheme, gRPC has TLS unless it is `insecure`.
-    pub fn url(&self, protocol: Protocol, insecure: bool) -> String {
-        match (protocol, self) {
-            (Protocol::HttpProtobuf, Self::Metrics(url)) => url.clone(),
-            (Protocol::HttpProtobuf, Self::Collector(url)) => {
+    /// The URL for requests. It has the path of metrics once, before a query.
+    pub fn url(&self) -> String {
+        match self {
+            Self::Metrics(url) => url.clone(),
+            Self::Collector(url) => {
                 let (base, query) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
                 let base = base.trim_end_matches('/');
                 format!("{}/v1/metrics{query}", base.strip_suffix("/v1/metrics").unwrap_or(base))
-            }
-            (Protocol::Grpc, Self::Metrics(url) | Self::Collector(url)) => {
-                match (url.contains("://"), insecure) {
-                    (true, _) => url.clone(),
-                    (false, true) => format!("http://{url}"),
-                    (false, false) => format!("https://{url}"),
-                }
             }
         }
     }
@@ -236,80 +201,48 @@ mod tests {
         |name| variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
     }
 
-    /// Reads variables without a wrong one.
-    fn read(variables: &[(&str, &str)]) -> Environment {
-        let (environment, warnings) = Environment::read(get(variables));
-        assert_eq!(warnings, []);
-        environment
-    }
-
-    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-    }
-
     #[test]
     fn variables_have_the_meaning_that_opentelemetry_gives_them() {
-        let all = read(&[
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
-            ("OTEL_EXPORTER_OTLP_INSECURE", "True"),
+        let pairs = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let all = [
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%2Cb=, x = y ,"),
-            ("OTEL_EXPORTER_OTLP_TIMEOUT", "2500"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"),
+            ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "2500"), // wins
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "none"),
             ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/ca.pem"),
-            ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "/etc/robot.pem"),
-            ("OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY", "/etc/robot.key"),
-            ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "Delta"),
+            ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "Cumulative"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "60000"),
             ("OTEL_RESOURCE_ATTRIBUTES", "service.name=arm,site=Z%C3%BCrich"),
             ("OTEL_SERVICE_NAME", "leg"),
-        ]);
-        let expected = Environment {
-            protocol: Some(Protocol::Grpc),
-            insecure: Some(true),
+        ];
+        let environment = Environment {
             headers: pairs(&[("api-key", "a,b="), ("x", "y")]),
             timeout: Some(Duration::from_millis(2500)),
             gzip: Some(false),
             certificate: Some("/etc/ca.pem".into()),
-            client_certificate: Some("/etc/robot.pem".into()),
-            client_key: Some("/etc/robot.key".into()),
-            temporality: Some(Temporality::Delta),
             interval: Some(Duration::from_secs(60)),
             resource: pairs(&[("service.name", "arm"), ("site", "Z\u{fc}rich"), ("service.name", "leg")]),
         };
-        assert_eq!(all, expected);
-        let empty = ["ENDPOINT", "HEADERS", "TIMEOUT", "COMPRESSION"]
-            .map(|name| format!("OTEL_EXPORTER_OTLP_{name}"));
-        assert_eq!(read(&empty.each_ref().map(|name| (name.as_str(), " "))), Environment::default());
-        let of_metrics = ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "2000");
-        let both = read(&[("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"), of_metrics]);
-        assert_eq!(both.timeout, Some(Duration::from_secs(2)), "that of metrics wins");
-    }
-
-    #[test]
-    fn an_endpoint_is_that_of_metrics_or_one_above_it() {
-        let url = |variables: &[(&str, &str)]| {
-            let endpoint = Endpoint::of_environment(get(variables));
-            endpoint.map(|endpoint| endpoint.url(Protocol::HttpProtobuf, false))
-        };
-        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base/");
-        let own = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics/as/it/is");
-        assert_eq!(url(&[endpoint]).as_deref(), Some("http://collector:4318/base/v1/metrics"));
-        assert_eq!(url(&[endpoint, own]).as_deref(), Some("http://metrics/as/it/is"));
-        assert_eq!(url(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]), None);
-        for (name, insecure, url) in [
-            ("http://h:4317", false, "http://h:4317"),
-            ("https://h:4317", true, "https://h:4317"),
-            ("h:4317", false, "https://h:4317"),
-            ("h:4317", true, "http://h:4317"),
-        ] {
-            assert_eq!(Endpoint::Collector(name.to_owned()).url(Protocol::Grpc, insecure), url);
+        let empty = all.map(|(name, _)| (name, " "));
+        for (variables, expected) in [(all, environment), (empty, Environment::default())] {
+            assert_eq!(Environment::read(get(&variables)), (expected, vec![]));
         }
     }
 
     #[test]
-    fn the_path_of_metrics_is_before_a_query_which_is_not_shown() {
-        for (endpoint, url, is_shown) in [
+    fn an_endpoint_is_that_of_metrics_or_one_above_it() {
+        let own = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics/as/it/is");
+        let endpoint = |value| ("OTEL_EXPORTER_OTLP_ENDPOINT", value);
+        assert_eq!(Endpoint::of_environment(get(&[endpoint(" ")])), None);
+        let environment = Endpoint::of_environment(get(&[endpoint("http://h"), own])).unwrap();
+        assert_eq!(environment.url(), own.1);
+        // The path of metrics is before a query, which is not shown.
+        for (value, url, is_shown) in [
             ("http://h:4318/", "http://h:4318/v1/metrics", "http://h:4318/v1/metrics"),
+            ("http://h:4318/base", "http://h:4318/base/v1/metrics", "http://h:4318/base/v1/metrics"),
             ("http://h/v1/metrics/", "http://h/v1/metrics", "http://h/v1/metrics"),
             ("http://h?key=a/b", "http://h/v1/metrics?key=a/b", "http://h/v1/metrics"),
             ("http://h/v1/metrics?key=x", "http://h/v1/metrics?key=x", "http://h/v1/metrics"),
@@ -319,33 +252,35 @@ mod tests {
             ("me:secret@h", "me:secret@h/v1/metrics", "h/v1/metrics"),
             ("http://h\u{1b}", "http://h\u{1b}/v1/metrics", "http://h\\u{1b}/v1/metrics"),
         ] {
-            let made = Endpoint::Collector(endpoint.to_owned()).url(Protocol::HttpProtobuf, false);
-            assert_eq!((&*made, &*shown(&made)), (url, is_shown), "{endpoint}");
+            let made = Endpoint::of_environment(get(&[endpoint(value)])).unwrap().url();
+            assert_eq!((&*made, &*shown(&made)), (url, is_shown), "{value}");
         }
     }
 
     #[test]
     fn a_wrong_variable_is_ignored_with_a_warning_without_secrets() {
-        let warning = |name: &str, value: &str| {
+        let pairs = "it has to be name=value";
+        for (name, value, shown, expected) in [
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "\"10s\"", "it has to be a whole number"),
+            ("OTEL_METRIC_EXPORT_INTERVAL", "0", "\"0\"", "it has to be a whole number"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "secret", "not valid", pairs),
+            ("OTEL_RESOURCE_ATTRIBUTES", "robot", "\"robot\"", pairs),
+            ("OTEL_RESOURCE_ATTRIBUTES", "x=%ff", "\"x=%ff\"", pairs),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd", "\"zstd\"", "it has to be gzip"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "\"grpc\"", "it has to be http/protobuf"),
+            ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/key", "\"/key\"", "an agent beside the exporter"),
+            ("OTEL_EXPORTER_OTLP_METRICS_CLIENT_CERTIFICATE", "/x", "\"/x\"", "an agent beside the exporter"),
+            (
+                "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+                "lowmemory",
+                "\"lowmemory\"",
+                "it has to be cumulative",
+            ),
+        ] {
             let (environment, warnings) = Environment::read(get(&[(name, value)]));
             assert_eq!((environment, warnings.len()), (Environment::default(), 1), "{name}");
-            warnings[0].to_string()
-        };
-        let timeout = warning("OTEL_EXPORTER_OTLP_TIMEOUT", "10s");
-        assert!(timeout.contains("\"10s\", and is ignored: it has to be a whole number"), "{timeout}");
-        let headers = warning("OTEL_EXPORTER_OTLP_HEADERS", "secret");
-        assert!(headers.contains("is not valid, and is ignored: it has to be name=value"), "{headers}");
-        for (name, value) in [
-            ("OTEL_METRIC_EXPORT_INTERVAL", "0"),
-            ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
-            ("OTEL_EXPORTER_OTLP_INSECURE", "yes"),
-            ("OTEL_RESOURCE_ATTRIBUTES", "robot"),
-            ("OTEL_RESOURCE_ATTRIBUTES", "x=%ff"),
-            ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "sum"),
-        ] {
-            let warning = warning(name, value);
-            assert!(warning.starts_with(&format!("{name} is {value:?}, and is ignored: ")), "{warning}");
+            let start = format!("{name} is {shown}, and is ignored: {expected}");
+            assert!(warnings[0].to_string().starts_with(&start), "{}", warnings[0]);
         }
     }
 

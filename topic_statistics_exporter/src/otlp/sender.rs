@@ -64,7 +64,7 @@ impl Sender {
         let request = compress(request);
         let report = {
             let mut state = self.shared.lock();
-            state.delivery.push(request);
+            state.delivery.push(request, Instant::now());
             state.delivery.report()
         };
         self.shared.changed.notify_all();
@@ -76,9 +76,7 @@ impl Sender {
         self.shared.lock().delivery.counts()
     }
 
-    /// Sends the waiting requests, as far as the collector accepts them within `limit`, and ends.
-    ///
-    /// After that a queue in memory is lost; the next process sends a queue on disk.
+    /// Sends the waiting requests, as far as the collector accepts them within `limit`, and ends. The others are lost.
     pub fn stop(&self, limit: Duration) -> PushCounts {
         let end = Instant::now() + limit;
         let mut state = self.shared.lock();
@@ -137,22 +135,11 @@ impl Shared {
     fn take(&self) -> Option<Arc<Vec<u8>>> {
         let mut state = self.lock();
         loop {
-            let taken = state.delivery.take();
-            if let Ok(Some(request)) = taken {
-                return Some(request);
+            let taken = state.delivery.take(Instant::now());
+            if taken.is_some() || state.is_stopping {
+                return taken;
             }
-            if state.is_stopping {
-                return None;
-            }
-            state = match taken {
-                Err(wait) => {
-                    let report = state.delivery.report();
-                    drop(state);
-                    self.report(report);
-                    self.wait(self.lock(), wait)
-                }
-                Ok(_) => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            };
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -182,21 +169,17 @@ mod tests {
     use std::{
         collections::VecDeque,
         io::{BufRead, BufReader, Read, Write},
-        net::{TcpListener, TcpStream},
+        net::{SocketAddr, TcpListener},
     };
 
     use super::{
-        super::{
-            client::{ClientOptions, Protocol},
-            queue::Limits,
-        },
+        super::{client::ClientOptions, queue::Limits},
         *,
     };
     use crate::{compression::decompress, state::DroppedRequests};
 
-    const LIMITS: Limits = Limits { bytes: 1 << 20, age: Duration::MAX };
-
     /// The collector's behaviour in one connection.
+    #[derive(Clone)]
     enum Reply {
         /// It reads the request, and answers with this status, these headers and this body.
         Status(u16, &'static str, Vec<u8>),
@@ -206,97 +189,75 @@ mod tests {
         Close,
     }
 
-    /// The requests that were read, each with the status of the answer.
-    type Seen = Mutex<Vec<(u16, Vec<u8>)>>;
-
-    /// A collector that follows a script, and then takes everything.
-    struct Collector {
-        address: String,
-        seen: Arc<Seen>,
+    fn status(status: u16, headers: &'static str) -> Reply {
+        Reply::Status(status, headers, vec![])
     }
 
-    impl Collector {
-        fn start(script: impl IntoIterator<Item = Reply>) -> Self {
-            Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), script)
-        }
+    /// The requests that a collector read, each with the status of the answer.
+    type Seen = Arc<Mutex<Vec<(u16, Vec<u8>)>>>;
 
-        fn on(listener: TcpListener, script: impl IntoIterator<Item = Reply>) -> Self {
-            let address = listener.local_addr().unwrap().to_string();
-            let seen = Arc::<Seen>::default();
-            let mut script: VecDeque<_> = script.into_iter().collect();
-            let of_thread = Arc::clone(&seen);
-            thread::spawn(move || {
-                for stream in listener.incoming() {
-                    let reply = script.pop_front().unwrap_or(Reply::Status(200, "", Vec::new()));
-                    serve(stream.unwrap(), &reply, &of_thread);
+    /// Starts a collector that follows a script, and then takes everything.
+    fn collector(listener: TcpListener, script: impl IntoIterator<Item = Reply>) -> Seen {
+        let (seen, mut script) = (Seen::default(), script.into_iter().collect::<VecDeque<_>>());
+        let by_thread = Arc::clone(&seen);
+        thread::spawn(move || {
+            for mut stream in listener.incoming().map(Result::unwrap) {
+                let reply = script.pop_front().unwrap_or(status(200, ""));
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                if let Reply::Hang = reply {
+                    // Until the client has had enough.
+                    let _closed = io::copy(&mut reader, &mut io::sink());
+                    continue;
                 }
-            });
-            Self { address, seen }
-        }
-
-        /// The requests that it took.
-        fn accepted(&self) -> Vec<Vec<u8>> {
-            let seen = self.seen.lock().unwrap();
-            seen.iter().filter(|(status, _)| *status == 200).map(|(_, body)| body.clone()).collect()
-        }
-
-        fn answers(&self) -> Vec<u16> {
-            self.seen.lock().unwrap().iter().map(|(status, _)| *status).collect()
-        }
-    }
-
-    fn serve(mut stream: TcpStream, reply: &Reply, seen: &Seen) {
-        if let Reply::Hang = reply {
-            // Until the client has had enough.
-            let mut reader = BufReader::new(stream);
-            while !reader.fill_buf().is_ok_and(<[u8]>::is_empty) {
-                let read = reader.buffer().len();
-                reader.consume(read);
+                let lines = reader.by_ref().lines().map(Result::unwrap);
+                let head: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+                let has = |start: &str| {
+                    head.iter().find_map(|line| Some(line.to_lowercase().strip_prefix(start)?.to_owned()))
+                };
+                let mut body = vec![0; has("content-length: ").unwrap().parse().unwrap()];
+                reader.read_exact(&mut body).unwrap();
+                let Reply::Status(status, headers, answer) = reply else { continue };
+                assert!(head[0].starts_with("POST /v1/metrics"), "{head:?}");
+                assert_eq!(has("content-type: ").unwrap(), "application/x-protobuf");
+                assert_eq!(has("content-encoding: ").unwrap(), "gzip");
+                by_thread.lock().unwrap().push((status, decompress(&body).unwrap()));
+                // Some repeat what they got.
+                let answer = if answer == b"echo" { head[0].as_bytes() } else { &answer };
+                let head = format!("HTTP/1.1 {status} X\r\n{headers}Connection: close");
+                write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n", answer.len()).unwrap();
+                stream.write_all(answer).unwrap();
             }
-            return;
-        }
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let head: Vec<_> =
-            reader.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
-        let length =
-            head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
-        let mut body = vec![0; length.unwrap()];
-        reader.read_exact(&mut body).unwrap();
-        if let Reply::Status(status, headers, answer) = reply {
-            assert!(head[0].starts_with("POST /v1/metrics"), "{head:?}");
-            // Some repeat what they got.
-            let answer = if answer == b"echo" { head[0].as_bytes() } else { answer };
-            for line in ["content-type: application/x-protobuf", "content-encoding: gzip"] {
-                assert!(head.iter().any(|header| header.eq_ignore_ascii_case(line)), "{head:?}");
-            }
-            seen.lock().unwrap().push((*status, decompress(&body).unwrap()));
-            let head = format!("HTTP/1.1 {status} X\r\n{headers}Connection: close");
-            write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n", answer.len()).unwrap();
-            stream.write_all(answer).unwrap();
-        }
+        });
+        seen
     }
 
-    fn client(address: &str, timeout: Duration) -> Client {
-        let url = format!("http://{address}/v1/metrics?key=s3cret");
-        let options = ClientOptions {
-            protocol: Protocol::HttpProtobuf,
-            url,
-            headers: Vec::new(),
-            timeout,
-            gzip: true,
-            certificate: None,
-            client: None,
-        };
-        Client::new(&options).unwrap()
+    fn listener() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
     }
 
-    /// A sender that does not wait long.
-    fn sender(address: &str, queue: Queue, lines: &Arc<Mutex<Vec<String>>>) -> Sender {
-        let backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(50));
-        let lines = Arc::clone(lines);
-        let report = move |line: &str| lines.lock().unwrap().push(line.to_owned());
-        Sender::start(queue, client(address, Duration::from_secs(3)), backoff, report).unwrap()
+    fn accepted(seen: &Seen) -> Vec<Vec<u8>> {
+        let seen = seen.lock().unwrap();
+        seen.iter().filter(|(status, _)| *status == 200).map(|(_, body)| body.clone()).collect()
     }
+
+    fn options(url: &str) -> ClientOptions {
+        let (headers, timeout) = (vec![], Duration::from_secs(3));
+        ClientOptions { url: url.to_owned(), headers, timeout, gzip: true, certificate: None }
+    }
+
+    /// A sender, and the lines of its log.
+    fn sender(address: SocketAddr, waits: [Duration; 2]) -> (Sender, Arc<Mutex<Vec<String>>>) {
+        let client = Client::new(&options(&format!("http://{address}/v1/metrics?key=s3cret"))).unwrap();
+        let queue = Queue::new(Limits { bytes: 1 << 20, age: Duration::MAX });
+        let lines = Arc::<Mutex<Vec<String>>>::default();
+        let log = Arc::clone(&lines);
+        let report = move |line: &str| log.lock().unwrap().push(line.to_owned());
+        (Sender::start(queue, client, Backoff::new(waits[0], waits[1]), report).unwrap(), lines)
+    }
+
+    const SHORT: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(50)];
 
     fn wait_for(sender: &Sender, what: impl Fn(PushCounts) -> bool) -> PushCounts {
         let end = Instant::now() + Duration::from_secs(20);
@@ -316,12 +277,9 @@ mod tests {
 
     #[test]
     fn each_request_arrives_once_and_in_order_whatever_fails() {
-        let status = |status, headers| Reply::Status(status, headers, Vec::new());
-        let closed = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = closed.local_addr().unwrap();
+        let (closed, address) = listener();
         drop(closed);
-        let lines = Arc::default();
-        let sender = sender(&address.to_string(), Queue::in_memory(LIMITS), &lines);
+        let (sender, lines) = sender(address, SHORT);
         (0..3).for_each(|number| sender.push(&request(number)));
         // Nobody listens.
         wait_for(&sender, |counts| counts.failed_attempts.total() >= 2);
@@ -336,20 +294,17 @@ mod tests {
             status(200, ""),
         ];
         let start = Instant::now();
-        let collector = Collector::on(TcpListener::bind(address).unwrap(), script);
+        let seen = collector(TcpListener::bind(address).unwrap(), script);
         (3..6).for_each(|number| sender.push(&request(number)));
         let counts = wait_for(&sender, |counts| counts.accepted == 6);
-        assert_eq!(collector.accepted(), (0..6).map(request).collect::<Vec<_>>());
-        assert_eq!(collector.answers(), [503, 200, 429, 502, 504, 200, 200, 200, 200, 200]);
+        assert_eq!(accepted(&seen), (0..6).map(request).collect::<Vec<_>>());
+        let answers: Vec<_> = seen.lock().unwrap().iter().map(|(status, _)| *status).collect();
+        assert_eq!(answers, [503, 200, 429, 502, 504, 200, 200, 200, 200, 200]);
         assert!(start.elapsed() >= Duration::from_secs(4), "it hung for 3 s, and wanted a pause of 1 s");
         assert_eq!((counts.refused, counts.dropped, counts.waiting), (0, DroppedRequests::default(), 0));
-        assert_eq!(counts.waiting_bytes, 0);
         let lines = lines.lock().unwrap();
         assert_eq!(lines.len(), 4, "one for each change: {lines:?}");
-        assert!(
-            lines[0].starts_with("The OTLP collector takes nothing (")
-                && lines[1].contains("takes figures again")
-        );
+        assert!(lines[0].starts_with("The OTLP collector takes nothing (") && lines[1].contains("again"));
     }
 
     #[test]
@@ -362,88 +317,70 @@ mod tests {
             .map(|(status, text)| Reply::Status(status, plain, text.into()));
         // Three data points are rejected: "x".
         let partial = Reply::Status(200, "", vec![0x0a, 5, 0x08, 3, 0x12, 1, b'x']);
-        let collector = Collector::start(script.into_iter().chain(texts).chain([partial]));
-        let lines = Arc::default();
-        let sender = sender(&collector.address, Queue::in_memory(LIMITS), &lines);
+        let (listener, address) = listener();
+        let seen = collector(listener, script.into_iter().chain(texts).chain([partial]));
+        let (sender, lines) = sender(address, SHORT);
         (0..8).for_each(|number| sender.push(&request(number)));
         let counts = wait_for(&sender, |counts| counts.accepted == 1);
         assert_eq!((counts.refused, counts.failed_attempts.total(), counts.waiting), (7, 0, 0));
-        assert_eq!((collector.accepted(), counts.rejected_data_points), (vec![request(7)], 3));
+        assert_eq!((accepted(&seen), counts.rejected_data_points), (vec![request(7)], 3));
         let lines = lines.lock().unwrap();
-        assert_eq!(
-            lines[0],
-            "The OTLP collector refuses figures (status 400 Bad Request: bad). They are lost"
-        );
-        let text = r"status 422 Unprocessable Entity: out of\u{9}bounds";
-        assert_eq!(lines[5], format!("The OTLP collector refuses figures ({text}). They are lost"));
-        assert_eq!(lines[7], "The OTLP collector rejected 3 data points of a request: \"x\"");
-        assert!(lines[6].contains("POST /v1/metrics?... HTTP/1.1"), "no secret is shown: {}", lines[6]);
+        for (line, text) in [
+            (0, "The OTLP collector refuses figures (status 400 Bad Request: bad). They are lost"),
+            (5, r"refuses figures (status 422 Unprocessable Entity: out of\u{9}bounds). They are lost"),
+            (6, "POST /v1/metrics?... HTTP/1.1"), // without the secret
+            (7, "The OTLP collector rejected 3 data points of a request: \"x\""),
+        ] {
+            assert!(lines[line].contains(text), "{line}: {lines:?}");
+        }
     }
 
     #[test]
     fn a_stop_sends_what_waits_or_gives_up_in_time() {
-        let lines = Arc::default();
-        let collector = Collector::start([]);
-        let willing = sender(&collector.address, Queue::in_memory(LIMITS), &lines);
-        (0..50).for_each(|number| willing.push(&request(number)));
-        assert_eq!(willing.stop(Duration::from_secs(20)).waiting, 0);
-        assert_eq!(collector.accepted().len(), 50);
-
-        let hanging = Collector::start((0..99).map(|_| Reply::Hang));
-        let client = client(&hanging.address, Duration::from_secs(60));
-        let hanging = Sender::start(
-            Queue::in_memory(LIMITS),
-            client,
-            Backoff::new(Duration::ZERO, Duration::ZERO),
-            |_| (),
-        );
-        let hanging = hanging.unwrap();
-        hanging.push(&request(0));
-        let start = Instant::now();
-        assert_eq!(hanging.stop(Duration::from_millis(200)).waiting, 1);
-        assert!((200..5000).contains(&start.elapsed().as_millis()));
-
-        // One more attempt, which does not use up the time; none where the collector demands a pause.
         let hour = Duration::from_secs(3600);
-        for (status, headers, attempts) in [(503, "", 2), (429, "Retry-After: 3600\r\n", 1)] {
-            let away = Collector::start((0..99).map(|_| Reply::Status(status, headers, Vec::new())));
-            let client = self::client(&away.address, Duration::from_secs(60));
-            let backoff = Backoff::new(hour, hour);
-            let waiting = Sender::start(Queue::in_memory(LIMITS), client, backoff, |_| ()).unwrap();
-            waiting.push(&request(0));
-            wait_for(&waiting, |counts| counts.failed_attempts.total() == 1);
-            assert_eq!(waiting.stop(hour).failed_attempts.total(), attempts, "{status}");
+        let (demand, limit) = ("Retry-After: 3600\r\n", Duration::from_secs(20));
+        // What the collector does, the time for the end, and how many requests and attempts there are then. One more
+        // attempt does not use up the time; there is none where the collector demands a pause.
+        for (reply, limit, waiting, attempts) in [
+            (status(200, ""), limit, 0, 0),
+            (status(503, ""), limit, 1, 2),
+            (status(429, demand), limit, 1, 1),
+            (Reply::Hang, Duration::from_millis(200), 1, 0),
+        ] {
+            let (listener, address) = listener();
+            collector(listener, vec![reply.clone(); 99]);
+            let (sender, _) = sender(address, [hour, hour]);
+            sender.push(&request(0));
+            wait_for(&sender, |counts| attempts == 0 || counts.failed_attempts.total() == 1);
+            let start = Instant::now();
+            let counts = sender.stop(limit);
+            assert_eq!((counts.waiting, counts.failed_attempts.total()), (waiting, attempts));
+            assert!(start.elapsed() < limit.max(Duration::from_secs(3)));
         }
     }
 
     #[test]
     fn what_http_does_not_allow_is_an_error_at_the_start() {
         let no_url = |url: &str| format!("The OTLP endpoint {url:?} is no URL");
+        let (user, header) = (
+            "The OTLP endpoint has a user or a password",
+            "The OTLP header \"api key\" has a name or a value",
+        );
+        let file = "The file /nowhere.pem for OTLP cannot be";
         for (url, header, certificate, error) in [
             ("", "a", None, no_url("")),
             ("localhost:4318/v1/metrics", "a", None, no_url("localhost:4318/v1/metrics")),
             ("ftp://host?secret", "a", None, no_url("ftp://host")),
             ("https:///v1/metrics", "a", None, no_url("https:///v1/metrics")),
-            ("http://me:secret@host", "a", None, "The OTLP endpoint has a user or a password".to_owned()),
-            ("http://host", "api key", None, "The OTLP header \"api key\" has a name or a value".to_owned()),
-            (
-                "https://host",
-                "a",
-                Some("/nowhere.pem"),
-                "The file /nowhere.pem for OTLP cannot be".to_owned(),
-            ),
+            ("http://me:secret@host", "a", None, user.to_owned()),
+            ("http://host", "api key", None, header.to_owned()),
+            ("https://host", "a", Some("/nowhere.pem"), file.to_owned()),
+            ("https://host", "a", Some("/dev/null"), "The file /dev/null for OTLP cannot be".to_owned()),
             // There is no user.
             ("http://host/a@b?to=me@host", "a", None, String::new()),
         ] {
-            let options = ClientOptions {
-                protocol: Protocol::HttpProtobuf,
-                url: url.to_owned(),
-                headers: vec![(header.to_owned(), "secret".to_owned())],
-                timeout: Duration::from_secs(1),
-                gzip: true,
-                certificate: certificate.map(Into::into),
-                client: None,
-            };
+            let headers = vec![(header.to_owned(), "secret".to_owned())];
+            let options = ClientOptions { headers, certificate: certificate.map(Into::into), ..options(url) };
             let text = Client::new(&options).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(text.starts_with(&error) && !text.contains("secret"), "{url:?}: {text}");
             assert_eq!(text.is_empty(), error.is_empty(), "{text}");

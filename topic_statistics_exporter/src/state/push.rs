@@ -17,8 +17,6 @@ pub struct PushCounts {
     pub dropped: DroppedRequests,
     /// Requests that wait, or are being sent.
     pub waiting: usize,
-    /// Those of them that are in memory only.
-    pub in_memory: usize,
     /// Their bytes, compressed.
     pub waiting_bytes: u64,
 }
@@ -49,6 +47,4 @@ pub struct DroppedRequests {
     pub overflow: u64,
     /// Dropped because they had waited for too long.
     pub expired: u64,
-    /// Not what was written to the disk. A file that cannot be opened any more counts as one.
-    pub damaged: u64,
 }

@@ -63,26 +63,21 @@ fn it_takes_the_commands_of_unit_container_and_compose_file() {
     let of_compose = compose.split_once("command:\n").unwrap().1.split_once("    environment:").unwrap().0;
     let of_compose = of_compose.lines().filter_map(|line| line.trim().strip_prefix("- "));
     let of_compose = of_compose.map(str::to_owned).collect();
-    for (words, directory) in [
-        (vec!["/bin/sh".to_owned(), "-c".to_owned(), format!("exec {start}")], "/state"),
-        ([list("ENTRYPOINT "), list("CMD ")].concat(), "/var/lib/topic-statistics-exporter"),
-        ([list("ENTRYPOINT "), of_compose].concat(), "/var/lib/topic-statistics-exporter"),
+    for (words, listen) in [
+        (vec!["/bin/sh".to_owned(), "-c".to_owned(), format!("exec {start}")], "127.0.0.1:9877"),
+        ([list("ENTRYPOINT "), list("CMD ")].concat(), ":9877"),
+        ([list("ENTRYPOINT "), of_compose].concat(), "127.0.0.1:9877"),
     ] {
         let words = words.iter().map(|word| word.replace("/opt/robot", workspace.path().to_str().unwrap()));
         let words: Vec<_> = words.collect();
         let mut command = Command::new(&words[0]);
-        let printed = run(command.args(&words[1..]).env("STATE_DIRECTORY", "/state"));
+        let printed = run(command.args(&words[1..]));
         let printed: Vec<_> = printed.lines().collect();
         // It is not the child of a shell, which would get the signals.
         assert_eq!(printed[0], std::process::id().to_string(), "{words:?}");
         assert_eq!(printed[1..4], ["run", "topic_statistics_exporter", "exporter"]);
         let options = Options::try_parse_from(&printed[3..]).unwrap();
-        let push = options
-            .push
-            .complete("", |name| name.ends_with("OTLP_ENDPOINT").then(|| "http://x".to_owned()))
-            .0
-            .unwrap();
-        assert_eq!(push.buffer_directory.unwrap(), PathBuf::from(format!("{directory}/otlp")));
+        assert_eq!(options.listen.to_string(), listen);
     }
 }
 
@@ -93,7 +88,8 @@ fn prometheus_accepts_the_configuration() {
     for file in [deployed("prometheus.yml"), folder("grafana/alerts.yml"), folder("grafana/rules.yml")] {
         fs::copy(&file, directory.path().join(file.file_name().unwrap())).unwrap();
     }
-    run(Command::new(promtool).args(["check", "config"]).arg(directory.path().join("prometheus.yml")));
+    run(Command::new(&promtool).args(["check", "config"]).arg(directory.path().join("prometheus.yml")));
+    run(Command::new(promtool).args(["check", "config", "--agent"]).arg(deployed("agent.yml")));
 }
 
 #[test]
@@ -119,13 +115,16 @@ fn files_of_engines_that_are_not_run_are_valid() {
     let Some(packages) = python_packages("schemas") else {
         return skip("the schemas of compose files and dashboards", "they cannot be installed from PyPI");
     };
-    let invalid = |compose: PathBuf, dashboards: &[PathBuf]| {
+    let invalid = |compose: PathBuf, collector: PathBuf, dashboards: &[PathBuf]| {
         let mut command = Command::new("python3");
-        command.arg(folder("topic_statistics_exporter/tests/cli/schemas.py")).arg(compose).args(dashboards);
+        command.arg(folder("topic_statistics_exporter/tests/cli/schemas.py")).args([compose, collector]);
+        command.args(dashboards);
         run(command.env("PYTHONPATH", &packages)).trim().to_owned()
     };
     let dashboards = ["fleet.json", "robot.json"].map(|name| folder("grafana").join(name));
-    assert_eq!(invalid(deployed("compose.yml"), &dashboards), "");
+    for collector in ["collector.yml", "robot-collector.yml"] {
+        assert_eq!(invalid(deployed("compose.yml"), deployed(collector), &dashboards), "");
+    }
     // It finds what is wrong.
     let directory = tempfile::tempdir().unwrap();
     let wrong = |path: PathBuf, from: &str, to: &str| {
@@ -137,8 +136,11 @@ fn files_of_engines_that_are_not_run_are_valid() {
     };
     let compose = wrong(deployed("compose.yml"), "volumes:", "volume:");
     let dashboard = wrong(dashboards[0].clone(), "\"gridPos\"", "\"gridPosition\"");
-    let invalid = invalid(compose, &[dashboard]);
-    assert!(invalid.contains("'volume' does not match") && invalid.contains("gridPosition"), "{invalid}");
+    let collector = wrong(deployed("robot-collector.yml"), "  otlp: # gRPC", "  oltp: # gRPC");
+    let invalid = invalid(compose, collector, &[dashboard]);
+    for found in ["'volume' does not match", "gridPosition", "no otlp in exporters"] {
+        assert!(invalid.contains(found), "{invalid}");
+    }
 }
 
 /// Prometheus with TLS and a password, over nginx.
@@ -149,7 +151,7 @@ fn nginx_adds_tls_and_a_password() {
     let exporter = Exporter::start(&[]);
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
-    let Some((certificate, key)) = certificate(directory.path(), "robot", true, WHAT) else { return };
+    let Some((certificate, key)) = certificate(directory.path(), "robot", WHAT) else { return };
     fs::rename(&certificate, path("robot.crt")).unwrap();
     assert_eq!(key, path("robot.key"));
     let hash = run(Command::new("openssl").args(["passwd", "-6", "secret"]));

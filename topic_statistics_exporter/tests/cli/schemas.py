@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validates files of engines that the tests do not run: python3 schemas.py COMPOSE_FILE DASHBOARD...
+"""Validates files of engines that the tests do not run: python3 schemas.py COMPOSE_FILE COLLECTOR_FILE DASHBOARD...
 
-The compose file by the schema of the Compose specification, and dashboards by Grafana's own models: what these do not
-know is printed.
+The compose file by the schema of the Compose specification, the collector's pipelines by what its file defines, and
+dashboards by Grafana's own models: what these do not know is printed.
 """
 
 import json
@@ -32,12 +32,18 @@ def lost(before, after, path):
         yield f'{path}: {before!r}'
 
 
-compose, *dashboards = sys.argv[1:]
+compose, collector, *dashboards = sys.argv[1:]
 # The package itself needs others.
 schema = json.loads((Path(find_spec('compose').origin).parent / 'config/compose_spec.json').read_text())
 with open(compose) as file:
     errors = jsonschema.Draft7Validator(schema).iter_errors(yaml.safe_load(file))
     found = [f'{compose}: {error.json_path}: {error.message}' for error in errors]
+with open(collector) as file:
+    config = yaml.safe_load(file)
+service = config['service']
+for section in [*service['pipelines'].values(), {'extensions': service.get('extensions', [])}]:
+    for kind, names in section.items():
+        found += [f'{collector}: no {name} in {kind}' for name in names if name not in config[kind]]
 for name in dashboards:
     with open(name) as file:
         dashboard = json.load(file)

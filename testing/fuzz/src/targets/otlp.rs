@@ -9,7 +9,7 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use opentelemetry_proto::tonic::collector::metrics::v1::{
@@ -17,8 +17,7 @@ use opentelemetry_proto::tonic::collector::metrics::v1::{
 };
 use prost::Message;
 use topic_statistics_exporter::testing::{
-    compress, Answer, Backoff, Client, ClientOptions, Delivery, Failure, Outcome, Protocol, Queue,
-    QueueLimits,
+    compress, Answer, Backoff, Client, ClientOptions, Delivery, Failure, Outcome, Queue, QueueLimits,
 };
 use ureq::{
     config::Config,
@@ -50,25 +49,24 @@ pub fn otlp(bytes: &[u8]) {
     let mut input = Input(bytes);
     let line = Arc::new(Line::default());
     let options = ClientOptions {
-        protocol: Protocol::HttpProtobuf,
         url: "http://collector:4318/v1/metrics".to_owned(),
         headers: vec![("api-key".to_owned(), "x".to_owned())],
         // The time is over where the connection says so, and not where this process waits for a processor.
         timeout: Duration::from_secs(86_400),
         gzip: true,
         certificate: None,
-        client: None,
     };
     let connector = Collector(Arc::clone(&line));
     let agent = |config| Agent::with_parts(config, connector, Address);
     let client = Client::with_agent(&options, agent).expect("valid options");
     let initial = Duration::from_millis(input.u16().into());
     let max = initial + Duration::from_millis(input.u32().into());
-    let queue = Queue::in_memory(QueueLimits { bytes: 1 << 20, age: Duration::MAX });
+    let queue = Queue::new(QueueLimits { bytes: 1 << 20, age: Duration::MAX });
     let mut delivery = Delivery::new(queue, Backoff::new(initial, max));
     let requests: Vec<_> =
         (0..REQUESTS).map(|number| compress(&b"request".repeat(1 + usize::from(number)))).collect();
-    requests.iter().for_each(|request| delivery.push(request.clone()));
+    let now = Instant::now();
+    requests.iter().for_each(|request| delivery.push(request.clone(), now));
 
     let mut expected = delivery.counts();
     let mut failures = 0;
@@ -82,7 +80,7 @@ pub fn otlp(bytes: &[u8]) {
         let text = String::from_utf8_lossy(&sent.bytes).into_owned();
         line.begin(sent);
         let next = &requests[(expected.accepted + expected.refused) as usize];
-        let request = delivery.take().expect("memory").expect("a request that waits");
+        let request = delivery.take(now).expect("a request that waits");
         assert_eq!(&*request, next, "requests are sent in order");
         let answer = client.post(&request);
         line.is_one_request(next);
@@ -116,7 +114,7 @@ pub fn otlp(bytes: &[u8]) {
             assert!(line.chars().count() <= MAX_LINE, "{line:?}");
         }
         let left = &requests[(expected.accepted + expected.refused) as usize..];
-        (expected.waiting, expected.in_memory) = (left.len(), left.len());
+        expected.waiting = left.len();
         expected.waiting_bytes = left.iter().map(|request| request.len() as u64).sum();
         assert_eq!(delivery.counts(), expected, "{answer:?} to {text}");
 

@@ -22,7 +22,7 @@ pub enum Answer {
     },
     /// It does not take this request, and would not take it later.
     Refused {
-        /// The status of HTTP or gRPC.
+        /// The status of HTTP.
         status: u16,
         /// The reason that it gave.
         reason: String,
@@ -71,7 +71,7 @@ pub fn error_text(error: &str) -> String {
             "CaUsedAsEndEntity",
             ": the collector's certificate is one of an authority; make it with basicConstraints=CA:FALSE",
         ),
-        ("invalid HTTP version", ": it may be a port of gRPC, for --otlp-protocol grpc"),
+        ("invalid HTTP version", ": it may be a port of gRPC; the port of HTTP is usually 4318"),
     ];
     let hint = hints.iter().find(|(text, _)| error.contains(text)).map_or("", |(_, hint)| hint);
     printable(error) + hint

@@ -2,40 +2,17 @@
 
 //! Where and how requests are sent.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use thiserror::Error;
 
 /// The name of this program in requests.
 pub const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
-/// How requests are sent.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Protocol {
-    /// OTLP over HTTP, with protobuf.
-    #[default]
-    HttpProtobuf,
-    /// OTLP over gRPC.
-    Grpc,
-}
-
-impl Protocol {
-    /// The protocol with OpenTelemetry's name for it.
-    pub fn parse(name: &str) -> Option<Self> {
-        match name {
-            "http/protobuf" => Some(Self::HttpProtobuf),
-            "grpc" => Some(Self::Grpc),
-            _ => None,
-        }
-    }
-}
-
 /// Where and how requests are sent.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// How requests are sent.
-    pub protocol: Protocol,
-    /// The URL that takes metrics, usually `http://HOST:4318/v1/metrics`. By gRPC it has no path: `http://HOST:4317`.
+    /// The URL that takes metrics, usually `http://HOST:4318/v1/metrics`.
     pub url: String,
     /// Headers of each request, as name and value.
     pub headers: Vec<(String, String)>,
@@ -45,8 +22,6 @@ pub struct ClientOptions {
     pub gzip: bool,
     /// A file of certificates (PEM) to check a collector's certificate. None: the system's certificates.
     pub certificate: Option<PathBuf>,
-    /// The files (PEM) of the exporter's own certificate and its key, which the collector checks.
-    pub client: Option<(PathBuf, PathBuf)>,
 }
 
 /// Why no request can be sent with these options.
@@ -63,7 +38,7 @@ pub enum ClientError {
     /// A header. Its value can be a secret.
     #[error("The OTLP header {0:?} has a name or a value that HTTP does not allow")]
     Header(String),
-    /// A file of certificates, or of a key.
+    /// A file of certificates.
     #[error("The file {path} for OTLP cannot be used: {reason}")]
     Certificate {
         /// The file.
@@ -71,7 +46,4 @@ pub enum ClientError {
         /// The reason.
         reason: String,
     },
-    /// The thread of gRPC.
-    #[error("A thread for OTLP cannot be started: {0}")]
-    Thread(io::Error),
 }
