@@ -3,6 +3,7 @@
 //! What needs no ROS: the exporter's outputs in this process, read over HTTP, by a real Prometheus and by collectors, and
 //! the files that it is deployed with.
 
+mod agent;
 mod alertmanager;
 mod alerts;
 #[path = "../common/mod.rs"]

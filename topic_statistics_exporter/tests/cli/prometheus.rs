@@ -19,12 +19,10 @@ use crate::{
     exporter::Exporter,
 };
 
-/// Prometheus, with files of its own, which scrapes an exporter each second.
-struct Prometheus {
+/// A running Prometheus.
+pub struct Prometheus {
     address: SocketAddr,
-    // Ends before its directory.
     _process: Process,
-    _directory: tempfile::TempDir,
 }
 
 /// Returns a program of Prometheus's package. Logs that `what` is skipped if there is none.
@@ -43,9 +41,8 @@ pub fn free_port() -> SocketAddr {
 }
 
 impl Prometheus {
-    fn start(program: &Path, target: SocketAddr) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let configuration = directory.path().join("prometheus.yml");
+    /// Starts one that scrapes an exporter each second, with files in a directory.
+    fn start(program: &Path, target: SocketAddr, directory: &Path) -> Self {
         let rules = fs::canonicalize(folder("grafana")).unwrap();
         let rules = ["alerts.yml", "rules.yml"].map(|name| rules.join(name));
         let text = format!(
@@ -53,19 +50,32 @@ impl Prometheus {
              rule_files: {rules:?}\n\
              scrape_configs:\n- job_name: topic_statistics\n  static_configs: [{{targets: ['{target}']}}]\n"
         );
-        fs::write(&configuration, text).unwrap();
-        let address = free_port();
+        Self::start_at(program, free_port(), directory, &text, &["--enable-feature=native-histograms"])
+    }
+
+    /// Starts one with a configuration.
+    pub fn start_at(
+        program: &Path,
+        address: SocketAddr,
+        directory: &Path,
+        configuration: &str,
+        arguments: &[&str],
+    ) -> Self {
+        fs::create_dir_all(directory).unwrap();
+        let file = directory.join("prometheus.yml");
+        fs::write(&file, configuration).unwrap();
         let mut command = Command::new(program);
         command
-            .arg(format!("--config.file={}", configuration.display()))
-            .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", directory.join("data").display()))
             .arg(format!("--web.listen-address={address}"))
-            .args(["--enable-feature=native-histograms", "--log.level=warn"]);
+            .arg("--log.level=error")
+            .args(arguments);
         let process = Process::spawn(&mut command);
         wait_for("Prometheus", || {
             request(address, "GET /-/ready HTTP/1.0\r\n\r\n").is_ok_and(|response| response.status == 200)
         });
-        Self { address, _directory: directory, _process: process }
+        Self { address, _process: process }
     }
 
     /// Returns the result of a query. Panics if the query is wrong.
@@ -86,6 +96,13 @@ impl Prometheus {
         let result = self.query(query);
         assert!(result.len() <= 1, "{query}: {result:#?}");
         result.first().map(|result| result["value"][1].as_str().unwrap().parse().unwrap())
+    }
+
+    /// Returns the samples of the last minutes of one time series.
+    pub fn samples(&self, series: &str) -> Vec<usize> {
+        let result = self.query(&format!("{series}[10m]"));
+        let samples = result.iter().flat_map(|series| series["values"].as_array().unwrap());
+        samples.map(|sample| sample[1].as_str().unwrap().parse().unwrap()).collect()
     }
 
     /// Returns whether a query has a number among its results.
@@ -146,7 +163,8 @@ fn publish_everything(exporter: &Exporter, stop: i32) {
 fn prometheus_has_what_the_exporter_has() {
     let Some(program) = find("prometheus", "the exporter with Prometheus") else { return };
     let exporter = Exporter::start(&[]);
-    let prometheus = Prometheus::start(&program, exporter.address());
+    let directory = tempfile::tempdir().unwrap();
+    let prometheus = Prometheus::start(&program, exporter.address(), directory.path());
     wait_for("a scrape", || prometheus.value("up") == Some(1.0));
     // A counter that appears with its value would have no increase.
     exporter.losses("/a", "/by_event", 500);
