@@ -301,36 +301,16 @@ mod tests {
 
     #[test]
     fn gzip_is_for_clients_that_take_it() {
-        for (accept, is_gzip) in [
-            ("gzip", true),
-            ("deflate, GZIP;q=0.5", true),
-            ("*", true),
-            ("", false),
-            ("identity", false),
-            ("gzip;q=0", false),
-            ("gzip; q=0.000, br", false),
-            ("gzip;q=x", false),
-            ("gzip;q=0, *", false),
-            ("*, gzip;q=0", false),
-            ("*;q=0, gzip", true),
-            ("*;q=0", false),
-            ("identity, *;q=0.1", true),
-            ("x-gzip", true),
-            ("gzip;Q=0.001", true),
-            ("gzip ; q=1.000", true),
-            ("gzip;q=1.001", false),
-            ("gzip;q=0.0001", false),
-            ("gzip;q=2", false),
-            ("gzip;q=.5", false),
-            ("gzip;q=1e3", false),
-            ("gzip;q=+1", false),
-            ("gzip;q=", false),
-            ("gzip;q", false),
-            ("gzip;level=9", false),
-            ("gzip;q=1;q=0", false),
-            ("gzipped", false),
-        ] {
-            assert_eq!(takes_gzip(accept), is_gzip, "{accept:?}");
+        let taken =
+            "gzip|deflate, GZIP;q=0.5|*|*;q=0, gzip|identity, *;q=0.1|x-gzip|gzip;Q=0.001|gzip ; q=1.000";
+        let refused =
+            "|identity|gzip;q=0|gzip; q=0.000, br|gzip;q=x|gzip;q=0, *|*, gzip;q=0|*;q=0|gzip;q=1.001|\
+                       gzip;q=0.0001|gzip;q=2|gzip;q=.5|gzip;q=1e3|gzip;q=+1|gzip;q=|gzip;q|gzip;level=9|\
+                       gzip;q=1;q=0|gzipped";
+        for (headers, is_gzip) in [(taken, true), (refused, false)] {
+            for accept in headers.split('|') {
+                assert_eq!(takes_gzip(accept), is_gzip, "{accept:?}");
+            }
         }
     }
 

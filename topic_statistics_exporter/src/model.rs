@@ -557,21 +557,17 @@ pub mod tests {
 
     #[test]
     fn impossible_figures_are_refused() {
-        for (index, value) in [
-            (0, f64::INFINITY),
-            (0, 1e300),
-            (0, 0.5),
-            (0, 4.1),
-            (1, f64::NEG_INFINITY),
-            (2, 4.5),
-            (3, -1.0),
-            (3, 0.5),
-            (3, f64::NAN),
-            (3, f64::INFINITY),
-            (3, 1e13),
-            (4, -0.1),
-            (4, f64::INFINITY),
-        ] {
+        const INFINITE: f64 = f64::INFINITY;
+        let of_each: [&[f64]; 5] = [
+            &[INFINITE, 1e300, 0.5, 4.1],
+            &[-INFINITE],
+            &[4.5],
+            &[-1.0, 0.5, f64::NAN, INFINITE, 1e13],
+            &[-0.1, INFINITE],
+        ];
+        for (index, value) in
+            (0..).zip(of_each).flat_map(|(index, values)| values.iter().map(move |value| (index, *value)))
+        {
             let refused = with(|figures| figures[index] = value).unwrap_err().to_string();
             assert!(refused.contains(" has to be ") || refused.contains(" have to be "), "{refused}");
         }
@@ -582,25 +578,29 @@ pub mod tests {
 
     #[test]
     fn a_metric_in_a_unit_of_another_dimension_is_another_metric() {
-        let metric = |name, unit| {
-            MetricWindow::new(&message("a", name, unit, 1, FIGURES)).map(|window| window.metric).unwrap()
-        };
-        assert_eq!(metric("message_age", "ns"), MetricName::Known(Metric::MessageAge));
         let other = |name: &str, unit| MetricName::Other { name: name.into(), unit };
-        assert_eq!(metric("message_age", "m"), other("message_age", Unit::Other("m".into())));
-        assert_eq!(metric("jitter\n", "us"), other("jitter\\u{a}", Unit::Seconds));
+        for (name, unit, expected) in [
+            ("message_age", "ns", MetricName::Known(Metric::MessageAge)),
+            ("message_age", "m", other("message_age", Unit::Other("m".into()))),
+            ("jitter\n", "us", other("jitter\\u{a}", Unit::Seconds)),
+        ] {
+            assert_eq!(MetricWindow::new(&message("a", name, unit, 1, FIGURES)).unwrap().metric, expected);
+        }
     }
 
     #[test]
     fn names_are_split_at_the_first_colon_and_bounded() {
-        let name = SourceName::new;
-        assert_eq!(name("cpp_listener"), SourceName { node: "cpp_listener".into(), name: None });
-        assert_eq!(name("cpp_listener:"), name("cpp_listener"), "they would have the same labels");
-        assert_eq!(name("/b:x:y").name.as_deref(), Some("x:y"));
-        assert_eq!(name("/b:get_lidar/front").to_string(), "/b:get_lidar/front");
+        for (text, node, name) in [
+            ("cpp_listener", "cpp_listener", None),
+            ("cpp_listener:", "cpp_listener", None), // they would have the same labels
+            ("/b:x:y", "/b", Some("x:y")),
+        ] {
+            let source = SourceName { node: node.into(), name: name.map(Into::into) };
+            assert_eq!(SourceName::new(text), source);
+            assert_eq!(source.to_string(), text.trim_end_matches(':'));
+        }
         let long = "x".repeat(MAX_NAME + 1);
-        for names in [[&*long, "a", "b"], ["a", &long, "b"], ["a", "b", &long]] {
-            let [source, metric, unit] = names;
+        for [source, metric, unit] in [[&*long, "a", "b"], ["a", &long, "b"], ["a", "b", &long]] {
             let refused = MetricWindow::new(&message(source, metric, unit, 1, FIGURES)).unwrap_err();
             assert_eq!(refused, Refused::Name(NameTooLong { bytes: MAX_NAME + 1 }));
         }

@@ -200,24 +200,3 @@ fn prefix_length(out: &mut Vec<u8>, begin: usize) {
     let length = out.len() - end;
     out[begin..].rotate_right(length);
 }
-
-#[cfg(test)]
-pub mod messages;
-
-#[cfg(test)]
-mod tests {
-    use prost::Message;
-
-    use super::{messages::NativeHistogram, *};
-
-    #[test]
-    fn consecutive_buckets_are_one_span() {
-        let (mut out, buckets) = (vec![], [(-3, 5), (-2, 7), (4, 1)]);
-        spans(&mut out, 12, &buckets, 0);
-        deltas(&mut out, 13, &buckets);
-        let histogram = NativeHistogram::decode(&*out).unwrap();
-        let spans = histogram.positive_span.iter().map(|span| (span.offset(), span.length()));
-        assert_eq!(spans.collect::<Vec<_>>(), [(-2, 2), (5, 1)], "buckets -2, -1 and 5 of Prometheus");
-        assert_eq!(histogram.positive_delta, [5, 2, -6]);
-    }
-}

@@ -2,10 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use prost::Message;
+use prost::encoding::{decode_key, decode_varint, WireType};
 use rclrs_topic_statistics::{Distribution, Metric};
 use ros_env::{
     diagnostic_msgs::msg::{DiagnosticStatus, KeyValue},
@@ -20,7 +20,6 @@ use super::{
         },
         state::{Limits, Now, ProcessFigures, PushCounts},
     },
-    protobuf::messages::{MetricFamily, NativeHistogram},
     *,
 };
 
@@ -64,64 +63,38 @@ fn read_text(text: Vec<u8>) -> Values {
     values
 }
 
-fn families(state: &State, now: Instant) -> Vec<MetricFamily> {
-    let encoded = Format::Protobuf.encode(state, now, 1e9, vec![]);
-    let (mut bytes, mut families) = (&*encoded, vec![]);
+/// The fields of a message of protobuf: number, and value or content.
+fn fields(mut bytes: &[u8]) -> Vec<(u32, u64, &[u8])> {
+    let (mut all, bytes) = (vec![], &mut bytes);
     while !bytes.is_empty() {
-        families.push(MetricFamily::decode_length_delimited(&mut bytes).unwrap());
+        let (tag, wire_type) = decode_key(bytes).unwrap();
+        let (number, length) = match wire_type {
+            WireType::Varint => (decode_varint(bytes).unwrap(), 0),
+            WireType::SixtyFourBit => (u64::from_le_bytes(bytes[..8].try_into().unwrap()), 8),
+            _ => (0, decode_varint(bytes).unwrap() as usize),
+        };
+        let (content, rest) = bytes.split_at(length);
+        all.push((tag, number, content));
+        *bytes = rest;
     }
-    families
+    all
 }
 
-/// Returns the time series of protobuf. Histograms are checked, and left out.
-fn of_families(families: &[MetricFamily]) -> Values {
-    let mut values = Values::new();
-    for (family, metric) in
-        families.iter().flat_map(|family| family.metric.iter().map(move |metric| (family, metric)))
-    {
-        assert!(!family.help().is_empty());
-        let mut insert = |end: &str, quantile: Option<f64>, value| {
-            let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let pairs =
-                metric.label.iter().map(|pair| format!("{}=\"{}\"", pair.name(), escaped(pair.value())));
-            let labels: Vec<_> =
-                pairs.chain(quantile.map(|quantile| format!("quantile=\"{quantile}\""))).collect();
-            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            assert_eq!(values.insert(format!("{}{end}{labels}", family.name()), value), None);
-        };
-        if let Some(counter) = &metric.counter {
-            insert("", None, counter.value());
-        } else if let Some(gauge) = &metric.gauge {
-            insert("", None, gauge.value());
-        } else if let Some(summary) = &metric.summary {
-            insert("_count", None, summary.sample_count() as f64);
-            insert("_sum", None, summary.sample_sum());
-            summary
-                .quantile
-                .iter()
-                .for_each(|quantile| insert("", Some(quantile.quantile()), quantile.value()));
-        } else if let Some(histogram) = &metric.histogram {
-            let mut sum = histogram.zero_count() as i64;
-            for deltas in [&histogram.positive_delta, &histogram.negative_delta] {
-                sum += deltas
-                    .iter()
-                    .scan(0, |count, delta| {
-                        *count += delta;
-                        Some(*count)
-                    })
-                    .sum::<i64>();
-            }
-            assert_eq!(histogram.sample_count() as i64, sum);
-        }
-        // All are of this test; 1.6e9 s is in 2020.
-        let created = [
-            metric.counter.as_ref().map(|counter| counter.created_timestamp),
-            metric.summary.as_ref().map(|summary| summary.created_timestamp),
-            metric.histogram.as_ref().map(|histogram| histogram.created_timestamp),
-        ];
-        assert!(created.into_iter().flatten().all(|created| created.unwrap().seconds > 1_600_000_000));
+/// The messages of a response in protobuf.
+fn families(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut all = vec![];
+    while !bytes.is_empty() {
+        let length = decode_varint(&mut bytes).unwrap() as usize;
+        let (family, rest) = bytes.split_at(length);
+        all.push(family);
+        bytes = rest;
     }
-    values
+    all
+}
+
+/// The contents of the fields of that number.
+fn contents(message: &[u8], field: u32) -> Vec<&[u8]> {
+    fields(message).into_iter().filter(|(tag, ..)| *tag == field).map(|(.., content)| content).collect()
 }
 
 /// The state with everything that there is, from two windows of each metric.
@@ -153,16 +126,31 @@ fn everything() -> (State, Now) {
     (state, start)
 }
 
+/// A real Prometheus reads protobuf, and has the same series: `tests/cli/prometheus.rs`.
 #[test]
-fn all_formats_have_the_same_series() {
+fn all_formats_have_all_families_and_the_same_series() {
     let (state, start) = everything();
-    let now = start.monotonic + Duration::from_secs(1);
-    let encode = |format: Format| format.encode(&state, now, 1e9, b"the last response".to_vec());
-    let text = read_text(encode(Format::Text));
-    assert_eq!(text, read_text(encode(Format::OpenMetrics)));
-    let protobuf = of_families(&families(&state, now));
-    let text = text.into_iter().filter(|(name, _)| !name.contains("distribution_seconds")).collect();
-    assert_eq!(protobuf, text);
+    let encode = |format: Format| format.encode(&state, start.monotonic, 1e9, b"the last response".to_vec());
+    let text = encode(Format::Text);
+    assert_eq!(read_text(encode(Format::OpenMetrics)), read_text(text.clone()));
+    let text = String::from_utf8(text).unwrap();
+    let names: Vec<_> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let mut in_protobuf = vec![];
+    for family in families(&encode(Format::Protobuf)) {
+        in_protobuf.push(String::from_utf8(contents(family, 1)[0].to_vec()).unwrap());
+        assert!(!contents(family, 2)[0].is_empty(), "{in_protobuf:?} has no help");
+        // Counters, summaries and histograms have the time of their creation. 1.6e9 s is in 2020.
+        for metric in contents(family, 4) {
+            for (kind, created) in [(3, 3), (4, 4), (7, 15)] {
+                for value in contents(metric, kind) {
+                    let (_, seconds, _) = fields(contents(value, created)[0])[0];
+                    assert!(seconds > 1_600_000_000, "{in_protobuf:?}");
+                }
+            }
+        }
+    }
+    assert_eq!(in_protobuf, names);
 }
 
 /// A gauge of a node that has ended would tell how things were.
@@ -234,9 +222,10 @@ fn a_metric_has_the_kind_of_its_source() {
 fn all_names_are_documented_and_none_is_there_twice() {
     let docs = include_str!("../../../docs/fleet.md");
     let (state, start) = everything();
+    let text = String::from_utf8(Format::Text.encode(&state, start.monotonic, 1e9, vec![])).unwrap();
     let mut names = BTreeSet::new();
-    for family in families(&state, start.monotonic) {
-        assert!(names.insert(family.name().to_owned()), "{} comes twice", family.name());
+    for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+        assert!(names.insert(name), "{name} comes twice");
     }
     assert!(names.len() > 90, "{names:?}");
     // A name that is in no table consists of a metric's name, a part and a unit.
@@ -288,12 +277,11 @@ fn classic_buckets_count_the_samples_up_to_their_bounds() {
     let sums = text.lines().filter(|line| line.contains("distribution_seconds_sum"));
     assert_eq!(sums.map(|line| line.contains("\"/b\"")).collect::<Vec<_>>(), [true]);
     assert!(text.lines().filter(|line| line.contains("node=\"/a\"")).count() <= state.series());
-    let histogram = first_histogram(&state, start);
-    let bounds = histogram.bucket.iter().map(|bucket| (bucket.upper_bound(), bucket.cumulative_count()));
-    assert_eq!(bounds.collect::<Vec<_>>(), [(0.001, 3), (0.1, 6), (10.0, 9)]);
-}
-
-fn first_histogram(state: &State, now: Now) -> NativeHistogram {
-    let metrics = families(state, now.monotonic).into_iter().flat_map(|family| family.metric);
-    metrics.filter_map(|metric| metric.histogram).next().unwrap()
+    // The first histogram of protobuf has the same: cumulative counts and bounds.
+    let encoded = Format::Protobuf.encode(&state, start.monotonic, 1e9, vec![]);
+    let mut histograms =
+        families(&encoded).into_iter().flat_map(|family| contents(contents(family, 4)[0], 7));
+    let buckets = contents(histograms.next().unwrap(), 3).into_iter().map(fields);
+    let buckets: Vec<_> = buckets.map(|fields| (fields[0].1, f64::from_bits(fields[1].1))).collect();
+    assert_eq!(buckets, [(3, 0.001), (6, 0.1), (9, 10.0)]);
 }

@@ -125,11 +125,8 @@ mod tests {
     #[test]
     fn an_address_with_idle_connections_takes_room_from_itself_only() {
         let mut table = Table::new(100);
-        for address in ["192.0.2.1", "2001:db8::1"] {
+        for address in ["192.0.2.1", "2001:db8::1"].into_iter().chain(["192.0.2.7"; 98]) {
             assert_eq!(table.accept(address, false), Room::Free);
-        }
-        for _ in 2..100 {
-            assert_eq!(table.accept("192.0.2.7", false), Room::Free);
         }
         // It connects again, 900 times, in no time. Its oldest one goes.
         for closed in 2..902 {
