@@ -13,20 +13,34 @@
 //! line; `input` reads files; `bounds` is about tables that anybody can fill; `format` and `histogram` are text;
 //! `recorded` is what a recorder writes besides messages.
 
+#[cfg(feature = "views")]
 pub mod arguments;
 pub mod bounds;
+#[cfg(feature = "views")]
 pub mod expect;
+#[cfg(feature = "views")]
 pub mod format;
+#[cfg(feature = "views")]
 pub mod histogram;
+#[cfg(feature = "views")]
 pub mod input;
+#[cfg(feature = "views")]
 pub mod json;
+#[cfg(feature = "views")]
 pub mod overall;
+#[cfg(feature = "views")]
 pub mod page;
 pub mod pattern;
+#[cfg(feature = "views")]
 pub mod recorded;
+#[cfg(feature = "views")]
 pub mod recording;
+#[cfg(feature = "views")]
 pub mod report;
+#[cfg(feature = "views")]
 pub mod require;
+#[cfg(feature = "views")]
 pub mod row;
 #[doc(hidden)]
+#[cfg(feature = "views")]
 pub mod testing;
