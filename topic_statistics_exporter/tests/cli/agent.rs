@@ -111,6 +111,7 @@ fn run(program: &str, is_killed: bool) -> Option<Lost> {
         samples = at_site.samples("scrape_number");
         samples.last() >= Some(&last)
     });
+    assert!(program == "vmagent" || at_site.samples("up").is_empty());
     agent.stop();
     assert!(samples.is_sorted_by(|before, after| before < after), "each once and in order: {samples:?}");
     // An agent may not have taken a slow one.
