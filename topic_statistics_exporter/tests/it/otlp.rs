@@ -3,8 +3,7 @@
 //! What a collector gets of an exporter that has its options by the environment.
 
 use opentelemetry_proto::tonic::{
-    collector::metrics::v1::ExportMetricsServiceRequest,
-    metrics::v1::{metric::Data, Metric},
+    collector::metrics::v1::ExportMetricsServiceRequest, metrics::v1::metric::Data,
 };
 use prost::Message;
 use test_support::{command, domain, program, LIMIT};
@@ -37,20 +36,17 @@ fn the_environment_names_a_collector_that_gets_all_windows() {
     // The end sends the last report.
     exporter.process.signal("TERM");
     assert!(exporter.process.wait().success());
-    let mut last = None;
-    while last != Some(100) {
-        let (head, body) = requests.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("{last:?} ages"));
+    let mut ages = None;
+    while ages != Some(100) {
+        let (head, body) = requests.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("{ages:?} ages"));
         assert!(head.starts_with("post /v1/metrics ") && head.contains("api-key: open sesame"), "{head}");
-        let request = ExportMetricsServiceRequest::decode(&*body).unwrap();
-        let resource = &request.resource_metrics[0];
-        let named = format!("{:?}", resource.resource.as_ref().unwrap().attributes.last());
-        assert!(named.contains("service.name") && named.contains("spot"), "{named}");
-        let ages = |metric: &Metric| match &metric.data {
-            Some(Data::Summary(summary)) if metric.name == "topic_statistics.message_age" => {
-                Some(summary.data_points.iter().map(|point| point.count).max()?)
-            }
-            _ => None,
-        };
-        last = resource.scope_metrics[0].metrics.iter().find_map(ages).or(last);
+        let resource = &ExportMetricsServiceRequest::decode(&*body).unwrap().resource_metrics[0];
+        let name = format!("{:?}", resource.resource.as_ref().unwrap().attributes.last());
+        assert!(name.contains("service.name") && name.contains("spot"), "{name}");
+        let metrics = &resource.scope_metrics[0].metrics;
+        let metric = metrics.iter().find(|metric| metric.name == "topic_statistics.message_age");
+        if let Some(Data::Summary(summary)) = metric.and_then(|metric| metric.data.as_ref()) {
+            ages = summary.data_points.iter().map(|point| point.count).max();
+        }
     }
 }
