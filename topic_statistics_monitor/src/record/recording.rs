@@ -88,3 +88,25 @@ impl Recording {
         self.has_ended.load(Ordering::Acquire)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rclrs::DynamicMessageMetadata;
+
+    use super::*;
+
+    #[test]
+    fn topics_are_bounded_and_known_ones_go_on() {
+        let recording = Recording::new(1000, None);
+        let text: MessageTypeName = "std_msgs/msg/String".try_into().unwrap();
+        let metadata = DynamicMessageMetadata::new(text.clone()).unwrap();
+        let topic = |name: &str| recording.topic(name, &text, metadata.structure());
+        let first = topic("/0").unwrap();
+        for index in 1..Recording::MAX_TOPICS {
+            lock(&recording.topics).insert((format!("/{index}"), text.to_string()), Arc::clone(&first));
+        }
+        let error = topic("/new").err().unwrap();
+        assert!(matches!(error, RecordError::TooManyTopics { limit: Recording::MAX_TOPICS }), "{error}");
+        assert!(Arc::ptr_eq(&topic("/1").unwrap(), &first));
+    }
+}
