@@ -22,11 +22,15 @@ const PACKAGES: [(&str, &str); 3] = [
         "it is a package of every distribution: on Ubuntu `sudo apt install ros-$ROS_DISTRO-statistics-msgs`",
     ),
     (
-        "topic_statistics_interfaces",
-        "it is in msg/ of this repository: `colcon build --packages-select topic_statistics_interfaces`, then \
-         `source install/setup.bash`",
+        INTERFACES,
+        "the feature `interfaces` needs it. Build without that feature, or clone \
+         https://github.com/rclrs-topic-statistics/rclrs_topic_statistics into src/ of a colcon workspace, \
+         `colcon build --packages-select topic_statistics_interfaces`, then `source install/setup.bash`",
     ),
 ];
+
+/// What only the feature `interfaces` needs.
+const INTERFACES: &str = "topic_statistics_interfaces";
 
 /// How to get the generator.
 const INSTALL: &str =
@@ -38,6 +42,11 @@ fn main() {
     println!("cargo::rerun-if-env-changed=AMENT_PREFIX_PATH");
     println!("cargo::rerun-if-env-changed=ROS_DISTRO");
     println!("cargo::rustc-check-cfg=cfg(ros_distro, values(any()))");
+    // What the benchmarks and fuzz targets of the repository call is not in what is published.
+    println!("cargo::rustc-check-cfg=cfg(has_testing)");
+    if Path::new("src/testing.rs").exists() {
+        println!("cargo::rustc-cfg=has_testing");
+    }
     let distribution = env::var("ROS_DISTRO").ok();
     if let Some(distribution) = &distribution {
         println!("cargo::rustc-cfg=ros_distro=\"{}\"", distribution.escape_default());
@@ -69,6 +78,9 @@ fn main() {
         println!("cargo::rustc-link-search=native={}", prefix.join("lib").display());
     }
     for (package, remedy) in PACKAGES {
+        if package == INTERFACES && env::var_os("CARGO_FEATURE_INTERFACES").is_none() {
+            continue;
+        }
         match has(&prefixes, package, "package.xml") {
             Some(_) if has(&prefixes, package, "rust/Cargo.toml").is_some() => {}
             Some(prefix) => println!(

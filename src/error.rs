@@ -41,7 +41,7 @@ pub enum StatisticsError {
     UnsupportedOption {
         /// The kind of the source.
         kind: SourceKind,
-        /// The method of [`TopicStatisticsOptions`](crate::TopicStatisticsOptions).
+        /// The method of [`StatisticsOptions`](crate::StatisticsOptions).
         option: &'static str,
     },
     /// A condition is about something that is not measured.
@@ -53,6 +53,7 @@ pub enum StatisticsError {
         reason: String,
     },
     /// The event rate is out of range.
+    #[cfg(feature = "interfaces")]
     #[error(
         "A maximal event rate of {rate} Hz is not possible: it has to be 0 (no events), or from 0.00001 to \
          1000 Hz"
@@ -72,55 +73,33 @@ pub enum StatisticsError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A service could not be created: of the totals, or with statistics.
-    #[error("The service {name:?} could not be created for the node {node:?}")]
-    CreateService {
-        /// The name of the service, not resolved.
+    /// rclrs could not create something: a source, or what its statistics are published with.
+    #[error(
+        "The {kind} {name:?} could not be created for the node {node:?}{rule}",
+        rule = match kind {
+            SourceKind::Timer => "",
+            _ => " (a name has letters, digits, '_' and '/', and no part that is empty or starts with a digit)",
+        }
+    )]
+    Create {
+        /// The kind of what could not be created.
+        kind: SourceKind,
+        /// Its name, not resolved: a topic, a service, an action; of a timer, its source.
         name: String,
         /// The fully qualified name of the node.
         node: String,
         /// The error of rclrs.
         source: RclrsError,
     },
-    /// The client could not be created.
-    #[error("The client of {name:?} could not be created for the node {node:?}")]
-    CreateClient {
-        /// The name of the service, not resolved.
-        name: String,
-        /// The fully qualified name of the node.
-        node: String,
-        /// The error of rclrs.
-        source: RclrsError,
-    },
-    /// The action server could not be created.
-    #[error("The server of the action {name:?} could not be created for the node {node:?}")]
-    CreateActionServer {
-        /// The name of the action, not resolved.
-        name: String,
-        /// The fully qualified name of the node.
-        node: String,
-        /// The error of rclrs.
-        source: RclrsError,
-    },
-    /// The action client could not be created.
-    #[error("The client of the action {name:?} could not be created for the node {node:?}")]
-    CreateActionClient {
-        /// The name of the action, not resolved.
-        name: String,
-        /// The fully qualified name of the node.
-        node: String,
-        /// The error of rclrs.
-        source: RclrsError,
-    },
-    /// The timer could not be created.
-    #[error("The timer with a period of {period:?} could not be created for the node {node:?}")]
-    CreateTimer {
-        /// The period.
-        period: Duration,
-        /// The fully qualified name of the node.
-        node: String,
-        /// The error of rclrs.
-        source: RclrsError,
+    /// A callback cannot replace the one of a subscription, because it takes the messages in another form: only one of
+    /// them takes a [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage) of an idiomatic message type.
+    #[error(
+        "The callback of the subscription of {topic:?} cannot be replaced by one that takes messages in another form: \
+         either both or none of them has to take a ReadOnlyLoanedMessage"
+    )]
+    CallbackForm {
+        /// The resolved topic.
+        topic: String,
     },
     /// A ROS parameter has an invalid value, on the command line or in a parameter file.
     #[error("The parameter {name:?} of the node {node:?} cannot be used: {reason}")]
@@ -132,19 +111,6 @@ pub enum StatisticsError {
         /// The value, as far as rclrs reports it, and the rule.
         reason: String,
     },
-    /// A publisher could not be created: of the statistics, or with statistics.
-    #[error(
-        "The publisher on {topic:?} could not be created for the node {node:?} \
-         (a topic name has letters, digits, '_' and '/', and no part that is empty or starts with a digit)"
-    )]
-    CreatePublisher {
-        /// The topic name, not resolved.
-        topic: String,
-        /// The fully qualified name of the node.
-        node: String,
-        /// The error of rclrs.
-        source: RclrsError,
-    },
     /// The thread that ends the windows could not be started.
     #[error("The thread that publishes the statistics of the node {node:?} could not be started")]
     SpawnThread {
@@ -152,19 +118,6 @@ pub enum StatisticsError {
         node: String,
         /// The error of the operating system.
         source: std::io::Error,
-    },
-    /// The subscription could not be created.
-    #[error(
-        "The subscription of {topic:?} could not be created for the node {node:?} \
-         (a topic name has letters, digits, '_' and '/', and no part that is empty or starts with a digit)"
-    )]
-    CreateSubscription {
-        /// The topic name, not resolved.
-        topic: String,
-        /// The fully qualified name of the node.
-        node: String,
-        /// The error of rclrs.
-        source: RclrsError,
     },
 }
 

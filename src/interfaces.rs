@@ -3,10 +3,14 @@
 //! The ROS interfaces that the library uses: from ros-env, or stubs with the feature `use_ros_shim`.
 
 pub(crate) use ros_env::builtin_interfaces;
+#[cfg(all(feature = "interfaces", not(feature = "use_ros_shim")))]
+pub(crate) use ros_env::topic_statistics_interfaces;
 #[cfg(not(feature = "use_ros_shim"))]
-pub(crate) use ros_env::{diagnostic_msgs, statistics_msgs, topic_statistics_interfaces};
+pub(crate) use ros_env::{diagnostic_msgs, statistics_msgs};
+#[cfg(all(feature = "interfaces", feature = "use_ros_shim"))]
+pub(crate) use shim::topic_statistics_interfaces;
 #[cfg(feature = "use_ros_shim")]
-pub(crate) use shim::{diagnostic_msgs, statistics_msgs, topic_statistics_interfaces};
+pub(crate) use shim::{diagnostic_msgs, statistics_msgs};
 
 /// Stubs, because the shim of ros-env has only the interfaces of rclrs. They compile, and never run: nothing links
 /// without ROS.
@@ -96,6 +100,7 @@ mod shim {
         }
     }
 
+    #[cfg(feature = "interfaces")]
     #[allow(non_camel_case_types)] // as the generator names requests and responses
     pub(crate) mod topic_statistics_interfaces {
         pub(crate) mod msg {

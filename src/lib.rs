@@ -39,7 +39,7 @@
 //!
 //! Each message has the window's average (data type 1), maximum (3), minimum (2), sample count (5) and standard
 //! deviation (4), in rclcpp's order. Every window is published, silent ones too, with NaN and a sample count of 0. More
-//! [`Metric`]s measure where a delay arose, losses, and silence; enable them by [`TopicStatisticsOptions`].
+//! [`Metric`]s measure where a delay arose, losses, and silence; enable them by [`StatisticsOptions`].
 //!
 //! Periods, durations and the lengths of windows are measured on the monotonic clock. Steps of the system clock do not
 //! change them. With `use_sim_time`, ages are in simulated time. After a jump of simulated time, or a step of the
@@ -47,12 +47,11 @@
 //!
 //! [`NodeStatistics`] also measures publishers ([`create_publisher`](NodeStatistics::create_publisher)) and any code
 //! ([`create_stopwatch`](NodeStatistics::create_stopwatch), [`create_counter`](NodeStatistics::create_counter)). A
-//! [`MeasuredExecutor`] measures what the executor and its workers run, and which callback makes which other one wait.
+//! [`StatsExecutor`] measures what the executor and its workers run, and which callback makes which other one wait.
 //! [`NodeStatisticsOptions`] enable further reports: a table in the node's log, events of lost messages, a service and
 //! a file with the totals.
 //!
-//! A node reads its own statistics by [`latest`](MeasuredSubscriptionState::latest),
-//! [`watch`](MeasuredSubscriptionState::watch) and [`totals`](MeasuredSubscriptionState::totals).
+//! A node reads its own statistics by the [`SourceStatistics`] of each handle.
 //!
 //! # Guides
 //!
@@ -88,6 +87,9 @@
 //!
 //! # Features
 //!
+//! - `interfaces`: publishes distributions and events of lost messages, and has a service with the totals. Off by
+//!   default, because it needs the interface package `topic_statistics_interfaces`, which no distribution of ROS 2 has.
+//!   Percentiles in the process, in the health and in the log need no feature.
 //! - `totals_file`: `NodeStatisticsOptions::totals_file` writes the messages received and lost to a YAML file when a
 //!   node ends. Off by default, because it needs serde and a YAML library.
 //! - `use_ros_shim`: builds without ROS, from stubs of its interfaces, as the feature of the same name of rclrs does.
@@ -118,42 +120,42 @@ mod measure;
 mod node;
 mod options;
 mod report;
+#[cfg(has_testing)] // not in what is published
 #[doc(hidden)]
 pub mod testing;
 mod transport;
 
 pub use error::StatisticsError;
-pub use executor::{ExecutorStatistics, MeasuredExecutor};
+pub use executor::StatsExecutor;
 pub use measure::{
     action_client::{
-        MeasuredActionClient, MeasuredActionClientState, MeasuredFeedbackClient, MeasuredGoalClient,
-        MeasuredGoalClientStream, MeasuredRequestedGoalClient, MeasuredResultClient,
+        StatsActionClient, StatsActionClientState, StatsFeedbackClient, StatsGoalClient,
+        StatsGoalClientStream, StatsRequestedGoalClient, StatsResultClient,
     },
     action_server::{
-        MeasuredAcceptedGoal, MeasuredActionServer, MeasuredActionServerState, MeasuredBeginAcceptedGoal,
-        MeasuredCancellingGoal, MeasuredExecutingGoal, MeasuredFeedbackPublisher, MeasuredRequestedGoal,
+        StatsAcceptedGoal, StatsActionServer, StatsActionServerState, StatsBeginAcceptedGoal,
+        StatsCancellingGoal, StatsExecutingGoal, StatsFeedbackPublisher, StatsRequestedGoal,
     },
     callback::{
         InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback, MessageForm, WithPayload,
     },
-    client::{MeasuredClient, MeasuredClientState},
+    client::{StatsClient, StatsClientState},
     counter::Counter,
+    handle::SourceStatistics,
     publisher::{
-        MeasuredDynamicPublisher, MeasuredDynamicPublisherState, MeasuredLoanedMessage, MeasuredPublisher,
-        MeasuredPublisherState,
+        StatsDynamicPublisher, StatsDynamicPublisherState, StatsLoanedMessage, StatsPublisher,
+        StatsPublisherState,
     },
-    service::{MeasuredService, MeasuredServiceState, MeasuredWorkerService},
+    service::{StatsService, StatsServiceState, StatsWorkerService},
     stopwatch::{Stopwatch, StopwatchGuard},
-    subscription::{MeasuredSubscription, MeasuredSubscriptionState},
-    timer::{MeasuredTimer, MeasuredTimerState, MeasuredWorkerTimer},
+    subscription::{StatsSubscription, StatsSubscriptionState, StatsWorkerSubscription},
+    timer::{StatsTimer, StatsTimerState, StatsWorkerTimer},
 };
 pub use node::NodeStatistics;
 pub use options::{
-    IntoMeasuredOptions, MeasuredActionClientOptions, MeasuredActionServerOptions, MeasuredClientOptions,
-    MeasuredOptions, MeasuredPublisherOptions, MeasuredServiceOptions, MeasuredSubscriptionOptions,
-    MeasuredTimerOptions, NodeStatisticsOptions, SourceName, TopicStatisticsOptions,
+    IntoStatsOptions, NodeStatisticsOptions, SourceName, StatisticsOptions, StatsOptions, WithStatistics,
 };
-/// The `watch` channels of tokio, in the version that [`MeasuredSubscriptionState::watch`] uses.
+/// The `watch` channels of tokio, in the version that [`SourceStatistics::watch`] uses.
 pub use tokio::sync::watch;
 pub use topic_statistics_core::{
     collector::{Distribution, FirstPeriod},
@@ -165,9 +167,9 @@ pub use topic_statistics_core::{
 
 /// What is expected of a source, and whether it is so.
 ///
-/// [`Expectations`](health::Expectations) are set by [`TopicStatisticsOptions::expect`], with
+/// [`Expectations`](health::Expectations) are set by [`StatisticsOptions::expect`], with
 /// [`Conditions`](health::Conditions) as text: `rate=90..110 age.p99<50ms`. [`Health`](health::Health) is read by
-/// [`MeasuredSubscriptionState::health`] and its like. `docs/health.md` has the grammar and the rules; the judge itself
+/// [`SourceStatistics::health`]. `docs/health.md` has the grammar and the rules; the judge itself
 /// is in `topic_statistics_core`.
 ///
 /// ```

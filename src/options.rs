@@ -39,24 +39,25 @@ pub enum SourceName {
     Custom(String),
 }
 
-/// The options of Topic Statistics.
+/// The options of the statistics of one source, or of all sources of a node.
 ///
 /// A node's options ([`NodeStatistics::with_options`](crate::NodeStatistics::with_options)) are the defaults of its
 /// subscriptions and publishers. Those of a subscription or a publisher
-/// ([`topic_statistics`](IntoMeasuredOptions::topic_statistics)) override them. An option that neither sets has the
+/// ([`statistics`](IntoStatsOptions::statistics)) override them. An option that neither sets has the
 /// default of its method.
 ///
 /// ```
-/// use rclrs_topic_statistics::{SourceName, TopicStatisticsOptions};
+/// use rclrs_topic_statistics::{SourceName, StatisticsOptions};
 /// use std::time::Duration;
 ///
-/// let every_five_seconds = TopicStatisticsOptions::new()
+/// let every_five_seconds = StatisticsOptions::new()
 ///     .publish_period(Duration::from_secs(5))
 ///     .source_name(SourceName::Custom("front_imu".to_owned()));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
-pub struct TopicStatisticsOptions {
+#[doc(alias = "TopicStatisticsOptions")] // rclcpp's
+pub struct StatisticsOptions {
     pub(crate) state: TopicStatisticsState,
     pub(crate) publish_period: Option<Duration>,
     pub(crate) publish_topic: Option<String>,
@@ -70,7 +71,7 @@ pub struct TopicStatisticsOptions {
     pub(crate) expectations: Option<Expectations>,
 }
 
-impl TopicStatisticsOptions {
+impl StatisticsOptions {
     /// rclcpp's default topic of statistics.
     pub(crate) const PUBLISH_TOPIC: &'static str = "/statistics";
 
@@ -128,7 +129,7 @@ impl TopicStatisticsOptions {
     }
 
     /// Sets whether windows are published. If not, the node itself can read them by
-    /// [`watch`](crate::MeasuredSubscriptionState::watch) and [`latest`](crate::MeasuredSubscriptionState::latest).
+    /// [`watch`](crate::SourceStatistics::watch) and [`latest`](crate::SourceStatistics::latest).
     /// Default: true.
     pub fn publish(self, publish: bool) -> Self {
         Self { publish: Some(publish), ..self }
@@ -144,7 +145,7 @@ impl TopicStatisticsOptions {
         Self { distributions: Some(distributions), ..self }
     }
 
-    /// Sets the expectations of the source: they decide its [`health`](crate::MeasuredSubscriptionState::health), which
+    /// Sets the expectations of the source: they decide its [`health`](crate::SourceStatistics::health), which
     /// is logged when it changes, and published on `/diagnostics`. Default: none. `docs/health.md` describes the rules.
     ///
     /// A node's expectations apply to all subscriptions without expectations of their own. A condition with a topic
@@ -156,12 +157,12 @@ impl TopicStatisticsOptions {
     /// also the distributions.
     ///
     /// ```
-    /// use rclrs_topic_statistics::{health::Expectations, TopicStatisticsOptions};
+    /// use rclrs_topic_statistics::{health::Expectations, StatisticsOptions};
     ///
     /// let expected = Expectations::new()
     ///     .warn_unless("rate=100±10%".parse()?)
     ///     .error_unless("rate>=50 age<50ms".parse()?);
-    /// let imu = TopicStatisticsOptions::new().expect(expected);
+    /// let imu = StatisticsOptions::new().expect(expected);
     /// # Ok::<(), rclrs_topic_statistics::health::ConditionError>(())
     /// ```
     pub fn expect(self, expectations: Expectations) -> Self {
@@ -279,20 +280,21 @@ impl TopicStatisticsOptions {
 /// The options of a node's statistics: the defaults of its sources, and the other reports.
 ///
 /// ```
-/// use rclrs_topic_statistics::{NodeStatisticsOptions, TopicStatisticsOptions};
+/// use rclrs_topic_statistics::{NodeStatisticsOptions, StatisticsOptions};
 /// use std::time::Duration;
 ///
 /// let options = NodeStatisticsOptions::new()
-///     .topic_statistics(TopicStatisticsOptions::new().publish_period(Duration::from_secs(5)))
-///     .log_table(true)
-///     .topic_statistics_service(true);
+///     .statistics(StatisticsOptions::new().publish_period(Duration::from_secs(5)))
+///     .log_table(true);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct NodeStatisticsOptions {
-    pub(crate) topic_statistics: TopicStatisticsOptions,
+    pub(crate) statistics: StatisticsOptions,
     pub(crate) log_table: bool,
+    #[cfg(feature = "interfaces")]
     pub(crate) max_event_rate: f64,
+    #[cfg(feature = "interfaces")]
     pub(crate) service: bool,
     pub(crate) diagnostics: bool,
     pub(crate) hardware_id: String,
@@ -303,9 +305,11 @@ pub struct NodeStatisticsOptions {
 impl Default for NodeStatisticsOptions {
     fn default() -> Self {
         Self {
-            topic_statistics: TopicStatisticsOptions::default(),
+            statistics: StatisticsOptions::default(),
             log_table: false,
+            #[cfg(feature = "interfaces")]
             max_event_rate: 1.0,
+            #[cfg(feature = "interfaces")]
             service: false,
             diagnostics: true,
             hardware_id: "none".to_owned(),
@@ -315,9 +319,9 @@ impl Default for NodeStatisticsOptions {
     }
 }
 
-impl From<TopicStatisticsOptions> for NodeStatisticsOptions {
-    fn from(topic_statistics: TopicStatisticsOptions) -> Self {
-        Self::new().topic_statistics(topic_statistics)
+impl From<StatisticsOptions> for NodeStatisticsOptions {
+    fn from(statistics: StatisticsOptions) -> Self {
+        Self::new().statistics(statistics)
     }
 }
 
@@ -328,8 +332,8 @@ impl NodeStatisticsOptions {
     }
 
     /// Sets the defaults of all sources and of the ROS parameters.
-    pub fn topic_statistics(self, topic_statistics: TopicStatisticsOptions) -> Self {
-        Self { topic_statistics, ..self }
+    pub fn statistics(self, statistics: StatisticsOptions) -> Self {
+        Self { statistics, ..self }
     }
 
     /// Sets whether every window is logged as a table in the node's log, and so on `/rosout`. Default: false.
@@ -343,6 +347,7 @@ impl NodeStatisticsOptions {
     /// An event has the messages lost since the event before, by subscriptions that measure
     /// [`Metric::PublicationSeqGap`]. There is no event while nothing is lost. A message that arrives after its loss
     /// was published does not correct it.
+    #[cfg(feature = "interfaces")]
     pub fn max_event_rate(self, max_event_rate: f64) -> Self {
         Self { max_event_rate, ..self }
     }
@@ -350,11 +355,12 @@ impl NodeStatisticsOptions {
     /// Sets whether the node has the service `~/get_topic_statistics`, which returns the messages received and lost by
     /// its subscriptions. Default: false. The service has a thread of its own, which rclrs 0.8 keeps until the executor
     /// ends.
+    #[cfg(feature = "interfaces")]
     pub fn topic_statistics_service(self, service: bool) -> Self {
         Self { service, ..self }
     }
 
-    /// Sets whether the health of sources with [expectations](TopicStatisticsOptions::expect) is published on
+    /// Sets whether the health of sources with [expectations](StatisticsOptions::expect) is published on
     /// `/diagnostics`, as `diagnostic_msgs/msg/DiagnosticArray`: once per second, and at once when a source becomes an
     /// error. Default: true. Without expectations nothing is published.
     pub fn diagnostics(self, diagnostics: bool) -> Self {
@@ -380,19 +386,22 @@ impl NodeStatisticsOptions {
 
     /// Errors if a value is out of range.
     pub(crate) fn check(&self) -> Result<(), StatisticsError> {
+        #[cfg(feature = "interfaces")]
         // NaN is in no range.
         if !(self.max_event_rate == 0.0
             || (LOWEST_EVENT_RATE..=HIGHEST_EVENT_RATE).contains(&self.max_event_rate))
         {
             return Err(StatisticsError::InvalidEventRate { rate: self.max_event_rate });
         }
-        self.topic_statistics.check(SourceKind::Subscription)
+        self.statistics.check(SourceKind::Subscription)
     }
 }
 
 /// The lowest rate of events in Hz: about one a day.
+#[cfg(feature = "interfaces")]
 const LOWEST_EVENT_RATE: f64 = 1e-5;
 /// The highest rate of events in Hz.
+#[cfg(feature = "interfaces")]
 const HIGHEST_EVENT_RATE: f64 = 1000.0;
 
 /// The shortest window.
@@ -409,79 +418,48 @@ pub(crate) fn check_period(period: Duration) -> Result<Duration, StatisticsError
     }
 }
 
-/// Defines the options of a source: rclrs's, and those of its statistics.
-macro_rules! measured_options {
-    ($(#[$doc:meta])* $name:ident<$a:lifetime> { $field:ident: $Options:ty } from $From:path, by $into:ident) => {
-        $(#[$doc])*
-        ///
-        /// Created from everything that rclrs takes for it, alone or with
-        /// [`topic_statistics`](IntoMeasuredOptions::topic_statistics).
-        #[derive(Clone, Debug)]
-        #[must_use]
-        #[non_exhaustive]
-        pub struct $name<$a> {
-            /// The options of rclrs.
-            pub $field: $Options,
-            /// Options that override the node's.
-            pub statistics: TopicStatisticsOptions,
-        }
+/// What a `create_*` method of [`NodeStatistics`](crate::NodeStatistics) takes: everything that rclrs takes there, alone
+/// or with the options of its [statistics](IntoStatsOptions::statistics).
+///
+/// User code never needs to call or implement it.
+pub trait StatsOptions<Options> {
+    /// Returns rclrs's options, and those of the statistics.
+    #[doc(hidden)]
+    fn split(self) -> (Options, StatisticsOptions);
+}
 
-        impl<$a, T: $From> From<T> for $name<$a> {
-            fn from(options: T) -> Self {
-                MeasuredOptions { options, statistics: TopicStatisticsOptions::new() }.into()
+macro_rules! stats_options {
+    ($($From:path, by $into:ident, for $Options:ty;)+) => {$(
+        impl<'a, T: $From> StatsOptions<$Options> for T {
+            fn split(self) -> ($Options, StatisticsOptions) {
+                (self.$into(), StatisticsOptions::new())
             }
         }
 
-        impl<$a, T: $From> From<MeasuredOptions<T>> for $name<$a> {
-            fn from(MeasuredOptions { options, statistics }: MeasuredOptions<T>) -> Self {
-                Self { $field: options.$into(), statistics }
+        impl<'a, T: $From> StatsOptions<$Options> for WithStatistics<T> {
+            fn split(self) -> ($Options, StatisticsOptions) {
+                (self.options.$into(), self.statistics)
             }
         }
-    };
+    )+};
 }
 
-measured_options! {
-    /// The options of a subscription: topic and QoS, and those of its statistics.
-    MeasuredSubscriptionOptions<'a> { subscription: SubscriptionOptions<'a> }
-    from Into<SubscriptionOptions<'a>>, by into
-}
-measured_options! {
-    /// The options of a publisher: topic and QoS, and those of its statistics.
-    MeasuredPublisherOptions<'a> { publisher: PublisherOptions<'a> }
-    from Into<PublisherOptions<'a>>, by into
-}
-measured_options! {
-    /// The options of a service: name and QoS, and those of its statistics.
-    MeasuredServiceOptions<'a> { service: ServiceOptions<'a> }
-    from Into<ServiceOptions<'a>>, by into
-}
-measured_options! {
-    /// The options of a client: service name and QoS, and those of its statistics.
-    MeasuredClientOptions<'a> { client: ClientOptions<'a> }
-    from Into<ClientOptions<'a>>, by into
-}
-measured_options! {
-    /// The options of a timer: period and clock, and those of its statistics.
-    MeasuredTimerOptions<'a> { timer: TimerOptions<'a> }
-    from IntoTimerOptions<'a>, by into_timer_options
-}
-measured_options! {
-    /// The options of an action server: name, QoS and expiration of goals, and those of its statistics.
-    MeasuredActionServerOptions<'a> { server: ActionServerOptions<'a> }
-    from IntoActionServerOptions<'a>, by into_action_server_options
-}
-measured_options! {
-    /// The options of an action client: name and QoS, and those of its statistics.
-    MeasuredActionClientOptions<'a> { client: ActionClientOptions<'a> }
-    from IntoActionClientOptions<'a>, by into_action_client_options
+stats_options! {
+    Into<SubscriptionOptions<'a>>, by into, for SubscriptionOptions<'a>;
+    Into<PublisherOptions<'a>>, by into, for PublisherOptions<'a>;
+    Into<ServiceOptions<'a>>, by into, for ServiceOptions<'a>;
+    Into<ClientOptions<'a>>, by into, for ClientOptions<'a>;
+    IntoTimerOptions<'a>, by into_timer_options, for TimerOptions<'a>;
+    IntoActionServerOptions<'a>, by into_action_server_options, for ActionServerOptions<'a>;
+    IntoActionClientOptions<'a>, by into_action_client_options, for ActionClientOptions<'a>;
 }
 
-/// Options of rclrs, with those of the statistics. See [`IntoMeasuredOptions`].
+/// Options of rclrs, with those of the statistics. See [`IntoStatsOptions`].
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct MeasuredOptions<T> {
+pub struct WithStatistics<T> {
     options: T,
-    statistics: TopicStatisticsOptions,
+    statistics: StatisticsOptions,
 }
 
 /// Adds the options of the statistics to rclrs's: to everything that it takes for a subscription, a publisher, a
@@ -491,9 +469,9 @@ pub struct MeasuredOptions<T> {
 ///
 /// ```compile_fail,E0599
 /// # use rclrs_topic_statistics::*;
-/// let _options = 5u8.topic_statistics(TopicStatisticsOptions::new());
+/// let _options = 5u8.statistics(StatisticsOptions::new());
 /// ```
-pub trait IntoMeasuredOptions: Sized {
+pub trait IntoStatsOptions: sealed::RclrsOptions + Sized {
     /// Sets options that override the node's.
     ///
     /// ```
@@ -503,30 +481,39 @@ pub trait IntoMeasuredOptions: Sized {
     /// # use std::time::Duration;
     /// # let executor = Context::default_from_env()?.create_basic_executor();
     /// # let statistics = NodeStatistics::new(&executor.create_node("imu_filter")?)?;
-    /// let slow = TopicStatisticsOptions::new().publish_period(Duration::from_secs(10));
+    /// let slow = StatisticsOptions::new().publish_period(Duration::from_secs(10));
     /// let raw = statistics.create_subscription(
-    ///     "imu".keep_last(10).best_effort().topic_statistics(slow.clone()),
+    ///     "imu".keep_last(10).best_effort().statistics(slow.clone()),
     ///     |message: Imu| { /* as before */ },
     /// )?;
-    /// let filtered = statistics.create_publisher::<Imu>("imu/filtered".topic_statistics(slow))?;
+    /// let filtered = statistics.create_publisher::<Imu>("imu/filtered".statistics(slow))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    fn topic_statistics(self, statistics: TopicStatisticsOptions) -> MeasuredOptions<Self> {
-        MeasuredOptions { options: self, statistics }
+    #[doc(alias = "topic_stats_options")] // rclcpp's
+    fn statistics(self, statistics: StatisticsOptions) -> WithStatistics<Self> {
+        WithStatistics { options: self, statistics }
     }
 }
 
-// As rclrs has them: a name, alone or with QoS, and the options of each kind.
-impl<T: Borrow<str> + ?Sized> IntoMeasuredOptions for &T {}
-impl IntoMeasuredOptions for PrimitiveOptions<'_> {}
-impl IntoMeasuredOptions for SubscriptionOptions<'_> {}
-impl IntoMeasuredOptions for PublisherOptions<'_> {}
-impl IntoMeasuredOptions for ServiceOptions<'_> {}
-impl IntoMeasuredOptions for ClientOptions<'_> {}
-impl IntoMeasuredOptions for TimerOptions<'_> {}
-impl IntoMeasuredOptions for Duration {}
-impl IntoMeasuredOptions for ActionServerOptions<'_> {}
-impl IntoMeasuredOptions for ActionClientOptions<'_> {}
+impl<T: sealed::RclrsOptions> IntoStatsOptions for T {}
+
+/// What rclrs has as options: a name, alone or with QoS, and the options of each kind.
+mod sealed {
+    use super::*;
+
+    pub trait RclrsOptions {}
+
+    impl<T: Borrow<str> + ?Sized> RclrsOptions for &T {}
+    impl RclrsOptions for PrimitiveOptions<'_> {}
+    impl RclrsOptions for SubscriptionOptions<'_> {}
+    impl RclrsOptions for PublisherOptions<'_> {}
+    impl RclrsOptions for ServiceOptions<'_> {}
+    impl RclrsOptions for ClientOptions<'_> {}
+    impl RclrsOptions for TimerOptions<'_> {}
+    impl RclrsOptions for Duration {}
+    impl RclrsOptions for ActionServerOptions<'_> {}
+    impl RclrsOptions for ActionClientOptions<'_> {}
+}
 
 #[cfg(test)]
 mod tests {
@@ -534,7 +521,7 @@ mod tests {
 
     #[test]
     fn a_value_out_of_range_is_refused_with_the_value_and_the_rule() {
-        let own = TopicStatisticsOptions::new;
+        let own = StatisticsOptions::new;
         let period = |period| own().publish_period(period).into();
         let rate = |rate| NodeStatisticsOptions::new().max_event_rate(rate);
         let name = |name: &str| own().source_name(SourceName::Custom(name.to_owned())).into();
@@ -594,7 +581,7 @@ mod tests {
             ("rate>=1 lost=0", None, None, false),
         ] {
             let expected = Expectations::new().error_unless(conditions.parse().unwrap());
-            let mut options = TopicStatisticsOptions::new().expect(expected);
+            let mut options = StatisticsOptions::new().expect(expected);
             options.age_source = own;
             let checked = options.check_without_header("std_msgs/msg/String", node);
             assert_eq!(checked.is_err(), is_refused, "{conditions} {own:?} {node:?}");

@@ -3,23 +3,15 @@
 //! What the benchmarks and fuzz targets of this repository call. It is no part of the API, and changes with any
 //! version.
 
-use std::{any::Any, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use rosidl_runtime_rs::Message;
-use topic_statistics_core::{
-    record::{
-        count::Count, durations::Durations, recorder::Recorder, source::SourceHandle, windowed::Windowed,
-    },
-    schedule::losses::MessagesLost,
+use topic_statistics_core::record::{
+    count::Count, durations::Durations, recorder::Recorder, source::SourceHandle, windowed::Windowed,
 };
 
-use crate::{
-    interfaces::topic_statistics_interfaces::msg::MessagesLostEvent,
-    measure::{size::SerializedSize, stamp::StampField},
-    report::loss_events,
-    Counter, MeasuredSubscriptionState, Metric, NodeStatisticsOptions, SourceName, StatisticsError,
-    Stopwatch, TopicStatisticsOptions, TopicStatisticsState,
-};
+#[cfg(feature = "interfaces")]
+use crate::{interfaces::topic_statistics_interfaces::msg::MessagesLostEvent, report::loss_events};
 pub use crate::{
     measure::probe::Probe,
     node::parameters::Parameters,
@@ -29,17 +21,15 @@ pub use crate::{
     },
     transport::{middleware_in_use, Middleware},
 };
+use crate::{
+    measure::{size::SerializedSize, stamp::StampField},
+    Counter, Metric, NodeStatisticsOptions, SourceName, StatisticsError, StatisticsOptions, Stopwatch,
+    TopicStatisticsState,
+};
 
 /// Returns the part of a subscription that its callback calls. It reads sizes, too, if that is possible.
 pub fn probe<T: Message>(recorder: Arc<Recorder>) -> Probe<T> {
-    Probe::new(StampField::find(), SerializedSize::of_received().ok().map(Box::new), recorder)
-}
-
-/// Returns the subscription of rclrs, if it has the type `S`: through it, the callback can be replaced.
-pub fn rclrs_subscription<T, S: Any + Send + Sync>(
-    subscription: &MeasuredSubscriptionState<T>,
-) -> Option<Arc<S>> {
-    subscription.rclrs_subscription()
+    Probe::new(StampField::find(), SerializedSize::of_received().ok().map(Arc::new), recorder)
 }
 
 /// Creates the handle of a stopwatch.
@@ -53,7 +43,8 @@ pub fn counter(source: SourceHandle, count: Count) -> Counter {
 }
 
 /// Returns losses as a message.
-pub fn loss_event(lost: &MessagesLost) -> MessagesLostEvent {
+#[cfg(feature = "interfaces")]
+pub fn loss_event(lost: &topic_statistics_core::schedule::losses::MessagesLost) -> MessagesLostEvent {
     loss_events::message(lost)
 }
 
@@ -80,8 +71,8 @@ pub struct Values {
     pub metrics: Option<Vec<Metric>>,
 }
 
-impl From<&TopicStatisticsOptions> for Values {
-    fn from(options: &TopicStatisticsOptions) -> Self {
+impl From<&StatisticsOptions> for Values {
+    fn from(options: &StatisticsOptions) -> Self {
         Self {
             state: options.state,
             publish_period: options.publish_period,
@@ -98,9 +89,6 @@ pub fn check(options: &NodeStatisticsOptions) -> Result<(), StatisticsError> {
 }
 
 /// Returns options with the defaults of a node.
-pub fn with_defaults(
-    options: TopicStatisticsOptions,
-    of_node: &TopicStatisticsOptions,
-) -> TopicStatisticsOptions {
+pub fn with_defaults(options: StatisticsOptions, of_node: &StatisticsOptions) -> StatisticsOptions {
     options.or(of_node)
 }

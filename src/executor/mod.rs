@@ -28,19 +28,18 @@ use topic_statistics_core::mutex::lock;
 use runner::{Conditions, Input, Inputs, Runner};
 use task::{answer, BoxFuture, Message, Shared, Task, LOGGER};
 
-pub(crate) use statistics::claim;
-pub use statistics::ExecutorStatistics;
+pub(crate) use statistics::{claim, ExecutorStatistics};
 
 /// An executor that measures each callback that it runs: of all nodes and workers, with or without statistics of their
 /// own.
 ///
 /// ```
 /// use rclrs::*;
-/// use rclrs_topic_statistics::{MeasuredExecutor, NodeStatistics};
+/// use rclrs_topic_statistics::{StatsExecutor, NodeStatistics};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // Instead of create_basic_executor():
-/// let mut executor = Context::default_from_env()?.create_executor(MeasuredExecutor::new());
+/// let mut executor = Context::default_from_env()?.create_executor(StatsExecutor::new());
 /// let node = executor.create_node("robot")?;
 /// let statistics = NodeStatistics::new(&node)?; // publishes them, as /robot:executor
 /// # let spin = SpinOptions::default().timeout(std::time::Duration::from_millis(10));
@@ -59,7 +58,7 @@ pub use statistics::ExecutorStatistics;
 /// It runs what rclrs's basic executor runs, on the same threads: in the node's scope, a thread takes messages and
 /// calls timers, and the thread that spins calls the subscriptions and services, and polls tasks. Each worker has a
 /// thread. [`single_threaded`](Self::single_threaded) is another order of the node's scope.
-pub struct MeasuredExecutor {
+pub struct StatsExecutor {
     shared: Arc<Shared>,
     messages: Receiver<Message>,
     /// One for each [`Message::Worker`].
@@ -78,22 +77,22 @@ enum Change {
     Ended(Option<(Runner, Result<(), RclrsError>)>),
 }
 
-impl std::fmt::Debug for MeasuredExecutor {
+impl std::fmt::Debug for StatsExecutor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let is_single_threaded = self.shared.is_single_threaded;
-        f.debug_struct("MeasuredExecutor")
+        f.debug_struct("StatsExecutor")
             .field("is_single_threaded", &is_single_threaded)
             .finish_non_exhaustive()
     }
 }
 
-impl Default for MeasuredExecutor {
+impl Default for StatsExecutor {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl MeasuredExecutor {
+impl StatsExecutor {
     /// Creates an executor for [`Context::create_executor`](rclrs::Context::create_executor), with the threads of
     /// rclrs's basic executor.
     pub fn new() -> Self {
@@ -144,7 +143,7 @@ impl Threads {
     }
 }
 
-impl MeasuredExecutor {
+impl StatsExecutor {
     /// The most messages that are handled before the wait set is asked again, so that a task that always wakes itself
     /// does not keep the primitives waiting.
     const AT_ONCE: usize = 64;
@@ -218,7 +217,7 @@ impl MeasuredExecutor {
     }
 }
 
-impl ExecutorRuntime for MeasuredExecutor {
+impl ExecutorRuntime for StatsExecutor {
     fn channel(&self) -> Arc<dyn ExecutorChannel> {
         Arc::new(Channel { shared: Arc::clone(&self.shared), change: self.change.clone() })
     }

@@ -28,7 +28,7 @@ use topic_statistics_core::{
 
 use super::{
     goal::{opaque_debug, outcome, SharedGoal},
-    handle::source_handle,
+    handle::{stats_handle, SourceStatistics},
 };
 
 /// An action client whose goals are measured.
@@ -36,46 +36,46 @@ use super::{
 /// Create one using [`NodeStatistics::create_action_client`](crate::NodeStatistics::create_action_client). Like
 /// [`rclrs::ActionClient`] it is a handle: dropping the last clone ends its statistics. The action client itself lives
 /// as long as its goals do.
-pub type MeasuredActionClient<A> = Arc<MeasuredActionClientState<A>>;
+pub type StatsActionClient<A> = Arc<StatsActionClientState<A>>;
 
-/// The inner state of a [`MeasuredActionClient`].
-pub struct MeasuredActionClientState<A: Action> {
+/// The inner state of a [`StatsActionClient`].
+pub struct StatsActionClientState<A: Action> {
     /// Dropped first: the statistics end before the action client does.
-    source: SourceHandle,
+    statistics: SourceStatistics,
     recorder: GoalRecorder<false>,
     client: ActionClient<A>,
     name: Box<str>,
 }
 
-source_handle!(MeasuredActionClientState<A: Action>);
+stats_handle!(StatsActionClientState<A: Action>);
 
-impl<A: Action> MeasuredActionClientState<A> {
+impl<A: Action> StatsActionClientState<A> {
     pub(crate) fn new(
         source: SourceHandle,
         recorder: GoalRecorder<false>,
         client: ActionClient<A>,
         name: Box<str>,
     ) -> Self {
-        Self { source, recorder, client, name }
+        Self { statistics: SourceStatistics(source), recorder, client, name }
     }
 
     /// Sends a goal, as [`rclrs::ActionClientState::request_goal`] does, and panics as that does.
-    pub fn request_goal(&self, goal: A::Goal) -> MeasuredRequestedGoalClient<A> {
+    pub fn request_goal(&self, goal: A::Goal) -> StatsRequestedGoalClient<A> {
         let began = monotonic();
         self.requested(began, self.client.request_goal(goal))
     }
 
     /// Sends a goal, as [`rclrs::ActionClientState::try_request_goal`] does, and errors as that does. A goal that
     /// cannot be sent is not measured.
-    pub fn try_request_goal(&self, goal: A::Goal) -> Result<MeasuredRequestedGoalClient<A>, RclrsError> {
+    pub fn try_request_goal(&self, goal: A::Goal) -> Result<StatsRequestedGoalClient<A>, RclrsError> {
         let began = monotonic();
         Ok(self.requested(began, self.client.try_request_goal(goal)?))
     }
 
-    fn requested(&self, began: i64, requested: RequestedGoalClient<A>) -> MeasuredRequestedGoalClient<A> {
+    fn requested(&self, began: i64, requested: RequestedGoalClient<A>) -> StatsRequestedGoalClient<A> {
         let goal = SharedGoal::new(self.recorder.begin(began));
         let goal_id = *requested.goal_id();
-        MeasuredRequestedGoalClient { requested: Watched::new(requested, &goal), goal_id, goal }
+        StatsRequestedGoalClient { requested: Watched::new(requested, &goal), goal_id, goal }
     }
 
     /// Returns whether an action server is available, as [`rclrs::ActionClientState::server_is_available`] does, and
@@ -167,21 +167,21 @@ impl<F: Future + Unpin> Watched<F> {
 
 /// A goal that was sent, as [`rclrs::RequestedGoalClient`]: await it for the response of the action server. It is None
 /// if the goal is rejected.
-pub struct MeasuredRequestedGoalClient<A: Action> {
+pub struct StatsRequestedGoalClient<A: Action> {
     requested: Watched<RequestedGoalClient<A>>,
     goal_id: GoalUuid,
     goal: SharedGoal<false>,
 }
 
-impl<A: Action> MeasuredRequestedGoalClient<A> {
+impl<A: Action> StatsRequestedGoalClient<A> {
     /// Returns the unique ID of the goal.
     pub fn goal_id(&self) -> &GoalUuid {
         &self.goal_id
     }
 }
 
-impl<A: Action> Future for MeasuredRequestedGoalClient<A> {
-    type Output = Option<MeasuredGoalClient<A>>;
+impl<A: Action> Future for StatsRequestedGoalClient<A> {
+    type Output = Option<StatsGoalClient<A>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { requested, goal, .. } = self.get_mut();
@@ -191,13 +191,13 @@ impl<A: Action> Future for MeasuredRequestedGoalClient<A> {
             return Poll::Ready(None);
         };
         goal.record(|goal| goal.accept(|| arrived));
-        let feedback = MeasuredFeedbackClient { feedback, goal: goal.clone() };
-        let result = MeasuredResultClient::new(result, goal.clone());
-        Poll::Ready(Some(MeasuredGoalClient { feedback, status, result, cancellation, stamp }))
+        let feedback = StatsFeedbackClient { feedback, goal: goal.clone() };
+        let result = StatsResultClient::new(result, goal.clone());
+        Poll::Ready(Some(StatsGoalClient { feedback, status, result, cancellation, stamp }))
     }
 }
 
-impl<A: Action> Drop for MeasuredRequestedGoalClient<A> {
+impl<A: Action> Drop for StatsRequestedGoalClient<A> {
     /// A response that nobody has awaited is a response.
     fn drop(&mut self) {
         if !self.goal.is_measured() {
@@ -214,20 +214,20 @@ impl<A: Action> Drop for MeasuredRequestedGoalClient<A> {
 }
 
 /// A goal that was accepted, as [`rclrs::GoalClient`]. It is meant to be destructured.
-pub struct MeasuredGoalClient<A: Action> {
+pub struct StatsGoalClient<A: Action> {
     /// Receives feedback.
-    pub feedback: MeasuredFeedbackClient<A>,
+    pub feedback: StatsFeedbackClient<A>,
     /// Watches the status.
     pub status: StatusWatcher<A>,
     /// Receives the result.
-    pub result: MeasuredResultClient<A>,
+    pub result: StatsResultClient<A>,
     /// Requests to cancel the goal.
     pub cancellation: CancellationClient<A>,
     /// When the goal was accepted, by the server's clock.
     pub stamp: Time,
 }
 
-impl<A: Action> Clone for MeasuredGoalClient<A> {
+impl<A: Action> Clone for StatsGoalClient<A> {
     fn clone(&self) -> Self {
         Self {
             feedback: self.feedback.clone(),
@@ -239,29 +239,29 @@ impl<A: Action> Clone for MeasuredGoalClient<A> {
     }
 }
 
-impl<A: Action> MeasuredGoalClient<A> {
+impl<A: Action> StatsGoalClient<A> {
     /// Returns a stream of what happens to the goal, as [`rclrs::GoalClient::stream`] does.
-    pub fn stream(self) -> MeasuredGoalClientStream<A> {
-        let Self { feedback: MeasuredFeedbackClient { feedback, .. }, status, result, cancellation, stamp } =
+    pub fn stream(self) -> StatsGoalClientStream<A> {
+        let Self { feedback: StatsFeedbackClient { feedback, .. }, status, result, cancellation, stamp } =
             self;
         let client = GoalClient { feedback, status, result: result.plain.clone(), cancellation, stamp };
-        MeasuredGoalClientStream { stream: client.stream(), result }
+        StatsGoalClientStream { stream: client.stream(), result }
     }
 }
 
 /// Receives feedback of a goal, as [`rclrs::FeedbackClient`].
-pub struct MeasuredFeedbackClient<A: Action> {
+pub struct StatsFeedbackClient<A: Action> {
     feedback: FeedbackClient<A>,
     goal: SharedGoal<false>,
 }
 
-impl<A: Action> Clone for MeasuredFeedbackClient<A> {
+impl<A: Action> Clone for StatsFeedbackClient<A> {
     fn clone(&self) -> Self {
         Self { feedback: self.feedback.clone(), goal: self.goal.clone() }
     }
 }
 
-impl<A: Action> MeasuredFeedbackClient<A> {
+impl<A: Action> StatsFeedbackClient<A> {
     /// Receives the next feedback, as [`UnboundedReceiver::recv`](tokio::sync::mpsc::UnboundedReceiver::recv) does.
     pub async fn recv(&mut self) -> Option<A::Feedback> {
         let feedback = self.feedback.recv().await;
@@ -293,14 +293,14 @@ impl<A: Action> MeasuredFeedbackClient<A> {
 }
 
 /// Receives the result of a goal, as [`rclrs::ResultClient`]: await it.
-pub struct MeasuredResultClient<A: Action> {
+pub struct StatsResultClient<A: Action> {
     result: Watched<ResultClient<A>>,
     /// For clones, and for the stream.
     plain: ResultClient<A>,
     goal: SharedGoal<false>,
 }
 
-impl<A: Action> MeasuredResultClient<A> {
+impl<A: Action> StatsResultClient<A> {
     fn new(plain: ResultClient<A>, goal: SharedGoal<false>) -> Self {
         Self { result: Watched::new(plain.clone(), &goal), plain, goal }
     }
@@ -310,13 +310,13 @@ impl<A: Action> MeasuredResultClient<A> {
     }
 }
 
-impl<A: Action> Clone for MeasuredResultClient<A> {
+impl<A: Action> Clone for StatsResultClient<A> {
     fn clone(&self) -> Self {
         Self::new(self.plain.clone(), self.goal.clone())
     }
 }
 
-impl<A: Action> Future for MeasuredResultClient<A> {
+impl<A: Action> Future for StatsResultClient<A> {
     type Output = (GoalStatusCode, A::Result);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -326,7 +326,7 @@ impl<A: Action> Future for MeasuredResultClient<A> {
     }
 }
 
-impl<A: Action> Drop for MeasuredResultClient<A> {
+impl<A: Action> Drop for StatsResultClient<A> {
     /// A result that nobody has awaited is a result.
     fn drop(&mut self) {
         if self.goal.is_measured() {
@@ -338,12 +338,12 @@ impl<A: Action> Drop for MeasuredResultClient<A> {
 }
 
 /// A stream of what happens to a goal, as [`rclrs::GoalClientStream`].
-pub struct MeasuredGoalClientStream<A: Action> {
+pub struct StatsGoalClientStream<A: Action> {
     stream: GoalClientStream<A>,
-    result: MeasuredResultClient<A>,
+    result: StatsResultClient<A>,
 }
 
-impl<A: Action> Stream for MeasuredGoalClientStream<A> {
+impl<A: Action> Stream for StatsGoalClientStream<A> {
     type Item = GoalEvent<A>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -363,16 +363,16 @@ impl<A: Action> Stream for MeasuredGoalClientStream<A> {
 }
 
 // None of their fields is pinned.
-impl<A: Action> Unpin for MeasuredRequestedGoalClient<A> {}
-impl<A: Action> Unpin for MeasuredResultClient<A> {}
-impl<A: Action> Unpin for MeasuredGoalClientStream<A> {}
+impl<A: Action> Unpin for StatsRequestedGoalClient<A> {}
+impl<A: Action> Unpin for StatsResultClient<A> {}
+impl<A: Action> Unpin for StatsGoalClientStream<A> {}
 
 opaque_debug!(
-    MeasuredRequestedGoalClient,
-    MeasuredGoalClient,
-    MeasuredFeedbackClient,
-    MeasuredResultClient,
-    MeasuredGoalClientStream
+    StatsRequestedGoalClient,
+    StatsGoalClient,
+    StatsFeedbackClient,
+    StatsResultClient,
+    StatsGoalClientStream
 );
 
 #[cfg(test)]

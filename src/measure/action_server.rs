@@ -21,28 +21,44 @@ use topic_statistics_core::record::{
 
 use super::{
     goal::{opaque_debug, SharedGoal},
-    handle::{end_with_callback, source_handle},
+    handle::{stats_handle, SourceStatistics},
 };
 
 /// An action server whose goals are measured.
 ///
 /// Create one using [`NodeStatistics::create_action_server`](crate::NodeStatistics::create_action_server). Like
 /// [`rclrs::ActionServer`] it is a handle: dropping the last clone ends the action server and its statistics.
-pub type MeasuredActionServer<A> = Arc<MeasuredActionServerState<A>>;
+pub type StatsActionServer<A> = Arc<StatsActionServerState<A>>;
 
-/// The inner state of a [`MeasuredActionServer`].
-pub struct MeasuredActionServerState<A: Action> {
+/// The inner state of a [`StatsActionServer`].
+pub struct StatsActionServerState<A: Action> {
     /// Dropped first: the statistics end before the action server does.
-    source: SourceHandle,
-    _server: ActionServer<A>,
+    statistics: SourceStatistics,
+    recorder: GoalRecorder<true>,
+    server: ActionServer<A>,
     name: Box<str>,
 }
 
-source_handle!(MeasuredActionServerState<A: Action>);
+stats_handle!(StatsActionServerState<A: Action>);
 
-impl<A: Action> MeasuredActionServerState<A> {
-    pub(crate) fn new(source: SourceHandle, server: ActionServer<A>, name: Box<str>) -> Self {
-        Self { source, _server: server, name }
+impl<A: Action> StatsActionServerState<A> {
+    pub(crate) fn new(
+        source: SourceHandle,
+        recorder: GoalRecorder<true>,
+        server: ActionServer<A>,
+        name: Box<str>,
+    ) -> Self {
+        Self { statistics: SourceStatistics(source), recorder, server, name }
+    }
+
+    /// Replaces the callback, as [`rclrs::ActionServerState::set_callback`] does. The new callback is measured, too.
+    pub fn set_callback<Task>(
+        &self,
+        callback: impl FnMut(StatsRequestedGoal<A>) -> Task + Send + Sync + 'static,
+    ) where
+        Task: Future<Output = TerminatedGoal> + Send + 'static,
+    {
+        self.server.set_callback(measure(callback, self.recorder.clone()));
     }
 
     /// Returns the fully qualified name of the action, without remapping: rclrs 0.8 does not know it.
@@ -51,38 +67,24 @@ impl<A: Action> MeasuredActionServerState<A> {
     }
 }
 
-/// The part of an action server's statistics that its callback calls.
-struct Probe {
-    recorder: GoalRecorder<true>,
-    name: Box<str>,
-}
-
-impl Drop for Probe {
-    fn drop(&mut self) {
-        end_with_callback(&self.recorder.goals, &self.name);
-    }
-}
-
-/// Wraps a callback, so that its goals are measured. `name`: of the action, for the log.
+/// Wraps a callback, so that its goals are measured.
 pub(crate) fn measure<A: Action, Task>(
-    mut callback: impl FnMut(MeasuredRequestedGoal<A>) -> Task + Send + Sync + 'static,
+    mut callback: impl FnMut(StatsRequestedGoal<A>) -> Task + Send + Sync + 'static,
     recorder: GoalRecorder<true>,
-    name: &str,
 ) -> impl FnMut(RequestedGoal<A>) -> Task + Send + Sync + 'static {
-    let probe = Probe { recorder, name: name.into() };
     move |requested| {
-        let goal = SharedGoal::new(probe.recorder.begin(monotonic()));
-        callback(MeasuredRequestedGoal { requested, goal })
+        let goal = SharedGoal::new(recorder.begin(monotonic()));
+        callback(StatsRequestedGoal { requested, goal })
     }
 }
 
 /// A goal that is requested, as [`rclrs::RequestedGoal`]: if it is dropped, it is rejected.
-pub struct MeasuredRequestedGoal<A: Action> {
+pub struct StatsRequestedGoal<A: Action> {
     requested: RequestedGoal<A>,
     goal: SharedGoal<true>,
 }
 
-impl<A: Action> MeasuredRequestedGoal<A> {
+impl<A: Action> StatsRequestedGoal<A> {
     /// Returns the goal.
     #[must_use]
     pub fn goal(&self) -> &Arc<A::Goal> {
@@ -97,19 +99,19 @@ impl<A: Action> MeasuredRequestedGoal<A> {
 
     /// Accepts the goal, as [`rclrs::RequestedGoal::accept`] does, and panics as that does.
     #[must_use]
-    pub fn accept(self) -> MeasuredAcceptedGoal<A> {
+    pub fn accept(self) -> StatsAcceptedGoal<A> {
         let Self { requested, goal } = self;
         let accepted = requested.accept();
         goal.record(|goal| goal.accept(monotonic));
-        MeasuredAcceptedGoal { accepted, goal }
+        StatsAcceptedGoal { accepted, goal }
     }
 
     /// Accepts the goal, as [`rclrs::RequestedGoal::try_accept`] does, and errors as that does.
-    pub fn try_accept(self) -> Result<MeasuredAcceptedGoal<A>, RclrsError> {
+    pub fn try_accept(self) -> Result<StatsAcceptedGoal<A>, RclrsError> {
         let Self { requested, goal } = self;
         let accepted = requested.try_accept()?;
         goal.record(|goal| goal.accept(monotonic));
-        Ok(MeasuredAcceptedGoal { accepted, goal })
+        Ok(StatsAcceptedGoal { accepted, goal })
     }
 
     /// Rejects the goal.
@@ -137,9 +139,9 @@ macro_rules! accepted_methods {
             }
 
             /// Returns a handle that publishes feedback of this goal from elsewhere.
-            pub fn feedback_publisher(&self) -> MeasuredFeedbackPublisher<A> {
+            pub fn feedback_publisher(&self) -> StatsFeedbackPublisher<A> {
                 let publisher = self.$field.feedback_publisher();
-                MeasuredFeedbackPublisher { publisher, goal: self.goal.clone() }
+                StatsFeedbackPublisher { publisher, goal: self.goal.clone() }
             }
         }
     };
@@ -173,9 +175,9 @@ macro_rules! cancelable_methods {
 
             /// Begins to cancel the goal, requested or not.
             #[must_use]
-            pub fn begin_cancelling(self) -> MeasuredCancellingGoal<A> {
+            pub fn begin_cancelling(self) -> StatsCancellingGoal<A> {
                 let Self { $field, goal } = self;
-                MeasuredCancellingGoal { cancelling: $field.begin_cancelling(), goal }
+                StatsCancellingGoal { cancelling: $field.begin_cancelling(), goal }
             }
 
             /// Rejects the open requests to cancel the goal.
@@ -207,69 +209,69 @@ macro_rules! executing_methods {
 }
 
 /// A goal that is accepted, as [`rclrs::AcceptedGoal`]: if it is dropped, it is aborted.
-pub struct MeasuredAcceptedGoal<A: Action> {
+pub struct StatsAcceptedGoal<A: Action> {
     accepted: AcceptedGoal<A>,
     goal: SharedGoal<true>,
 }
 
-accepted_methods!(MeasuredAcceptedGoal, accepted);
-cancelable_methods!(MeasuredAcceptedGoal, accepted, "AcceptedGoal");
+accepted_methods!(StatsAcceptedGoal, accepted);
+cancelable_methods!(StatsAcceptedGoal, accepted, "AcceptedGoal");
 
-impl<A: Action> MeasuredAcceptedGoal<A> {
+impl<A: Action> StatsAcceptedGoal<A> {
     /// Starts to execute the goal.
     #[must_use]
-    pub fn execute(self) -> MeasuredExecutingGoal<A> {
+    pub fn execute(self) -> StatsExecutingGoal<A> {
         let Self { accepted, goal } = self;
         let executing = accepted.execute();
         goal.record(|goal| goal.execute(monotonic));
-        MeasuredExecutingGoal { executing, goal }
+        StatsExecutingGoal { executing, goal }
     }
 
     /// Starts to cancel the goal if that is requested, and to execute it otherwise.
     #[must_use]
-    pub fn begin(self) -> MeasuredBeginAcceptedGoal<A> {
+    pub fn begin(self) -> StatsBeginAcceptedGoal<A> {
         let Self { accepted, goal } = self;
         match accepted.begin() {
             BeginAcceptedGoal::Execute(executing) => {
                 goal.record(|goal| goal.execute(monotonic));
-                MeasuredBeginAcceptedGoal::Execute(MeasuredExecutingGoal { executing, goal })
+                StatsBeginAcceptedGoal::Execute(StatsExecutingGoal { executing, goal })
             }
             BeginAcceptedGoal::Cancel(cancelling) => {
                 goal.record(|goal| goal.request_cancel(monotonic));
-                MeasuredBeginAcceptedGoal::Cancel(MeasuredCancellingGoal { cancelling, goal })
+                StatsBeginAcceptedGoal::Cancel(StatsCancellingGoal { cancelling, goal })
             }
         }
     }
 }
 
 /// What an accepted goal begins with, as [`rclrs::BeginAcceptedGoal`].
-pub enum MeasuredBeginAcceptedGoal<A: Action> {
+pub enum StatsBeginAcceptedGoal<A: Action> {
     /// It is executed.
-    Execute(MeasuredExecutingGoal<A>),
+    Execute(StatsExecutingGoal<A>),
     /// It is canceled.
-    Cancel(MeasuredCancellingGoal<A>),
+    Cancel(StatsCancellingGoal<A>),
 }
 
 /// A goal that is executed, as [`rclrs::ExecutingGoal`]: if it is dropped, it is aborted.
-pub struct MeasuredExecutingGoal<A: Action> {
+pub struct StatsExecutingGoal<A: Action> {
     executing: ExecutingGoal<A>,
     goal: SharedGoal<true>,
 }
 
-accepted_methods!(MeasuredExecutingGoal, executing);
-cancelable_methods!(MeasuredExecutingGoal, executing, "ExecutingGoal");
-executing_methods!(MeasuredExecutingGoal, executing);
+accepted_methods!(StatsExecutingGoal, executing);
+cancelable_methods!(StatsExecutingGoal, executing, "ExecutingGoal");
+executing_methods!(StatsExecutingGoal, executing);
 
 /// A goal that is being canceled, as [`rclrs::CancellingGoal`]: if it is dropped, it is aborted.
-pub struct MeasuredCancellingGoal<A: Action> {
+pub struct StatsCancellingGoal<A: Action> {
     cancelling: CancellingGoal<A>,
     goal: SharedGoal<true>,
 }
 
-accepted_methods!(MeasuredCancellingGoal, cancelling);
-executing_methods!(MeasuredCancellingGoal, cancelling);
+accepted_methods!(StatsCancellingGoal, cancelling);
+executing_methods!(StatsCancellingGoal, cancelling);
 
-impl<A: Action> MeasuredCancellingGoal<A> {
+impl<A: Action> StatsCancellingGoal<A> {
     /// Ends the goal: it is canceled.
     pub fn cancelled_with(self, result: A::Result) -> TerminatedGoal {
         self.goal.end(Outcome::Canceled);
@@ -279,12 +281,12 @@ impl<A: Action> MeasuredCancellingGoal<A> {
 
 /// Publishes feedback of a goal, as [`rclrs::FeedbackPublisher`]. The goal is not aborted before it is dropped.
 #[derive(Clone)]
-pub struct MeasuredFeedbackPublisher<A: Action> {
+pub struct StatsFeedbackPublisher<A: Action> {
     publisher: FeedbackPublisher<A>,
     goal: SharedGoal<true>,
 }
 
-impl<A: Action> MeasuredFeedbackPublisher<A> {
+impl<A: Action> StatsFeedbackPublisher<A> {
     /// Publishes feedback, as [`rclrs::FeedbackPublisher::publish`] does, and errors as that does.
     pub fn publish(&self, feedback: A::Feedback) -> Result<(), A::Feedback> {
         self.publisher.publish(feedback)?;
@@ -294,10 +296,10 @@ impl<A: Action> MeasuredFeedbackPublisher<A> {
 }
 
 opaque_debug!(
-    MeasuredRequestedGoal,
-    MeasuredAcceptedGoal,
-    MeasuredBeginAcceptedGoal,
-    MeasuredExecutingGoal,
-    MeasuredCancellingGoal,
-    MeasuredFeedbackPublisher
+    StatsRequestedGoal,
+    StatsAcceptedGoal,
+    StatsBeginAcceptedGoal,
+    StatsExecutingGoal,
+    StatsCancellingGoal,
+    StatsFeedbackPublisher
 );

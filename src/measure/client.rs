@@ -23,30 +23,36 @@ use topic_statistics_core::{
     },
 };
 
-use super::handle::source_handle;
+use super::handle::{stats_handle, SourceStatistics};
 use crate::transport::{middleware_in_use_or_unknown, timestamps, Middleware};
 
 /// A client whose calls are measured.
 ///
 /// Create one using [`NodeStatistics::create_client`](crate::NodeStatistics::create_client). Like [`rclrs::Client`] it
 /// is a handle: dropping the last clone ends the client and its statistics.
-pub type MeasuredClient<T> = Arc<MeasuredClientState<T>>;
+pub type StatsClient<T> = Arc<StatsClientState<T>>;
 
-/// The inner state of a [`MeasuredClient`].
-pub struct MeasuredClientState<T: Service> {
+/// The inner state of a [`StatsClient`].
+pub struct StatsClientState<T: Service> {
     /// Dropped first: the statistics end before the client does.
-    source: SourceHandle,
+    statistics: SourceStatistics,
     calls: CallRecorder,
     middleware: &'static Middleware,
     client: Client<T>,
     node: Node,
 }
 
-source_handle!(MeasuredClientState<T: Service>);
+stats_handle!(StatsClientState<T: Service>);
 
-impl<T: Service> MeasuredClientState<T> {
+impl<T: Service> StatsClientState<T> {
     pub(crate) fn new(source: SourceHandle, calls: CallRecorder, client: Client<T>, node: Node) -> Self {
-        Self { source, calls, middleware: middleware_in_use_or_unknown(), client, node }
+        Self {
+            statistics: SourceStatistics(source),
+            calls,
+            middleware: middleware_in_use_or_unknown(),
+            client,
+            node,
+        }
     }
 
     /// Sends a request, as [`rclrs::ClientState::call`] does. The round trip ends when the promise is resolved, however
@@ -58,7 +64,7 @@ impl<T: Service> MeasuredClientState<T> {
         Req: MessageCow<'a, T::Request>,
         Out: ClientOutput<T::Response>,
     {
-        if !self.is_enabled() {
+        if !self.statistics.is_enabled() {
             return self.client.call(request);
         }
         let (response, waiting) = self.calls.call(monotonic(), || self.client.call(request))?;
@@ -130,6 +136,17 @@ impl<T: Service> MeasuredClientState<T> {
     /// Returns the resolved and remapped name of the service.
     pub fn service_name(&self) -> String {
         self.client.service_name()
+    }
+
+    /// Configures the introspection of the client, as
+    /// [`ClientState::configure_introspection`](rclrs::ClientState::configure_introspection) does.
+    ///
+    /// # Errors
+    ///
+    /// As that does.
+    #[cfg(not(ros_distro = "humble"))]
+    pub fn configure_introspection(&self, state: rclrs::ServiceIntrospectionState) -> Result<(), RclrsError> {
+        self.client.configure_introspection(state)
     }
 
     /// Returns the rclrs client. Calls through it are not measured.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use topic_statistics_core::record::{count::Count, source::SourceHandle};
 
-use super::handle::source_handle;
+use super::handle::{stats_handle, SourceStatistics};
 
 /// A named counter: how often something happens, as [`Metric::Frequency`](crate::Metric::Frequency).
 ///
@@ -29,15 +29,15 @@ use super::handle::source_handle;
 pub struct Counter(pub(crate) Arc<CounterState>);
 
 pub(crate) struct CounterState {
-    source: SourceHandle,
+    statistics: SourceStatistics,
     count: Count,
 }
 
-source_handle!(Counter, 0);
+stats_handle!(Counter, 0);
 
 impl Counter {
     pub(crate) fn new(source: SourceHandle, count: Count) -> Self {
-        Self(Arc::new(CounterState { source, count }))
+        Self(Arc::new(CounterState { statistics: SourceStatistics(source), count }))
     }
 
     /// Adds 1.

@@ -115,12 +115,12 @@ impl DynamicProbe {
 }
 
 /// A dynamic subscription of rclrs, which does not report its QoS.
-pub(crate) struct WithQos<Scope: WorkScope> {
+pub(crate) struct DynamicSubscription<Scope: WorkScope> {
     pub(crate) subscription: Arc<DynamicSubscriptionState<Scope>>,
     pub(crate) qos: QoSProfile,
 }
 
-impl<Scope: WorkScope + 'static> AnySubscription for WithQos<Scope> {
+impl<Scope: WorkScope + 'static> AnySubscription for DynamicSubscription<Scope> {
     fn topic_name(&self) -> String {
         self.subscription.topic_name()
     }
@@ -129,8 +129,8 @@ impl<Scope: WorkScope + 'static> AnySubscription for WithQos<Scope> {
         self.qos
     }
 
-    fn into_rclrs(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        Arc::clone(&self.subscription) as _
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

@@ -2,84 +2,107 @@
 
 //! What the handles of sources have in common.
 
-/// Implements the methods of a handle that has a field `source`, or has it behind the fields that are named.
-macro_rules! source_methods {
-    ($name:ident $(<$($parameter:ident: $bound:path),+>)? $(, $field:tt)*) => {
-        impl$(<$($parameter: $bound),+>)? $name$(<$($parameter),+>)? {
-            /// Returns the `measurement_source_name` of its messages on `/statistics`.
-            pub fn source_name(&self) -> &str {
-                &self$(.$field)*.source.name
-            }
+use std::{fmt, sync::Arc};
 
-            /// Returns the last finished window; None before the first one.
-            pub fn latest(&self) -> Option<std::sync::Arc<topic_statistics_core::WindowStatistics>> {
-                self$(.$field)*.source.latest()
-            }
-
-            /// Returns a receiver of its health; see
-            /// [`MeasuredSubscriptionState::health`](crate::MeasuredSubscriptionState::health).
-            pub fn health(&self) -> tokio::sync::watch::Receiver<topic_statistics_core::health::Health> {
-                self$(.$field)*.source.health()
-            }
-
-            /// Returns a receiver of finished windows; see
-            /// [`MeasuredSubscriptionState::watch`](crate::MeasuredSubscriptionState::watch).
-            pub fn watch(
-                &self,
-            ) -> tokio::sync::watch::Receiver<Option<std::sync::Arc<topic_statistics_core::WindowStatistics>>>
-            {
-                self$(.$field)*.source.watch()
-            }
-
-            /// Enables or disables the statistics, or leaves that to the node; see
-            /// [`MeasuredSubscriptionState::set_state`](crate::MeasuredSubscriptionState::set_state).
-            pub fn set_state(&self, state: topic_statistics_core::TopicStatisticsState) {
-                self$(.$field)*.source.set_state(state);
-            }
-
-            /// Returns whether the statistics are enabled.
-            pub fn is_enabled(&self) -> bool {
-                self$(.$field)*.source.collector.is_enabled()
-            }
-        }
-    };
-}
-
-/// Likewise, and `Debug` for it.
-macro_rules! source_handle {
-    ($name:ident $(<$($parameter:ident: $bound:path),+>)? $(, $field:tt)*) => {
-        crate::measure::handle::source_methods!($name $(<$($parameter: $bound),+>)? $(, $field)*);
-
-        impl$(<$($parameter: $bound),+>)? std::fmt::Debug for $name$(<$($parameter),+>)? {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.debug_struct(stringify!($name))
-                    .field("source_name", &self.source_name())
-                    .field("is_enabled", &self.is_enabled())
-                    .finish_non_exhaustive()
-            }
-        }
-    };
-}
-
-pub(crate) use {source_handle, source_methods};
-
-use rclrs::log_error;
+use tokio::sync::watch;
 use topic_statistics_core::{
-    record::windowed::{Collector, Windowed},
-    Escaped,
+    health::Health, record::source::SourceHandle, TopicStatisticsState, Totals, WindowStatistics,
 };
 
-/// Ends the statistics of a source whose callback is dropped. If it was replaced through rclrs's own handle, that is
-/// reported: windows with a count of 0 would show silence.
-pub(crate) fn end_with_callback<C: Collector>(collector: &Windowed<C>, name: &str) {
-    if collector.end_with_callback() {
-        let text = format!(
-            "The callback of the {} {} was replaced through rclrs: it is not measured any more, and its \
-             statistics have ended",
-            C::KIND,
-            Escaped(name)
-        );
-        tracing::error!("{text}");
-        log_error!("topic_statistics", "{text}");
+/// The statistics of one source: of a subscription, a publisher, a service, a client, a timer, an action, the executor,
+/// a stopwatch or a counter.
+///
+/// Each handle returns it by its method `statistics`.
+///
+/// ```
+/// # use rclrs::*;
+/// # use rclrs_topic_statistics::{health::{Expectations, Level}, *};
+/// # use ros_env::sensor_msgs::msg::Imu;
+/// # let executor = Context::default_from_env()?.create_basic_executor();
+/// # let statistics = NodeStatistics::new(&executor.create_node("imu_listener")?)?;
+/// let expected = Expectations::new().error_unless("rate>=90 age<50ms".parse()?);
+/// let options = StatisticsOptions::new().expect(expected);
+/// let imu = statistics.create_subscription("imu".statistics(options), |_: Imu| {})?;
+/// if imu.statistics().health().borrow().level == Level::Error { /* slow down */ }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct SourceStatistics(pub(crate) SourceHandle);
+
+impl SourceStatistics {
+    /// Returns the `measurement_source_name` of its messages on `/statistics`.
+    pub fn source_name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Returns the last finished window; None before the first one.
+    ///
+    /// It is available as soon as the window ends, before it is published.
+    pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
+        self.0.latest()
+    }
+
+    /// Returns a receiver of finished windows, so that a node can act on its own statistics.
+    ///
+    /// A slow receiver gets the last window, not every one. The channel closes when the source's handle is dropped.
+    pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
+        self.0.watch()
+    }
+
+    /// Returns a receiver of the source's health: whether it is as [expected](crate::StatisticsOptions::expect).
+    ///
+    /// It starts with the health as of the last window, and receives each change of the level, and of its cause while
+    /// the level is not OK. Before the first window, and without expectations, the health is [`Health::default`]. The
+    /// channel closes when the source's handle is dropped.
+    pub fn health(&self) -> watch::Receiver<Health> {
+        self.0.health()
+    }
+
+    /// Returns the messages received and lost since the creation of a subscription, up to now; None if the source is no
+    /// subscription.
+    ///
+    /// Losses are known if [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured.
+    pub fn totals(&self) -> Option<Totals> {
+        self.0.collector.totals()
+    }
+
+    /// Enables or disables the statistics, or leaves that to the node.
+    ///
+    /// Disabled statistics measure and publish nothing; the window under way is lost. Enabled, a new window starts.
+    pub fn set_state(&self, state: TopicStatisticsState) {
+        self.0.set_state(state);
+    }
+
+    /// Returns whether the statistics are enabled.
+    pub fn is_enabled(&self) -> bool {
+        self.0.collector.is_enabled()
     }
 }
+
+impl fmt::Debug for SourceStatistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SourceStatistics")
+            .field("source_name", &self.source_name())
+            .field("is_enabled", &self.is_enabled())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Implements `statistics` and `Debug` for a handle with a field `statistics`, behind the fields that are named.
+macro_rules! stats_handle {
+    ($name:ident $(<$($parameter:ident $(: $bound:path)?),+>)? $(, $field:tt)*) => {
+        impl$(<$($parameter $(: $bound)?),+>)? $name$(<$($parameter),+>)? {
+            /// Returns its statistics.
+            pub fn statistics(&self) -> &crate::SourceStatistics {
+                &self$(.$field)*.statistics
+            }
+        }
+
+        impl$(<$($parameter $(: $bound)?),+>)? std::fmt::Debug for $name$(<$($parameter),+>)? {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name)).field("statistics", self.statistics()).finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+pub(crate) use stats_handle;

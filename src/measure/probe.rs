@@ -4,15 +4,11 @@
 
 use std::sync::Arc;
 
-use rclrs::{log_error, MessageInfo};
+use rclrs::MessageInfo;
 use rosidl_runtime_rs::Message;
-use topic_statistics_core::{
-    record::{
-        clock::monotonic,
-        recorder::{ReceivedMessage, Recorder, RunningCallback},
-        source::WindowedCollector,
-    },
-    Escaped,
+use topic_statistics_core::record::{
+    clock::monotonic,
+    recorder::{ReceivedMessage, Recorder, RunningCallback},
 };
 
 use super::{size::SerializedSize, stamp::StampField};
@@ -23,15 +19,21 @@ use crate::transport::Taken;
 pub struct Probe<T: Message> {
     stamp: Option<StampField<T::RmwMsg>>,
     /// None if unknown or not measured.
-    size: Option<Box<SerializedSize<T::RmwMsg>>>,
+    size: Option<Arc<SerializedSize<T::RmwMsg>>>,
     recorder: Arc<Recorder>,
+}
+
+impl<T: Message> Clone for Probe<T> {
+    fn clone(&self) -> Self {
+        Self { stamp: self.stamp, size: self.size.clone(), recorder: Arc::clone(&self.recorder) }
+    }
 }
 
 impl<T: Message> Probe<T> {
     /// `stamp`: an error if it is unknown whether the type has one, or where.
     pub(crate) fn new<E>(
         stamp: Result<Option<StampField<T::RmwMsg>>, E>,
-        size: Option<Box<SerializedSize<T::RmwMsg>>>,
+        size: Option<Arc<SerializedSize<T::RmwMsg>>>,
         recorder: Arc<Recorder>,
     ) -> Self {
         match stamp {
@@ -73,25 +75,5 @@ impl<T: Message> Probe<T> {
         if let Some(callback) = callback {
             self.recorder.record_end(callback, monotonic());
         }
-    }
-}
-
-impl<T: Message> Drop for Probe<T> {
-    /// rclrs's own handle can replace the callback. Windows with a count of 0 would report silence.
-    fn drop(&mut self) {
-        end(&self.recorder);
-    }
-}
-
-/// Ends the statistics of a subscription whose callback is dropped, with an error if the subscription goes on.
-fn end(recorder: &Recorder) {
-    if recorder.end_with_callback() {
-        let topic = Escaped(recorder.given_topic().unwrap_or_default());
-        let text = format!(
-            "The callback of {topic} was replaced through rclrs: its messages are not measured any more, and its \
-             statistics have ended"
-        );
-        tracing::error!("{text}");
-        log_error!("topic_statistics", "{text}");
     }
 }

@@ -12,20 +12,23 @@ use topic_statistics_core::record::{
     clock::monotonic, publications::Publications, source::SourceHandle, windowed::Windowed,
 };
 
-use super::{handle::source_methods, size::SerializedSize};
+use super::{
+    handle::{stats_handle, SourceStatistics},
+    size::SerializedSize,
+};
 
 /// A publisher whose publications are measured: [`Metric::PublishPeriod`](crate::Metric::PublishPeriod) and
 /// [`Metric::PublishDuration`](crate::Metric::PublishDuration), and [`Metric::MessageSize`](crate::Metric::MessageSize)
-/// if its [metrics](crate::TopicStatisticsOptions::metrics) contain it.
+/// if its [metrics](crate::StatisticsOptions::metrics) contain it.
 ///
 /// Create one using [`NodeStatistics::create_publisher`](crate::NodeStatistics::create_publisher). Like
 /// [`rclrs::Publisher`] it is a handle: dropping the last clone ends the publisher and its statistics.
-pub type MeasuredPublisher<T> = Arc<MeasuredPublisherState<T>>;
+pub type StatsPublisher<T> = Arc<StatsPublisherState<T>>;
 
-/// The inner state of a [`MeasuredPublisher`].
-pub struct MeasuredPublisherState<T: Message> {
+/// The inner state of a [`StatsPublisher`].
+pub struct StatsPublisherState<T: Message> {
     /// Dropped first: the statistics end before the publisher does.
-    source: SourceHandle,
+    statistics: SourceStatistics,
     publications: Arc<Windowed<Publications>>,
     /// None if unknown or not measured.
     size: Option<Box<SerializedSize<T::RmwMsg>>>,
@@ -33,26 +36,16 @@ pub struct MeasuredPublisherState<T: Message> {
     publisher: Publisher<T::RmwMsg>,
 }
 
-impl<T: Message> fmt::Debug for MeasuredPublisherState<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MeasuredPublisherState")
-            .field("topic_name", &self.topic_name())
-            .field("source_name", &self.source_name())
-            .field("is_enabled", &self.is_enabled())
-            .finish_non_exhaustive()
-    }
-}
+stats_handle!(StatsPublisherState<T: Message>);
 
-source_methods!(MeasuredPublisherState<T: Message>);
-
-impl<T: Message> MeasuredPublisherState<T> {
+impl<T: Message> StatsPublisherState<T> {
     pub(crate) fn new(
         source: SourceHandle,
         publications: Arc<Windowed<Publications>>,
         size: Option<Box<SerializedSize<T::RmwMsg>>>,
         publisher: Publisher<T::RmwMsg>,
     ) -> Self {
-        Self { source, publications, size, publisher }
+        Self { statistics: SourceStatistics(source), publications, size, publisher }
     }
 
     /// Publishes a message, owned or borrowed, as [`rclrs::PublisherState::publish`] does.
@@ -99,36 +92,26 @@ impl<T: Message> MeasuredPublisherState<T> {
 /// A publisher with statistics, of a type that is known only at run time.
 ///
 /// Create one using [`NodeStatistics::create_dynamic_publisher`](crate::NodeStatistics::create_dynamic_publisher). It
-/// is a handle as [`MeasuredPublisher`] is.
-pub type MeasuredDynamicPublisher = Arc<MeasuredDynamicPublisherState>;
+/// is a handle as [`StatsPublisher`] is.
+pub type StatsDynamicPublisher = Arc<StatsDynamicPublisherState>;
 
-/// The inner state of a [`MeasuredDynamicPublisher`].
-pub struct MeasuredDynamicPublisherState {
+/// The inner state of a [`StatsDynamicPublisher`].
+pub struct StatsDynamicPublisherState {
     /// Dropped first: the statistics end before the publisher does.
-    source: SourceHandle,
+    statistics: SourceStatistics,
     publications: Arc<Windowed<Publications>>,
     publisher: DynamicPublisher,
 }
 
-impl fmt::Debug for MeasuredDynamicPublisherState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MeasuredDynamicPublisherState")
-            .field("topic_name", &self.topic_name())
-            .field("source_name", &self.source_name())
-            .field("is_enabled", &self.is_enabled())
-            .finish_non_exhaustive()
-    }
-}
+stats_handle!(StatsDynamicPublisherState);
 
-source_methods!(MeasuredDynamicPublisherState);
-
-impl MeasuredDynamicPublisherState {
+impl StatsDynamicPublisherState {
     pub(crate) fn new(
         source: SourceHandle,
         publications: Arc<Windowed<Publications>>,
         publisher: DynamicPublisher,
     ) -> Self {
-        Self { source, publications, publisher }
+        Self { statistics: SourceStatistics(source), publications, publisher }
     }
 
     /// Publishes a message, as [`rclrs::DynamicPublisherState::publish`] does.
@@ -156,11 +139,11 @@ impl MeasuredDynamicPublisherState {
     }
 }
 
-impl<T: RmwMessage> MeasuredPublisherState<T> {
+impl<T: RmwMessage> StatsPublisherState<T> {
     /// Obtains a writable handle to a message owned by the middleware, as
     /// [`rclrs::PublisherState::borrow_loaned_message`] does, and errors as that does.
-    pub fn borrow_loaned_message(&self) -> Result<MeasuredLoanedMessage<'_, T>, RclrsError> {
-        Ok(MeasuredLoanedMessage { message: self.publisher.borrow_loaned_message()?, publisher: self })
+    pub fn borrow_loaned_message(&self) -> Result<StatsLoanedMessage<'_, T>, RclrsError> {
+        Ok(StatsLoanedMessage { message: self.publisher.borrow_loaned_message()?, publisher: self })
     }
 
     /// Returns true if message loans are possible, false otherwise.
@@ -172,18 +155,18 @@ impl<T: RmwMessage> MeasuredPublisherState<T> {
 /// A loaned message, owned by the middleware. Its publication is measured.
 ///
 /// It dereferences to a `&mut T` (`T::RmwMsg` is `T`). Dropping or publishing the message returns the loan.
-pub struct MeasuredLoanedMessage<'a, T: RmwMessage> {
+pub struct StatsLoanedMessage<'a, T: RmwMessage> {
     message: LoanedMessage<'a, T::RmwMsg>,
-    publisher: &'a MeasuredPublisherState<T>,
+    publisher: &'a StatsPublisherState<T>,
 }
 
-impl<T: RmwMessage> fmt::Debug for MeasuredLoanedMessage<'_, T> {
+impl<T: RmwMessage> fmt::Debug for StatsLoanedMessage<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MeasuredLoanedMessage").field("publisher", self.publisher).finish_non_exhaustive()
+        f.debug_struct("StatsLoanedMessage").field("publisher", self.publisher).finish_non_exhaustive()
     }
 }
 
-impl<T: RmwMessage> Deref for MeasuredLoanedMessage<'_, T> {
+impl<T: RmwMessage> Deref for StatsLoanedMessage<'_, T> {
     type Target = T::RmwMsg;
 
     fn deref(&self) -> &T::RmwMsg {
@@ -191,13 +174,13 @@ impl<T: RmwMessage> Deref for MeasuredLoanedMessage<'_, T> {
     }
 }
 
-impl<T: RmwMessage> DerefMut for MeasuredLoanedMessage<'_, T> {
+impl<T: RmwMessage> DerefMut for StatsLoanedMessage<'_, T> {
     fn deref_mut(&mut self) -> &mut T::RmwMsg {
         &mut self.message
     }
 }
 
-impl<T: RmwMessage> MeasuredLoanedMessage<'_, T> {
+impl<T: RmwMessage> StatsLoanedMessage<'_, T> {
     /// Publishes the loaned message, falling back to regular publishing if needed; errors as
     /// [`rclrs::LoanedMessage::publish`] does.
     pub fn publish(self) -> Result<(), RclrsError> {

@@ -15,30 +15,32 @@ use topic_statistics_core::record::{
     source::SourceHandle,
 };
 
-use super::handle::{end_with_callback, source_handle};
+use super::handle::{stats_handle, SourceStatistics};
 use crate::transport::{middleware_in_use_or_unknown, timestamps, Middleware};
 
 /// A service whose requests are measured.
 ///
 /// Create one using [`NodeStatistics::create_service`](crate::NodeStatistics::create_service). Like [`rclrs::Service`]
 /// it is a handle: dropping the last clone ends the service and its statistics.
-pub type MeasuredService<T> = Arc<MeasuredServiceState<T, Node>>;
+pub type StatsService<T> = Arc<StatsServiceState<T, Node>>;
 
-/// A [`MeasuredService`] that runs on a worker.
-pub type MeasuredWorkerService<T, Payload> = Arc<MeasuredServiceState<T, Worker<Payload>>>;
+/// A [`StatsService`] that runs on a worker.
+pub type StatsWorkerService<T, Payload> = Arc<StatsServiceState<T, Worker<Payload>>>;
 
-/// The inner state of a [`MeasuredService`].
-pub struct MeasuredServiceState<T: Service, Scope: WorkScope> {
+/// The inner state of a [`StatsService`].
+pub struct StatsServiceState<T: Service, Scope: WorkScope> {
     /// Dropped first: the statistics end before the service does.
-    source: SourceHandle,
+    statistics: SourceStatistics,
+    /// Of the callbacks that replace its first one.
+    probe: Probe,
     service: Arc<ServiceState<T, Scope>>,
 }
 
-source_handle!(MeasuredServiceState<T: Service, Scope: WorkScope>);
+stats_handle!(StatsServiceState<T: Service, Scope: WorkScope>);
 
-impl<T: Service, Scope: WorkScope + 'static> MeasuredServiceState<T, Scope> {
-    pub(crate) fn new(source: SourceHandle, service: Arc<ServiceState<T, Scope>>) -> Self {
-        Self { source, service }
+impl<T: Service, Scope: WorkScope + 'static> StatsServiceState<T, Scope> {
+    pub(crate) fn new(source: SourceHandle, probe: Probe, service: Arc<ServiceState<T, Scope>>) -> Self {
+        Self { statistics: SourceStatistics(source), probe, service }
     }
 
     /// Returns the resolved and remapped name of the service.
@@ -48,12 +50,39 @@ impl<T: Service, Scope: WorkScope + 'static> MeasuredServiceState<T, Scope> {
 
     /// Configures the introspection of the service, as
     /// [`ServiceState::configure_introspection`](rclrs::ServiceState::configure_introspection) does.
+    ///
+    /// # Errors
+    ///
+    /// As that does.
     #[cfg(not(ros_distro = "humble"))]
     pub fn configure_introspection(
         &self,
         state: rclrs::ServiceIntrospectionState,
     ) -> Result<(), rclrs::RclrsError> {
         self.service.configure_introspection(state)
+    }
+}
+
+impl<T: Service> StatsServiceState<T, Node> {
+    /// Replaces the callback, as [`ServiceState::set_callback`] does. The new callback is measured, too.
+    pub fn set_callback<Args>(&self, callback: impl IntoNodeServiceCallback<T, Args>) {
+        self.service.set_callback(self.probe.measure(callback.into_node_service_callback(), false));
+    }
+
+    /// Replaces the callback by an async one, as [`ServiceState::set_async_callback`] does. The new callback is
+    /// measured, too.
+    ///
+    /// A service that was created with another form of callback has no
+    /// [`ResponseDuration`](crate::Metric::ResponseDuration), unless its options' metrics contain it.
+    pub fn set_async_callback<Args>(&self, callback: impl IntoAsyncServiceCallback<T, Args>) {
+        self.service.set_async_callback(self.probe.measure(callback.into_async_service_callback(), true));
+    }
+}
+
+impl<T: Service, Payload: 'static + Send + Sync> StatsServiceState<T, Worker<Payload>> {
+    /// Replaces the callback, as [`ServiceState::set_worker_callback`] does. The new callback is measured, too.
+    pub fn set_worker_callback<Args>(&self, callback: impl IntoWorkerServiceCallback<T, Payload, Args>) {
+        self.service.set_worker_callback(self.probe.measure(callback.into_worker_service_callback(), false));
     }
 }
 
@@ -82,44 +111,44 @@ impl<T: Service, Payload: 'static + Send> IntoWorkerServiceCallback<T, Payload, 
 }
 
 /// The part of a service's statistics that its callback calls.
-struct Probe {
+#[derive(Clone)]
+pub(crate) struct Probe {
     recorder: RequestRecorder,
     middleware: &'static Middleware,
-    name: Box<str>,
 }
 
 impl Probe {
+    pub(crate) fn new(recorder: RequestRecorder) -> Self {
+        Self { recorder, middleware: middleware_in_use_or_unknown() }
+    }
+
     fn take(&self, info: &ServiceInfo) -> Option<ActiveRequest> {
         self.recorder.take(|| timestamps(self.middleware, info))
     }
-}
 
-impl Drop for Probe {
-    fn drop(&mut self) {
-        end_with_callback(&self.recorder.requests, &self.name);
+    /// Wraps a callback in any form that rclrs takes, so that its requests are measured. `is_async`: it returns a
+    /// future.
+    ///
+    /// rclrs has each form as a boxed function already. So a measured callback costs a call more; of a node's service,
+    /// whose function returns a boxed future, also an allocation per request.
+    pub(crate) fn measure<T: Service, Payload: 'static + Send>(
+        &self,
+        callback: AnyServiceCallback<T, Payload>,
+        is_async: bool,
+    ) -> Measured<AnyServiceCallback<T, Payload>> {
+        let probe = Self { recorder: self.recorder.with_callback(is_async), ..self.clone() };
+        Measured(match callback {
+            AnyServiceCallback::Node(callback) => AnyServiceCallback::Node(measure_node(callback, probe)),
+            AnyServiceCallback::Worker(callback) => {
+                AnyServiceCallback::Worker(measure_worker(callback, probe))
+            }
+        })
     }
-}
-
-/// Wraps a callback in any form that rclrs takes, so that its requests are measured. `name`: of the service, for the
-/// log.
-///
-/// rclrs has each form as a boxed function already. So a measured callback costs a call more; of a node's service,
-/// whose function returns a boxed future, also an allocation per request.
-pub(crate) fn measure<T: Service, Payload: 'static + Send>(
-    callback: AnyServiceCallback<T, Payload>,
-    recorder: RequestRecorder,
-    name: &str,
-) -> Measured<AnyServiceCallback<T, Payload>> {
-    let probe = Probe { recorder, middleware: middleware_in_use_or_unknown(), name: name.into() };
-    Measured(match callback {
-        AnyServiceCallback::Node(callback) => AnyServiceCallback::Node(of_node(callback, probe)),
-        AnyServiceCallback::Worker(callback) => AnyServiceCallback::Worker(of_worker(callback, probe)),
-    })
 }
 
 /// rclrs calls it when it takes the request. The callback itself starts when its future is first polled, also if it is
 /// not async.
-fn of_node<T: Service>(mut callback: NodeServiceCallback<T>, probe: Probe) -> NodeServiceCallback<T> {
+fn measure_node<T: Service>(mut callback: NodeServiceCallback<T>, probe: Probe) -> NodeServiceCallback<T> {
     NodeServiceCallback::WithInfo(Box::new(move |request, info| {
         let active = probe.take(&info);
         let mut response = match &mut callback {
@@ -137,7 +166,7 @@ fn of_node<T: Service>(mut callback: NodeServiceCallback<T>, probe: Probe) -> No
     }))
 }
 
-fn of_worker<T: Service, Payload: 'static + Send>(
+fn measure_worker<T: Service, Payload: 'static + Send>(
     mut callback: WorkerServiceCallback<T, Payload>,
     probe: Probe,
 ) -> WorkerServiceCallback<T, Payload> {

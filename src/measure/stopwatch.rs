@@ -4,7 +4,7 @@ use std::{fmt, future::Future, sync::Arc, time::Instant};
 
 use topic_statistics_core::record::{durations::Durations, source::SourceHandle, windowed::Windowed};
 
-use super::handle::source_handle;
+use super::handle::{stats_handle, SourceStatistics};
 
 /// A named stopwatch around any code: its duration, as [`Metric::Duration`](crate::Metric::Duration).
 ///
@@ -34,15 +34,15 @@ use super::handle::source_handle;
 pub struct Stopwatch(pub(crate) Arc<StopwatchState>);
 
 pub(crate) struct StopwatchState {
-    source: SourceHandle,
+    statistics: SourceStatistics,
     durations: Arc<Windowed<Durations>>,
 }
 
-source_handle!(Stopwatch, 0);
+stats_handle!(Stopwatch, 0);
 
 impl Stopwatch {
     pub(crate) fn new(source: SourceHandle, durations: Arc<Windowed<Durations>>) -> Self {
-        Self(Arc::new(StopwatchState { source, durations }))
+        Self(Arc::new(StopwatchState { statistics: SourceStatistics(source), durations }))
     }
 
     /// Starts measuring. The duration ends and is recorded when the guard is dropped: at the end of its scope, on `?`,

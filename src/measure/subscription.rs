@@ -1,54 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use std::{any::Any, fmt, marker::PhantomData, sync::Arc};
+use std::{any::Any, marker::PhantomData, sync::Arc};
 
-use rclrs::{QoSProfile, SubscriptionState, WorkScope};
+use rclrs::{DynamicMessage, MessageStructure, Node, QoSProfile, SubscriptionState, WorkScope, Worker};
 use rosidl_runtime_rs::Message;
-use tokio::sync::watch;
 use topic_statistics_core::{
-    health::Health,
-    record::{
-        clock::HostClock,
-        recorder::Recorder,
-        source::{SourceHandle, WindowedCollector},
-    },
-    IncompatiblePublisher, MessageTimes, PublisherTotals, TopicStatisticsState, Totals, WindowStatistics,
+    record::{clock::HostClock, recorder::Recorder, source::SourceHandle},
+    IncompatiblePublisher, MessageTimes, PublisherTotals,
 };
+
+use super::{
+    callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
+    dynamic::DynamicSubscription,
+    handle::{stats_handle, SourceStatistics},
+    probe::Probe,
+};
+use crate::error::StatisticsError;
 
 /// A subscription with statistics.
 ///
-/// Create one using [`NodeStatistics`](crate::NodeStatistics), which it keeps alive. Like [`rclrs::Subscription`] it is
-/// a handle: dropping the last clone ends the subscription and its statistics. After that nothing more of it is
-/// published; the window under way is lost. Its callback cannot be replaced, and
-/// [must not capture it](crate::NodeStatistics#drop).
-pub type MeasuredSubscription<T> = Arc<MeasuredSubscriptionState<T>>;
+/// Create one using [`NodeStatistics::create_subscription`](crate::NodeStatistics::create_subscription). It keeps the
+/// statistics of the node alive. Like [`rclrs::Subscription`] it is a handle: dropping the last clone ends the
+/// subscription and its statistics. After that nothing more of it is published; the window under way is lost. Its
+/// callback [must not capture it](crate::NodeStatistics#drop).
+pub type StatsSubscription<T> = Arc<StatsSubscriptionState<T, Node>>;
 
-/// The inner state of a [`MeasuredSubscription`].
-pub struct MeasuredSubscriptionState<T> {
+/// A [`StatsSubscription`] that runs on a worker.
+pub type StatsWorkerSubscription<T, Payload> = Arc<StatsSubscriptionState<T, Worker<Payload>>>;
+
+/// The inner state of a [`StatsSubscription`].
+pub struct StatsSubscriptionState<T, Scope> {
     /// Dropped first: the statistics end before the subscription does.
-    source: SourceHandle,
+    statistics: SourceStatistics,
     recorder: Arc<Recorder>,
     subscription: Arc<dyn AnySubscription>,
-    message: PhantomData<fn() -> T>,
+    message: PhantomData<fn() -> (T, Scope)>,
 }
 
-impl<T> fmt::Debug for MeasuredSubscriptionState<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MeasuredSubscriptionState")
-            .field("topic_name", &self.topic_name())
-            .field("source_name", &self.source_name())
-            .field("is_enabled", &self.is_enabled())
-            .finish_non_exhaustive()
-    }
-}
+stats_handle!(StatsSubscriptionState<T, Scope>);
 
-impl<T> MeasuredSubscriptionState<T> {
+impl<T, Scope> StatsSubscriptionState<T, Scope> {
     pub(crate) fn new(
         source: SourceHandle,
         recorder: Arc<Recorder>,
         subscription: Arc<dyn AnySubscription>,
     ) -> Self {
-        Self { source, recorder, subscription, message: PhantomData }
+        Self { statistics: SourceStatistics(source), recorder, subscription, message: PhantomData }
     }
 
     /// Returns the resolved and remapped topic name of the subscription.
@@ -59,74 +56,6 @@ impl<T> MeasuredSubscriptionState<T> {
     /// Returns the QoS settings of the subscription.
     pub fn qos(&self) -> QoSProfile {
         self.subscription.qos()
-    }
-
-    /// Returns the `measurement_source_name` of this subscription's messages on `/statistics`.
-    pub fn source_name(&self) -> &str {
-        &self.source.name
-    }
-
-    /// Returns the rclrs subscription, if it has the type `S`. It is not public, because another callback that is set
-    /// through it would not be measured.
-    pub(crate) fn rclrs_subscription<S: Any + Send + Sync>(&self) -> Option<Arc<S>> {
-        Arc::clone(&self.subscription).into_rclrs().downcast().ok()
-    }
-
-    /// Returns the last finished window; None before the first one.
-    ///
-    /// It is available as soon as the window ends, before it is published.
-    pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
-        self.source.latest()
-    }
-
-    /// Returns a receiver of finished windows, so that a node can act on its own statistics.
-    ///
-    /// A slow receiver gets the last window, not every one. The channel closes when the subscription is dropped.
-    pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
-        self.source.watch()
-    }
-
-    /// Returns a receiver of the topic's health, so that a node can act on it: whether the topic is as
-    /// [expected](crate::TopicStatisticsOptions::expect).
-    ///
-    /// It starts with the health as of the last window, and receives each change of the level, and of its cause while
-    /// the level is not OK. Before the first window, and without expectations, the health is [`Health::default`]. The
-    /// channel closes when the subscription is dropped.
-    ///
-    /// ```
-    /// # use rclrs::*;
-    /// # use rclrs_topic_statistics::{health::{Expectations, Level}, *};
-    /// # use ros_env::sensor_msgs::msg::Imu;
-    /// # let executor = Context::default_from_env()?.create_basic_executor();
-    /// # let statistics = NodeStatistics::new(&executor.create_node("imu_listener")?)?;
-    /// let expected = Expectations::new().error_unless("rate>=90 age<50ms".parse()?);
-    /// let options = TopicStatisticsOptions::new().expect(expected);
-    /// let imu = statistics.create_subscription("imu".topic_statistics(options), |_: Imu| {})?;
-    /// let health = imu.health();
-    /// if health.borrow().level == Level::Error { /* slow down */ }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn health(&self) -> watch::Receiver<Health> {
-        self.source.health()
-    }
-
-    /// Enables or disables the statistics, or leaves that to the node.
-    ///
-    /// Disabled statistics measure and publish nothing; the window under way is lost. Enabled, a new window starts.
-    pub fn set_state(&self, state: TopicStatisticsState) {
-        self.source.set_state(state);
-    }
-
-    /// Returns whether the statistics are enabled.
-    pub fn is_enabled(&self) -> bool {
-        self.recorder.is_enabled()
-    }
-
-    /// Returns the messages received and lost since the creation, up to now.
-    ///
-    /// Losses are known if [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured.
-    pub fn totals(&self) -> Totals {
-        self.recorder.totals().unwrap_or_default()
     }
 
     /// Returns the messages received and lost of each publisher, in no order; at most 256 publishers, the latest ones.
@@ -143,7 +72,7 @@ impl<T> MeasuredSubscriptionState<T> {
     /// They are searched when the subscription has received nothing for 15 seconds although there are publishers, while
     /// the statistics are enabled. Each one is reported once by a warning, by `tracing` and in the node's log.
     pub fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
-        self.source.incompatible_publishers()
+        self.statistics.0.incompatible_publishers()
     }
 
     /// Returns the times of the last measured message; None before the first one.
@@ -154,25 +83,99 @@ impl<T> MeasuredSubscriptionState<T> {
     }
 }
 
+impl<T: Message> StatsSubscriptionState<T, Node> {
+    /// Replaces the callback, as [`rclrs::SubscriptionState::set_callback`] does. The new callback is measured, too.
+    ///
+    /// # Errors
+    ///
+    /// [`StatisticsError::CallbackForm`] if only one of both callbacks takes a
+    /// [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage) of an idiomatic message type.
+    pub fn set_callback<Args, Callback: InstrumentCallback<T, Args>>(
+        &self,
+        callback: Callback,
+    ) -> Result<(), StatisticsError> {
+        let Typed { subscription, probe } = self.typed::<T, Callback::Subscribed, Node>()?;
+        subscription.set_callback(callback.instrument(probe.clone()));
+        Ok(())
+    }
+
+    /// Replaces the callback by an async one, as [`rclrs::SubscriptionState::set_async_callback`] does. The new
+    /// callback is measured, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_callback`](Self::set_callback).
+    pub fn set_async_callback<Args, Callback: InstrumentAsyncCallback<T, Args>>(
+        &self,
+        callback: Callback,
+    ) -> Result<(), StatisticsError> {
+        let Typed { subscription, probe } = self.typed::<T, Callback::Subscribed, Node>()?;
+        subscription.set_callback(callback.instrument_async(probe.clone()));
+        Ok(())
+    }
+}
+
+impl<T: Message, Payload: 'static + Send + Sync> StatsSubscriptionState<T, Worker<Payload>> {
+    /// Replaces the callback, as [`rclrs::SubscriptionState::set_worker_callback`] does. The new callback is measured,
+    /// too.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_callback`](StatsSubscriptionState::set_callback).
+    pub fn set_worker_callback<Args, Callback: InstrumentWorkerCallback<T, Payload, Args>>(
+        &self,
+        callback: Callback,
+    ) -> Result<(), StatisticsError> {
+        let Typed { subscription, probe } = self.typed::<T, Callback::Subscribed, Worker<Payload>>()?;
+        subscription.set_worker_callback(callback.instrument_worker(probe.clone()));
+        Ok(())
+    }
+}
+
+impl<T, Scope> StatsSubscriptionState<T, Scope> {
+    /// Returns the subscription of rclrs, if its messages have the type `Subscribed`.
+    fn typed<M: Message, Subscribed: Message, S: WorkScope + 'static>(
+        &self,
+    ) -> Result<&Typed<M, Subscribed, S>, StatisticsError> {
+        let subscription = self.subscription.as_any().downcast_ref();
+        subscription.ok_or_else(|| StatisticsError::CallbackForm { topic: self.topic_name() })
+    }
+}
+
+impl<Scope: WorkScope + 'static> StatsSubscriptionState<DynamicMessage, Scope> {
+    /// Returns the structure of the messages.
+    pub fn structure(&self) -> &MessageStructure {
+        let subscription = self.subscription.as_any().downcast_ref::<DynamicSubscription<Scope>>();
+        subscription.expect("dynamic messages are those of a dynamic subscription").subscription.structure()
+    }
+}
+
 /// A subscription of rclrs, of any message type and scope.
 pub(crate) trait AnySubscription: Send + Sync {
     fn topic_name(&self) -> String;
     fn qos(&self) -> QoSProfile;
-
-    /// Returns the rclrs subscription itself.
-    fn into_rclrs(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+    fn as_any(&self) -> &dyn Any;
 }
 
-impl<T: Message, Scope: WorkScope + 'static> AnySubscription for SubscriptionState<T, Scope> {
+/// A subscription whose callbacks take messages of type `T`, and that takes them as `Subscribed`.
+pub(crate) struct Typed<T: Message, Subscribed: Message, Scope: WorkScope> {
+    pub(crate) subscription: Arc<SubscriptionState<Subscribed, Scope>>,
+    /// Of the callbacks that replace its first one.
+    pub(crate) probe: Probe<T>,
+}
+
+impl<T: Message, Subscribed: Message, Scope: WorkScope + 'static> AnySubscription
+    for Typed<T, Subscribed, Scope>
+{
     fn topic_name(&self) -> String {
-        self.topic_name()
+        self.subscription.topic_name()
     }
 
     fn qos(&self) -> QoSProfile {
-        self.qos()
+        self.subscription.qos()
     }
 
-    fn into_rclrs(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+    fn as_any(&self) -> &dyn Any {
         self
     }
 }

@@ -2,47 +2,68 @@
 
 //! A timer with statistics, and its callback.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc, Mutex,
+    },
+    time::Duration,
+};
 
 use rclrs::{
-    AnyTimerCallback, Clock, IntoNodeTimerOneshotCallback, IntoNodeTimerRepeatingCallback,
+    log_error, AnyTimerCallback, Clock, IntoNodeTimerOneshotCallback, IntoNodeTimerRepeatingCallback,
     IntoWorkerTimerOneshotCallback, IntoWorkerTimerRepeatingCallback, Node, RclrsError, TimerState,
     WorkScope, Worker,
 };
-use topic_statistics_core::record::{
-    clock::monotonic,
-    simulated_time::SimulatedTime,
-    source::SourceHandle,
-    timer_calls::{RunningTimerCallback, TimerCalls},
-    timer_schedule::{ScheduledCall, TimerReading, TimerSchedule},
-    windowed::Windowed,
+use topic_statistics_core::{
+    mutex::lock,
+    record::{
+        clock::monotonic,
+        simulated_time::SimulatedTime,
+        source::SourceHandle,
+        timer_calls::{RunningTimerCallback, TimerCalls},
+        timer_schedule::{ScheduledCall, TimerReading, TimerSchedule},
+        windowed::Windowed,
+    },
+    Escaped,
 };
 
-use super::handle::{end_with_callback, source_handle};
+use super::handle::{stats_handle, SourceStatistics};
 
 /// A timer whose callbacks are measured.
 ///
 /// Create one using [`NodeStatistics::create_timer_repeating`](crate::NodeStatistics::create_timer_repeating). Like
-/// [`rclrs::Timer`] it is a handle: dropping the last clone ends the timer and its statistics. Its callback cannot be
-/// replaced through it. If the callback of a repeating timer sets another one through the timer that it is given, the
-/// statistics end, with an error in the log.
-pub type MeasuredTimer = Arc<MeasuredTimerState<Node>>;
+/// [`rclrs::Timer`] it is a handle: dropping the last clone ends the timer and its statistics.
+///
+/// A callback that is set through this handle is measured, too. If the callback of a repeating timer sets another one
+/// through rclrs's timer, which rclrs gives it, the statistics end, with an error in the log.
+pub type StatsTimer = Arc<StatsTimerState<Node>>;
 
-/// A [`MeasuredTimer`] that runs on a worker.
-pub type MeasuredWorkerTimer<Payload> = Arc<MeasuredTimerState<Worker<Payload>>>;
+/// A [`StatsTimer`] that runs on a worker.
+pub type StatsWorkerTimer<Payload> = Arc<StatsTimerState<Worker<Payload>>>;
 
-/// The inner state of a [`MeasuredTimer`].
-pub struct MeasuredTimerState<Scope: WorkScope> {
+/// The inner state of a [`StatsTimer`].
+pub struct StatsTimerState<Scope: WorkScope> {
     /// Dropped first: the statistics end before the timer does.
-    source: SourceHandle,
+    statistics: SourceStatistics,
+    measured: Arc<MeasuredTimer>,
+    /// Whether the present callback is installed, and not replaced through this handle.
+    is_installed: Mutex<Arc<AtomicBool>>,
     timer: Arc<TimerState<Scope>>,
 }
 
-source_handle!(MeasuredTimerState<Scope: WorkScope>);
+stats_handle!(StatsTimerState<Scope: WorkScope>);
 
-impl<Scope: WorkScope> MeasuredTimerState<Scope> {
-    pub(crate) fn new(source: SourceHandle, timer: Arc<TimerState<Scope>>) -> Self {
-        Self { source, timer }
+impl<Scope: WorkScope> StatsTimerState<Scope> {
+    /// `is_installed`: of the timer's first callback.
+    pub(crate) fn new(
+        source: SourceHandle,
+        measured: Arc<MeasuredTimer>,
+        is_installed: Arc<AtomicBool>,
+        timer: Arc<TimerState<Scope>>,
+    ) -> Self {
+        is_installed.store(true, Ordering::Relaxed);
+        Self { statistics: SourceStatistics(source), measured, is_installed: Mutex::new(is_installed), timer }
     }
 
     /// Returns the period.
@@ -91,6 +112,60 @@ impl<Scope: WorkScope> MeasuredTimerState<Scope> {
     }
 }
 
+impl<Scope: WorkScope> StatsTimerState<Scope>
+where
+    Scope::Payload: 'static,
+{
+    /// Replaces the callback, as [`TimerState::set_callback`] does. The new callback is measured, too. The old one is
+    /// dropped.
+    pub fn set_callback(&self, callback: AnyTimerCallback<Scope>) {
+        let (Measured(callback), is_installed) = self.measured.measure(callback, false);
+        let mut present = lock(&self.is_installed);
+        present.store(false, Ordering::Relaxed);
+        is_installed.store(true, Ordering::Relaxed);
+        *present = is_installed;
+        drop(self.timer.set_callback(callback));
+    }
+
+    /// Removes the callback, as [`TimerState::set_inert`] does: the timer wakes up at its period, and calls nothing.
+    pub fn set_inert(&self) {
+        self.set_callback(AnyTimerCallback::Inert);
+    }
+}
+
+impl StatsTimerState<Node> {
+    /// Sets a repeating callback, as [`TimerState::set_repeating`] does; see [`set_callback`](Self::set_callback).
+    pub fn set_repeating<Args>(&self, callback: impl IntoNodeTimerRepeatingCallback<Args>) {
+        self.set_callback(callback.into_node_timer_repeating_callback());
+    }
+
+    /// Sets a callback that is called once, as [`TimerState::set_oneshot`] does; see
+    /// [`set_callback`](Self::set_callback).
+    pub fn set_oneshot<Args>(&self, callback: impl IntoNodeTimerOneshotCallback<Args>) {
+        self.set_callback(callback.into_node_timer_oneshot_callback());
+    }
+}
+
+impl<Payload: 'static + Send + Sync> StatsTimerState<Worker<Payload>> {
+    /// Sets a repeating callback, as [`TimerState::set_worker_repeating`] does; see
+    /// [`set_callback`](Self::set_callback).
+    pub fn set_worker_repeating<Args>(
+        &self,
+        callback: impl IntoWorkerTimerRepeatingCallback<Worker<Payload>, Args>,
+    ) {
+        self.set_callback(callback.into_worker_timer_repeating_callback());
+    }
+
+    /// Sets a callback that is called once, as [`TimerState::set_worker_oneshot`] does; see
+    /// [`set_callback`](Self::set_callback).
+    pub fn set_worker_oneshot<Args>(
+        &self,
+        callback: impl IntoWorkerTimerOneshotCallback<Worker<Payload>, Args>,
+    ) {
+        self.set_callback(callback.into_worker_timer_oneshot_callback());
+    }
+}
+
 /// A measured callback that rclrs takes.
 pub(crate) struct Measured<Scope: WorkScope>(AnyTimerCallback<Scope>);
 
@@ -118,80 +193,90 @@ impl<Scope: WorkScope> IntoWorkerTimerOneshotCallback<Scope, Self> for Measured<
     }
 }
 
-/// The part of a timer's statistics that its callback calls.
-pub(crate) struct Probe {
-    calls: Arc<Windowed<TimerCalls>>,
-    /// None if the period is 0.
-    schedule: Option<TimerSchedule>,
-    /// The node's simulated time, if the timer is on it, and how often it had jumped at the last call.
-    simulated: Option<(Arc<SimulatedTime>, u16)>,
-    name: Box<str>,
-    is_oneshot: bool,
+/// What is measured of a timer, whatever callback it has.
+pub(crate) struct MeasuredTimer {
+    pub(crate) calls: Arc<Windowed<TimerCalls>>,
+    pub(crate) period: Duration,
+    /// The node's simulated time, if the timer is on it.
+    pub(crate) simulated: Option<Arc<SimulatedTime>>,
+    /// Of the source, for the log.
+    pub(crate) name: Box<str>,
 }
 
-impl Probe {
-    /// `simulated`: the node's simulated time, if the timer is on it. `name`: of the source, for the log.
-    pub(crate) fn new(
-        calls: Arc<Windowed<TimerCalls>>,
-        period: Duration,
-        simulated: Option<Arc<SimulatedTime>>,
-        name: &str,
-    ) -> Self {
-        let mut schedule = TimerSchedule::new(period.as_nanos() as i64); // as rclrs does
-        if let (Some(schedule), true) = (&mut schedule, simulated.is_some()) {
-            schedule.forget(); // simulated time may not have begun
-        }
-        let simulated = simulated.map(|time| {
-            let jumps = time.jumps();
-            (time, jumps)
-        });
-        Self { calls, schedule, simulated, name: name.into(), is_oneshot: false }
-    }
-
-    /// Wraps a callback in any form that rclrs takes, so that it is measured. rclrs has each form as a boxed function
-    /// already. So a measured callback costs a call more, and no allocation.
-    pub(crate) fn measure<Scope: WorkScope>(mut self, callback: AnyTimerCallback<Scope>) -> Measured<Scope>
+impl MeasuredTimer {
+    /// Wraps a callback in any form that rclrs takes, so that it is measured. Returns also whether it is installed,
+    /// which is not yet so. rclrs has each form as a boxed function already. So a measured callback costs a call more,
+    /// and no allocation. `is_new`: the timer is not created yet, so its first call is a period from now.
+    pub(crate) fn measure<Scope: WorkScope>(
+        self: &Arc<Self>,
+        callback: AnyTimerCallback<Scope>,
+        is_new: bool,
+    ) -> (Measured<Scope>, Arc<AtomicBool>)
     where
         Scope::Payload: 'static,
     {
-        Measured(match callback {
+        let is_installed = Arc::<AtomicBool>::default();
+        let mut schedule = TimerSchedule::new(self.period.as_nanos() as i64); // as rclrs does
+        if let (Some(schedule), true) = (&mut schedule, self.simulated.is_some() || !is_new) {
+            schedule.forget(); // simulated time may not have begun
+        }
+        let mut probe = Probe {
+            measured: Arc::clone(self),
+            schedule,
+            jumps: self.simulated.as_ref().map_or(0, |time| time.jumps()),
+            is_installed: Arc::clone(&is_installed),
+        };
+        let callback = match callback {
             AnyTimerCallback::Repeating(mut callback) => {
                 AnyTimerCallback::Repeating(Box::new(move |payload, timer| {
-                    let running = self.start(timer);
+                    let running = probe.start(timer);
                     callback(payload, timer);
-                    self.end(running);
+                    probe.end(running);
                 }))
             }
             AnyTimerCallback::OneShot(callback) => {
-                self.is_oneshot = true;
                 AnyTimerCallback::OneShot(Box::new(move |payload, timer| {
-                    let running = self.start(timer);
+                    let running = probe.start(timer);
                     callback(payload, timer);
-                    self.end(running);
+                    probe.end(running);
+                    probe.is_installed.store(false, Ordering::Relaxed); // it was called, and not replaced
                 }))
             }
             AnyTimerCallback::Inert => AnyTimerCallback::Inert,
-        })
+        };
+        (Measured(callback), is_installed)
     }
+}
 
+/// The part of a timer's statistics that its callback calls.
+struct Probe {
+    measured: Arc<MeasuredTimer>,
+    /// None if the period is 0.
+    schedule: Option<TimerSchedule>,
+    /// How often simulated time had jumped at the last call.
+    jumps: u16,
+    is_installed: Arc<AtomicBool>,
+}
+
+impl Probe {
     /// Records that a callback starts now.
     fn start<Scope: WorkScope>(&mut self, timer: &TimerState<Scope>) -> Option<RunningTimerCallback> {
-        if !self.calls.is_enabled() {
+        if !self.measured.calls.is_enabled() {
             if let Some(schedule) = &mut self.schedule {
                 schedule.forget();
             }
             return None;
         }
         let call = self.scheduled_call(timer);
-        Some(self.calls.start(call, monotonic))
+        Some(self.measured.calls.start(call, monotonic))
     }
 
     /// Returns what is known of the schedule of a call whose callback starts now.
     fn scheduled_call<Scope: WorkScope>(&mut self, timer: &TimerState<Scope>) -> Option<ScheduledCall> {
         let schedule = self.schedule.as_mut()?;
-        if let Some((time, jumps)) = &mut self.simulated {
+        if let Some(time) = &self.measured.simulated {
             time.refresh(monotonic());
-            if std::mem::replace(jumps, time.jumps()) != time.jumps() {
+            if std::mem::replace(&mut self.jumps, time.jumps()) != time.jumps() {
                 schedule.forget(); // a jump of simulated time is no lateness
             }
         }
@@ -206,7 +291,7 @@ impl Probe {
 
     fn end(&self, running: Option<RunningTimerCallback>) {
         if let Some(running) = running {
-            self.calls.end(running, monotonic());
+            self.measured.calls.end(running, monotonic());
         }
     }
 }
@@ -226,9 +311,16 @@ fn read<Scope: WorkScope>(timer: &TimerState<Scope>) -> Option<TimerReading> {
 }
 
 impl Drop for Probe {
+    /// The timer's own callback can replace itself through rclrs. Windows with a count of 0 would show silence.
     fn drop(&mut self) {
-        if !self.is_oneshot {
-            end_with_callback(&self.calls, &self.name);
+        if self.is_installed.load(Ordering::Relaxed) && self.measured.calls.disable_forever() {
+            let text = format!(
+                "The callback of the timer {} was replaced through rclrs: it is not measured any more, and its \
+                 statistics have ended",
+                Escaped(&self.measured.name)
+            );
+            tracing::error!("{text}");
+            log_error!("topic_statistics", "{text}");
         }
     }
 }

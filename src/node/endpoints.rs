@@ -6,7 +6,7 @@ use std::{borrow::Cow, convert::Infallible, future::Future, sync::Arc};
 
 use rclrs::{
     log_warn, DynamicMessage, DynamicSubscriptionState, MessageInfo, MessageTypeName, PublisherOptions,
-    QoSDurabilityPolicy, RclrsError, SubscriptionOptions, WorkScope, Worker,
+    QoSDurabilityPolicy, RclrsError, SubscriptionOptions, SubscriptionState, WorkScope, Worker,
 };
 use rosidl_runtime_rs::{Message, RmwMessage};
 use topic_statistics_core::{
@@ -33,26 +33,24 @@ use crate::{
     graph::{PublisherCheck, Request},
     measure::{
         callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
-        dynamic::{has_no_stamp, DynamicProbe, WithQos},
+        dynamic::{has_no_stamp, DynamicProbe, DynamicSubscription},
         dynamic_size::DynamicSize,
         probe::Probe,
-        publisher::{
-            MeasuredDynamicPublisher, MeasuredDynamicPublisherState, MeasuredPublisher,
-            MeasuredPublisherState,
-        },
+        publisher::{StatsDynamicPublisher, StatsDynamicPublisherState, StatsPublisher, StatsPublisherState},
         size::SerializedSize,
         stamp::StampField,
-        subscription::{AnySubscription, MeasuredSubscription, MeasuredSubscriptionState},
+        subscription::{
+            AnySubscription, StatsSubscription, StatsSubscriptionState, StatsWorkerSubscription, Typed,
+        },
     },
-    options::{MeasuredPublisherOptions, MeasuredSubscriptionOptions, TopicStatisticsOptions},
-    report::loss_events::{self, LossPublisher},
+    options::{StatisticsOptions, StatsOptions},
 };
 
 /// The statistics of a subscription that rclrs does not have yet.
 struct NewSubscription {
     /// As it was given.
     topic: String,
-    statistics: TopicStatisticsOptions,
+    statistics: StatisticsOptions,
     recorder: Arc<Recorder>,
     source: NewSource,
 }
@@ -62,7 +60,7 @@ struct NewPublisher {
     /// The topic, as it was given.
     topic: String,
     own: SourceOptions,
-    statistics: TopicStatisticsOptions,
+    statistics: StatisticsOptions,
     to: Option<Arc<TopicPublishers>>,
 }
 
@@ -77,13 +75,13 @@ impl NodeStatistics {
     /// statistics, for example because a topic name is invalid.
     pub fn create_subscription<'a, T, Args>(
         &self,
-        options: impl Into<MeasuredSubscriptionOptions<'a>>,
+        options: impl StatsOptions<SubscriptionOptions<'a>>,
         callback: impl InstrumentCallback<T, Args>,
-    ) -> Result<MeasuredSubscription<T>, StatisticsError>
+    ) -> Result<StatsSubscription<T>, StatisticsError>
     where
         T: Message,
     {
-        self.create(options.into(), |options, probe| {
+        self.create(options.split(), |options, probe| {
             self.running.node.create_subscription(options, callback.instrument(probe))
         })
     }
@@ -97,13 +95,13 @@ impl NodeStatistics {
     /// Errors as `create_subscription` does.
     pub fn create_async_subscription<'a, T, Args>(
         &self,
-        options: impl Into<MeasuredSubscriptionOptions<'a>>,
+        options: impl StatsOptions<SubscriptionOptions<'a>>,
         callback: impl InstrumentAsyncCallback<T, Args>,
-    ) -> Result<MeasuredSubscription<T>, StatisticsError>
+    ) -> Result<StatsSubscription<T>, StatisticsError>
     where
         T: Message,
     {
-        self.create(options.into(), |options, probe| {
+        self.create(options.split(), |options, probe| {
             self.running.node.create_subscription(options, callback.instrument_async(probe))
         })
     }
@@ -118,14 +116,14 @@ impl NodeStatistics {
     pub fn create_worker_subscription<'a, T, Payload, Args>(
         &self,
         worker: &Worker<Payload>,
-        options: impl Into<MeasuredSubscriptionOptions<'a>>,
+        options: impl StatsOptions<SubscriptionOptions<'a>>,
         callback: impl InstrumentWorkerCallback<T, Payload, Args>,
-    ) -> Result<MeasuredSubscription<T>, StatisticsError>
+    ) -> Result<StatsWorkerSubscription<T, Payload>, StatisticsError>
     where
         T: Message,
         Payload: 'static + Send + Sync,
     {
-        self.create(options.into(), |options, probe| {
+        self.create(options.split(), |options, probe| {
             worker.create_subscription(options, callback.instrument_worker(probe))
         })
     }
@@ -149,9 +147,9 @@ impl NodeStatistics {
     pub fn create_dynamic_subscription<'a>(
         &self,
         message_type: MessageTypeName,
-        options: impl Into<MeasuredSubscriptionOptions<'a>>,
+        options: impl StatsOptions<SubscriptionOptions<'a>>,
         callback: impl Fn(DynamicMessage, MessageInfo) + Send + Sync + 'static,
-    ) -> Result<MeasuredSubscription<DynamicMessage>, StatisticsError> {
+    ) -> Result<StatsSubscription<DynamicMessage>, StatisticsError> {
         self.create_dynamic(message_type, options, |message_type, options, probe| {
             self.running.node.create_dynamic_subscription(message_type, options, move |message, info| {
                 let running = probe.start(probe.receive(&message, &info));
@@ -169,9 +167,9 @@ impl NodeStatistics {
     pub fn create_async_dynamic_subscription<'a, Out>(
         &self,
         message_type: MessageTypeName,
-        options: impl Into<MeasuredSubscriptionOptions<'a>>,
+        options: impl StatsOptions<SubscriptionOptions<'a>>,
         mut callback: impl FnMut(DynamicMessage, MessageInfo) -> Out + Send + Sync + 'static,
-    ) -> Result<MeasuredSubscription<DynamicMessage>, StatisticsError>
+    ) -> Result<StatsSubscription<DynamicMessage>, StatisticsError>
     where
         Out: Future<Output = ()> + Send + 'static,
     {
@@ -198,13 +196,13 @@ impl NodeStatistics {
     /// [`WorkerState::create_dynamic_subscription`](rclrs::WorkerState::create_dynamic_subscription).
     ///
     /// Errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription) does.
-    pub fn create_dynamic_worker_subscription<'a, Payload>(
+    pub fn create_worker_dynamic_subscription<'a, Payload>(
         &self,
         worker: &Worker<Payload>,
         message_type: MessageTypeName,
-        options: impl Into<MeasuredSubscriptionOptions<'a>>,
+        options: impl StatsOptions<SubscriptionOptions<'a>>,
         mut callback: impl FnMut(&mut Payload, DynamicMessage, MessageInfo) + Send + Sync + 'static,
-    ) -> Result<MeasuredSubscription<DynamicMessage>, StatisticsError>
+    ) -> Result<StatsWorkerSubscription<DynamicMessage, Payload>, StatisticsError>
     where
         Payload: 'static + Send + Sync,
     {
@@ -224,23 +222,23 @@ impl NodeStatistics {
     fn create_dynamic<'a, Scope: WorkScope + 'static>(
         &self,
         message_type: MessageTypeName,
-        options: impl Into<MeasuredSubscriptionOptions<'a>>,
+        options: impl StatsOptions<SubscriptionOptions<'a>>,
         subscribe: impl FnOnce(
             MessageTypeName,
             SubscriptionOptions<'_>,
             DynamicProbe,
         ) -> Result<Arc<DynamicSubscriptionState<Scope>>, RclrsError>,
-    ) -> Result<MeasuredSubscription<DynamicMessage>, StatisticsError> {
-        let options = options.into();
+    ) -> Result<Arc<StatsSubscriptionState<DynamicMessage, Scope>>, StatisticsError> {
+        let (options, statistics) = options.split();
         if has_no_stamp(&message_type) {
-            options.statistics.check_without_header(&message_type.to_string(), self.options.age_source)?;
+            statistics.check_without_header(&message_type.to_string(), self.options.age_source)?;
         }
-        let options = self.with_expected_metrics(options);
-        let size = self.find_size(&options.statistics, || DynamicSize::find(&message_type));
-        self.create_of(message_type.to_string().into(), options, |options, recorder| {
+        let statistics = self.with_metrics_for(options.topic, statistics, SourceKind::Subscription);
+        let size = self.find_size(&statistics, || DynamicSize::find(&message_type));
+        self.create_any(message_type.to_string().into(), (options, statistics), |options, recorder| {
             let qos = options.qos;
             let subscription = subscribe(message_type, options, DynamicProbe::new(size, recorder))?;
-            Ok(Arc::new(WithQos { subscription, qos }))
+            Ok(Arc::new(DynamicSubscription { subscription, qos }))
         })
     }
 
@@ -250,14 +248,14 @@ impl NodeStatistics {
     /// range, or is none of publishers.
     pub fn create_publisher<'a, T: Message>(
         &self,
-        options: impl Into<MeasuredPublisherOptions<'a>>,
-    ) -> Result<MeasuredPublisher<T>, StatisticsError> {
-        let MeasuredPublisherOptions { publisher: options, statistics } = options.into();
+        options: impl StatsOptions<PublisherOptions<'a>>,
+    ) -> Result<StatsPublisher<T>, StatisticsError> {
+        let (options, statistics) = options.split();
         let new = self.prepare_publisher(options.topic, statistics)?;
         let publisher = create_publisher::<T::RmwMsg>(&self.running.node, options)?;
         let size = self.find_size(&new.statistics, SerializedSize::of_published).map(Box::new);
         let (source, publications) = self.complete_publisher(new, publisher.topic_name());
-        Ok(Arc::new(MeasuredPublisherState::new(source, publications, size, publisher)))
+        Ok(Arc::new(StatsPublisherState::new(source, publications, size, publisher)))
     }
 
     /// Creates a publisher with statistics, of a type that is known only at run time, like
@@ -268,28 +266,27 @@ impl NodeStatistics {
     pub fn create_dynamic_publisher<'a>(
         &self,
         message_type: MessageTypeName,
-        options: impl Into<MeasuredPublisherOptions<'a>>,
-    ) -> Result<MeasuredDynamicPublisher, StatisticsError> {
+        options: impl StatsOptions<PublisherOptions<'a>>,
+    ) -> Result<StatsDynamicPublisher, StatisticsError> {
         let no_size = || -> Result<Infallible, String> {
             Err(format!("The sizes of {message_type} messages will be NaN: those of a dynamic publisher are not known"))
         };
-        let MeasuredPublisherOptions { publisher: options, statistics } = options.into();
+        let (options, statistics) = options.split();
         let new = self.prepare_publisher(options.topic, statistics)?;
-        let publisher = self
-            .running
-            .node
-            .create_dynamic_publisher(message_type.clone(), options)
-            .map_err(|source| creation_error(&self.running.node, new.topic.clone(), source))?;
+        let publisher =
+            self.running.node.create_dynamic_publisher(message_type.clone(), options).map_err(|source| {
+                creation_error(&self.running.node, SourceKind::Publisher, new.topic.clone(), source)
+            })?;
         let _ = self.find_size(&new.statistics, no_size);
         let (source, publications) = self.complete_publisher(new, publisher.topic_name());
-        Ok(Arc::new(MeasuredDynamicPublisherState::new(source, publications, publisher)))
+        Ok(Arc::new(StatsDynamicPublisherState::new(source, publications, publisher)))
     }
 
     /// Checks the options of a publisher's statistics, and creates what they are published with.
     fn prepare_publisher(
         &self,
         topic: &str,
-        statistics: TopicStatisticsOptions,
+        statistics: StatisticsOptions,
     ) -> Result<NewPublisher, StatisticsError> {
         statistics.check(SourceKind::Publisher)?;
         let own = statistics.of_source();
@@ -311,15 +308,6 @@ impl NodeStatistics {
         let name = self.source_name(statistics.source_name, &topic);
         let source = Source::new(name, Arc::clone(&publications) as _, None).of_topic(topic, &given);
         (self.keep(self.add_source(source, own, to, statistics.expectations)), publications)
-    }
-
-    /// Returns the options with the metrics that the conditions on the topic need.
-    fn with_expected_metrics<'a>(
-        &self,
-        MeasuredSubscriptionOptions { subscription, statistics }: MeasuredSubscriptionOptions<'a>,
-    ) -> MeasuredSubscriptionOptions<'a> {
-        let statistics = self.with_metrics_for(subscription.topic, statistics, SourceKind::Subscription);
-        MeasuredSubscriptionOptions { subscription, statistics }
     }
 
     /// Returns the expectations of a source with that topic or name: its own, or else the node's. The resolved name is
@@ -348,9 +336,9 @@ impl NodeStatistics {
     fn with_metrics_for(
         &self,
         given: &str,
-        statistics: TopicStatisticsOptions,
+        statistics: StatisticsOptions,
         kind: SourceKind,
-    ) -> TopicStatisticsOptions {
+    ) -> StatisticsOptions {
         let expected = self.expected(given, statistics.expectations.as_ref(), kind);
         let Some(expected) = expected else { return statistics };
         let defaults = [Metric::MessageAge, Metric::MessagePeriod];
@@ -361,10 +349,7 @@ impl NodeStatistics {
     }
 
     /// Creates the publisher of health, if something is expected by a source's own options.
-    pub(super) fn prepare_diagnostics(
-        &self,
-        statistics: &TopicStatisticsOptions,
-    ) -> Result<(), StatisticsError> {
+    pub(super) fn prepare_diagnostics(&self, statistics: &StatisticsOptions) -> Result<(), StatisticsError> {
         match self.diagnostics.as_ref().filter(|_| statistics.expectations.is_some()) {
             Some(publisher) => publisher.create(&self.running.node),
             None => Ok(()),
@@ -375,7 +360,7 @@ impl NodeStatistics {
     /// encoding is unknown.
     fn find_size<Size>(
         &self,
-        statistics: &TopicStatisticsOptions,
+        statistics: &StatisticsOptions,
         find: impl FnOnce() -> Result<Size, String>,
     ) -> Option<Size> {
         let metrics = statistics.metrics.as_ref().or(self.options.metrics.as_ref())?;
@@ -389,42 +374,47 @@ impl NodeStatistics {
         log_warn!(self.running.node.logger(), "{warning}");
     }
 
-    fn create<T: Message, Subscription: AnySubscription + 'static>(
+    fn create<T: Message, Subscribed: Message, Scope: WorkScope + 'static>(
         &self,
-        options: MeasuredSubscriptionOptions<'_>,
-        subscribe: impl FnOnce(SubscriptionOptions<'_>, Probe<T>) -> Result<Arc<Subscription>, RclrsError>,
-    ) -> Result<MeasuredSubscription<T>, StatisticsError> {
+        (options, statistics): (SubscriptionOptions<'_>, StatisticsOptions),
+        subscribe: impl FnOnce(
+            SubscriptionOptions<'_>,
+            Probe<T>,
+        ) -> Result<Arc<SubscriptionState<Subscribed, Scope>>, RclrsError>,
+    ) -> Result<Arc<StatsSubscriptionState<T, Scope>>, StatisticsError> {
         let message_type = T::RmwMsg::TYPE_NAME.into();
         let stamp = StampField::find();
         match &stamp {
             Ok(Some(_)) => {}
-            Ok(None) => {
-                options.statistics.check_without_header(T::RmwMsg::TYPE_NAME, self.options.age_source)?
-            }
+            Ok(None) => statistics.check_without_header(T::RmwMsg::TYPE_NAME, self.options.age_source)?,
             Err(warning) => self.warn(warning),
         }
-        let options = self.with_expected_metrics(options);
-        let size = self.find_size(&options.statistics, SerializedSize::of_received).map(Box::new);
-        self.create_of(message_type, options, |options, recorder| {
-            subscribe(options, Probe::new(stamp, size, recorder))
+        let statistics = self.with_metrics_for(options.topic, statistics, SourceKind::Subscription);
+        let size = self.find_size(&statistics, SerializedSize::of_received).map(Arc::new);
+        self.create_any(message_type, (options, statistics), |options, recorder| {
+            let probe = Probe::new(stamp, size, recorder);
+            let subscription = subscribe(options, probe.clone())?;
+            Ok(Arc::new(Typed { subscription, probe }))
         })
     }
 
     /// Creates a subscription of a type (`package/msg/Name`) that may be known only at run time. Only what differs
     /// between types is generic: the rest is compiled once, and not for each subscription of a program.
-    fn create_of<T, Subscription: AnySubscription + 'static>(
+    fn create_any<T, Scope>(
         &self,
         message_type: Cow<'static, str>,
-        options: MeasuredSubscriptionOptions<'_>,
-        subscribe: impl FnOnce(SubscriptionOptions<'_>, Arc<Recorder>) -> Result<Arc<Subscription>, RclrsError>,
-    ) -> Result<MeasuredSubscription<T>, StatisticsError> {
-        let MeasuredSubscriptionOptions { subscription: options, statistics } = options;
+        (options, statistics): (SubscriptionOptions<'_>, StatisticsOptions),
+        subscribe: impl FnOnce(
+            SubscriptionOptions<'_>,
+            Arc<Recorder>,
+        ) -> Result<Arc<dyn AnySubscription>, RclrsError>,
+    ) -> Result<Arc<StatsSubscriptionState<T, Scope>>, StatisticsError> {
         let is_transient_local = options.qos.durability == QoSDurabilityPolicy::TransientLocal;
         let new = self.prepare_subscription(options.topic, is_transient_local, statistics)?;
         let recorder = Arc::clone(&new.recorder);
-        let subscription = subscribe(options, Arc::clone(&recorder)).map(|subscription| subscription as _);
+        let subscription = subscribe(options, Arc::clone(&recorder));
         let (source, subscription) = self.complete_subscription(new, message_type, subscription)?;
-        Ok(Arc::new(MeasuredSubscriptionState::new(source, recorder, subscription)))
+        Ok(Arc::new(StatsSubscriptionState::new(source, recorder, subscription)))
     }
 
     /// Creates the statistics of a subscription, and begins to measure: messages may arrive before the subscription is
@@ -433,7 +423,7 @@ impl NodeStatistics {
         &self,
         topic: &str,
         is_transient_local: bool,
-        statistics: TopicStatisticsOptions,
+        statistics: StatisticsOptions,
     ) -> Result<NewSubscription, StatisticsError> {
         statistics.check(SourceKind::Subscription)?;
         let own = statistics.of_source();
@@ -453,32 +443,39 @@ impl NodeStatistics {
         message_type: Cow<'static, str>,
         subscription: Result<Arc<dyn AnySubscription>, RclrsError>,
     ) -> Result<(SourceHandle, Arc<dyn AnySubscription>), StatisticsError> {
-        let subscription = subscription.map_err(|source| StatisticsError::CreateSubscription {
-            topic,
-            node: self.running.node.fully_qualified_name(),
-            source,
-        })?;
-        let measures_losses =
-            statistics.metrics.iter().flatten().any(|metric| *metric == Metric::PublicationSeqGap);
-        let publishes_losses = measures_losses && statistics.publishes();
+        let subscription = subscription
+            .map_err(|source| creation_error(&self.running.node, SourceKind::Subscription, topic, source))?;
         let topic = subscription.topic_name();
-        let name = self.source_name(statistics.source_name, &topic);
+        let name = self.source_name(statistics.source_name.clone(), &topic);
         let check = PublisherCheck::new(
             &self.running.node,
             Request { topic: topic.into(), message_type, qos: subscription.qos().into() },
         );
         let source = Arc::new(Source::new(name, Arc::clone(&recorder) as _, Some(Box::new(check))));
-        if publishes_losses {
-            self.running.scheduler.add_loss_events(&source, || {
-                let publisher =
-                    create_publisher(&self.running.node, PublisherOptions::new(loss_events::TOPIC))?;
-                Ok(Arc::new(LossPublisher(publisher)) as _)
-            })?;
-        }
+        #[cfg(feature = "interfaces")]
+        self.publish_losses(&source, &statistics)?;
         if let Some(expectations) = statistics.expectations {
             self.running.scheduler.expect(&source, expectations);
         }
-        recorder.set_installed();
         Ok((self.keep(new.complete(source)), subscription))
+    }
+
+    /// Publishes the losses of a subscription that measures them, as events.
+    #[cfg(feature = "interfaces")]
+    fn publish_losses(
+        &self,
+        source: &Arc<Source>,
+        statistics: &StatisticsOptions,
+    ) -> Result<(), StatisticsError> {
+        use crate::report::loss_events::{LossPublisher, TOPIC};
+
+        let mut metrics = statistics.metrics.iter().flatten();
+        if !metrics.any(|metric| *metric == Metric::PublicationSeqGap) || !statistics.publishes() {
+            return Ok(());
+        }
+        self.running.scheduler.add_loss_events(source, || {
+            let publisher = create_publisher(&self.running.node, PublisherOptions::new(TOPIC))?;
+            Ok(Arc::new(LossPublisher(publisher)) as _)
+        })
     }
 }

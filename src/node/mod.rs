@@ -39,17 +39,18 @@ use topic_statistics_core::{
     Metric,
 };
 
+#[cfg(feature = "interfaces")]
+use crate::report::service::{self, TopicStatisticsService};
 use crate::{
     error::StatisticsError,
     executor::{claim, ExecutorStatistics},
-    measure::{counter::CounterState, stopwatch::StopwatchState},
-    options::{check_period, NodeStatisticsOptions, SourceName, TopicStatisticsOptions},
-    report::{
-        diagnostics::NodeNames,
-        service::{self, TopicStatisticsService},
-    },
+    measure::{counter::CounterState, handle::SourceStatistics, stopwatch::StopwatchState},
+    options::{check_period, NodeStatisticsOptions, SourceName, StatisticsOptions},
+    report::diagnostics::NodeNames,
 };
 use parameters::Parameters;
+#[cfg(feature = "interfaces")]
+use publishers::creation_error;
 use publishers::{DiagnosticsPublisher, TopicPublishers};
 use registry::Registry;
 use reports::{NodeClock, NodeReports};
@@ -93,7 +94,7 @@ use reports::{NodeClock, NodeReports};
 /// ends, as in rclrs the subscription does. Capture a [`Weak`] of the handle.
 #[must_use = "without a source there are no statistics"]
 pub struct NodeStatistics {
-    options: TopicStatisticsOptions,
+    options: StatisticsOptions,
     simulated: Option<Arc<SimulatedTime>>,
     /// None if the node's windows are not published.
     publisher: Option<Arc<TopicPublishers>>,
@@ -118,6 +119,7 @@ struct Running {
     executor: OnceLock<ExecutorStatistics>,
     scheduler: Arc<Scheduler>,
     thread: Option<JoinHandle<()>>,
+    #[cfg(feature = "interfaces")]
     _service: Option<TopicStatisticsService>,
 }
 
@@ -144,10 +146,10 @@ impl NodeStatistics {
     ///
     /// Errors as [`with_options`](Self::with_options) does.
     pub fn new(node: &Node) -> Result<Self, StatisticsError> {
-        Self::with_options(node, TopicStatisticsOptions::new())
+        Self::with_options(node, StatisticsOptions::new())
     }
 
-    /// Creates the statistics of a node. [`TopicStatisticsOptions`] are the defaults of its sources and of the ROS
+    /// Creates the statistics of a node. [`StatisticsOptions`] are the defaults of its sources and of the ROS
     /// parameters; [`NodeStatisticsOptions`] are these and the other reports.
     ///
     /// Errors if an option or a parameter is out of range, if the file of totals cannot be written, or if rclrs cannot
@@ -163,11 +165,14 @@ impl NodeStatistics {
         let write_totals = totals_writer(options.totals_file, node_name())?;
         #[cfg(not(feature = "totals_file"))]
         let write_totals = |_: &Scheduler| None;
-        let parameters = Parameters::declare(node, &options.topic_statistics)?;
-        let loss_events = LossEvents::new(node_name(), options.max_event_rate);
+        let parameters = Parameters::declare(node, &options.statistics)?;
+        #[cfg(feature = "interfaces")]
+        let (max_event_rate, has_service) = (options.max_event_rate, options.service);
+        #[cfg(not(feature = "interfaces"))]
+        let max_event_rate = 0.0;
+        let loss_events = LossEvents::new(node_name(), max_event_rate);
         let logs_tables = options.log_table;
-        let has_service = options.service;
-        let expectations = NodeExpectations::new(options.topic_statistics.expectations.clone());
+        let expectations = NodeExpectations::new(options.statistics.expectations.clone());
         let expectations = match &parameters {
             Some(parameters) => parameters.apply_to_expectations(&expectations),
             None => expectations,
@@ -179,7 +184,7 @@ impl NodeStatistics {
         let names = NodeNames { name: node.name(), hardware_id: options.hardware_id };
         let options = match &parameters {
             Some(parameters) => {
-                let options = parameters.apply_to(options.topic_statistics);
+                let options = parameters.apply_to(options.statistics);
                 if options.state == TopicStatisticsState::Disable {
                     log_info!(
                         node.logger(),
@@ -189,11 +194,12 @@ impl NodeStatistics {
                 }
                 options
             }
-            None => options.topic_statistics,
+            None => options.statistics,
         };
         let publisher = match options.publishes() {
             true => {
                 let publisher = TopicPublishers::new(node, options.publisher_topic(), options.qos)?;
+                #[cfg(feature = "interfaces")]
                 if options.has_distributions() {
                     publisher.create_distributions(node)?;
                 }
@@ -208,16 +214,21 @@ impl NodeStatistics {
         schedule.judge_by(expectations, diagnostics.is_some());
         let reports = NodeReports { node: Arc::downgrade(node), names, diagnostics: diagnostics.clone() };
         let scheduler = Arc::new(Scheduler::new(node_name(), Box::new(reports), schedule, simulated.clone()));
+        #[cfg(feature = "interfaces")]
         let service = has_service.then(|| {
             let scheduler = Arc::downgrade(&scheduler);
             let totals = move || scheduler.upgrade().map(|scheduler| scheduler.totals()).unwrap_or_default();
-            service::create(node, totals)
+            service::create(node, totals).map_err(|source| {
+                creation_error(
+                    node,
+                    topic_statistics_core::SourceKind::Service,
+                    service::NAME.to_owned(),
+                    source,
+                )
+            })
         });
-        let service = service.transpose().map_err(|source| StatisticsError::CreateService {
-            name: service::NAME.to_owned(),
-            node: node_name(),
-            source,
-        })?;
+        #[cfg(feature = "interfaces")]
+        let service = service.transpose()?;
         if let Some(parameters) = &parameters {
             parameters.apply_changes_to(&scheduler);
         }
@@ -231,6 +242,7 @@ impl NodeStatistics {
             executor: OnceLock::new(),
             scheduler,
             thread: Some(thread),
+            #[cfg(feature = "interfaces")]
             _service: service,
         });
         let statistics = Self {
@@ -247,7 +259,10 @@ impl NodeStatistics {
         };
         if let Some(claimed) = claim(node) {
             let source = statistics.code_source("executor", claimed.collector());
-            statistics.running.executor.get_or_init(|| ExecutorStatistics::new(source, claimed));
+            statistics.running.executor.get_or_init(|| ExecutorStatistics {
+                statistics: SourceStatistics(source),
+                _claimed: claimed,
+            });
             if let Some(publisher) = &statistics.diagnostics {
                 publisher.create(node)?;
             }
@@ -255,10 +270,27 @@ impl NodeStatistics {
         Ok(statistics)
     }
 
-    /// Returns the statistics of the node's executor. None if it is no [`MeasuredExecutor`](crate::MeasuredExecutor),
-    /// and if another `NodeStatistics` publishes them: the first one of the executor does.
-    pub fn executor(&self) -> Option<&ExecutorStatistics> {
-        self.running.executor.get()
+    /// Returns the statistics of the node's executor. None if it is no [`StatsExecutor`](crate::StatsExecutor), and if
+    /// another `NodeStatistics` publishes them: the first one of the executor does. Disabled ones cost a callback one
+    /// atomic load.
+    ///
+    /// The [`executor`](crate::WindowStatistics::executor) of a window has the threads, the longest callback and the
+    /// waits.
+    ///
+    /// ```
+    /// # use rclrs::*;
+    /// # use rclrs_topic_statistics::{NodeStatistics, StatsExecutor};
+    /// # let executor = Context::default_from_env()?.create_executor(StatsExecutor::new());
+    /// # let statistics = NodeStatistics::new(&executor.create_node("robot")?)?;
+    /// if let Some(window) = statistics.executor().and_then(|executor| executor.latest()) {
+    ///     for wait in window.executor.iter().flat_map(|executor| &executor.waits) {
+    ///         println!("{} waited {} ms for {}", wait.waiting, wait.milliseconds, wait.running);
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn executor(&self) -> Option<&SourceStatistics> {
+        Some(&self.running.executor.get()?.statistics)
     }
 
     /// Returns the messages received and lost by each subscription, up to now, and by those that have ended (the last
@@ -355,7 +387,7 @@ impl NodeStatistics {
     /// not published.
     fn publisher(
         &self,
-        options: &TopicStatisticsOptions,
+        options: &StatisticsOptions,
     ) -> Result<Option<Arc<TopicPublishers>>, StatisticsError> {
         if !options.publishes() {
             return Ok(None);
@@ -373,6 +405,7 @@ impl NodeStatistics {
                 publisher
             }
         };
+        #[cfg(feature = "interfaces")]
         if options.has_distributions() {
             publisher.create_distributions(&self.running.node)?;
         }

@@ -19,7 +19,7 @@ use topic_statistics_core::{
 
 use crate::{
     error::StatisticsError,
-    options::{check_period, TopicStatisticsOptions},
+    options::{check_period, StatisticsOptions},
 };
 
 pub(super) const ENABLED: &str = "topic_statistics.enabled";
@@ -47,7 +47,7 @@ impl Parameters {
     /// Declares the parameters. Their defaults are the node's options.
     ///
     /// Returns None if other statistics of the same node have declared them already.
-    pub fn declare(node: &Node, options: &TopicStatisticsOptions) -> Result<Option<Self>, StatisticsError> {
+    pub fn declare(node: &Node, options: &StatisticsOptions) -> Result<Option<Self>, StatisticsError> {
         let defaults = options.of_node();
         let enabled = node
             .declare_parameter(ENABLED)
@@ -126,7 +126,7 @@ impl Parameters {
     }
 
     /// Returns the node's options with the values of the parameters.
-    pub fn apply_to(&self, options: TopicStatisticsOptions) -> TopicStatisticsOptions {
+    pub fn apply_to(&self, options: StatisticsOptions) -> StatisticsOptions {
         let SourceDefaults { enabled, publish_period, distributions, .. } = self.defaults();
         options
             .state(enabled.into())

@@ -2,28 +2,33 @@
 
 //! The publishers of windows.
 
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+#[cfg(feature = "interfaces")]
+use std::sync::Weak;
+use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::interfaces::{
-    diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage,
-    topic_statistics_interfaces::msg::MetricsDistribution,
-};
-use rclrs::{Node, NodeState, Publisher, PublisherOptions, QoSProfile, RclrsError};
+#[cfg(feature = "interfaces")]
+use crate::interfaces::topic_statistics_interfaces::msg::MetricsDistribution;
+use crate::interfaces::{diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage};
+#[cfg(feature = "interfaces")]
+use rclrs::NodeState;
+use rclrs::{Node, Publisher, PublisherOptions, QoSProfile, RclrsError};
 use rosidl_runtime_rs::Message;
+#[cfg(feature = "interfaces")]
+use topic_statistics_core::collector::Distribution;
 use topic_statistics_core::{
-    collector::Distribution,
     mutex::lock,
     schedule::outbox::{PublishError, PublishWindows},
-    Metric, Summary, Window,
+    Metric, SourceKind, Summary, Window,
 };
 
 use crate::{
     error::StatisticsError,
-    report::{diagnostics, distribution, message::metrics_message},
+    report::{diagnostics, message::metrics_message},
 };
 
 /// The publishers of windows on one topic: of their metrics, and of their distributions.
 pub(super) struct TopicPublishers {
+    #[cfg(feature = "interfaces")]
     node: Weak<NodeState>,
     topic: String,
     /// None: the default, whose depth follows the number of metrics.
@@ -36,6 +41,7 @@ struct Publishers {
     window: usize,
     metrics: Publisher<MetricsMessage>,
     /// Created for the first distribution: most nodes have none.
+    #[cfg(feature = "interfaces")]
     distributions: Option<Publisher<MetricsDistribution>>,
 }
 
@@ -52,8 +58,19 @@ impl TopicPublishers {
     /// invalid.
     pub(super) fn new(node: &Node, topic: &str, qos: Option<QoSProfile>) -> Result<Self, StatisticsError> {
         let metrics = create_publisher(node, options(topic, Self::qos(qos, 0)))?;
-        let publishers = Mutex::new(Publishers { window: 0, metrics, distributions: None });
-        Ok(Self { node: Arc::downgrade(node), topic: topic.to_owned(), qos, publishers })
+        let publishers = Mutex::new(Publishers {
+            window: 0,
+            metrics,
+            #[cfg(feature = "interfaces")]
+            distributions: None,
+        });
+        Ok(Self {
+            #[cfg(feature = "interfaces")]
+            node: Arc::downgrade(node),
+            topic: topic.to_owned(),
+            qos,
+            publishers,
+        })
     }
 
     /// Returns whether they publish on that topic, with that QoS.
@@ -77,6 +94,7 @@ impl TopicPublishers {
         if let Ok(publisher) = node.create_publisher(options(&self.topic, now)) {
             publishers.metrics = publisher;
         }
+        #[cfg(feature = "interfaces")]
         if publishers.distributions.take().is_some() {
             publishers.distributions = self.create_distributions_with(node, now).ok();
         }
@@ -85,11 +103,15 @@ impl TopicPublishers {
     /// Creates the publisher of the distributions now, so that readers find it before the first one.
     ///
     /// Errors if rclrs cannot create it.
+    #[cfg(feature = "interfaces")]
     pub(super) fn create_distributions(&self, node: &Node) -> Result<(), StatisticsError> {
-        let topic = distribution::topic(&self.topic);
-        self.distributions_of(node).map(drop).map_err(|source| creation_error(node, topic, source))
+        let topic = crate::report::distribution::topic(&self.topic);
+        self.distributions_of(node)
+            .map(drop)
+            .map_err(|source| creation_error(node, SourceKind::Publisher, topic, source))
     }
 
+    #[cfg(feature = "interfaces")]
     fn distributions_of(&self, node: &Node) -> Result<Publisher<MetricsDistribution>, RclrsError> {
         let mut publishers = lock(&self.publishers);
         if let Some(publisher) = &publishers.distributions {
@@ -99,12 +121,13 @@ impl TopicPublishers {
         Ok(Arc::clone(publishers.distributions.insert(publisher)))
     }
 
+    #[cfg(feature = "interfaces")]
     fn create_distributions_with(
         &self,
         node: &Node,
         qos: QoSProfile,
     ) -> Result<Publisher<MetricsDistribution>, RclrsError> {
-        node.create_publisher(options(&distribution::topic(&self.topic), qos))
+        node.create_publisher(options(&crate::report::distribution::topic(&self.topic), qos))
     }
 
     /// Returns the given QoS, or the default for a window with that number of metrics.
@@ -126,6 +149,7 @@ impl PublishWindows for TopicPublishers {
         Ok(publisher.publish(metrics_message(source, metric, window, summary))?)
     }
 
+    #[cfg(feature = "interfaces")]
     fn publish_distribution(
         &self,
         source: &str,
@@ -135,7 +159,7 @@ impl PublishWindows for TopicPublishers {
     ) -> Result<(), PublishError> {
         // A node that is dropped publishes nothing.
         let Some(node) = self.node.upgrade() else { return Ok(()) };
-        let message = distribution::message(source, metric, window, distribution);
+        let message = crate::report::distribution::message(source, metric, window, distribution);
         Ok(self.distributions_of(&node)?.publish(message)?)
     }
 }
@@ -153,7 +177,9 @@ impl DiagnosticsPublisher {
     /// Creates the publisher now, so that readers find it before the first health. Errors if rclrs cannot create it.
     pub(super) fn create(&self, node: &Node) -> Result<(), StatisticsError> {
         let topic = diagnostics::TOPIC.to_owned();
-        self.publisher_of(node).map(drop).map_err(|source| creation_error(node, topic, source))
+        self.publisher_of(node)
+            .map(drop)
+            .map_err(|source| creation_error(node, SourceKind::Publisher, topic, source))
     }
 
     /// Publishes health. Errors if rclrs cannot create the publisher, or cannot publish.
@@ -184,9 +210,16 @@ pub(super) fn create_publisher<T: Message>(
     options: PublisherOptions<'_>,
 ) -> Result<Publisher<T>, StatisticsError> {
     let topic = options.topic.to_owned();
-    node.create_publisher(options).map_err(|source| creation_error(node, topic, source))
+    node.create_publisher(options)
+        .map_err(|source| creation_error(node, SourceKind::Publisher, topic, source))
 }
 
-pub(super) fn creation_error(node: &Node, topic: String, source: RclrsError) -> StatisticsError {
-    StatisticsError::CreatePublisher { topic, node: node.fully_qualified_name(), source }
+/// Returns the error of rclrs that could not create something of that kind and name.
+pub(super) fn creation_error(
+    node: &Node,
+    kind: SourceKind,
+    name: String,
+    source: RclrsError,
+) -> StatisticsError {
+    StatisticsError::Create { kind, name, node: node.fully_qualified_name(), source }
 }

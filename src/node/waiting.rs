@@ -5,10 +5,11 @@
 use std::{future::Future, sync::Arc};
 
 use rclrs::{
-    AnyServiceCallback, AnyTimerCallback, ClockType, IntoAsyncServiceCallback, IntoNodeServiceCallback,
-    IntoNodeTimerOneshotCallback, IntoNodeTimerRepeatingCallback, IntoWorkerServiceCallback,
-    IntoWorkerTimerOneshotCallback, IntoWorkerTimerRepeatingCallback, Node, RclrsError, ServiceOptions,
-    ServiceState, TerminatedGoal, TimerOptions, TimerState, WorkScope, Worker,
+    ActionClientOptions, ActionServerOptions, AnyServiceCallback, AnyTimerCallback, ClientOptions, ClockType,
+    IntoAsyncServiceCallback, IntoNodeServiceCallback, IntoNodeTimerOneshotCallback,
+    IntoNodeTimerRepeatingCallback, IntoWorkerServiceCallback, IntoWorkerTimerOneshotCallback,
+    IntoWorkerTimerRepeatingCallback, Node, RclrsError, ServiceOptions, ServiceState, TerminatedGoal,
+    TimerOptions, TimerState, WorkScope, Worker,
 };
 use rosidl_runtime_rs::{Action, Service};
 use topic_statistics_core::{
@@ -28,21 +29,18 @@ use topic_statistics_core::{
     SourceKind,
 };
 
-use super::NodeStatistics;
+use super::{publishers::creation_error, NodeStatistics};
 use crate::{
     error::StatisticsError,
     measure::{
-        action_client::{MeasuredActionClient, MeasuredActionClientState},
-        action_server::{self, MeasuredActionServer, MeasuredActionServerState, MeasuredRequestedGoal},
-        client::{MeasuredClient, MeasuredClientState},
+        action_client::{StatsActionClient, StatsActionClientState},
+        action_server::{self, StatsActionServer, StatsActionServerState, StatsRequestedGoal},
+        client::{StatsClient, StatsClientState},
         goal::action_name,
-        service::{self, MeasuredService, MeasuredServiceState, MeasuredWorkerService},
-        timer::{self, MeasuredTimer, MeasuredTimerState, MeasuredWorkerTimer},
+        service::{self, StatsService, StatsServiceState, StatsWorkerService},
+        timer::{self, MeasuredTimer, StatsTimer, StatsTimerState, StatsWorkerTimer},
     },
-    options::{
-        MeasuredActionClientOptions, MeasuredActionServerOptions, MeasuredClientOptions,
-        MeasuredServiceOptions, MeasuredTimerOptions, TopicStatisticsOptions,
-    },
+    options::{StatisticsOptions, StatsOptions},
 };
 
 impl NodeStatistics {
@@ -65,11 +63,11 @@ impl NodeStatistics {
     /// ```
     pub fn create_service<'a, T: Service, Args>(
         &self,
-        options: impl Into<MeasuredServiceOptions<'a>>,
+        options: impl StatsOptions<ServiceOptions<'a>>,
         callback: impl IntoNodeServiceCallback<T, Args>,
-    ) -> Result<MeasuredService<T>, StatisticsError> {
+    ) -> Result<StatsService<T>, StatisticsError> {
         let callback = callback.into_node_service_callback();
-        self.create_service_of::<T, Node>(options.into(), false, callback, |options, callback| {
+        self.create_service_of::<T, Node>(options.split(), false, callback, |options, callback| {
             self.running.node.create_service(options, callback)
         })
     }
@@ -81,11 +79,11 @@ impl NodeStatistics {
     /// Errors as [`create_service`](Self::create_service) does.
     pub fn create_async_service<'a, T: Service, Args>(
         &self,
-        options: impl Into<MeasuredServiceOptions<'a>>,
+        options: impl StatsOptions<ServiceOptions<'a>>,
         callback: impl IntoAsyncServiceCallback<T, Args>,
-    ) -> Result<MeasuredService<T>, StatisticsError> {
+    ) -> Result<StatsService<T>, StatisticsError> {
         let callback = callback.into_async_service_callback();
-        self.create_service_of::<T, Node>(options.into(), true, callback, |options, callback| {
+        self.create_service_of::<T, Node>(options.split(), true, callback, |options, callback| {
             self.running.node.create_async_service(options, callback)
         })
     }
@@ -97,11 +95,11 @@ impl NodeStatistics {
     pub fn create_worker_service<'a, T: Service, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
-        options: impl Into<MeasuredServiceOptions<'a>>,
+        options: impl StatsOptions<ServiceOptions<'a>>,
         callback: impl IntoWorkerServiceCallback<T, Payload, Args>,
-    ) -> Result<MeasuredWorkerService<T, Payload>, StatisticsError> {
+    ) -> Result<StatsWorkerService<T, Payload>, StatisticsError> {
         let callback = callback.into_worker_service_callback();
-        self.create_service_of::<T, Worker<Payload>>(options.into(), false, callback, |options, callback| {
+        self.create_service_of::<T, Worker<Payload>>(options.split(), false, callback, |options, callback| {
             worker.create_service(options, callback)
         })
     }
@@ -111,25 +109,26 @@ impl NodeStatistics {
     /// Errors as [`create_service`](Self::create_service) does.
     pub fn create_client<'a, T: Service>(
         &self,
-        options: impl Into<MeasuredClientOptions<'a>>,
-    ) -> Result<MeasuredClient<T>, StatisticsError> {
-        let MeasuredClientOptions { client: options, statistics } = options.into();
+        options: impl StatsOptions<ClientOptions<'a>>,
+    ) -> Result<StatsClient<T>, StatisticsError> {
+        let (options, statistics) = options.split();
         let given = options.service_name.to_owned();
         let all = SourceKind::Client.metrics().iter().collect();
         let (metrics, statistics) = self.check_waiting(statistics, SourceKind::Client, &given, all)?;
         let calls = CallRecorder::new(metrics);
         let new = self.add_waiting(Arc::clone(&calls.calls) as _, statistics)?;
-        let client = self.running.node.create_client::<T>(options).map_err(|source| {
-            let (name, node) = (given.clone(), self.running.node.fully_qualified_name());
-            StatisticsError::CreateClient { name, node, source }
-        })?;
+        let client = self
+            .running
+            .node
+            .create_client::<T>(options)
+            .map_err(|source| self.not_created(SourceKind::Client, &given, source))?;
         let source = self.complete_waiting(new, &client.service_name(), Some(&given));
-        Ok(Arc::new(MeasuredClientState::new(source, calls, client, Arc::clone(&self.running.node))))
+        Ok(Arc::new(StatsClientState::new(source, calls, client, Arc::clone(&self.running.node))))
     }
 
     /// Creates an action server with statistics, like
     /// [`NodeState::create_action_server`](rclrs::NodeState::create_action_server). The callback gets a
-    /// [`MeasuredRequestedGoal`], which has the methods of rclrs's goal.
+    /// [`StatsRequestedGoal`], which has the methods of rclrs's goal.
     ///
     /// Errors if an option is out of range, or if rclrs cannot create the action server or the publisher of its
     /// statistics.
@@ -147,27 +146,27 @@ impl NodeStatistics {
     /// ```
     pub fn create_action_server<'a, A: Action, Task>(
         &self,
-        options: impl Into<MeasuredActionServerOptions<'a>>,
-        callback: impl FnMut(MeasuredRequestedGoal<A>) -> Task + Send + Sync + 'static,
-    ) -> Result<MeasuredActionServer<A>, StatisticsError>
+        options: impl StatsOptions<ActionServerOptions<'a>>,
+        callback: impl FnMut(StatsRequestedGoal<A>) -> Task + Send + Sync + 'static,
+    ) -> Result<StatsActionServer<A>, StatisticsError>
     where
         Task: Future<Output = TerminatedGoal> + Send + 'static,
     {
-        let MeasuredActionServerOptions { server: options, statistics } = options.into();
+        let (options, statistics) = options.split();
         let given = options.action_name.to_owned();
         let all = SourceKind::ActionServer.metrics().iter().collect();
         let (metrics, statistics) = self.check_waiting(statistics, SourceKind::ActionServer, &given, all)?;
         let recorder = GoalRecorder::new(metrics);
         let new = self.add_waiting(Arc::clone(&recorder.goals) as _, statistics)?;
-        let callback = action_server::measure(callback, recorder.clone(), &given);
-        let server = self.running.node.create_action_server(options, callback).map_err(|source| {
-            let (name, node) = (given.clone(), self.running.node.fully_qualified_name());
-            StatisticsError::CreateActionServer { name, node, source }
-        })?;
-        recorder.goals.set_installed();
+        let callback = action_server::measure(callback, recorder.clone());
+        let server = self
+            .running
+            .node
+            .create_action_server(options, callback)
+            .map_err(|source| self.not_created(SourceKind::ActionServer, &given, source))?;
         let name = action_name(&self.running.node, &given);
         let source = self.complete_waiting(new, &name, Some(&given));
-        Ok(Arc::new(MeasuredActionServerState::new(source, server, name.into())))
+        Ok(Arc::new(StatsActionServerState::new(source, recorder, server, name.into())))
     }
 
     /// Creates an action client with statistics, like
@@ -176,21 +175,22 @@ impl NodeStatistics {
     /// Errors as [`create_action_server`](Self::create_action_server) does.
     pub fn create_action_client<'a, A: Action>(
         &self,
-        options: impl Into<MeasuredActionClientOptions<'a>>,
-    ) -> Result<MeasuredActionClient<A>, StatisticsError> {
-        let MeasuredActionClientOptions { client: options, statistics } = options.into();
+        options: impl StatsOptions<ActionClientOptions<'a>>,
+    ) -> Result<StatsActionClient<A>, StatisticsError> {
+        let (options, statistics) = options.split();
         let given = options.action_name.to_owned();
         let all = SourceKind::ActionClient.metrics().iter().collect();
         let (metrics, statistics) = self.check_waiting(statistics, SourceKind::ActionClient, &given, all)?;
         let recorder = GoalRecorder::new(metrics);
         let new = self.add_waiting(Arc::clone(&recorder.goals) as _, statistics)?;
-        let client = self.running.node.create_action_client::<A>(options).map_err(|source| {
-            let (name, node) = (given.clone(), self.running.node.fully_qualified_name());
-            StatisticsError::CreateActionClient { name, node, source }
-        })?;
+        let client = self
+            .running
+            .node
+            .create_action_client::<A>(options)
+            .map_err(|source| self.not_created(SourceKind::ActionClient, &given, source))?;
         let name = action_name(&self.running.node, &given);
         let source = self.complete_waiting(new, &name, Some(&given));
-        Ok(Arc::new(MeasuredActionClientState::new(source, recorder, client, name.into())))
+        Ok(Arc::new(StatsActionClientState::new(source, recorder, client, name.into())))
     }
 
     /// Creates a repeating timer with statistics, like
@@ -211,11 +211,11 @@ impl NodeStatistics {
     /// ```
     pub fn create_timer_repeating<'a, Args>(
         &self,
-        options: impl Into<MeasuredTimerOptions<'a>>,
+        options: impl StatsOptions<TimerOptions<'a>>,
         callback: impl IntoNodeTimerRepeatingCallback<Args>,
-    ) -> Result<MeasuredTimer, StatisticsError> {
+    ) -> Result<StatsTimer, StatisticsError> {
         let callback = callback.into_node_timer_repeating_callback();
-        self.create_timer_of::<Node>(options.into(), callback, |options, callback| {
+        self.create_timer_of::<Node>(options.split(), callback, |options, callback| {
             self.running.node.create_timer_repeating(options, callback)
         })
     }
@@ -226,11 +226,11 @@ impl NodeStatistics {
     /// Errors as [`create_timer_repeating`](Self::create_timer_repeating) does.
     pub fn create_timer_oneshot<'a, Args>(
         &self,
-        options: impl Into<MeasuredTimerOptions<'a>>,
+        options: impl StatsOptions<TimerOptions<'a>>,
         callback: impl IntoNodeTimerOneshotCallback<Args>,
-    ) -> Result<MeasuredTimer, StatisticsError> {
+    ) -> Result<StatsTimer, StatisticsError> {
         let callback = callback.into_node_timer_oneshot_callback();
-        self.create_timer_of::<Node>(options.into(), callback, |options, callback| {
+        self.create_timer_of::<Node>(options.split(), callback, |options, callback| {
             self.running.node.create_timer_oneshot(options, callback)
         })
     }
@@ -242,11 +242,11 @@ impl NodeStatistics {
     pub fn create_worker_timer_repeating<'a, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
-        options: impl Into<MeasuredTimerOptions<'a>>,
+        options: impl StatsOptions<TimerOptions<'a>>,
         callback: impl IntoWorkerTimerRepeatingCallback<Worker<Payload>, Args>,
-    ) -> Result<MeasuredWorkerTimer<Payload>, StatisticsError> {
+    ) -> Result<StatsWorkerTimer<Payload>, StatisticsError> {
         let callback = callback.into_worker_timer_repeating_callback();
-        self.create_timer_of::<Worker<Payload>>(options.into(), callback, |options, callback| {
+        self.create_timer_of::<Worker<Payload>>(options.split(), callback, |options, callback| {
             worker.create_timer_repeating(options, callback)
         })
     }
@@ -258,49 +258,46 @@ impl NodeStatistics {
     pub fn create_worker_timer_oneshot<'a, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
-        options: impl Into<MeasuredTimerOptions<'a>>,
+        options: impl StatsOptions<TimerOptions<'a>>,
         callback: impl IntoWorkerTimerOneshotCallback<Worker<Payload>, Args>,
-    ) -> Result<MeasuredWorkerTimer<Payload>, StatisticsError> {
+    ) -> Result<StatsWorkerTimer<Payload>, StatisticsError> {
         let callback = callback.into_worker_timer_oneshot_callback();
-        self.create_timer_of::<Worker<Payload>>(options.into(), callback, |options, callback| {
+        self.create_timer_of::<Worker<Payload>>(options.split(), callback, |options, callback| {
             worker.create_timer_oneshot(options, callback)
         })
     }
 
     fn create_service_of<'a, T: Service, Scope: WorkScope>(
         &self,
-        MeasuredServiceOptions { service: options, statistics }: MeasuredServiceOptions<'a>,
+        (options, statistics): (ServiceOptions<'a>, StatisticsOptions),
         is_async: bool,
         callback: AnyServiceCallback<T, Scope::Payload>,
         create: impl FnOnce(
             ServiceOptions<'a>,
             service::Measured<AnyServiceCallback<T, Scope::Payload>>,
         ) -> Result<Arc<ServiceState<T, Scope>>, RclrsError>,
-    ) -> Result<Arc<MeasuredServiceState<T, Scope>>, StatisticsError> {
+    ) -> Result<Arc<StatsServiceState<T, Scope>>, StatisticsError> {
         let given = options.name.to_owned();
         let all = RequestRecorder::metrics(is_async);
         let (metrics, statistics) = self.check_waiting(statistics, SourceKind::Service, &given, all)?;
         let recorder = RequestRecorder::new(metrics, statistics.first_period(), is_async);
         let new = self.add_waiting(Arc::clone(&recorder.requests) as _, statistics)?;
-        let callback = service::measure(callback, recorder.clone(), &given);
-        let service = create(options, callback).map_err(|source| {
-            let (name, node) = (given.clone(), self.running.node.fully_qualified_name());
-            StatisticsError::CreateService { name, node, source }
-        })?;
-        recorder.requests.set_installed();
+        let probe = service::Probe::new(recorder);
+        let service = create(options, probe.measure(callback, is_async))
+            .map_err(|source| self.not_created(SourceKind::Service, &given, source))?;
         let source = self.complete_waiting(new, &service.service_name(), Some(&given));
-        Ok(Arc::new(MeasuredServiceState::new(source, service)))
+        Ok(Arc::new(StatsServiceState::new(source, probe, service)))
     }
 
     fn create_timer_of<'a, Scope: WorkScope>(
         &self,
-        MeasuredTimerOptions { timer: options, statistics }: MeasuredTimerOptions<'a>,
+        (options, statistics): (TimerOptions<'a>, StatisticsOptions),
         callback: AnyTimerCallback<Scope>,
         create: impl FnOnce(
             TimerOptions<'a>,
             timer::Measured<Scope>,
         ) -> Result<Arc<TimerState<Scope>>, RclrsError>,
-    ) -> Result<Arc<MeasuredTimerState<Scope>>, StatisticsError> {
+    ) -> Result<Arc<StatsTimerState<Scope>>, StatisticsError> {
         let clock = match options.clock {
             rclrs::TimerClock::SteadyTime => ClockType::SteadyTime,
             rclrs::TimerClock::SystemTime => ClockType::SystemTime,
@@ -321,20 +318,23 @@ impl NodeStatistics {
         let calls = TimerCalls::new(metrics, statistics.first_period(), clock, period.as_nanos() as i64);
         let calls = Arc::new(Windowed::new(calls));
         let new = self.add_waiting(Arc::clone(&calls) as _, statistics)?;
-        let probe = timer::Probe::new(Arc::clone(&calls), period, simulated, &name);
-        let timer = create(options, probe.measure(callback)).map_err(|source| {
-            let node = self.running.node.fully_qualified_name();
-            StatisticsError::CreateTimer { period, node, source }
-        })?;
-        calls.set_installed();
-        Ok(Arc::new(MeasuredTimerState::new(self.complete_waiting(new, &name, None), timer)))
+        let measured = Arc::new(MeasuredTimer { calls, period, simulated, name: name.as_str().into() });
+        let (callback, is_installed) = measured.measure(callback, true);
+        let timer =
+            create(options, callback).map_err(|source| self.not_created(SourceKind::Timer, &name, source))?;
+        let source = self.complete_waiting(new, &name, None);
+        Ok(Arc::new(StatsTimerState::new(source, measured, is_installed, timer)))
+    }
+
+    fn not_created(&self, kind: SourceKind, name: &str, source: RclrsError) -> StatisticsError {
+        creation_error(&self.running.node, kind, name.to_owned(), source)
     }
 
     /// Checks the options of a new source. Returns its metrics, which are its own ones or else `all`, and the options
     /// with the node's defaults.
     fn check_waiting(
         &self,
-        statistics: TopicStatisticsOptions,
+        statistics: StatisticsOptions,
         kind: SourceKind,
         name: &str,
         all: MetricSet,
@@ -382,7 +382,7 @@ impl NodeStatistics {
 struct WaitingOptions {
     own: SourceOptions,
     /// With the node's defaults.
-    statistics: TopicStatisticsOptions,
+    statistics: StatisticsOptions,
 }
 
 impl WaitingOptions {
@@ -395,5 +395,5 @@ impl WaitingOptions {
 struct NewWaiting {
     source: NewSource,
     collector: Arc<dyn WindowedCollector>,
-    statistics: TopicStatisticsOptions,
+    statistics: StatisticsOptions,
 }

@@ -4,12 +4,16 @@
 //!
 //! A finished window is published as a [`message`] for each metric, and one for each [`distribution`]. Losses are
 //! published as [`loss_events`], and health as [`diagnostics`]. The totals since the start are returned by a
-//! [`service`], and written to a file (`totals_file`).
+//! [`service`], and written to a file (`totals_file`). What needs the package `topic_statistics_interfaces` is behind the
+//! feature `interfaces`.
 
 pub(crate) mod diagnostics;
+#[cfg(feature = "interfaces")]
 pub(crate) mod distribution;
+#[cfg(feature = "interfaces")]
 pub(crate) mod loss_events;
 pub(crate) mod message;
+#[cfg(feature = "interfaces")]
 pub(crate) mod service;
 #[cfg(feature = "totals_file")]
 pub(crate) mod totals_file;

@@ -9,7 +9,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredOptions, Metric, NodeStatistics, NodeStatisticsOptions, SourceName, TopicStatisticsOptions,
+    IntoStatsOptions, Metric, NodeStatistics, NodeStatisticsOptions, SourceName, StatisticsOptions,
 };
 use ros_env::{
     sensor_msgs::msg::Imu,
@@ -64,8 +64,8 @@ fn stepped_host() {
     let [stepped, caller] = ["stepped", "caller"].map(|name| executors[0].create_node(name).unwrap());
     let simulated = executors[1].create_node("simulated").unwrap();
     let options = || {
-        let everything = TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS);
-        NodeStatisticsOptions::new().topic_statistics(everything.publish_period(Duration::from_millis(500)))
+        let everything = StatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS);
+        NodeStatisticsOptions::new().statistics(everything.publish_period(Duration::from_millis(500)))
     };
     let with = |node: &Node, options| NodeStatistics::with_options(node, options).unwrap();
     let of_stepped = with(&stepped, options().totals_file(std::env::var(TOTALS).unwrap()));
@@ -77,11 +77,11 @@ fn stepped_host() {
     let _simulated = of_simulated.create_subscription("imu".keep_last(10), |_: Imu| ()).unwrap();
     // A callback takes longer than the period of the messages, so that they wait in the middleware's queue.
     let slow = |_: Imu| std::thread::sleep(PERIOD + PERIOD / 2);
-    let own = TopicStatisticsOptions::new()
+    let own = StatisticsOptions::new()
         .metrics(Metric::OF_SUBSCRIPTIONS)
         .publish_period(Duration::from_millis(500))
         .source_name(SourceName::Custom(QUEUED.to_owned()));
-    let (worker, topic) = (stepped.create_worker(()), "own".keep_last(10).topic_statistics(own));
+    let (worker, topic) = (stepped.create_worker(()), "own".keep_last(10).statistics(own));
     let _queued = of_stepped.create_worker_subscription(&worker, topic, slow).unwrap();
 
     let serve = |_: BasicTypes_Request| {

@@ -11,7 +11,7 @@ use std::{
 };
 
 use rclrs::*;
-use rclrs_topic_statistics::{Metric, NodeStatistics, NodeStatisticsOptions, TopicStatisticsOptions, Totals};
+use rclrs_topic_statistics::{Metric, NodeStatistics, NodeStatisticsOptions, StatisticsOptions, Totals};
 use ros_env::{
     sensor_msgs::msg::Imu,
     std_msgs::msg::String as StringMsg,
@@ -56,8 +56,8 @@ fn node(name: &str) -> (Executor, Node) {
     (executor, node)
 }
 
-fn windows() -> TopicStatisticsOptions {
-    TopicStatisticsOptions::new().publish_period(Duration::from_millis(500))
+fn windows() -> StatisticsOptions {
+    StatisticsOptions::new().publish_period(Duration::from_millis(500))
 }
 
 /// Returns the QoS of the settings for a topic. Its depth holds all messages of the tests.
@@ -193,7 +193,7 @@ impl Receiver {
 fn receiver() {
     let (executor, node) = node("receiver");
     let mut options = NodeStatisticsOptions::new()
-        .topic_statistics(windows().metrics(Metric::OF_SUBSCRIPTIONS))
+        .statistics(windows().metrics(Metric::OF_SUBSCRIPTIONS))
         .max_event_rate(2.0)
         .topic_statistics_service(true);
     if let Some(file) = setting("TOTALS_FILE") {
@@ -222,7 +222,7 @@ fn receiver() {
     let chatter = statistics.create_subscription(qos("chatter"), store).unwrap();
     let _spinning = Spinning::start(executor);
     answer_requests(|_report| {
-        let Totals { received, lost, out_of_order, publishers, .. } = chatter.totals();
+        let Totals { received, lost, out_of_order, publishers, .. } = chatter.statistics().totals().unwrap();
         let readers_of_events = node.count_subscriptions("/events/messages_lost").unwrap();
         let (called, numbers) = numbers.lock().unwrap().clone();
         json!(Report { received, lost, out_of_order, publishers, called, numbers, readers_of_events })

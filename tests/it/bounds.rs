@@ -32,7 +32,7 @@ fn a_stopped_reader_does_not_fill_the_memory_or_block_the_drop() {
     if !middleware::is_no_dds("messages that the middleware rejects") {
         wait_for("warning that messages are rejected", || warnings_of("could not be published") > 0);
     }
-    let stop = || stopwatches[0].latest().unwrap().window.stop.as_nanoseconds();
+    let stop = || stopwatches[0].statistics().latest().unwrap().window.stop.as_nanoseconds();
     let (before, start) = (resources().2, stop());
     wait_for("windows of three seconds", || stop() > start + 3_000_000_000);
     let grown = resources().2.saturating_sub(before);
@@ -64,11 +64,11 @@ fn a_waker_may_read_the_totals_drop_the_statistics_or_panic() {
     let imu = subscribe::<Imu>(&statistics, "imu");
     let (done, is_done) = mpsc::channel();
     let (weak, has_totals) = (Arc::downgrade(&statistics), done.clone());
-    at_the_next_window(imu.watch(), move || {
+    at_the_next_window(imu.statistics().watch(), move || {
         has_totals.send(weak.upgrade().unwrap().totals().len()).unwrap();
     });
     assert_eq!(is_done.recv_timeout(LIMIT), Ok(1));
-    at_the_next_window(imu.watch(), move || {
+    at_the_next_window(imu.statistics().watch(), move || {
         drop((statistics, imu));
         done.send(0).unwrap();
     });
@@ -77,9 +77,9 @@ fn a_waker_may_read_the_totals_drop_the_statistics_or_panic() {
 
     let statistics = create();
     let imu = subscribe::<Imu>(&statistics, "imu");
-    at_the_next_window(imu.watch(), || panic!("the panic of a waker"));
+    at_the_next_window(imu.statistics().watch(), || panic!("the panic of a waker"));
     wait_for("error in the log", || warnings_of("of /unlucky panicked") == 1);
-    wait_for("end of the statistics", || !imu.is_enabled());
+    wait_for("end of the statistics", || !imu.statistics().is_enabled());
     drop(imu);
     assert_dropped_in_time(statistics);
 

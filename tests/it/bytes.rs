@@ -8,7 +8,7 @@ use generated_crates::{
     for_each_message,
     sample::{Interface, Source, Variant},
 };
-use rclrs_topic_statistics::{MeasuredPublisher, MeasuredSubscription};
+use rclrs_topic_statistics::{StatsPublisher, StatsSubscription, StatsWorkerSubscription};
 use ros_env::{
     std_msgs::msg::String as Text,
     test_msgs::msg::{UnboundedSequences, WStrings},
@@ -32,14 +32,17 @@ type Topic = (&'static str, Box<dyn Fn(Variant)>, Box<dyn Fn() -> [(u64, Option<
 fn topic<T: Message + Interface>(statistics: &NodeStatistics, worker: &Worker<()>) -> Topic {
     let (name, publisher) = (format!("sent/{}", T::NAME), publisher::<T>(statistics));
     let topic = || name.as_str().reliable().transient_local().keep_all();
-    let typed: MeasuredSubscription<T> = statistics.create_subscription(topic(), |_: T| ()).unwrap();
+    let typed: StatsSubscription<T> = statistics.create_subscription(topic(), |_: T| ()).unwrap();
     let dynamic = subscribe_dynamically(statistics, worker, T::NAME, topic());
     let publish = move |variant| publisher.publish(T::sample(&mut Source::new(variant))).unwrap();
-    let totals = move || [typed.totals(), dynamic.totals()].map(|totals| (totals.received, totals.bytes));
+    let totals = move || {
+        [typed.statistics().totals().unwrap(), dynamic.statistics().totals().unwrap()]
+            .map(|totals| (totals.received, totals.bytes))
+    };
     (T::NAME, Box::new(publish), Box::new(totals))
 }
 
-fn publisher<T: Message + Interface>(statistics: &NodeStatistics) -> MeasuredPublisher<T> {
+fn publisher<T: Message + Interface>(statistics: &NodeStatistics) -> StatsPublisher<T> {
     let topic = format!("sent/{}", T::NAME);
     statistics.create_publisher(topic.as_str().reliable().transient_local().keep_all()).unwrap()
 }
@@ -50,9 +53,9 @@ fn subscribe_dynamically(
     worker: &Worker<()>,
     message_type: &str,
     topic: PrimitiveOptions<'_>,
-) -> MeasuredSubscription<DynamicMessage> {
+) -> StatsWorkerSubscription<DynamicMessage, ()> {
     let (message_type, callback) = (message_type.try_into().unwrap(), |_: &mut (), _, _| ());
-    statistics.create_dynamic_worker_subscription(worker, message_type, topic, callback).unwrap()
+    statistics.create_worker_dynamic_subscription(worker, message_type, topic, callback).unwrap()
 }
 
 #[test]
@@ -101,7 +104,8 @@ fn the_size_of_every_message_is_what_the_middleware_delivers() {
     let rounds = Variant::ALL.len();
     let (plain, wide) = (publisher::<Text>(&statistics), publisher::<WStrings>(&statistics));
     let sequences = publisher::<UnboundedSequences>(&statistics);
-    let windows = [plain.watch(), sequences.watch(), wide.watch()].map(Windows::of);
+    let windows = [plain.statistics().watch(), sequences.statistics().watch(), wide.statistics().watch()]
+        .map(Windows::of);
     for text in texts {
         plain.publish(Text { data: text.into() }).unwrap();
         let string_values = vec![text.into(), "whole".into(), text.into()];

@@ -15,7 +15,8 @@ fn stopwatches_and_counters_are_measured_and_published() {
     let statistics = statistics(&node);
     let [front, rear] = &statistics.create_stopwatches("call", ["front", "rear"])[..] else { panic!() };
     let counters = statistics.create_counters("frames", 0..2);
-    let (of_rear, of_frames) = (Windows::of(rear.watch()), Windows::of(counters[1].watch()));
+    let (of_rear, of_frames) =
+        (Windows::of(rear.statistics().watch()), Windows::of(counters[1].statistics().watch()));
     let mut reader = Reader::start(domain());
     // A guard records on return, error and panic, and not when it is discarded.
     let pause = || std::thread::sleep(Duration::from_millis(10));
@@ -63,27 +64,34 @@ fn stopwatches_and_counters_are_measured_and_published() {
     assert!(idle.iter().all(|window| window.average() == 0.0), "no count is 0 Hz, not NaN");
 
     // Each has a state of its own. What is disabled records nothing.
-    front.set_state(TopicStatisticsState::Disable);
-    counters[0].set_state(TopicStatisticsState::Enable);
+    front.statistics().set_state(TopicStatisticsState::Disable);
+    counters[0].statistics().set_state(TopicStatisticsState::Enable);
     statistics.set_state(TopicStatisticsState::Disable);
-    assert_eq!((front.is_enabled(), rear.is_enabled(), counters[0].is_enabled()), (false, false, true));
+    assert_eq!(
+        (
+            front.statistics().is_enabled(),
+            rear.statistics().is_enabled(),
+            counters[0].statistics().is_enabled()
+        ),
+        (false, false, true)
+    );
     rear.time(|| ());
     counters[1].add(1000);
-    counters[0].set_state(TopicStatisticsState::NodeDefault);
+    counters[0].statistics().set_state(TopicStatisticsState::NodeDefault);
     statistics.set_state(TopicStatisticsState::NodeDefault);
-    assert_eq!((front.is_enabled(), counters[0].is_enabled()), (false, true));
+    assert_eq!((front.statistics().is_enabled(), counters[0].statistics().is_enabled()), (false, true));
     of_rear.wait_for(Metric::Duration, 7);
     of_frames.wait_for(Metric::Frequency, 20);
 
     // The last handle ends the windows and frees the name, also while a guard runs.
     let once = statistics.create_stopwatch("once");
-    let (clone, running, windows) = (once.clone(), once.start(), once.watch());
+    let (clone, running, windows) = (once.clone(), once.start(), once.statistics().watch());
     drop(once);
     assert!(windows.has_changed().is_ok());
     drop(clone);
     wait_for("end of the windows", || windows.has_changed().is_err());
     drop(running);
-    assert_eq!(statistics.create_stopwatch("once").source_name(), "/bridge:once");
+    assert_eq!(statistics.create_stopwatch("once").statistics().source_name(), "/bridge:once");
 }
 
 #[test]
@@ -105,6 +113,8 @@ fn the_statistics_of_a_node_are_one_thread() {
     statistics.create_stopwatch("call").time(|| ());
     wait_for("the subscription", || publisher.get_subscription_count().unwrap() == 2);
     publisher.publish(Int32 { data: 2 }).unwrap();
-    wait_for("a window", || received.latest().is_some() && received.totals().received == 1);
+    wait_for("a window", || {
+        received.statistics().latest().is_some() && received.statistics().totals().unwrap().received == 1
+    });
     assert_eq!(threads(), before + 1);
 }

@@ -12,7 +12,7 @@ fn each_incompatible_publisher_is_reported_once_until_it_leaves() {
         return;
     }
     warnings::collect();
-    let (executor, node, statistics) = measured("careful", TopicStatisticsOptions::new());
+    let (executor, node, statistics) = measured("careful", StatisticsOptions::new());
     let logged = Received::<Log>::on(&node, "/rosout".keep_last(100));
     let reliable = subscribe::<Imu>(&statistics, "imu".keep_last(10).reliable());
     let best_effort = subscribe::<Imu>(&statistics, "imu".keep_last(10).best_effort());
@@ -38,8 +38,11 @@ fn each_incompatible_publisher_is_reported_once_until_it_leaves() {
         wait_for("warning in the node's log", || logged.has(|log| log.msg == *text));
         assert_eq!(warnings_of(text), 1, "{:#?}", warnings::so_far());
     }
-    assert!(best_effort.totals().received > 10 && best_effort.incompatible_publishers().is_empty());
-    assert_eq!(reliable.totals().received, 0);
+    assert!(
+        best_effort.statistics().totals().unwrap().received > 10
+            && best_effort.incompatible_publishers().is_empty()
+    );
+    assert_eq!(reliable.statistics().totals().unwrap().received, 0);
     drop((imus, numbers));
     wait_for("no incompatible publisher", || reliable.incompatible_publishers().is_empty());
 }

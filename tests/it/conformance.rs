@@ -69,7 +69,7 @@ fn windows_in_rclpy_are_those_of_the_process() {
     let options = options().publish_period(Duration::from_millis(500));
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let imu = statistics.create_subscription("imu".keep_last(1000), |_: Imu| ()).unwrap();
-    let windows = test_support::collect(imu.watch());
+    let windows = test_support::collect(imu.statistics().watch());
     let mut reader = Reader::start(domain());
     read_all(&mut reader, "/listener:/imu", &[Metric::MessageAge, Metric::MessagePeriod]);
     let arguments = ["--rate", "200", "--stamp-age", "0.5", "--subscribers", "1", "--count", "100"];

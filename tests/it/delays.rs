@@ -31,10 +31,10 @@ fn each_part_of_a_delay_shows_who_was_late() {
         true => (Metric::SourceToCallback, Metric::SourceToCallback),
         false => (Metric::SourceToReceive, Metric::ReceiveToCallback),
     };
-    let all_windows = collect(measured.watch());
+    let all_windows = collect(measured.statistics().watch());
     // Publishes messages with these stamps and numbers. Returns their windows.
     let publish = |messages: &[(Duration, f64)]| -> Windows {
-        let windows = collect(measured.watch());
+        let windows = collect(measured.statistics().watch());
         for (age, number) in messages {
             let mut message = imu(*age);
             message.linear_acceleration.x = *number;

@@ -4,6 +4,7 @@
 
 use std::{error::Error, fs, path::Path};
 
+use rclrs_topic_statistics::SourceKind;
 use ros_env::sensor_msgs::msg::rmw;
 use rosidl_runtime_rs::{Message, RmwMessage, Sequence, SequenceAlloc};
 
@@ -16,7 +17,7 @@ fn what_cannot_be_created_has_a_reason_and_leaves_nothing() {
         ("enabled:=7", "it has to be true or false"),
         ("distributions:=7", "it has to be true or false"),
         ("publish_topic:=7", "it has to be a topic name"),
-        ("publish_topic:=no topic", "a topic name has letters"),
+        ("publish_topic:=no topic", "a name has letters"),
         ("warn_unless:=['rate>=fast']", "(character 7 of \"rate>=fast\")"),
         ("error_unless:=rate>=90", "it has to be a list of strings"),
     ] {
@@ -26,7 +27,9 @@ fn what_cannot_be_created_has_a_reason_and_leaves_nothing() {
         assert!(error.to_string().contains(reason) && error.to_string().contains("/failing"), "{error}");
         match error {
             StatisticsError::InvalidParameter { name, .. } => assert!(parameter.starts_with(name), "{name}"),
-            StatisticsError::CreatePublisher { topic, .. } => assert_eq!(topic, "no topic"),
+            StatisticsError::Create { kind, name, .. } => {
+                assert_eq!((kind, name.as_str()), (SourceKind::Publisher, "no topic"))
+            }
             other => panic!("{other:?}"),
         }
         let names = node.get_topic_names_and_types().unwrap();
@@ -34,13 +37,13 @@ fn what_cannot_be_created_has_a_reason_and_leaves_nothing() {
     }
 
     let (_executor, node) = node("failing", &[]);
-    let own = TopicStatisticsOptions::new;
+    let own = StatisticsOptions::new;
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("missing/totals.yaml");
     let file = |path: &Path| NodeStatisticsOptions::new().totals_file(path);
     let not_written = "The totals of the node \"/failing\" cannot be written";
     for (options, reason) in [
-        (own().publish_topic("1st").into(), "The publisher on \"1st\" could not be created"),
+        (own().publish_topic("1st").into(), "The publisher \"1st\" could not be created"),
         (NodeStatisticsOptions::new().max_event_rate(-1.0), "A maximal event rate of -1 Hz"),
         (file(&missing), not_written),
         (file(directory.path()), not_written),
@@ -59,14 +62,14 @@ fn what_cannot_be_created_has_a_reason_and_leaves_nothing() {
     let expect =
         |conditions: &str| own().expect(Expectations::new().warn_unless(conditions.parse().unwrap()));
     let subscribe =
-        |options| statistics.create_subscription("out".topic_statistics(options), |_: Text| ()).unwrap_err();
-    let publish = "out".topic_statistics(expect("lost=0"));
-    let dynamic = "out".topic_statistics(expect("age<5"));
+        |options| statistics.create_subscription("out".statistics(options), |_: Text| ()).unwrap_err();
+    let publish = "out".statistics(expect("lost=0"));
+    let dynamic = "out".statistics(expect("age<5"));
     let text = "std_msgs/msg/String".try_into().unwrap();
     let no_header = "std_msgs/msg/String has no header stamp";
     for (error, reason) in [
         (subscribe(every(0)), "A publish period of 0ns"),
-        (subscribe(own().publish_topic("not valid")), "The publisher on \"not valid\""),
+        (subscribe(own().publish_topic("not valid")), "The publisher \"not valid\""),
         (subscribe(own().source_name(SourceName::Custom(String::new()))), "The source name of statistics"),
         (subscribe(expect("age<5")), no_header),
         (statistics.create_dynamic_subscription(text, dynamic, |_, _| ()).unwrap_err(), no_header),
@@ -77,7 +80,9 @@ fn what_cannot_be_created_has_a_reason_and_leaves_nothing() {
     for name in ["", "1st topic", "imu/"] {
         let error = statistics.create_subscription(name, |_: Text| ()).unwrap_err();
         assert!(error.to_string().contains(&format!("{name:?}")) && error.source().is_some(), "{error}");
-        assert!(matches!(error, StatisticsError::CreateSubscription { topic, .. } if topic == name));
+        assert!(
+            matches!(error, StatisticsError::Create { kind: SourceKind::Subscription, name: given, .. } if given == name)
+        );
     }
     wait_for("publisher in the graph", || node.count_publishers("/statistics").unwrap() == 1);
     let names = node.get_topic_names_and_types().unwrap();
@@ -137,7 +142,7 @@ fn a_type_without_an_introspection_library_has_all_metrics_except_ages() {
         "The ages of uninstalled_msgs/msg/Imu messages will be NaN, also if they have a header stamp: \
                    their introspection type support";
     assert_eq!(warnings_of(warning), 1, "{:#?}", warnings::so_far());
-    let windows = collect(imu.watch());
+    let windows = collect(imu.statistics().watch());
     let talker = node.create_publisher::<Uninstalled>("imu".keep_last(100)).unwrap();
     let _spinning = Spinning::start(executor);
     wait_for_subscriptions(&talker, 1);
@@ -157,5 +162,5 @@ fn a_type_without_an_introspection_library_has_all_metrics_except_ages() {
         assert_eq!(samples(&windows, metric), count, "{metric}");
     }
     assert!(windows.lock().unwrap().iter().all(|window| !window.unstamped), "its stamps are not known");
-    wait_for("judged windows", || imu.health().borrow().cause == Cause::AsExpected);
+    wait_for("judged windows", || imu.statistics().health().borrow().cause == Cause::AsExpected);
 }

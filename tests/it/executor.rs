@@ -28,7 +28,7 @@ use crate::waiting::*;
 
 #[test]
 fn a_blocked_thread_is_judged_and_published_with_its_callbacks() {
-    let executor = context(domain(), &[]).create_executor(MeasuredExecutor::single_threaded());
+    let executor = context(domain(), &[]).create_executor(StatsExecutor::single_threaded());
     let node = executor.create_node("robot").unwrap();
     let expected = Expectations::new().error_unless("/robot:executor: busy<80%".parse().unwrap());
     // Each window has a whole callback.
@@ -85,7 +85,7 @@ fn each_kind_of_callback_has_its_name_and_thread() {
     const LONG: Duration = Duration::from_millis(50);
     let block = || std::thread::sleep(LONG);
     for (runtime, [spin, takes]) in
-        [(MeasuredExecutor::new(), ["spin", "node"]), (MeasuredExecutor::single_threaded(), ["spin", "spin"])]
+        [(StatsExecutor::new(), ["spin", "node"]), (StatsExecutor::single_threaded(), ["spin", "spin"])]
     {
         let executor = context(domain(), &[]).create_executor(runtime);
         let node = executor.create_node("robot").unwrap();
@@ -142,7 +142,7 @@ fn each_kind_of_callback_has_its_name_and_thread() {
     }
 
     // The first statistics of an executor publish it, until they are dropped.
-    let executor = context(domain(), &[]).create_executor(MeasuredExecutor::new());
+    let executor = context(domain(), &[]).create_executor(StatsExecutor::new());
     let [one, other] = ["one", "other"].map(|name| executor.create_node(name).unwrap());
     let first = NodeStatistics::new(&one).unwrap();
     assert_eq!(first.executor().unwrap().source_name(), "/one:executor");
@@ -172,8 +172,8 @@ fn it_runs_and_ends_what_the_basic_executor_does() {
     let context = context(domain(), &[]);
     for (name, executor) in [
         ("basic", context.create_basic_executor()),
-        ("measured", context.create_executor(MeasuredExecutor::new())),
-        ("single_threaded", context.create_executor(MeasuredExecutor::single_threaded())),
+        ("measured", context.create_executor(StatsExecutor::new())),
+        ("single_threaded", context.create_executor(StatsExecutor::single_threaded())),
     ] {
         let node = executor.create_node(name).unwrap();
         let executor = spins_end(executor, &node);

@@ -37,7 +37,7 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
     let (executor, node) = node("forms", &[]);
     // Only two sources are published: all windows are more than a reader can read.
     let options = || options().metrics(Metric::OF_SUBSCRIPTIONS).publish(false);
-    let shown = || TopicStatisticsOptions::new().publish(true);
+    let shown = || StatisticsOptions::new().publish(true);
     let statistics = NodeStatistics::with_options(&node, options()).unwrap();
     // The age of types without a header is measured by the source timestamp.
     let by_source = options().age_source(AgeSource::SourceTimestamp);
@@ -59,8 +59,8 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
             };
             let topic = $topic.reliable().keep_all();
             let subscription = $statistics.$create($($argument,)* topic, callback).unwrap();
-            let windows = Windows::of(subscription.watch());
-            let totals = move || [subscription.totals().received, subscription.totals().bytes.unwrap()];
+            let windows = Windows::of(subscription.statistics().watch());
+            let totals = move || [subscription.statistics().totals().unwrap().received, subscription.statistics().totals().unwrap().bytes.unwrap()];
             let name = stringify!($create($($payload)?, $message, $($info)?));
             forms.push((name, received, windows, Box::new(totals)));
         };
@@ -92,22 +92,28 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
     form!((), create_dynamic_subscription(imu_type()), (), DynamicMessage, MessageInfo; statistics "imu");
     form!(async {}, create_async_dynamic_subscription(imu_type()), (), DynamicMessage, MessageInfo; statistics "imu");
     form!(
-        (), create_dynamic_worker_subscription(&worker, imu_type()), (&mut usize), DynamicMessage, MessageInfo;
+        (), create_worker_dynamic_subscription(&worker, imu_type()), (&mut usize), DynamicMessage, MessageInfo;
         statistics "imu"
     );
     let of_number = if loans { 16 } else { 0 };
     assert_eq!(forms.len(), 2 * 16 + 3 + of_number, "two message layouts, and dynamic ones");
 
     let of_imu = || "imu".reliable().keep_all();
-    let imus = statistics.create_publisher::<Imu>(of_imu().topic_statistics(shown())).unwrap();
-    let read = of_imu().topic_statistics(shown());
+    let imus = statistics.create_publisher::<Imu>(of_imu().statistics(shown())).unwrap();
+    let read = of_imu().statistics(shown());
     let _read = statistics.create_subscription::<Imu, _>(read, |_: Imu| ()).unwrap();
     let layouts = statistics.create_publisher::<RmwImu>(of_imu()).unwrap();
     let dynamics = statistics.create_dynamic_publisher(imu_type(), of_imu()).unwrap();
     let numbers = statistics.create_publisher::<RmwInt32>("number".reliable().keep_all()).unwrap();
-    let published = [imus.watch(), layouts.watch(), dynamics.watch(), numbers.watch()].map(Windows::of);
+    let published = [
+        imus.statistics().watch(),
+        layouts.statistics().watch(),
+        dynamics.statistics().watch(),
+        numbers.statistics().watch(),
+    ]
+    .map(Windows::of);
     assert_eq!((imus.topic_name(), dynamics.topic_name()), ("/imu".to_owned(), "/imu".to_owned()));
-    assert_eq!(imus.source_name(), "/forms:/imu (36)");
+    assert_eq!(imus.statistics().source_name(), "/forms:/imu (36)");
     let mut ready = imus.notify_on_subscriber_ready();
     let mut reader = Reader::start(domain());
     let _spinning = Spinning::start(executor);
@@ -159,18 +165,18 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
             );
         }
     }
-    let off = TopicStatisticsOptions::new()
+    let off = StatisticsOptions::new()
         .source_name(SourceName::Custom("front".to_owned()))
         .state(TopicStatisticsState::Disable);
-    let off = statistics.create_publisher::<Imu>("off".topic_statistics(off)).unwrap();
-    let of_off = Windows::of(off.watch());
+    let off = statistics.create_publisher::<Imu>("off".statistics(off)).unwrap();
+    let of_off = Windows::of(off.statistics().watch());
     off.publish(imu()).unwrap();
-    off.set_state(TopicStatisticsState::NodeDefault);
-    assert!(off.is_enabled() && off.source_name() == "front");
+    off.statistics().set_state(TopicStatisticsState::NodeDefault);
+    assert!(off.statistics().is_enabled() && off.statistics().source_name() == "front");
     off.publish(imu()).unwrap();
     of_off.wait_for(Metric::PublishDuration, 1);
-    wait_for("silence", || numbers.latest().unwrap().count == 0);
-    let silent = numbers.latest().unwrap();
+    wait_for("silence", || numbers.statistics().latest().unwrap().count == 0);
+    let silent = numbers.statistics().latest().unwrap();
     assert!(silent.get(Metric::PublishDuration).unwrap().average.is_nan(), "{silent:?}");
     // Without the clock offset of the host.
     read_all(&mut reader, "/forms:/imu (37)", &Metric::OF_SUBSCRIPTIONS[..10]);

@@ -26,17 +26,17 @@ fn wait_for_status(reader: &Program, level: Level, text: &str) -> Value {
 #[test]
 fn a_reader_of_diagnostics_is_told_each_fault_and_its_end() {
     let domain = domain();
-    let options = NodeStatisticsOptions::new().topic_statistics(every(200)).hardware_id("imu_7");
+    let options = NodeStatisticsOptions::new().statistics(every(200)).hardware_id("imu_7");
     let (executor, node, statistics) = measured("listener", options);
     assert_eq!(node.count_publishers("/diagnostics").unwrap(), 0, "off unless something is expected");
     let expected = Expectations::new()
         .warn_unless("rate>=50 age<250ms lost=0".parse().unwrap())
         .error_unless("rate>=30".parse().unwrap())
         .first_message_within(Duration::from_millis(900));
-    let imu = "/imu".keep_last(1).topic_statistics(every(200).expect(expected));
+    let imu = "/imu".keep_last(1).statistics(every(200).expect(expected));
     // A burst is longer than the queue of one message.
     let imu = statistics.create_subscription(imu, |_: Imu| thread::sleep(Duration::from_millis(1))).unwrap();
-    let health = imu.health();
+    let health = imu.statistics().health();
     assert_eq!((health.borrow().window, &health.borrow().cause), (None, &Cause::NoMessageYet));
     let reader = Program::start("diagnostics.py", &[], domain);
     let _spinning = Spinning::start(executor);

@@ -50,7 +50,7 @@ fn touching_listener() {
     }
     let directory = tempfile::tempdir().unwrap();
     let options = NodeStatisticsOptions::new()
-        .topic_statistics(TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS))
+        .statistics(StatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS))
         .topic_statistics_service(true)
         .log_table(true)
         .totals_file(directory.path().join("totals.yaml"));

@@ -9,7 +9,7 @@ use std::{
     sync::{atomic::AtomicBool, OnceLock},
 };
 
-use rclrs_topic_statistics::{testing, MeasuredExecutor};
+use rclrs_topic_statistics::{testing, StatsExecutor};
 use ros_env::{
     sensor_msgs::msg::rmw,
     test_msgs::{
@@ -47,7 +47,7 @@ fn the_last_handle_ends_the_statistics() {
     macro_rules! kept {
         ($handle:expr) => {{
             let handle = $handle;
-            let windows = handle.watch();
+            let windows = handle.statistics().watch();
             (Box::new(handle), windows)
         }};
     }
@@ -67,7 +67,7 @@ fn the_last_handle_ends_the_statistics() {
         |of| kept!(of.create_stopwatch("call")),
         |of| kept!(of.create_counter("calls")),
     ];
-    let executor = context(domain(), &[]).create_executor(MeasuredExecutor::new()); // a source without a handle
+    let executor = context(domain(), &[]).create_executor(StatsExecutor::new()); // a source without a handle
     let returning = executor.create_node("returning").unwrap();
     let create = || NodeStatistics::with_options(&returning, every(10)).unwrap();
     for create_handle in creations {
@@ -80,7 +80,7 @@ fn the_last_handle_ends_the_statistics() {
     // The executor drops the callback with the handle that it has captured.
     let (executor, capturing, statistics) = measured("capturing", every(10));
     let call = statistics.create_stopwatch("call");
-    let mut windows = call.watch();
+    let mut windows = call.statistics().watch();
     drop(statistics.create_subscription("imu", move |_: Imu| call.time(|| ())).unwrap());
     drop((statistics, capturing));
     wait_for_window(&mut windows);
@@ -93,7 +93,7 @@ fn the_last_handle_ends_the_statistics() {
     let captured = Arc::clone(&own);
     let imu = statistics.create_subscription("imu", move |_: Imu| assert!(captured.get().is_some())).unwrap();
     own.get_or_init(|| Arc::downgrade(&imu));
-    let windows = imu.watch();
+    let windows = imu.statistics().watch();
     drop((imu, own, statistics));
     wait_for_end(&windows);
 }
@@ -121,10 +121,10 @@ fn all_is_created_and_dropped_in_any_order_under_load() {
             let statistics = NodeStatistics::with_options(&node, losses).unwrap();
             let imu = statistics.create_subscription("imu".best_effort(), counting::<Imu>(&called)).unwrap();
             wait_for("as many messages as calls", || {
-                let received = imu.totals().received;
+                let received = imu.statistics().totals().unwrap().received;
                 received > 3 && received == called.load(Ordering::Relaxed)
             });
-            let source = imu.source_name().to_owned();
+            let source = imu.statistics().source_name().to_owned();
             let mut things: Vec<Box<dyn Any>> =
                 vec![Box::new(imu), Box::new(statistics), Box::new(node), Box::new(spinning)];
             let (mut numbers, mut silent_from) = (vec![0, 1, 2, 3], 0);
@@ -283,36 +283,34 @@ fn a_replaced_callback_or_a_panic_ends_no_other_statistics() {
                 && windows.borrow_and_update().as_ref().is_some_and(|window| window.count > 0)
         });
     };
-    continues(replaced.watch());
-    let subscription: Subscription<rmw::Imu> = testing::rclrs_subscription(&replaced).unwrap();
+    continues(replaced.statistics().watch());
     let count = Arc::new(AtomicU64::new(0));
-    subscription.set_callback(counting::<rmw::Imu>(&count));
+    replaced.set_callback(counting::<Imu>(&count)).unwrap();
     publish(0.0, "messages of the other callback", &mut || count.load(Ordering::Relaxed) >= 10);
-    replaced.set_state(TopicStatisticsState::Enable);
-    assert!(!replaced.is_enabled(), "it cannot be measured any more");
-    let last = replaced.latest().unwrap().window;
-    publish(0.0, "more messages", &mut || count.load(Ordering::Relaxed) >= 50);
-    assert_eq!(replaced.latest().unwrap().window, last, "there is no window of what is not known");
+    continues(replaced.statistics().watch());
 
     let panic = |number: f64| {
         panicked.store(false, Ordering::Relaxed);
         publish(number, "panic", &mut || panicked.load(Ordering::Relaxed));
     };
     panic(1.0);
-    continues(on_worker.watch());
-    continues(on_node.watch());
+    continues(on_worker.statistics().watch());
+    continues(on_node.statistics().watch());
     panic(2.0);
     wait_for("the panic unwinds from spin", || spinning.is_finished());
     let (has_unwound, executor) = spinning.join().unwrap();
     assert!(has_unwound);
     // rclrs 0.8 cannot spin this executor again, so the node's callbacks are silent. Workers have their own threads.
-    continues(on_worker.watch());
-    let silent_from = on_node.latest().unwrap().window.stop;
+    continues(on_worker.statistics().watch());
+    let silent_from = on_node.statistics().latest().unwrap().window.stop;
     wait_for("silent window", || {
-        on_node.latest().is_some_and(|window| window.window.start > silent_from && window.count == 0)
+        on_node
+            .statistics()
+            .latest()
+            .is_some_and(|window| window.window.start > silent_from && window.count == 0)
     });
     // The process does not exit while a thread ends an object of the middleware.
-    drop((replaced, subscription, on_bad_worker, on_worker, on_node, statistics));
+    drop((replaced, on_bad_worker, on_worker, on_node, statistics));
     drop((talker, bad, good, node, executor));
     wait_for("end of the thread", || !has_thread());
 }

@@ -24,13 +24,13 @@ fn events_have_new_losses_and_other_reports_have_totals() {
     let file = directory.path().join("totals.yaml");
     std::fs::write(&file, "an older file").unwrap();
     let options = NodeStatisticsOptions::new()
-        .topic_statistics(every(100).metrics([Metric::PublicationSeqGap, Metric::MessageSize]))
+        .statistics(every(100).metrics([Metric::PublicationSeqGap, Metric::MessageSize]))
         .max_event_rate(100.0)
         .topic_statistics_service(true)
         .totals_file(&file);
     let (executor, node, statistics) = measured("lossy", options);
-    let unmeasured = TopicStatisticsOptions::new().metrics([Metric::MessagePeriod]);
-    let unknown = subscribe::<Imu>(&statistics, "unknown".topic_statistics(unmeasured));
+    let unmeasured = StatisticsOptions::new().metrics([Metric::MessagePeriod]);
+    let unknown = subscribe::<Imu>(&statistics, "unknown".statistics(unmeasured));
     let event_publishers = || node.count_publishers("/events/messages_lost").unwrap();
     assert_eq!(event_publishers(), 0, "no losses are measured");
     let [called, blocked] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
@@ -69,20 +69,22 @@ fn events_have_new_losses_and_other_reports_have_totals() {
         imus.publish(imu(Default::default())).unwrap();
         numbers.publish(Int32::default()).unwrap();
     }
-    wait_for("all numbers", || number.totals().received == COUNT - 1);
+    wait_for("all numbers", || number.statistics().totals().unwrap().received == COUNT - 1);
     drop(release);
     wait_for("the last message", || {
-        let totals = lossy.totals();
+        let totals = lossy.statistics().totals().unwrap();
         totals.received + totals.lost.unwrap() == COUNT
     });
     drop(imus);
     create().publish(imu(Default::default())).unwrap();
-    wait_for("the message of a publisher that restarted", || lossy.totals().publishers == Some(2));
-    let totals = lossy.totals();
+    wait_for("the message of a publisher that restarted", || {
+        lossy.statistics().totals().unwrap().publishers == Some(2)
+    });
+    let totals = lossy.statistics().totals().unwrap();
     let lost = totals.lost.unwrap();
     assert_eq!((totals.received + lost, totals.out_of_order), (COUNT + 1, Some(0)), "it is no loss");
     wait_for("as many calls", || called.load(Ordering::Relaxed) == totals.received);
-    assert!(lost > COUNT / 2 && number.totals().lost == Some(0), "{totals:?}");
+    assert!(lost > COUNT / 2 && number.statistics().totals().unwrap().lost == Some(0), "{totals:?}");
 
     let mut sum = 0;
     while sum < lost {

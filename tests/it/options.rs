@@ -10,7 +10,7 @@ fn names_qos_and_states_follow_rclrs_and_the_options() {
     let arguments = ["--ros-args", "-r", "imu:=rear_imu", "-r", "__ns:=/robot"];
     let (_executor, node) = node("naming", &arguments);
     let qos = QoSProfile::topics_default().keep_last(7).best_effort().transient_local();
-    let own = TopicStatisticsOptions::new;
+    let own = StatisticsOptions::new;
     let statistics = NodeStatistics::with_options(&node, own().qos(qos).publish_topic("own")).unwrap();
     for (name, topic) in [
         ("imu", "/robot/rear_imu"),
@@ -22,9 +22,9 @@ fn names_qos_and_states_follow_rclrs_and_the_options() {
         let plain = node.create_subscription(name, |_: Imu| ()).unwrap();
         let measured = subscribe::<Imu>(&statistics, name);
         assert_eq!((&*measured.topic_name(), &*plain.topic_name()), (topic, topic), "{name}");
-        assert_eq!(measured.source_name(), format!("/robot/naming:{topic}"));
+        assert_eq!(measured.statistics().source_name(), format!("/robot/naming:{topic}"));
     }
-    let sentence = "imu".keep_last(3).best_effort().topic_statistics(every(2000));
+    let sentence = "imu".keep_last(3).best_effort().statistics(every(2000));
     let asked = QoSProfile::topics_default().keep_last(3).best_effort();
     assert_eq!(subscribe::<Imu>(&statistics, sentence).qos(), asked);
     let mut offered = vec![];
@@ -36,39 +36,45 @@ fn names_qos_and_states_follow_rclrs_and_the_options() {
     assert_eq!((offered.reliability, offered.durability), (qos.reliability, qos.durability));
 
     // Equal names have numbers, and a source that is created again continues the old name. rclcpp's are equal.
-    let named =
-        |name: SourceName| subscribe::<Imu>(&statistics, "/tf".topic_statistics(own().source_name(name)));
+    let named = |name: SourceName| subscribe::<Imu>(&statistics, "/tf".statistics(own().source_name(name)));
     let [first, second] = [(); 2].map(|()| named(SourceName::NodeAndTopic));
     drop(first);
     let again = named(SourceName::NodeAndTopic);
-    assert_eq!([second.source_name(), again.source_name()], ["/robot/naming:/tf (2)", "/robot/naming:/tf"]);
-    assert_eq!(named(SourceName::Node).source_name(), "naming");
-    assert_eq!(named(SourceName::Custom("front".to_owned())).source_name(), "front");
+    assert_eq!(
+        [second.statistics().source_name(), again.statistics().source_name()],
+        ["/robot/naming:/tf (2)", "/robot/naming:/tf"]
+    );
+    assert_eq!(named(SourceName::Node).statistics().source_name(), "naming");
+    assert_eq!(named(SourceName::Custom("front".to_owned())).statistics().source_name(), "front");
     let (stopwatch, counter) = (statistics.create_stopwatch("frames"), statistics.create_counter("frames"));
-    let names = [stopwatch.source_name(), counter.source_name()];
+    let names = [stopwatch.statistics().source_name(), counter.statistics().source_name()];
     assert_eq!(names, ["/robot/naming:frames", "/robot/naming:frames (2)"]);
 
     for node_enabled in [true, false] {
         statistics.set_state(node_enabled.into());
         for (state, enabled) in [(Enable, true), (Disable, false), (NodeDefault, node_enabled)] {
-            let created = subscribe::<Imu>(&statistics, "imu".topic_statistics(own().state(state)));
-            again.set_state(state);
-            assert_eq!([created.is_enabled(), again.is_enabled()], [enabled; 2], "{state:?}, {node_enabled}");
+            let created = subscribe::<Imu>(&statistics, "imu".statistics(own().state(state)));
+            again.statistics().set_state(state);
+            assert_eq!(
+                [created.statistics().is_enabled(), again.statistics().is_enabled()],
+                [enabled; 2],
+                "{state:?}, {node_enabled}"
+            );
         }
     }
     let off = NodeStatistics::with_options(&node, own().state(Disable)).unwrap();
-    assert!(!subscribe::<Imu>(&off, "imu").is_enabled());
+    assert!(!subscribe::<Imu>(&off, "imu").statistics().is_enabled());
 }
 
 #[test]
 fn each_source_has_its_own_windows_topic_ages_and_state() {
     let (executor, node, statistics) = measured("various", every(100));
-    let own = TopicStatisticsOptions::new;
+    let own = StatisticsOptions::new;
     let calls = Arc::new(AtomicU64::new(0));
-    let create = |options: TopicStatisticsOptions| {
-        let imu = "imu".keep_last(1000).topic_statistics(options);
+    let create = |options: StatisticsOptions| {
+        let imu = "imu".keep_last(1000).statistics(options);
         let imu = statistics.create_subscription(imu, counting::<Imu>(&calls)).unwrap();
-        let windows = collect(imu.watch());
+        let windows = collect(imu.statistics().watch());
         (imu, windows)
     };
     let all = [Metric::MessageAge, Metric::MessagePeriod, Metric::PublicationSeqGap];
@@ -77,8 +83,8 @@ fn each_source_has_its_own_windows_topic_ages_and_state() {
     let (_by_source, by_source) = create(own().age_source(AgeSource::SourceTimestamp));
     let (_carried, carried) = create(own().first_period(FirstPeriod::CarriedOver));
     let elsewhere = own().publish_topic("elsewhere").age_source(AgeSource::SourceTimestamp);
-    let elsewhere = subscribe::<Int32>(&statistics, "number".topic_statistics(elsewhere));
-    let headless = collect(elsewhere.watch());
+    let elsewhere = subscribe::<Int32>(&statistics, "number".statistics(elsewhere));
+    let headless = collect(elsewhere.statistics().watch());
     let talker = node.create_publisher::<Imu>("imu".keep_last(1000)).unwrap();
     let numbers = node.create_publisher::<Int32>("number").unwrap();
     let published = Received::<MetricsMessage>::on(&node, "/elsewhere".keep_last(1000));
@@ -104,7 +110,7 @@ fn each_source_has_its_own_windows_topic_ages_and_state() {
     let lengths = stamped.lock().unwrap().iter().map(|window| window.length).min();
     assert!(lengths < Some(Duration::from_millis(500)));
     wait_for("windows on the other topic", || published.all().len() > 2);
-    assert!(!published.has(|message| message.measurement_source_name != elsewhere.source_name()));
+    assert!(!published.has(|message| message.measurement_source_name != elsewhere.statistics().source_name()));
     drop(elsewhere);
     wait_for("end of the unused publisher", || node.count_publishers("/elsewhere").unwrap() == 0);
     assert_eq!(node.count_publishers("/statistics").unwrap(), 1);
@@ -115,14 +121,17 @@ fn each_source_has_its_own_windows_topic_ages_and_state() {
         (0..10).for_each(|_| talker.publish(imu(Duration::ZERO)).unwrap());
         wait_for("all calls", || calls.load(Ordering::Relaxed) == called + 40);
     };
-    measured.set_state(TopicStatisticsState::Disable);
-    let window = || measured.latest().unwrap().window;
+    measured.statistics().set_state(TopicStatisticsState::Disable);
+    let window = || measured.statistics().latest().unwrap().window;
     let (last, others) = (window(), carried.lock().unwrap().len());
     publish();
     wait_for("windows of another source", || carried.lock().unwrap().len() > others + 3);
-    assert_eq!((window(), measured.totals().received), (last, 3));
-    measured.set_state(TopicStatisticsState::NodeDefault);
+    assert_eq!((window(), measured.statistics().totals().unwrap().received), (last, 3));
+    measured.statistics().set_state(TopicStatisticsState::NodeDefault);
     publish();
     let is_known = !middleware::lacks_sequence_numbers("messages while statistics are disabled");
-    assert_eq!((measured.totals().received, measured.totals().lost), (13, is_known.then_some(0)));
+    assert_eq!(
+        (measured.statistics().totals().unwrap().received, measured.statistics().totals().unwrap().lost),
+        (13, is_known.then_some(0))
+    );
 }

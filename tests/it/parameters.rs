@@ -20,7 +20,10 @@ fn those_of_the_start_override_the_options() {
     let hour = || every(3_600_000).publish_topic("other");
     let [first, second] = [(); 2].map(|()| NodeStatistics::with_options(&node, hour()).unwrap());
     let [of_first, of_second] = [&first, &second].map(|of| subscribe::<Imu>(of, "imu"));
-    assert!(!of_first.is_enabled() && of_second.is_enabled(), "the second has no parameters");
+    assert!(
+        !of_first.statistics().is_enabled() && of_second.statistics().is_enabled(),
+        "the second has no parameters"
+    );
     let _spinning = Spinning::start(executor);
     let disabled = "Topic statistics are disabled by the parameter topic_statistics.enabled";
     wait_for("the line in the node's log", || logged.has(|log| log.msg == disabled));
@@ -28,14 +31,14 @@ fn those_of_the_start_override_the_options() {
         wait_for("its publisher", || node.count_publishers(topic).unwrap() == 1);
     }
     first.set_state(TopicStatisticsState::Enable);
-    wait_for("windows of a second instead of an hour", || of_first.latest().is_some());
-    assert!(of_first.latest().unwrap().length < Duration::from_secs(60));
+    wait_for("windows of a second instead of an hour", || of_first.statistics().latest().is_some());
+    assert!(of_first.statistics().latest().unwrap().length < Duration::from_secs(60));
     second.set_state(TopicStatisticsState::Disable);
-    assert!(!of_second.is_enabled() && of_first.is_enabled());
+    assert!(!of_second.statistics().is_enabled() && of_first.statistics().is_enabled());
     drop((first, of_first));
     second.set_state(TopicStatisticsState::Enable);
     second.set_publish_period(Duration::from_millis(10)).unwrap();
-    wait_for("windows of the second", || of_second.latest().is_some());
+    wait_for("windows of the second", || of_second.statistics().latest().is_some());
     // The parameters can be declared again.
     assert!(!NodeStatistics::new(&node).unwrap().is_enabled());
 }
@@ -55,7 +58,7 @@ fn an_operator_sets_them_and_a_wrong_one_changes_nothing() {
         .zip(names)
         .map(|(number, name)| {
             let topic = format!("out{number}");
-            statistics.create_publisher::<Imu>(topic.topic_statistics(every(100).source_name(name))).unwrap()
+            statistics.create_publisher::<Imu>(topic.statistics(every(100).source_name(name))).unwrap()
         })
         .collect();
     let talker = node.create_publisher::<Imu>("imu").unwrap();
@@ -75,19 +78,19 @@ fn an_operator_sets_them_and_a_wrong_one_changes_nothing() {
             is_there()
         });
     };
-    wait("warnings", &|| publishers.iter().all(|of| of.health().borrow().level == Level::Warn));
+    wait("warnings", &|| publishers.iter().all(|of| of.statistics().health().borrow().level == Level::Warn));
 
     assert_eq!(get("publish_period"), 3600.0);
     set("publish_period", json!(1));
     set("publish_period", json!(0.1));
-    wait("windows", &|| other.latest().is_some() && stopwatch.latest().is_some());
+    wait("windows", &|| other.statistics().latest().is_some() && stopwatch.statistics().latest().is_some());
     wait("all that conditions need", &|| {
-        measured.latest().is_some_and(|window| {
+        measured.statistics().latest().is_some_and(|window| {
             window.get(Metric::PublicationSeqGap).is_some()
                 && window.distribution(Metric::MessageAge).is_some()
         })
     });
-    assert!(other.latest().unwrap().get(Metric::PublicationSeqGap).is_none());
+    assert!(other.statistics().latest().unwrap().get(Metric::PublicationSeqGap).is_none());
     for (name, value, reason) in [
         ("publish_period", json!(0.0), "it has to be from 0.001 to 86400.0 s"),
         ("publish_period", json!("soon"), "A publish period is a number of seconds, like 1.0"),
@@ -104,13 +107,16 @@ fn an_operator_sets_them_and_a_wrong_one_changes_nothing() {
     }
 
     set("error_unless", json!(["/imu: rate>=1e6", "call: duration.max<0.1ms"]));
-    let levels = || [measured.health(), stopwatch.health()].map(|health| health.borrow().level);
+    let levels = || {
+        [measured.statistics().health(), stopwatch.statistics().health()].map(|health| health.borrow().level)
+    };
     wait("errors", &|| levels() == [Level::Error; 2]);
     set("error_unless", json!([""]));
     wait("no error", &|| levels() == [Level::Ok; 2]);
-    assert_eq!(other.health().borrow().cause, Cause::NoMessageYet, "nothing is expected of it");
+    assert_eq!(other.statistics().health().borrow().cause, Cause::NoMessageYet, "nothing is expected of it");
 
-    let has_distribution = || stopwatch.latest().unwrap().distribution(Metric::Duration).is_some();
+    let has_distribution =
+        || stopwatch.statistics().latest().unwrap().distribution(Metric::Duration).is_some();
     assert!(!has_distribution());
     set("distributions", json!(true));
     wait("distributions", &has_distribution);
@@ -119,7 +125,7 @@ fn an_operator_sets_them_and_a_wrong_one_changes_nothing() {
     wait("no distributions", &|| !has_distribution());
     for enabled in [false, true] {
         set("enabled", json!(enabled));
-        assert_eq!(measured.is_enabled(), enabled);
+        assert_eq!(measured.statistics().is_enabled(), enabled);
     }
     statistics.set_state(TopicStatisticsState::Disable);
     statistics.set_publish_period(Duration::from_secs(3)).unwrap();

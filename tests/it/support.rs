@@ -15,9 +15,9 @@ pub use std::{
 pub use rclrs::*;
 pub use rclrs_topic_statistics::{
     health::{Cause, Expectations, Level},
-    watch, AgeSource, Distribution, FirstPeriod, IntoMeasuredOptions, MeasuredSubscription,
-    MeasuredSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, SourceName, StatisticsError,
-    Timestamp, TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
+    watch, AgeSource, Distribution, FirstPeriod, IntoStatsOptions, Metric, NodeStatistics,
+    NodeStatisticsOptions, SourceName, StatisticsError, StatisticsOptions, StatsOptions, StatsSubscription,
+    Timestamp, TopicStatisticsState, WindowStatistics,
 };
 pub use ros_env::{
     rcl_interfaces::msg::Log,
@@ -33,8 +33,8 @@ pub use test_support::{
 };
 
 /// Returns options with windows of this length.
-pub fn every(milliseconds: u64) -> TopicStatisticsOptions {
-    TopicStatisticsOptions::new().publish_period(Duration::from_millis(milliseconds))
+pub fn every(milliseconds: u64) -> StatisticsOptions {
+    StatisticsOptions::new().publish_period(Duration::from_millis(milliseconds))
 }
 
 /// The messages of a topic, from now on.
@@ -105,7 +105,7 @@ pub fn measured(name: &str, options: impl Into<NodeStatisticsOptions>) -> (Execu
 /// Creates a subscription whose callback does nothing.
 pub fn subscribe<'a, T: Message>(
     statistics: &NodeStatistics,
-    options: impl Into<MeasuredSubscriptionOptions<'a>>,
-) -> MeasuredSubscription<T> {
+    options: impl StatsOptions<SubscriptionOptions<'a>>,
+) -> StatsSubscription<T> {
     statistics.create_subscription(options, |_: T| ()).unwrap()
 }

@@ -31,10 +31,10 @@ fn ages_of_simulated_time_are_exact_in_every_report() {
     let metrics = Metric::OF_SUBSCRIPTIONS;
     let expected = Expectations::new().error_unless("age<100000".parse().unwrap()).raise_after(1);
     let options = every(100).metrics(metrics).distributions(true).expect(expected);
-    let options = NodeStatisticsOptions::new().topic_statistics(options).topic_statistics_service(true);
+    let options = NodeStatisticsOptions::new().statistics(options).topic_statistics_service(true);
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let measured = subscribe::<Imu>(&statistics, "imu".keep_last(1000));
-    let windows = collect(measured.watch());
+    let windows = collect(measured.statistics().watch());
     let published = Received::<MetricsDistribution>::on(&node, "/statistics/distribution".keep_last(1000));
     let clock = node.create_publisher::<Clock>("/clock").unwrap();
     let talker = node.create_publisher::<Imu>("imu".keep_last(1000)).unwrap();
@@ -48,16 +48,16 @@ fn ages_of_simulated_time_are_exact_in_every_report() {
     };
     // No more than one message is on its way, so that each is recorded even while a window ends.
     let publish = |stamp: i64| {
-        let received = measured.totals().received;
+        let received = measured.statistics().totals().unwrap().received;
         let mut message = Imu::default();
         message.header.stamp = time(stamp);
         talker.publish(message).unwrap();
-        wait_for("the message", || measured.totals().received > received);
+        wait_for("the message", || measured.statistics().totals().unwrap().received > received);
     };
 
     wait_for("an error, because there is no clock", || {
         publish(5000 * MS);
-        let health = measured.health().borrow().clone();
+        let health = measured.statistics().health().borrow().clone();
         let reason = "age not measured, because there is no /clock";
         health.level == Level::Error && health.to_string().contains(reason)
     });
@@ -76,7 +76,7 @@ fn ages_of_simulated_time_are_exact_in_every_report() {
     assert_eq!(samples(&windows, Metric::HeaderToCallback), 200);
     assert_eq!(samples(&windows, Metric::HeaderToSource), 0, "its times are of different clocks");
     assert!(samples(&windows, Metric::SourceToCallback) > 200, "its times are of the system clock");
-    wait_for("the end of the error", || measured.health().borrow().level == Level::Ok);
+    wait_for("the end of the error", || measured.statistics().health().borrow().level == Level::Ok);
     let stop = SystemTime::from(windows.lock().unwrap()[0].window.stop);
     assert!(stop.elapsed().unwrap() < Duration::from_secs(120), "windows are of the system clock");
 

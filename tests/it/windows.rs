@@ -20,16 +20,26 @@ fn every_report_has_the_windows_of_the_process() {
     const MESSAGES: u64 = 239;
     let expected = Expectations::new().warn_unless("/imu: rate>=0".parse().unwrap());
     let metrics = [Metric::MessagePeriod, Metric::MessageSize, Metric::ClockOffset];
-    let options = NodeStatisticsOptions::new()
-        .topic_statistics(every(200).metrics(metrics).expect(expected))
-        .log_table(true);
+    let options =
+        NodeStatisticsOptions::new().statistics(every(200).metrics(metrics).expect(expected)).log_table(true);
     let (executor, _node, statistics) = measured("relay", options);
     let [first, second] = [(); 2].map(|()| subscribe::<Imu>(&statistics, "imu".keep_last(1000)));
     let publisher = statistics.create_publisher::<Imu>("imu".keep_last(1000)).unwrap();
     let counter = statistics.create_counter("frames");
-    assert_eq!([first.source_name(), second.source_name(), publisher.source_name()], NAMES);
-    assert!(first.latest().is_none() && first.watch().borrow().is_none(), "no window has ended yet");
-    let watched = [first.watch(), second.watch(), publisher.watch()].map(collect);
+    assert_eq!(
+        [
+            first.statistics().source_name(),
+            second.statistics().source_name(),
+            publisher.statistics().source_name()
+        ],
+        NAMES
+    );
+    assert!(
+        first.statistics().latest().is_none() && first.statistics().watch().borrow().is_none(),
+        "no window has ended yet"
+    );
+    let watched = [first.statistics().watch(), second.statistics().watch(), publisher.statistics().watch()]
+        .map(collect);
     let listener = executor.create_node("reader").unwrap();
     let diagnosed = Received::<DiagnosticArray>::on(&listener, "/diagnostics");
     let logged = Received::<Log>::on(&listener, "/rosout".keep_last(100).transient_local());
@@ -87,7 +97,7 @@ fn every_report_has_the_windows_of_the_process() {
             log.name == "relay" && log.msg.starts_with("Topic statistics of 200ms:\n") && has_rows
         })
     });
-    let windows = first.watch();
+    let windows = first.statistics().watch();
     drop(first);
     wait_for("end of the windows", || windows.has_changed().is_err());
 }

@@ -21,6 +21,8 @@ mod queue;
 mod recording;
 mod reports;
 mod serialize;
+#[cfg(feature = "interfaces")]
+mod service;
 mod time;
 mod topic;
 mod totals;

@@ -22,10 +22,9 @@ use std::{
 };
 
 use rclrs::*;
-use ros_env::{
-    diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage,
-    topic_statistics_interfaces::msg::MetricsDistribution,
-};
+#[cfg(feature = "interfaces")]
+use ros_env::topic_statistics_interfaces::msg::MetricsDistribution;
+use ros_env::{diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage};
 use topic_statistics_views::{bounds::Sender, pattern::Pattern, row::Row};
 
 use crate::{
@@ -40,6 +39,7 @@ pub struct StatisticsReader {
     worker: Worker<()>,
     graph: Graph,
     metrics: Subscribed<MetricsMessage>,
+    #[cfg(feature = "interfaces")]
     distributions: Subscribed<MetricsDistribution>,
     diagnostics: Subscribed<DiagnosticArray>,
     sender: SyncSender<Received>,
@@ -52,6 +52,7 @@ pub struct StatisticsReader {
 }
 
 /// A message that waits to be read.
+#[cfg_attr(not(feature = "interfaces"), allow(dead_code))] // there are no distributions
 enum Received {
     Metric(SourceMetric),
     Distribution(SourceDistribution),
@@ -80,6 +81,7 @@ impl StatisticsReader {
             worker: node.create_worker(()),
             graph: Graph::new(node),
             metrics: Subscribed { topic: topic.to_owned(), subscription: None },
+            #[cfg(feature = "interfaces")]
             distributions: Subscribed { topic: format!("{topic}/distribution"), subscription: None },
             diagnostics: Subscribed { topic: Diagnostics::TOPIC.to_owned(), subscription: None },
             sender,
@@ -161,11 +163,14 @@ impl StatisticsReader {
             let sender = Sender::new(&info.publisher_gid.data);
             send(metric.map(|metric| Received::Metric(SourceMetric { sender, ..metric })));
         })?;
-        let send = sender(&self.sender, &self.dropped);
-        self.distributions.refresh(&self.graph, &self.worker, move |message, _| {
-            let checked = SourceDistribution::new(message, Instant::now());
-            send(Some(checked.map_or_else(Received::Invalid, Received::Distribution)));
-        })?;
+        #[cfg(feature = "interfaces")]
+        {
+            let send = sender(&self.sender, &self.dropped);
+            self.distributions.refresh(&self.graph, &self.worker, move |message, _| {
+                let checked = SourceDistribution::new(message, Instant::now());
+                send(Some(checked.map_or_else(Received::Invalid, Received::Distribution)));
+            })?;
+        }
         let send = sender(&self.sender, &self.dropped);
         self.diagnostics.refresh(&self.graph, &self.worker, move |message, _| {
             for callbacks in message.status.into_iter().filter_map(SourceCallbacks::new) {

@@ -22,8 +22,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    FirstPeriod, Metric, NodeStatistics, NodeStatisticsOptions, StatisticsError, TopicStatisticsOptions,
-    TopicStatisticsState,
+    FirstPeriod, Metric, NodeStatistics, StatisticsError, StatisticsOptions, TopicStatisticsState,
 };
 use topic_statistics_views::{
     pattern::Selection,
@@ -70,7 +69,7 @@ impl TopicWatcher {
     pub const MAX_TOPICS: usize = 500;
 
     pub fn new(node: &Node, options: Options) -> Result<Self, StatisticsError> {
-        let statistics = TopicStatisticsOptions::new()
+        let statistics = StatisticsOptions::new()
             .state(TopicStatisticsState::Enable)
             .publish_period(options.period)
             .first_period(FirstPeriod::CarriedOver)
@@ -87,10 +86,13 @@ impl TopicWatcher {
         Ok(Self {
             node: Arc::clone(node),
             // The monitor shows losses, and publishes no loss events: the node that lost messages publishes them.
+            #[cfg(feature = "interfaces")]
             statistics: NodeStatistics::with_options(
                 node,
-                NodeStatisticsOptions::from(statistics).max_event_rate(0.0),
+                rclrs_topic_statistics::NodeStatisticsOptions::from(statistics).max_event_rate(0.0),
             )?,
+            #[cfg(not(feature = "interfaces"))]
+            statistics: NodeStatistics::with_options(node, statistics)?,
             graph: Graph::new(node),
             topics: topics.collect(),
             free_workers: vec![],

@@ -7,12 +7,8 @@
 use ros_env::{
     builtin_interfaces::msg::Time,
     statistics_msgs::msg::{StatisticDataPoint, StatisticDataType},
-    topic_statistics_interfaces::msg::MetricsDistribution,
 };
-use topic_statistics_core::{
-    collector::{Distribution, DistributionParts, InvalidDistribution},
-    Escaped, Metric,
-};
+use topic_statistics_core::{collector::InvalidDistribution, Escaped, Metric};
 
 /// The longest name that is accepted, in bytes: that of a hop, `NODE:TOPIC:TOPIC`.
 pub const MAX_NAME: usize = 3 * 255 + 2 * ":".len();
@@ -91,9 +87,12 @@ pub enum UnreadableDistribution {
 }
 
 /// Reads a distribution, and the metric whose samples it has.
+#[cfg(feature = "interfaces")]
 pub fn read_distribution(
-    message: &MetricsDistribution,
-) -> Result<(Metric, Distribution), UnreadableDistribution> {
+    message: &ros_env::topic_statistics_interfaces::msg::MetricsDistribution,
+) -> Result<(Metric, topic_statistics_core::collector::Distribution), UnreadableDistribution> {
+    use topic_statistics_core::collector::{Distribution, DistributionParts};
+
     let metric: Metric = message.metrics_source.parse().map_err(|_| UnreadableDistribution::Metric)?;
     if message.unit != metric.unit() {
         return Err(UnreadableDistribution::Unit { unit: message.unit.clone(), metric });

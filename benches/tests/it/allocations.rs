@@ -10,7 +10,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    MeasuredExecutor, Metric, NodeStatistics, TopicStatisticsOptions, TopicStatisticsState,
+    Metric, NodeStatistics, StatisticsOptions, StatsExecutor, TopicStatisticsState,
 };
 use ros_env::{
     rcl_interfaces::srv::{GetParameters, GetParameters_Request, GetParameters_Response},
@@ -54,11 +54,11 @@ fn count(taken: Taken, executor: Executor, create: impl FnOnce(&Node) -> Counted
 }
 
 /// Returns options with windows that end meanwhile, on a thread that is not counted.
-fn options() -> TopicStatisticsOptions {
-    TopicStatisticsOptions::new().publish_period(Duration::from_millis(100))
+fn options() -> StatisticsOptions {
+    StatisticsOptions::new().publish_period(Duration::from_millis(100))
 }
 
-fn statistics(node: &Node, options: TopicStatisticsOptions) -> NodeStatistics {
+fn statistics(node: &Node, options: StatisticsOptions) -> NodeStatistics {
     NodeStatistics::with_options(node, options).unwrap()
 }
 
@@ -72,7 +72,7 @@ struct Setting {
 }
 
 /// Counts the allocations of a message, with or without statistics.
-fn message(executor: Executor, setting: Setting, options: Option<TopicStatisticsOptions>) -> [[u64; 3]; 2] {
+fn message(executor: Executor, setting: Setting, options: Option<StatisticsOptions>) -> [[u64; 3]; 2] {
     count(Taken::Message, executor, |node| {
         let imu = node.create_publisher::<Imu>("imu".keep_last(100)).unwrap();
         let statistics = options.map(|options| statistics(node, options));
@@ -121,11 +121,11 @@ fn a_message_costs_no_allocation_beyond_plain_rclrs() {
         }
         let setting = Setting { on_worker, is_boxed: false, idle: 0 };
         let plain = message(basic(), setting, None);
-        let executor = context(domain(), &[]).create_executor(MeasuredExecutor::new());
+        let executor = context(domain(), &[]).create_executor(StatsExecutor::new());
         let measured = message(executor, setting, Some(options()));
         assert!(is_no_more(measured, plain), "measured executor: {measured:?}, plain {plain:?}");
         // Its only thread also waits, so that the middleware allocates between two callbacks.
-        let executor = context(domain(), &[]).create_executor(MeasuredExecutor::single_threaded());
+        let executor = context(domain(), &[]).create_executor(StatsExecutor::single_threaded());
         let [rounds, _] = message(executor, setting, Some(options()));
         assert!(is_no_more([rounds, [0; 3]], plain), "single-threaded: {rounds:?}, plain {plain:?}");
     }

@@ -5,15 +5,15 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use benchmarks::heap;
-use rclrs_topic_statistics::{NodeStatistics, TopicStatisticsOptions};
+use rclrs_topic_statistics::{NodeStatistics, StatisticsOptions};
 use ros_env::sensor_msgs::msg::Imu;
 use test_support::{domain, node, wait_for, Reader, Spinning};
 
 use crate::counting::{allocations, bytes};
 
 /// Returns options with windows that do not end during a test.
-fn options() -> TopicStatisticsOptions {
-    TopicStatisticsOptions::new().publish_period(Duration::from_secs(3600))
+fn options() -> StatisticsOptions {
+    StatisticsOptions::new().publish_period(Duration::from_secs(3600))
 }
 
 #[test]

@@ -14,7 +14,7 @@
 use std::{error::Error, time::Duration};
 
 use rclrs::*;
-use rclrs_topic_statistics::{MeasuredPublisher, NodeStatistics, NodeStatisticsOptions, Stopwatch};
+use rclrs_topic_statistics::{NodeStatistics, NodeStatisticsOptions, StatsPublisher, Stopwatch};
 use ros_env::{
     builtin_interfaces::msg::Time,
     sensor_msgs::msg::{Image, Imu, JointState, Joy, NavSatFix, PointCloud2},
@@ -99,30 +99,22 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// The result of a remote call and of publishing its data. A failed call is also timed.
 type CallResult = Result<(), Box<dyn Error + Send + Sync>>;
 
-fn get_car_state(
-    stopwatch: &Stopwatch,
-    joints: &MeasuredPublisher<JointState>,
-    header: Header,
-) -> CallResult {
+fn get_car_state(stopwatch: &Stopwatch, joints: &StatsPublisher<JointState>, header: Header) -> CallResult {
     stopwatch.time(|| call(1))?;
     Ok(joints.publish(JointState { header, ..Default::default() })?)
 }
 
-fn get_imu(stopwatch: &Stopwatch, imu: &MeasuredPublisher<Imu>, header: Header) -> CallResult {
+fn get_imu(stopwatch: &Stopwatch, imu: &StatsPublisher<Imu>, header: Header) -> CallResult {
     stopwatch.time(|| call(1))?;
     Ok(imu.publish(Imu { header, ..Default::default() })?)
 }
 
-fn get_gps(stopwatch: &Stopwatch, gps: &MeasuredPublisher<NavSatFix>, header: Header) -> CallResult {
+fn get_gps(stopwatch: &Stopwatch, gps: &StatsPublisher<NavSatFix>, header: Header) -> CallResult {
     stopwatch.time(|| call(2))?;
     Ok(gps.publish(NavSatFix { header, ..Default::default() })?)
 }
 
-fn get_lidar_data(
-    stopwatch: &Stopwatch,
-    lidar: &MeasuredPublisher<PointCloud2>,
-    header: Header,
-) -> CallResult {
+fn get_lidar_data(stopwatch: &Stopwatch, lidar: &StatsPublisher<PointCloud2>, header: Header) -> CallResult {
     let points = {
         let _running = stopwatch.start();
         call(5)?;
@@ -133,7 +125,7 @@ fn get_lidar_data(
 
 fn get_image(
     stopwatch: &Stopwatch,
-    image: &MeasuredPublisher<Image>,
+    image: &StatsPublisher<Image>,
     longer: Duration,
     header: Header,
 ) -> CallResult {

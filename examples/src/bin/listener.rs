@@ -13,7 +13,7 @@
 use std::{error::Error, sync::Arc, time::Duration};
 
 use rclrs::*;
-use rclrs_topic_statistics::{Metric, NodeStatistics, TopicStatisticsOptions};
+use rclrs_topic_statistics::{Metric, NodeStatistics, StatisticsOptions};
 use ros_env::{sensor_msgs::msg::Imu, std_msgs::msg::String as StringMsg};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .get();
     let metrics = metrics.iter().map(|name| name.parse()).collect::<Result<Vec<Metric>, _>>()?;
 
-    let statistics = NodeStatistics::with_options(&node, TopicStatisticsOptions::new().metrics(metrics))?;
+    let statistics = NodeStatistics::with_options(&node, StatisticsOptions::new().metrics(metrics))?;
     let logger = node.logger().clone();
     let _imu = statistics.create_subscription("imu".keep_last(10), move |message: Imu| {
         log_info!(logger.once(), "Receiving imu in the frame {}", message.header.frame_id);

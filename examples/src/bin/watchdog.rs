@@ -37,7 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let imu = statistics.create_subscription("imu".keep_last(10), |_: Imu| {
         // The work of the node.
     })?;
-    let watching = watch_over(node.logger().clone(), imu.topic_name(), age_limit.get() * 1e3, imu.watch());
+    let watching =
+        watch_over(node.logger().clone(), imu.topic_name(), age_limit.get() * 1e3, imu.statistics().watch());
     let _watching = executor.commands().run(watching);
 
     executor.spin(until_signal).first_error()?;

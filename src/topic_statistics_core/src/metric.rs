@@ -56,12 +56,12 @@ pub enum Metric {
     ClockOffset,
     /// The size of a message in bytes: serialized (CDR) as it is sent, with the encapsulation header of 4 bytes, and on
     /// DDS with the padding to a multiple of 4. That is what `ros2 topic bw` counts. A publisher measures it, too, if
-    /// it is in its `TopicStatisticsOptions::metrics`. *High*: messages need much of the network.
+    /// it is in its `StatisticsOptions::metrics`. *High*: messages need much of the network.
     MessageSize,
-    /// The time between the ends of two publications of a `MeasuredPublisher`, on the monotonic
+    /// The time between the ends of two publications of a `StatsPublisher`, on the monotonic
     /// clock. *High*: the node publishes too rarely. Publications that fail are not measured.
     PublishPeriod,
-    /// The duration of a publication of a `MeasuredPublisher`. *High*: the middleware blocks the
+    /// The duration of a publication of a `StatsPublisher`. *High*: the middleware blocks the
     /// node: large messages, a slow reliable reader, a full history.
     PublishDuration,
     /// The duration of code that a `Stopwatch` measures.

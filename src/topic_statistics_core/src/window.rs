@@ -142,7 +142,7 @@ impl WindowStatistics {
     /// Returns the distribution of a metric's samples, the same samples as its summary's.
     ///
     /// None without a sample, if the metric has at most one sample per window, and unless
-    /// `TopicStatisticsOptions::distributions` were enabled when the
+    /// `StatisticsOptions::distributions` were enabled when the
     /// window started.
     pub fn distribution(&self, metric: Metric) -> Option<&Distribution> {
         self.distributions.get(metric)

@@ -14,7 +14,7 @@ use std::{
 use anyhow::{bail, Context as _, Result};
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, SourceName, TopicStatisticsOptions,
+    IntoStatsOptions, Metric, NodeStatistics, SourceName, StatisticsOptions, StatsWorkerSubscription,
     WindowStatistics,
 };
 use ros_env::{geometry_msgs::msg::PointStamped, statistics_msgs::msg::MetricsMessage};
@@ -112,7 +112,7 @@ pub struct Report {
 struct Member {
     place: usize,
     name: String,
-    measured: Option<MeasuredSubscription<PointStamped>>,
+    measured: Option<StatsWorkerSubscription<PointStamped, Tallies>>,
     _plain: Option<WorkerSubscription<PointStamped, Tallies>>,
     windows: Arc<Mutex<Windows>>,
 }
@@ -138,7 +138,7 @@ impl Group {
                 publishers.push(node.create_publisher(topic.keep_last(2000).reliable())?);
             }
         } else {
-            let options = TopicStatisticsOptions::new().publish_period(window).metrics(METRICS);
+            let options = StatisticsOptions::new().publish_period(window).metrics(METRICS);
             statistics = Some(NodeStatistics::with_options(&node, options)?);
         }
         let _spinning = Spinning::start(executor);
@@ -158,11 +158,11 @@ impl Group {
             return Ok(());
         };
         let custom = name.map(|name| SourceName::Custom(name.to_owned()));
-        let measured = TopicStatisticsOptions::new().source_name(custom.unwrap_or_default());
-        let options = options.topic_statistics(measured);
+        let measured = StatisticsOptions::new().source_name(custom.unwrap_or_default());
+        let options = options.statistics(measured);
         let subscription = statistics.create_worker_subscription(&self.worker, options, callback)?;
-        let (name, to) = (subscription.source_name().to_owned(), Arc::clone(&windows));
-        on_each(subscription.watch(), move |window| {
+        let (name, to) = (subscription.statistics().source_name().to_owned(), Arc::clone(&windows));
+        on_each(subscription.statistics().watch(), move |window| {
             window.iter().for_each(|window| lock(&to).accept(window));
         });
         self.members.push(Member { place, name, measured: Some(subscription), _plain: None, windows });
@@ -188,7 +188,7 @@ impl Group {
 impl Member {
     fn row(&self, tally: &Tally) -> Row {
         let counted = self.measured.as_ref().map_or([None; 5], |subscription| {
-            let all = subscription.totals();
+            let all = subscription.statistics().totals().unwrap();
             [Some(all.received), all.lost, all.out_of_order, all.duplicates, all.publishers]
         });
         Row {

@@ -3,8 +3,7 @@
 use std::sync::Mutex;
 
 use rclrs_topic_statistics::{
-    MeasuredActionClient, MeasuredBeginAcceptedGoal, MeasuredFeedbackPublisher, MeasuredGoalClient,
-    MeasuredRequestedGoal,
+    StatsActionClient, StatsBeginAcceptedGoal, StatsFeedbackPublisher, StatsGoalClient, StatsRequestedGoal,
 };
 use ros_env::test_msgs::action::{Fibonacci, Fibonacci_Feedback, Fibonacci_Goal, Fibonacci_Result};
 use tokio::sync::oneshot;
@@ -33,11 +32,10 @@ async fn delay() {
 }
 
 /// What keeps goals that the server does not end.
-type Held =
-    Arc<Mutex<(Option<MeasuredFeedbackPublisher<Fibonacci>>, Option<MeasuredRequestedGoal<Fibonacci>>)>>;
+type Held = Arc<Mutex<(Option<StatsFeedbackPublisher<Fibonacci>>, Option<StatsRequestedGoal<Fibonacci>>)>>;
 
 /// A goal's order decides on its way.
-async fn execute(goal: MeasuredRequestedGoal<Fibonacci>, held: Held) -> TerminatedGoal {
+async fn execute(goal: StatsRequestedGoal<Fibonacci>, held: Held) -> TerminatedGoal {
     let (feedback, result) = (Fibonacci_Feedback::default, Fibonacci_Result::default());
     let never = std::future::pending::<()>;
     match goal.goal().order {
@@ -66,7 +64,7 @@ async fn execute(goal: MeasuredRequestedGoal<Fibonacci>, held: Held) -> Terminat
         4 => {
             let accepted = goal.accept();
             accepted.unless_cancel_requested(never()).await.unwrap_err();
-            let MeasuredBeginAcceptedGoal::Cancel(cancelling) = accepted.begin() else { panic!() };
+            let StatsBeginAcceptedGoal::Cancel(cancelling) = accepted.begin() else { panic!() };
             delay().await;
             return cancelling.cancelled_with(result);
         }
@@ -82,9 +80,9 @@ async fn execute(goal: MeasuredRequestedGoal<Fibonacci>, held: Held) -> Terminat
 }
 
 /// Sends a goal, and cancels it if its order is for that. Returns its status; None if it is rejected.
-async fn request(client: &MeasuredActionClient<Fibonacci>, order: i32) -> Option<GoalStatusCode> {
+async fn request(client: &StatsActionClient<Fibonacci>, order: i32) -> Option<GoalStatusCode> {
     let goal = client.try_request_goal(Fibonacci_Goal { order }).unwrap().await?;
-    let MeasuredGoalClient { mut feedback, result, cancellation, .. } = goal;
+    let StatsGoalClient { mut feedback, result, cancellation, .. } = goal;
     match order {
         1 => drop(feedback.recv().await.unwrap()),
         3 | 4 => assert!(cancellation.cancel().await.is_accepted()),
@@ -102,18 +100,18 @@ fn goals_of_both_ends_are_measured_until_they_end() {
     let holds = Arc::clone(&held);
     let handle = move |goal| execute(goal, Arc::clone(&holds));
     let server = statistics.create_action_server::<Fibonacci, _>("act", handle).unwrap();
-    let off = "act".topic_statistics(TopicStatisticsOptions::new().state(TopicStatisticsState::Disable));
+    let off = "act".statistics(StatisticsOptions::new().state(TopicStatisticsState::Disable));
     let client = of_client.create_action_client::<Fibonacci>(off).unwrap();
-    assert_eq!((server.action_name(), server.source_name()), ("/act", "/server:/act"));
-    assert_eq!((client.action_name(), client.source_name()), ("/act", "/client:/act"));
-    let [at_server, at_client] = [server.watch(), client.watch()].map(Windows::of);
+    assert_eq!((server.action_name(), server.statistics().source_name()), ("/act", "/server:/act"));
+    assert_eq!((client.action_name(), client.statistics().source_name()), ("/act", "/client:/act"));
+    let [at_server, at_client] = [server.statistics().watch(), client.statistics().watch()].map(Windows::of);
     let mut reader = Reader::start(domain());
     let calling = Arc::clone(&client);
     run(&mut executor, async move {
         calling.notify_on_server_ready().await.unwrap();
         assert_eq!(request(&calling, 2).await, Some(Aborted), "disabled statistics pass a goal on");
-        assert!(calling.latest().is_none());
-        calling.set_state(TopicStatisticsState::Enable);
+        assert!(calling.statistics().latest().is_none());
+        calling.statistics().set_state(TopicStatisticsState::Enable);
         for (order, status) in [
             (0, None),
             (1, Some(Succeeded)),

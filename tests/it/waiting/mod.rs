@@ -10,8 +10,8 @@ pub(crate) use std::{future::Future, sync::Arc, time::Duration};
 
 pub(crate) use rclrs::*;
 pub(crate) use rclrs_topic_statistics::{
-    watch, FirstPeriod, IntoMeasuredOptions, MeasuredExecutor, Metric, NodeStatistics, SourceKind, Summary,
-    TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
+    watch, FirstPeriod, IntoStatsOptions, Metric, NodeStatistics, SourceKind, StatisticsOptions,
+    StatsExecutor, Summary, TopicStatisticsState, WindowStatistics,
 };
 pub(crate) use test_support::{context, domain, node, of, wait_for, Reader, Spinning, LIMIT};
 
@@ -19,8 +19,8 @@ pub(crate) use test_support::{context, domain, node, of, wait_for, Reader, Spinn
 const DELAY: Duration = Duration::from_millis(500);
 
 /// Returns options with windows of 100 ms, in which every period has a sample.
-pub(crate) fn options() -> TopicStatisticsOptions {
-    let options = TopicStatisticsOptions::new().publish_period(Duration::from_millis(100));
+pub(crate) fn options() -> StatisticsOptions {
+    let options = StatisticsOptions::new().publish_period(Duration::from_millis(100));
     options.first_period(FirstPeriod::CarriedOver)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn statistics(node: &Node) -> NodeStatistics {
 
 /// Creates an executor with one thread: rclrs 0.8 loses a response that arrives before its call has returned.
 fn single_threaded() -> Executor {
-    context(domain(), &[]).create_executor(MeasuredExecutor::single_threaded())
+    context(domain(), &[]).create_executor(StatsExecutor::single_threaded())
 }
 
 /// Spins until a future is complete. Returns its output.

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use rclrs_topic_statistics::{
     health::{Expectations, Level},
-    AgeSource, MeasuredRequestedGoal, MeasuredServiceState,
+    AgeSource, StatsRequestedGoal, StatsServiceState,
 };
 use ros_env::test_msgs::srv::{BasicTypes, BasicTypes_Request as Request, BasicTypes_Response as Response};
 
@@ -32,11 +32,11 @@ fn every_form_of_a_service_and_of_a_call_is_measured() {
     macro_rules! form {
         ($name:literal, $create:ident($($worker:expr)?), $respond:ident, [$($payload:ty)?], [$($info:ty)?]) => {
             let callback = |$(_: $payload,)? request: Request $(, _: $info)?| $respond(request);
-            let service: Arc<MeasuredServiceState<BasicTypes, _>> =
+            let service: Arc<StatsServiceState<BasicTypes, _>> =
                 statistics.$create($($worker,)? $name, callback).unwrap();
             assert_eq!(service.service_name(), concat!("/", $name));
-            assert_eq!(service.source_name(), concat!("/server:/", $name));
-            services.push(($name, Windows::of(service.watch()), Box::new(service)));
+            assert_eq!(service.statistics().source_name(), concat!("/server:/", $name));
+            services.push(($name, Windows::of(service.statistics().watch()), Box::new(service)));
         };
     }
     form!("plain", create_service(), response, [], []);
@@ -54,8 +54,8 @@ fn every_form_of_a_service_and_of_a_call_is_measured() {
     let client = |name: &str| of_caller.create_client::<BasicTypes>(name).unwrap();
     let clients: Vec<_> = services.iter().map(|(name, ..)| client(name)).collect();
     assert_eq!(clients[0].service_name(), "/plain");
-    assert_eq!(clients[0].source_name(), "/caller:/plain");
-    let of_clients: Vec<_> = clients.iter().map(|client| Windows::of(client.watch())).collect();
+    assert_eq!(clients[0].statistics().source_name(), "/caller:/plain");
+    let of_clients: Vec<_> = clients.iter().map(|client| Windows::of(client.statistics().watch())).collect();
     let mut reader = Reader::start(domain());
     let calling = clients.clone();
     run(&mut executor, async move {
@@ -105,13 +105,12 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
     let mut executor = single_threaded();
     let [server, caller] = ["server", "caller"].map(|name| executor.create_node(name).unwrap());
     let [statistics, of_caller] = [&server, &caller].map(statistics);
-    let new = TopicStatisticsOptions::new;
+    let new = StatisticsOptions::new;
     let off = || new().state(TopicStatisticsState::Disable);
-    let slow =
-        statistics.create_service::<BasicTypes, _>("slow".topic_statistics(off()), |request: Request| {
-            std::thread::sleep(DELAY);
-            response(request)
-        });
+    let slow = statistics.create_service::<BasicTypes, _>("slow".statistics(off()), |request: Request| {
+        std::thread::sleep(DELAY);
+        response(request)
+    });
     let slow = slow.unwrap();
     let (respond, responds) = tokio::sync::watch::channel(false);
     let hold = move |request: Request| {
@@ -125,13 +124,15 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
     let panics = |_: Request| -> Response { panic!("the panic of a callback") };
     let worker = server.create_worker(());
     let panics = statistics.create_worker_service::<BasicTypes, _, _>(&worker, "panics", panics).unwrap();
-    let [of_slow, of_hold, of_panics] = [slow.watch(), hold.watch(), panics.watch()].map(Windows::of);
+    let [of_slow, of_hold, of_panics] =
+        [slow.statistics().watch(), hold.statistics().watch(), panics.statistics().watch()].map(Windows::of);
     let client =
-        |name: &str, options| of_caller.create_client::<BasicTypes>(name.topic_statistics(options)).unwrap();
+        |name: &str, options| of_caller.create_client::<BasicTypes>(name.statistics(options)).unwrap();
     let expected = Expectations::new().error_unless("oldest_call<300ms".parse().unwrap());
     let (to_slow, to_hold) = (client("slow", off()), client("hold", new().expect(expected)));
     let to_panics = client("panics", new());
-    let [from_slow, from_hold] = [to_slow.watch(), to_hold.watch()].map(Windows::of);
+    let [from_slow, from_hold] =
+        [to_slow.statistics().watch(), to_hold.statistics().watch()].map(Windows::of);
 
     // Disabled statistics pass a request on. A measured one waits for the executor.
     let (calling, serving) = (Arc::clone(&to_slow), Arc::clone(&slow));
@@ -139,9 +140,9 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
         calling.notify_on_service_ready().await.unwrap();
         let unmeasured: Response = calling.call(request(7)).unwrap().await.unwrap();
         assert_eq!(unmeasured.int64_value, 7);
-        assert!(calling.latest().is_none() && serving.latest().is_none());
-        calling.set_state(TopicStatisticsState::Enable);
-        serving.set_state(TopicStatisticsState::Enable);
+        assert!(calling.statistics().latest().is_none() && serving.statistics().latest().is_none());
+        calling.statistics().set_state(TopicStatisticsState::Enable);
+        serving.statistics().set_state(TopicStatisticsState::Enable);
         let waiting = calling.call(request(8)).unwrap();
         std::thread::sleep(DELAY);
         [waiting]
@@ -161,7 +162,7 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
     wait_for("service", || to_hold.service_is_ready().unwrap());
     let [waits, dropped, last] = [(); 3].map(|()| to_hold.call::<_, Response>(request(0)).unwrap());
     of_hold.wait_for(Metric::Requests, 3);
-    wait_for("an error", || to_hold.health().borrow().level == Level::Error);
+    wait_for("an error", || to_hold.statistics().health().borrow().level == Level::Error);
     drop(dropped);
     from_hold.wait_for(Metric::DroppedCalls, 1);
     let active = || [Metric::ActiveRequests, Metric::MaxActiveRequests].map(|metric| of_hold.last(metric));
@@ -172,7 +173,7 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
     from_hold.wait_for(Metric::Responses, 2);
     of_hold.wait_for_more(1);
     assert_eq!((active(), from_hold.last(Metric::OldestCall)), ([0.0; 2], 0.0));
-    wait_for("the end of the error", || to_hold.health().borrow().level == Level::Ok);
+    wait_for("the end of the error", || to_hold.statistics().health().borrow().level == Level::Ok);
     drop((waits, last));
 
     wait_for("service", || to_panics.service_is_ready().unwrap());
@@ -182,15 +183,16 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
     assert_eq!((totals, of_panics.last(Metric::ActiveRequests)), ([1, 0], 0.0));
     drop(to_panics);
     // rclrs 0.8 sometimes misses the wake-up of a drop. This wakes the wait set.
-    assert_eq!(client("panics", new()).source_name(), "/caller:/panics", "its name is free");
+    assert_eq!(client("panics", new()).statistics().source_name(), "/caller:/panics", "its name is free");
     wait_for("the end of the promise", || unanswered.try_recv().is_err());
 
     // A condition measures what it needs beside the own metrics.
     let expected = Expectations::new().warn_unless("callback_duration.max<5ms".parse().unwrap());
-    let few = "few".topic_statistics(new().metrics([Metric::Requests]).expect(expected));
+    let few = "few".statistics(new().metrics([Metric::Requests]).expect(expected));
     let few = statistics.create_service::<BasicTypes, _>(few, response).unwrap();
-    wait_for("window", || few.latest().is_some());
-    let metrics: Vec<_> = few.latest().unwrap().metrics.iter().map(|(metric, _)| *metric).collect();
+    wait_for("window", || few.statistics().latest().is_some());
+    let metrics: Vec<_> =
+        few.statistics().latest().unwrap().metrics.iter().map(|(metric, _)| *metric).collect();
     assert_eq!(metrics, [Metric::CallbackDuration, Metric::Requests]);
 }
 
@@ -199,12 +201,12 @@ fn what_cannot_be_created_is_an_error_with_its_name() {
     use ros_env::{std_msgs::msg::Int32, test_msgs::action::Fibonacci};
     let (_executor, node) = node("driver", &[]);
     let (statistics, handle) =
-        (statistics(&node), |goal: MeasuredRequestedGoal<Fibonacci>| async { goal.reject() });
-    let wrong = TopicStatisticsOptions::new().metrics([Metric::Frequency]);
-    let options = || "right".topic_statistics(wrong.clone());
-    let every_ms = Duration::from_millis(1).topic_statistics(wrong.clone());
+        (statistics(&node), |goal: StatsRequestedGoal<Fibonacci>| async { goal.reject() });
+    let wrong = StatisticsOptions::new().metrics([Metric::Frequency]);
+    let options = || "right".statistics(wrong.clone());
+    let every_ms = Duration::from_millis(1).statistics(wrong.clone());
     let no_type = || -> MessageTypeName { "no_such_msgs/msg/Imu".try_into().unwrap() };
-    let no_age = "right".topic_statistics(TopicStatisticsOptions::new().age_source(AgeSource::HeaderStamp));
+    let no_age = "right".statistics(StatisticsOptions::new().age_source(AgeSource::HeaderStamp));
     for (error, variant) in [
         (statistics.create_service::<BasicTypes, _>("1st", response).err(), "CreateService"),
         (statistics.create_service::<BasicTypes, _>(options(), response).err(), "UnsupportedMetric"),

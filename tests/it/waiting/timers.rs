@@ -21,13 +21,13 @@ fn every_form_of_a_timer_is_measured() {
                 count.fetch_add(1, Ordering::Relaxed);
             };
             let timer = statistics.$create($($given,)* callback).unwrap();
-            names.push(timer.source_name().to_owned());
-            let windows = Windows::of(timer.watch());
+            names.push(timer.statistics().source_name().to_owned());
+            let windows = Windows::of(timer.statistics().watch());
             forms.push((calls, windows, Box::new(move || timer.cancel().unwrap()) as Box<dyn Fn()>));
         };
     }
     let (ms20, once) = (Duration::from_millis(20), Duration::from_millis(100));
-    let start = TopicStatisticsOptions::new().source_name(SourceName::Custom("start".to_owned()));
+    let start = StatisticsOptions::new().source_name(SourceName::Custom("start".to_owned()));
     form!(create_timer_repeating(ms20), []);
     form!(create_timer_repeating(ms20), [&Timer]);
     form!(create_timer_repeating(ms20.system_time()), [Time]);
@@ -35,7 +35,7 @@ fn every_form_of_a_timer_is_measured() {
     form!(create_worker_timer_repeating(&worker, ms20), [&mut u64]);
     form!(create_worker_timer_repeating(&worker, ms20), [&mut u64, &WorkerTimer<u64>]);
     form!(create_timer_repeating(Duration::from_micros(1500)), []);
-    form!(create_timer_oneshot(once.topic_statistics(start)), []);
+    form!(create_timer_oneshot(once.statistics(start)), []);
     form!(create_timer_oneshot(once), [&Timer]);
     form!(create_worker_timer_oneshot(&worker, once), [&mut u64]);
     let timer = |period: &str| format!("/controller:timer/{period}");
@@ -47,7 +47,7 @@ fn every_form_of_a_timer_is_measured() {
     let (period, on_its_own) = (Duration::from_millis(50), node.create_worker(()));
     let block = || std::thread::sleep(DELAY);
     let blocked = statistics.create_worker_timer_repeating(&on_its_own, period, block).unwrap();
-    let late = Windows::of(blocked.watch());
+    let late = Windows::of(blocked.statistics().watch());
     let replaces = |timer: &Timer| drop(timer.set_repeating(|| ()));
     let replaced = statistics.create_timer_repeating(ms20, replaces).unwrap();
     let mut reader = Reader::start(domain());
@@ -78,7 +78,7 @@ fn every_form_of_a_timer_is_measured() {
     ] {
         assert!(expected.contains(&late.most(metric)), "{metric}: {}", late.most(metric));
     }
-    wait_for("the end of the statistics", || !replaced.is_enabled());
+    wait_for("the end of the statistics", || !replaced.statistics().is_enabled());
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_jump_of_simulated_time_is_no_lateness() {
     let (executor, node) = node("controller", &["--ros-args", "-p", "use_sim_time:=true"]);
     let statistics = statistics(&node);
     let timer = statistics.create_timer_repeating(Duration::from_millis(100).node_time(), || ()).unwrap();
-    let windows = Windows::of(timer.watch());
+    let windows = Windows::of(timer.statistics().watch());
     let mut simulator = Program::start("simulator.py", &["--speed", "4", "--start", "2000"], domain());
     let _spinning = Spinning::start(executor);
     windows.wait_for_more(2);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a recording reports while it is under way: an event when messages are lost, and totals on request.
+//! What a recording reports while it is under way: an event when messages are lost, and totals on request (`service`).
 //!
-//! - The event is a `diagnostic_msgs/DiagnosticArray`. It is the one type that the library publishes already and that
-//!   has room for several numbers with names; a `MetricsMessage` is the distribution of one metric, and the
-//!   `MessagesLostEvent` of nodes has one number per topic, where two kinds of losses are to be told apart.
-//! - The service is the one of nodes with statistics, `~/get_topic_statistics`, so who asks nodes can ask the recorder.
+//! The event is a `diagnostic_msgs/DiagnosticArray`. It is the one type that the library publishes already and that
+//! has room for several numbers with names; a `MetricsMessage` is the distribution of one metric, and the
+//! `MessagesLostEvent` of nodes has one number per topic, where two kinds of losses are to be told apart.
 
 use std::{
     collections::HashMap,
@@ -17,15 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs::{Node, Publisher, RclrsError, WorkerService};
-use ros_env::{
-    builtin_interfaces::msg::Time,
-    diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue},
-    topic_statistics_interfaces::{
-        msg::{MetricTotals, TopicStatistics},
-        srv::{GetTopicStatistics, GetTopicStatistics_Request, GetTopicStatistics_Response},
-    },
-};
+use rclrs::{Node, Publisher};
+use ros_env::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
 use topic_statistics_views::recorded::{RecordedTotals, Scope};
 
 use super::{
@@ -42,19 +34,18 @@ pub fn events_topic(node: &Node) -> String {
     EVENTS.replace('~', &node.fully_qualified_name())
 }
 
-/// The service, relative to the node.
-const SERVICE: &str = "~/get_topic_statistics";
-
 /// The events and the service, until this is dropped.
 pub struct Reports {
-    _service: WorkerService<GetTopicStatistics, ()>,
+    #[cfg(feature = "interfaces")]
+    _service: rclrs::WorkerService<ros_env::topic_statistics_interfaces::srv::GetTopicStatistics, ()>,
     /// What ends the thread of the events when it is dropped, and the thread. `None` without events.
     events: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Reports {
     pub fn start(node: &Node, recording: &Arc<Recording>, update_rate: f64) -> Result<Self, RecordError> {
-        let service = serve(node, recording)?;
+        #[cfg(feature = "interfaces")]
+        let _service = super::service::serve(node, recording)?;
         let events = if update_rate > 0.0 {
             let (node, publisher) = (Arc::clone(node), node.create_publisher(EVENTS)?);
             let events = Events { node, publisher, started: Instant::now(), told: HashMap::new() };
@@ -66,7 +57,11 @@ impl Reports {
         } else {
             None
         };
-        Ok(Self { _service: service, events })
+        Ok(Self {
+            #[cfg(feature = "interfaces")]
+            _service,
+            events,
+        })
     }
 }
 
@@ -142,53 +137,4 @@ impl Events {
             values: values.map(|(key, value)| KeyValue { key, value }).collect(),
         })
     }
-}
-
-/// Creates the service on a worker of its own.
-fn serve(
-    node: &Node,
-    recording: &Arc<Recording>,
-) -> Result<WorkerService<GetTopicStatistics, ()>, RclrsError> {
-    let (node_name, recording) = (node.fully_qualified_name(), Arc::downgrade(recording));
-    node.create_worker(()).create_service(SERVICE, move |_: GetTopicStatistics_Request| {
-        let topics = recording.upgrade().map(|recording| recording.topics()).unwrap_or_default();
-        let source = |topic: &str| format!("{node_name}:{topic}");
-        GetTopicStatistics_Response {
-            node_name: node_name.clone(),
-            topic_statistics: topics.iter().map(|topic| answer(topic, source(&topic.name))).collect(),
-        }
-    })
-}
-
-/// Returns the totals of a topic. What the recorder has written and lost are counts of metrics with these names.
-fn answer(topic: &RecordedTopic, measurement_source_name: String) -> TopicStatistics {
-    let (losses, written) = (topic.losses(), topic.written());
-    let metric = |name: &str, unit: &str, count| MetricTotals {
-        metrics_source: name.to_owned(),
-        unit: unit.to_owned(),
-        count,
-        p50: f64::NAN,
-        p99: f64::NAN,
-        maximum: f64::NAN,
-    };
-    TopicStatistics {
-        topic_name: topic.name.clone(),
-        measurement_source_name,
-        messages_received: topic.received(),
-        messages_lost: losses.in_transport.unwrap_or(TopicStatistics::UNKNOWN),
-        messages_out_of_order: TopicStatistics::UNKNOWN,
-        bytes_received: TopicStatistics::UNKNOWN,
-        messages_rate: written.rate(),
-        first_message: time(written.first),
-        last_message: time(written.last),
-        metrics: vec![
-            metric("messages_recorded", "messages", written.messages),
-            metric("messages_lost_in_recorder", "messages", losses.in_recorder),
-            metric("bytes_written", "bytes", written.bytes),
-        ],
-    }
-}
-
-fn time(nanoseconds: u64) -> Time {
-    Time { sec: (nanoseconds / 1_000_000_000) as i32, nanosec: (nanoseconds % 1_000_000_000) as u32 }
 }

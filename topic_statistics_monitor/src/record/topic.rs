@@ -241,6 +241,7 @@ impl RecordedTopic {
     }
 
     /// Returns how many messages were received.
+    #[cfg(feature = "interfaces")]
     pub fn received(&self) -> u64 {
         lock(&self.received).messages
     }

@@ -6,16 +6,18 @@
 use std::time::Instant;
 
 use rclrs_topic_statistics::{Distribution, Metric};
+#[cfg(feature = "interfaces")]
+use ros_env::topic_statistics_interfaces::msg::MetricsDistribution;
 use ros_env::{
     diagnostic_msgs::msg::{DiagnosticStatus, KeyValue},
     statistics_msgs::msg::MetricsMessage,
-    topic_statistics_interfaces::msg::MetricsDistribution,
 };
 use topic_statistics_core::health::{CALLBACK_WAIT, LONGEST_CALLBACK};
-use topic_statistics_programs::statistics::{check_names, nanoseconds, read_distribution, DataPoints};
+#[cfg(feature = "interfaces")]
+use topic_statistics_programs::statistics::read_distribution;
+use topic_statistics_programs::statistics::{check_names, nanoseconds, DataPoints};
 use topic_statistics_views::{
     bounds::Sender,
-    format,
     row::{Figures, MetricFigures},
 };
 
@@ -69,13 +71,14 @@ pub struct SourceDistribution {
     pub distribution: Box<Distribution>,
 }
 
+#[cfg(feature = "interfaces")]
 impl SourceDistribution {
     /// Checks a message. Errors with the mistake and the valid values, in printable characters.
     pub fn new(message: MetricsDistribution, received_at: Instant) -> Result<Self, String> {
         let names = [&message.measurement_source_name, &message.metrics_source, &message.unit];
         check_names(&names.map(String::as_str)).map_err(|error| error.to_string())?;
         let (metric, distribution) = read_distribution(&message).map_err(|error| {
-            let [source, name, _] = names.map(|name| format::name(name));
+            let [source, name, _] = names.map(|name| topic_statistics_views::format::name(name));
             format!("{name} of {source}: {error}")
         })?;
         let distribution = Box::new(distribution);

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use rclrs::{DynamicMessage, Node};
-use rclrs_topic_statistics::{MeasuredSubscription, PublisherTotals, Totals};
+use rclrs_topic_statistics::{PublisherTotals, StatsWorkerSubscription, Totals};
 use topic_statistics_views::row::{row_window, Publisher, Row};
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
 
 /// A subscription, with its last reading.
 pub struct Subscribed {
-    subscription: MeasuredSubscription<DynamicMessage>,
+    subscription: StatsWorkerSubscription<DynamicMessage, ()>,
     windows: Windows,
     pub message_type: String,
     pub qos: Qos,
@@ -77,7 +77,7 @@ impl Subscribed {
     const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(250);
 
     pub fn new(
-        subscription: MeasuredSubscription<DynamicMessage>,
+        subscription: StatsWorkerSubscription<DynamicMessage, ()>,
         node: &Node,
         message_type: String,
         qos: Qos,
@@ -100,14 +100,14 @@ impl Subscribed {
     pub fn end(mut self, row: &Row, now: Instant) -> Earlier {
         Earlier {
             subscriptions: self.before.subscriptions + 1,
-            counts: self.before.counts.plus(&self.subscription.totals()),
+            counts: self.before.counts.plus(&self.subscription.statistics().totals().unwrap()),
             publishers: self.publishers(&row.publishers, &row.nodes, now),
         }
     }
 
     /// Updates the row; returns whether a whole window has ended.
     pub fn read(&mut self, row: &mut Row, now: Instant) -> bool {
-        let totals = self.subscription.totals();
+        let totals = self.subscription.statistics().totals().unwrap();
         let counts = self.before.counts.plus(&totals);
         (row.received, row.lost, row.out_of_order) = (counts.received, counts.lost, counts.out_of_order);
         row.mean_period = 1000.0 / totals.rate();

@@ -9,7 +9,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredOptions, NodeStatistics, StatisticsError, TopicStatisticsOptions, TopicStatisticsState,
+    IntoStatsOptions, NodeStatistics, StatisticsError, StatisticsOptions, TopicStatisticsState,
 };
 use topic_statistics_views::{
     format::name,
@@ -173,7 +173,7 @@ impl Topic {
         let mut options = SubscriptionOptions::new(topic);
         options.qos = qos.profile(depth);
         // Set here, so that a parameter of the node cannot override the command line.
-        let statistics = TopicStatisticsOptions::new()
+        let statistics = StatisticsOptions::new()
             .state(TopicStatisticsState::Enable)
             .publish_period(context.period)
             .distributions(true);
@@ -189,10 +189,10 @@ impl Topic {
         let SubscribeContext { node, free_workers, .. } = context;
         let worker =
             self.worker.get_or_insert_with(|| free_workers.pop().unwrap_or_else(|| node.create_worker(())));
-        let subscription = context.statistics.create_dynamic_worker_subscription(
+        let subscription = context.statistics.create_worker_dynamic_subscription(
             worker,
             type_name,
-            options.topic_statistics(statistics),
+            options.statistics(statistics),
             move |_: &mut (), message, info| {
                 if let Some(recorded) = &recorded {
                     recorded.record(&message, &info);
@@ -200,9 +200,7 @@ impl Topic {
             },
         );
         let subscription = subscription.map_err(|error| match error {
-            StatisticsError::CreateSubscription {
-                source: RclrsError::DynamicMessageError { err }, ..
-            } => explain(err),
+            StatisticsError::Create { source: RclrsError::DynamicMessageError { err }, .. } => explain(err),
             error => name(&error.to_string()),
         })?;
         self.row.qos = qos.text(depth);

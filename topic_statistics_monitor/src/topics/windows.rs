@@ -8,7 +8,7 @@ use std::{
 };
 
 use rclrs::{DynamicMessage, Node};
-use rclrs_topic_statistics::{MeasuredSubscription, Totals, WindowStatistics};
+use rclrs_topic_statistics::{StatsWorkerSubscription, Totals, WindowStatistics};
 use topic_statistics_views::row::LastMinute;
 
 /// The windows of a subscription. A task of the executor reads each one when it ends: percentiles would be wrong
@@ -39,7 +39,7 @@ impl Windows {
     const MATCHING: Duration = Duration::from_millis(500);
 
     /// Reads the windows of a new subscription until it is dropped.
-    pub fn of(subscription: &MeasuredSubscription<DynamicMessage>, node: &Node) -> Self {
+    pub fn of(subscription: &StatsWorkerSubscription<DynamicMessage, ()>, node: &Node) -> Self {
         let state = State {
             since: Instant::now(),
             latest: None,
@@ -47,7 +47,7 @@ impl Windows {
             totals: Totals::default(),
         };
         let state = Arc::new(Mutex::new(state));
-        let (mut windows, to) = (subscription.watch(), Arc::clone(&state));
+        let (mut windows, to) = (subscription.statistics().watch(), Arc::clone(&state));
         drop(node.commands().run(async move {
             while windows.changed().await.is_ok() {
                 let window = windows.borrow_and_update().clone();

@@ -5,7 +5,7 @@
 use std::{fs, time::Duration};
 
 use rclrs::CreateBasicExecutor;
-use rclrs_topic_statistics::{MeasuredExecutor, NodeStatistics};
+use rclrs_topic_statistics::{NodeStatistics, StatsExecutor};
 use test_support::{context, domain, wait_for, Process, Program, Spinning};
 
 use crate::{
@@ -36,7 +36,7 @@ fn a_monitor_reads_what_another_one_and_nodes_publish() {
     let output = command(&condition, domain).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 
-    let executor = context(domain, &[]).create_executor(MeasuredExecutor::single_threaded());
+    let executor = context(domain, &[]).create_executor(StatsExecutor::single_threaded());
     let node = executor.create_node("robot").unwrap();
     let _statistics = NodeStatistics::new(&node).unwrap();
     let block = || std::thread::sleep(Duration::from_millis(50));

@@ -12,8 +12,7 @@ use anyhow::{anyhow, Result};
 use hdrhistogram::Histogram;
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredOptions, MeasuredExecutor, Metric, NodeStatistics, TopicStatisticsOptions,
-    TopicStatisticsState,
+    IntoStatsOptions, Metric, NodeStatistics, StatisticsOptions, StatsExecutor, TopicStatisticsState,
 };
 use ros_env::{
     sensor_msgs::msg::{Image, Imu},
@@ -140,8 +139,8 @@ fn listen<T: Message>(options: &Options) -> Result<()> {
     let context = Context::default_from_env()?;
     let mut executor = match options.runtime {
         Runtime::Basic => context.create_basic_executor(),
-        Runtime::Measured => context.create_executor(MeasuredExecutor::new()),
-        Runtime::SingleThreaded => context.create_executor(MeasuredExecutor::single_threaded()),
+        Runtime::Measured => context.create_executor(StatsExecutor::new()),
+        Runtime::SingleThreaded => context.create_executor(StatsExecutor::single_threaded()),
     };
     let node = executor.create_node("bench_listener")?;
     let worker = node.create_worker(());
@@ -150,9 +149,9 @@ fn listen<T: Message>(options: &Options) -> Result<()> {
     let topic = "load".keep_last(10);
     let measured = match options.statistics {
         Statistics::Off | Statistics::Publisher => None,
-        Statistics::On => Some(TopicStatisticsOptions::new()),
-        Statistics::All => Some(TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS)),
-        Statistics::Disabled => Some(TopicStatisticsOptions::new().state(TopicStatisticsState::Disable)),
+        Statistics::On => Some(StatisticsOptions::new()),
+        Statistics::All => Some(StatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS)),
+        Statistics::Disabled => Some(StatisticsOptions::new().state(TopicStatisticsState::Disable)),
     };
     let publisher = matches!(options.statistics, Statistics::Publisher);
     let _publisher = publisher.then(|| node.create_publisher::<MetricsMessage>("/statistics")).transpose()?;
@@ -162,13 +161,21 @@ fn listen<T: Message>(options: &Options) -> Result<()> {
         (None, Scope::Node) => Box::new(node.create_subscription::<T, _>(topic, callback)?),
         (None, Scope::Worker) => Box::new(worker.create_subscription::<T, _>(topic, callback)?),
         (Some(measured), scope) => {
-            let (topic, statistics) = (topic.topic_statistics(measured), NodeStatistics::new(&node)?);
-            let subscription = match scope {
-                Scope::Worker => statistics.create_worker_subscription(&worker, topic, callback)?,
-                Scope::Node => statistics.create_subscription(topic, callback)?,
+            let (topic, statistics) = (topic.statistics(measured), NodeStatistics::new(&node)?);
+            let (subscription, finished): (Box<dyn Any>, _) = match scope {
+                Scope::Worker => {
+                    let subscription = statistics.create_worker_subscription(&worker, topic, callback)?;
+                    let finished = subscription.statistics().watch();
+                    (Box::new(subscription), finished)
+                }
+                Scope::Node => {
+                    let subscription = statistics.create_subscription(topic, callback)?;
+                    let finished = subscription.statistics().watch();
+                    (Box::new(subscription), finished)
+                }
             };
             let to = Arc::clone(&windows);
-            on_each(subscription.watch(), move |window| {
+            on_each(finished, move |window| {
                 let (windows, gaps, stop) = &mut *lock(&to);
                 let Some(window) = window.map(|window| window.window) else { return };
                 *windows += 1;

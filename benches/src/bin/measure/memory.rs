@@ -5,7 +5,7 @@
 use anyhow::Result;
 use benchmarks::heap;
 use rclrs::*;
-use rclrs_topic_statistics::{NodeStatistics, TopicStatisticsOptions};
+use rclrs_topic_statistics::{NodeStatistics, StatisticsOptions};
 use ros_env::statistics_msgs::msg::MetricsMessage;
 
 use crate::{
@@ -35,7 +35,7 @@ pub fn run() -> Result<()> {
     let mut heaps: Vec<Heap> = vec![];
     for depth in [32, 2000, 50, 10] {
         let qos = QoSProfile::default().keep_last(depth);
-        let options = || TopicStatisticsOptions::new().qos(qos);
+        let options = || StatisticsOptions::new().qos(qos);
         let statistics = heaps_of(|| Ok(NodeStatistics::with_options(&node, options())?))?;
         if heaps.is_empty() {
             let first = statistics.first().copied();

@@ -72,7 +72,8 @@ pub fn run((count, seconds): (usize, u64)) -> Result<()> {
             );
         }
         let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
-        let with_window = held.iter().filter(|(subscription, _)| subscription.latest().is_some()).count();
+        let with_window =
+            held.iter().filter(|(subscription, _)| subscription.statistics().latest().is_some()).count();
         let (tick_ms, published, missing) = *ticks.lock().unwrap_or_else(PoisonError::into_inner);
         let cpu = (cpu_time() - before).as_secs_f64() * 100.0 / started.elapsed().as_secs_f64();
         let megabytes = memory("self", "VmRSS")? / 1000;

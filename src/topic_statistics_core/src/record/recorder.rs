@@ -22,7 +22,7 @@ use crate::{
     totals::{PublisherTotals, Totals},
     window::{MessageTimes, WindowStatistics},
 };
-use collectors::{CallbackState, Collectors, WindowCount};
+use collectors::{Collectors, WindowCount};
 use measured::Measured;
 use message::{Details, Sample};
 use span::Times;
@@ -228,25 +228,6 @@ impl Recorder {
     }
 }
 
-impl Recorder {
-    /// Its subscription is created: from now on the callback lives as long as the subscription, unless it is replaced.
-    pub fn set_installed(&self) {
-        self.collectors.lock().callback = CallbackState::Installed;
-    }
-
-    /// Disables it permanently: its callback is dropped, and messages from now on are not seen. Returns whether the
-    /// callback was replaced while it was measured.
-    pub fn end_with_callback(&self) -> bool {
-        let mut collectors = self.collectors.lock();
-        let was_installed = collectors.callback == CallbackState::Installed;
-        let is_replaced = was_installed && collectors.epoch != Epoch::DISABLED;
-        collectors.callback = CallbackState::Dropped;
-        collectors.end_epoch();
-        self.epoch.store(Epoch::DISABLED.0, Ordering::Relaxed);
-        is_replaced
-    }
-}
-
 impl WindowedCollector for Recorder {
     fn enable(&self, clock: &dyn Clock) -> bool {
         if self.is_enabled() {
@@ -254,8 +235,7 @@ impl WindowedCollector for Recorder {
         }
         let distributions = self.new_distributions();
         let mut collectors = self.collectors.lock();
-        let was_disabled =
-            collectors.epoch == Epoch::DISABLED && collectors.callback != CallbackState::Dropped;
+        let was_disabled = collectors.epoch == Epoch::DISABLED;
         if was_disabled {
             collectors.start_epoch(clock);
             collectors.start_window(distributions);

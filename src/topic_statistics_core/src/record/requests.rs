@@ -26,9 +26,8 @@ pub struct Requests {
     active: Active,
     delays: Delays,
     period: Periods,
-    /// Of callbacks, or of responses.
-    duration: SummaryCollector,
-    duration_metric: Metric,
+    callback_duration: SummaryCollector,
+    response_duration: SummaryCollector,
     count: u64,
     panics: u64,
 }
@@ -45,24 +44,25 @@ pub enum RequestSample {
     },
     /// Its callback ends: it has a response.
     End {
-        /// Its duration.
+        /// Its duration: of the callback, or, if that is async, of the response.
         milliseconds: f64,
+        /// Whether its callback returns a future.
+        is_async: bool,
     },
     /// Its callback panics.
     Panic,
 }
 
 impl Requests {
-    /// Creates the collectors of these metrics. `is_async`: the duration is that of the response.
-    fn new(metrics: MetricSet, first_period: FirstPeriod, is_async: bool, active: Active) -> Self {
-        let duration_metric = if is_async { Metric::ResponseDuration } else { Metric::CallbackDuration };
+    /// Creates the collectors of these metrics.
+    fn new(metrics: MetricSet, first_period: FirstPeriod, active: Active) -> Self {
         Self {
             metrics,
             active,
             delays: Delays::default(),
             period: Periods::new(Metric::RequestPeriod, first_period),
-            duration: SummaryCollector::default(),
-            duration_metric,
+            callback_duration: SummaryCollector::default(),
+            response_duration: SummaryCollector::default(),
             count: 0,
             panics: 0,
         }
@@ -83,9 +83,13 @@ impl Collector for Requests {
                 self.period.accept(*time, distributions);
                 self.delays.accept(stamps, *time, present, distributions);
             }
-            RequestSample::End { milliseconds } => {
-                if self.duration.accept(*milliseconds) {
-                    distributions.accept(self.duration_metric, *milliseconds);
+            RequestSample::End { milliseconds, is_async } => {
+                let (metric, duration) = match is_async {
+                    false => (Metric::CallbackDuration, &mut self.callback_duration),
+                    true => (Metric::ResponseDuration, &mut self.response_duration),
+                };
+                if duration.accept(*milliseconds) {
+                    distributions.accept(metric, *milliseconds);
                 }
             }
             RequestSample::Panic => self.panics += 1,
@@ -94,10 +98,6 @@ impl Collector for Requests {
 
     fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
         let [to_receive, to_callback, whole] = self.delays.take(end);
-        let duration = self.duration.take();
-        let duration_of = |metric: Metric| {
-            (metric, if metric == self.duration_metric { duration } else { Summary::default() })
-        };
         let count = std::mem::take(&mut self.count);
         let (active, most) = self.active.take();
         let one = |metric, value: u64| (metric, single_sample(Some(value as f64)));
@@ -105,10 +105,10 @@ impl Collector for Requests {
             to_receive,
             to_callback,
             whole,
-            duration_of(Metric::CallbackDuration),
+            (Metric::CallbackDuration, self.callback_duration.take()),
             one(Metric::Requests, count),
             self.period.take(end.has_earlier),
-            duration_of(Metric::ResponseDuration),
+            (Metric::ResponseDuration, self.response_duration.take()),
             one(Metric::ActiveRequests, active.into()),
             one(Metric::MaxActiveRequests, most.into()),
             one(Metric::CallbackPanics, std::mem::take(&mut self.panics)),
@@ -124,7 +124,8 @@ impl Collector for Requests {
         self.delays.clear(start, has_stepped);
         self.period.clear(start);
         self.active.take();
-        self.duration = SummaryCollector::default();
+        self.callback_duration = SummaryCollector::default();
+        self.response_duration = SummaryCollector::default();
         (self.count, self.panics) = (0, 0);
     }
 }
@@ -135,10 +136,12 @@ pub struct RequestRecorder {
     /// The collectors.
     pub requests: Arc<Windowed<Requests>>,
     active: Active,
+    is_async: bool,
 }
 
 impl RequestRecorder {
-    /// Returns the metrics that a service measures, unless others are chosen.
+    /// Returns the metrics that a service measures, unless others are chosen. `is_async`: its callback returns a
+    /// future.
     pub fn metrics(is_async: bool) -> MetricSet {
         let other = if is_async { Metric::CallbackDuration } else { Metric::ResponseDuration };
         SourceKind::Service.metrics().iter().filter(|metric| **metric != other).collect()
@@ -147,8 +150,13 @@ impl RequestRecorder {
     /// Creates the recorder of these metrics, disabled. `is_async`: the callback returns a future.
     pub fn new(metrics: MetricSet, first_period: FirstPeriod, is_async: bool) -> Self {
         let active = Active::default();
-        let requests = Requests::new(metrics, first_period, is_async, active.clone());
-        Self { requests: Arc::new(Windowed::new(requests)), active }
+        let requests = Requests::new(metrics, first_period, active.clone());
+        Self { requests: Arc::new(Windowed::new(requests)), active, is_async }
+    }
+
+    /// Returns a recorder of the same service for another callback. `is_async`: that returns a future.
+    pub fn with_callback(&self, is_async: bool) -> Self {
+        Self { is_async, ..self.clone() }
     }
 
     /// Records that a request is taken. Returns None while the statistics are disabled. `stamps` returns its source
@@ -193,7 +201,8 @@ impl ActiveRequest {
     /// Records that it has a response, now.
     pub fn respond(self, clock: impl FnOnce() -> i64) {
         let milliseconds = milliseconds_between(self.started, clock());
-        self.recorder.requests.record(|| RequestSample::End { milliseconds });
+        let is_async = self.recorder.is_async;
+        self.recorder.requests.record(|| RequestSample::End { milliseconds, is_async });
     }
 }
 

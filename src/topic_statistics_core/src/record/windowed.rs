@@ -103,8 +103,7 @@ impl WindowEnd {
 
 struct State<C> {
     is_enabled: bool,
-    /// Whether the callback that records the samples is installed, and whether that has been dropped.
-    is_installed: bool,
+    /// Whether it is disabled for ever.
     has_ended: bool,
     /// Another one after each start of the statistics, and after each step of the system clock.
     epoch: u32,
@@ -148,7 +147,6 @@ impl<C: Collector> Windowed<C> {
         let distributions = Distributions::default();
         let state = State {
             is_enabled: false,
-            is_installed: false,
             has_ended: false,
             epoch: 0,
             has_earlier: false,
@@ -183,18 +181,12 @@ impl<C: Collector> Windowed<C> {
         self.is_enabled().then(|| self.epoch.load(Ordering::Relaxed))
     }
 
-    /// The service or the timer of the callback is created: from now on the callback lives as long as that, unless it
-    /// is replaced.
-    pub fn set_installed(&self) {
-        self.state.lock().is_installed = true;
-    }
-
-    /// Disables it for ever: its callback is dropped. Returns whether the callback was replaced while it was measured.
-    pub fn end_with_callback(&self) -> bool {
+    /// Disables it for ever: nothing records its samples any more. Returns whether it was enabled.
+    pub fn disable_forever(&self) -> bool {
         let mut state = self.state.lock();
         state.has_ended = true;
         self.is_enabled.store(false, Ordering::Relaxed);
-        std::mem::take(&mut state.is_enabled) && state.is_installed
+        std::mem::take(&mut state.is_enabled)
     }
 
     /// Records a sample.

@@ -27,14 +27,17 @@ pub trait PublishWindows: Send + Sync {
         summary: &Summary,
     ) -> Result<(), PublishError>;
 
-    /// Publishes the distribution of a metric of a window of that source. Errors as the middleware does.
+    /// Publishes the distribution of a metric of a window of that source. Errors as the middleware does. Does nothing by
+    /// default, for whoever has no message for distributions.
     fn publish_distribution(
         &self,
-        source: &str,
-        metric: Metric,
-        window: Window,
-        distribution: &Distribution,
-    ) -> Result<(), PublishError>;
+        _source: &str,
+        _metric: Metric,
+        _window: Window,
+        _distribution: &Distribution,
+    ) -> Result<(), PublishError> {
+        Ok(())
+    }
 }
 
 /// Why something was not published.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rclrs::{DynamicMessageError, RclrsError};
 use rclrs_topic_statistics::{
     testing::{metrics_message, render_totals},
-    StatisticsError,
+    SourceKind, StatisticsError,
 };
 use topic_statistics_core::{
     distributions::Distributions, schedule::log_table, window, Escaped, Incompatibility,
@@ -89,8 +89,13 @@ fn errors(node: &str, topic: &str, other: &str) {
     let io = || std::io::Error::from(std::io::ErrorKind::NotFound);
     let rclrs = || RclrsError::NegativeDuration(1);
     let errors = [
-        StatisticsError::CreatePublisher { topic: topic.clone(), node: node.clone(), source: rclrs() },
-        StatisticsError::CreateSubscription { topic, node: node.clone(), source: rclrs() },
+        StatisticsError::Create {
+            kind: SourceKind::Subscription,
+            name: topic.clone(),
+            node: node.clone(),
+            source: rclrs(),
+        },
+        StatisticsError::CallbackForm { topic },
         StatisticsError::TotalsFile { node: node.clone(), path: other.into(), source: io() },
         StatisticsError::InvalidParameter { name: "x", node, reason: "it has to be a number".to_owned() },
     ];

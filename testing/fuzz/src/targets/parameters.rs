@@ -11,7 +11,7 @@ use rclrs::{Context, CreateBasicExecutor, InitOptions, Node, ParameterValue, Par
 use rclrs_topic_statistics::{
     health::{Condition, Conditions},
     testing::{Parameters, Values},
-    TopicStatisticsOptions, TopicStatisticsState,
+    StatisticsOptions, TopicStatisticsState,
 };
 use topic_statistics_core::health::{Level, NodeExpectations};
 
@@ -23,7 +23,7 @@ const PERIODS: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=D
 /// A value is refused with an error that names it, or the options are in their documented ranges.
 pub fn parameters(bytes: &[u8]) {
     let mut input = Input(bytes);
-    let options = TopicStatisticsOptions::new();
+    let options = StatisticsOptions::new();
     let Ok(Some(parameters)) = Parameters::declare(node(), &options) else {
         panic!("the parameters cannot be declared")
     };

@@ -18,8 +18,8 @@ use anyhow::{Context as _, Result};
 use nix::time::{clock_gettime, ClockId};
 use rclrs::*;
 use rclrs_topic_statistics::{
-    watch, IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, Summary, Timestamp,
-    TopicStatisticsOptions, WindowStatistics,
+    watch, IntoStatsOptions, Metric, NodeStatistics, StatisticsOptions, StatsWorkerSubscription, Summary,
+    Timestamp, WindowStatistics,
 };
 use ros_env::{builtin_interfaces::msg::Time, sensor_msgs::msg::Image, statistics_msgs::msg::MetricsMessage};
 use serde_json::json;
@@ -113,10 +113,10 @@ impl Running {
     }
 
     fn sender(&mut self, row: &'static Row) -> Result<Sender> {
-        let sizes = TopicStatisticsOptions::new().metrics([Metric::MessageSize]);
-        let publisher = self.statistics.create_publisher::<Image>(Self::qos(row).topic_statistics(sizes))?;
+        let sizes = StatisticsOptions::new().metrics([Metric::MessageSize]);
+        let publisher = self.statistics.create_publisher::<Image>(Self::qos(row).statistics(sizes))?;
         let source = Arc::new(Mutex::new(Source::new(self.log.clone(), row, true)));
-        self.follow(&source, publisher.source_name(), publisher.watch());
+        self.follow(&source, publisher.statistics().source_name(), publisher.statistics().watch());
         // All figures begin with the first message.
         let (waited, all) = (Instant::now(), subscriptions(row.name));
         while publisher.get_subscription_count()? < all && waited.elapsed() < DISCOVERY {
@@ -171,16 +171,16 @@ impl Running {
         // The clock is a source of its own.
         let metrics =
             Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|metric| *metric != Metric::ClockOffset);
-        let options = TopicStatisticsOptions::new().metrics(metrics).expect(expected);
-        let subscription: MeasuredSubscription<Image> = self.statistics.create_worker_subscription(
+        let options = StatisticsOptions::new().metrics(metrics).expect(expected);
+        let subscription: StatsWorkerSubscription<Image, ()> = self.statistics.create_worker_subscription(
             &self.worker,
-            Self::qos(row).topic_statistics(options),
+            Self::qos(row).statistics(options),
             callback,
         )?;
-        self.follow(&source, subscription.source_name(), subscription.watch());
+        self.follow(&source, subscription.statistics().source_name(), subscription.statistics().watch());
         let to = Arc::clone(&source);
-        on_each(subscription.health(), move |health| lock(&to).changes.push_back(health));
-        self.ends.push(Box::new(move || lock(&source).end(&subscription.totals())));
+        on_each(subscription.statistics().health(), move |health| lock(&to).changes.push_back(health));
+        self.ends.push(Box::new(move || lock(&source).end(&subscription.statistics().totals().unwrap())));
         Ok(())
     }
 }
@@ -200,7 +200,7 @@ pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Resu
     while node.count_subscriptions("/statistics")? < READERS && waited.elapsed() < DISCOVERY {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let statistics = NodeStatistics::with_options(&node, TopicStatisticsOptions::new())?;
+    let statistics = NodeStatistics::with_options(&node, StatisticsOptions::new())?;
     drop(early);
     // One thread for all callbacks of the process: each callback starts after the one before has ended.
     let worker = node.create_worker(());

@@ -28,20 +28,9 @@ use crate::{
     totals::Totals,
 };
 
-/// The instrumented callback of a subscription.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum CallbackState {
-    /// Its subscription is being created.
-    New,
-    Installed,
-    /// It is dropped: with its subscription, or because it was replaced through rclrs.
-    Dropped,
-}
-
 /// The collectors of a subscription and the window under way.
 pub(super) struct Collectors {
     pub(super) epoch: Epoch,
-    pub(super) callback: CallbackState,
     /// The last epoch that was started.
     last_epoch: Epoch,
     /// The first epoch after the last step of the system clock was found.
@@ -253,7 +242,6 @@ impl Collectors {
     pub(super) fn new(measured: Measured, clock: &dyn Clock) -> Self {
         Self {
             epoch: Epoch::DISABLED,
-            callback: CallbackState::New,
             last_epoch: Epoch::DISABLED,
             epoch_after_step: Epoch::DISABLED,
             window: WindowClock::new(clock),

@@ -183,12 +183,11 @@ fn disabled_statistics_take_no_request_and_forget_the_earlier_ones() {
 }
 
 #[test]
-fn a_replaced_callback_ends_the_statistics_for_ever() {
+fn statistics_that_are_disabled_forever_stay_so() {
     let clocks = Clocks::default();
     let recorder = recorder(false, &clocks);
-    recorder.requests.set_installed();
-    assert!(recorder.requests.end_with_callback());
-    assert!(!recorder.requests.end_with_callback(), "once");
+    assert!(recorder.requests.disable_forever());
+    assert!(!recorder.requests.disable_forever(), "once");
     assert!(!recorder.requests.enable(&HostClock));
     assert!(recorder.requests.end_window(&clocks).is_none() && recorder.take(|| (0, 0)).is_none());
 }
