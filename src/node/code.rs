@@ -40,7 +40,7 @@ impl NodeStatistics {
     /// let get_image = statistics.create_stopwatches("get_image", 0..4);
     ///
     /// let _running = get_lidar_data[1].start();
-    /// assert_eq!(get_image[3].source_name(), "/bridge:get_image/3");
+    /// assert_eq!(get_image[3].statistics().source_name(), "/bridge:get_image/3");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn create_stopwatches(

@@ -206,7 +206,7 @@ impl NodeStatistics {
     /// # let executor = Context::default_from_env()?.create_basic_executor();
     /// # let statistics = NodeStatistics::new(&executor.create_node("controller")?)?;
     /// let control = statistics.create_timer_repeating(Duration::from_millis(10), || { /* as before */ })?;
-    /// assert_eq!(control.source_name(), "/controller:timer/10ms");
+    /// assert_eq!(control.statistics().source_name(), "/controller:timer/10ms");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn create_timer_repeating<'a, Args>(

@@ -31,8 +31,13 @@ impl Script {
     /// Runs it with these prefixes and variables. Returns its output to cargo behind `key=`.
     fn printed(&self, prefixes: &[&Path], variables: &[(&str, &str)], key: &str) -> Vec<String> {
         let mut command = Command::new(self.path("build-script"));
-        let unset =
-            ["AMENT_PREFIX_PATH", "CARGO_FEATURE_USE_ROS_SHIM", "ROS_DISTRO", "CARGO_ENCODED_RUSTFLAGS"];
+        let unset = [
+            "AMENT_PREFIX_PATH",
+            "CARGO_FEATURE_INTERFACES",
+            "CARGO_FEATURE_USE_ROS_SHIM",
+            "ROS_DISTRO",
+            "CARGO_ENCODED_RUSTFLAGS",
+        ];
         unset.iter().for_each(|variable| {
             command.env_remove(variable);
         });
@@ -47,8 +52,9 @@ impl Script {
         output.lines().filter_map(|line| line.strip_prefix(&key)).map(str::to_owned).collect()
     }
 
+    /// Returns its errors with the feature `interfaces`.
     fn errors(&self, prefixes: &[&Path]) -> Vec<String> {
-        self.printed(prefixes, &[], "error")
+        self.printed(prefixes, &[("CARGO_FEATURE_INTERFACES", "1")], "error")
     }
 }
 
@@ -77,6 +83,7 @@ fn what_is_missing_is_reported_with_the_command_that_adds_it() {
     }
     let no_package: &[&str] = &[
         "topic_statistics_interfaces is not on AMENT_PREFIX_PATH",
+        "Build without that feature",
         "colcon build --packages-select topic_statistics_interfaces",
     ];
     let no_crate =
@@ -89,6 +96,7 @@ fn what_is_missing_is_reported_with_the_command_that_adds_it() {
     }
     // As in a terminal with the prefix of the crates, that has not sourced the workspace of the package.
     assert_errors(&script.errors(&[&prefix]), &[no_package]);
+    assert_errors(&script.printed(&[&prefix], &[], "error"), &[]); // without the feature
     write(&share.join("topic_statistics_interfaces/package.xml"));
     assert_errors(&script.errors(&[&prefix]), &[]);
 

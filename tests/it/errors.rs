@@ -84,6 +84,10 @@ fn what_cannot_be_created_has_a_reason_and_leaves_nothing() {
             matches!(error, StatisticsError::Create { kind: SourceKind::Subscription, name: given, .. } if given == name)
         );
     }
+    let loaned = |_: ReadOnlyLoanedMessage<Text>| ();
+    let loaned = statistics.create_subscription("loaned", loaned).unwrap();
+    let error = loaned.set_callback(|_: Text| ()).unwrap_err();
+    assert!(matches!(&error, StatisticsError::CallbackForm { topic } if topic == "/loaned"), "{error}");
     wait_for("publisher in the graph", || node.count_publishers("/statistics").unwrap() == 1);
     let names = node.get_topic_names_and_types().unwrap();
     assert!(!names.contains_key("/out") && !names.contains_key("/diagnostics"), "{names:?}");

@@ -44,11 +44,23 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
     let by_source = NodeStatistics::with_options(&node, by_source).unwrap();
     let worker = node.create_worker(0_usize);
     let mut forms: Vec<Form> = vec![];
-    // A form: what its callback returns, the function that creates it, the arguments before its topic, those of its callback, and its topic.
+    // A form: what its callback returns, the function that creates it, the arguments before its topic, those of its
+    // callback, its topic, and the method by which the callback replaces another one, if it does.
+    macro_rules! created {
+        ($statistics:ident.$create:ident($($argument:expr),*; $other:ident, $callback:ident)) => {{
+            let _not_used = $other;
+            $statistics.$create($($argument,)* $callback).unwrap()
+        }};
+        ($statistics:ident.$create:ident($($argument:expr),*; $other:ident, $callback:ident) $set:ident) => {{
+            let subscription = $statistics.$create($($argument,)* $other).unwrap();
+            subscription.$set($callback).unwrap();
+            subscription
+        }};
+    }
     macro_rules! form {
         (
             $end:expr, $create:ident($($argument:expr),*), ($($payload:ty)?), $message:ty, $($info:ty)?;
-            $statistics:ident $topic:literal
+            $statistics:ident $topic:literal $($set:ident)?
         ) => {
             let received = Arc::<AtomicU64>::default();
             let count = Arc::clone(&received);
@@ -58,7 +70,8 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
                 $end
             };
             let topic = $topic.reliable().keep_all();
-            let subscription = $statistics.$create($($argument,)* topic, callback).unwrap();
+            let other = |$(_: $payload,)? _: $message $(, _: $info)?| $end;
+            let subscription = created!($statistics.$create($($argument,)* topic; other, callback) $($set)?);
             let windows = Windows::of(subscription.statistics().watch());
             let totals = move || [subscription.statistics().totals().unwrap().received, subscription.statistics().totals().unwrap().bytes.unwrap()];
             let name = stringify!($create($($payload)?, $message, $($info)?));
@@ -67,27 +80,27 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
     }
     let loans = !middleware::lacks_loans(&node, "callbacks of loaned messages");
     macro_rules! forms_of {
-        ($end:expr, $create:ident$arguments:tt, $payload:tt, $imu:ty, $number:ty) => {
-            form!($end, $create$arguments, $payload, $imu, ; statistics "imu");
-            form!($end, $create$arguments, $payload, $imu, MessageInfo; statistics "imu");
-            form!($end, $create$arguments, $payload, Box<$imu>, ; statistics "imu");
-            form!($end, $create$arguments, $payload, Box<$imu>, MessageInfo; statistics "imu");
+        ($end:expr, $create:ident$arguments:tt, $payload:tt, $imu:ty, $number:ty $(, $set:ident)?) => {
+            form!($end, $create$arguments, $payload, $imu, ; statistics "imu" $($set)?);
+            form!($end, $create$arguments, $payload, $imu, MessageInfo; statistics "imu" $($set)?);
+            form!($end, $create$arguments, $payload, Box<$imu>, ; statistics "imu" $($set)?);
+            form!($end, $create$arguments, $payload, Box<$imu>, MessageInfo; statistics "imu" $($set)?);
             // Fast DDS loans only types of a fixed size.
             if loans {
                 type Loaned = ReadOnlyLoanedMessage<$number>;
-                form!($end, $create$arguments, $payload, Loaned, ; by_source "number");
-                form!($end, $create$arguments, $payload, Loaned, MessageInfo; by_source "number");
+                form!($end, $create$arguments, $payload, Loaned, ; by_source "number" $($set)?);
+                form!($end, $create$arguments, $payload, Loaned, MessageInfo; by_source "number" $($set)?);
             }
         };
-        ($imu:ty, $number:ty) => {
-            forms_of!((), create_subscription(), (), $imu, $number);
-            forms_of!(async {}, create_async_subscription(), (), $imu, $number);
-            forms_of!((), create_worker_subscription(&worker), (), $imu, $number);
-            forms_of!((), create_worker_subscription(&worker), (&mut usize), $imu, $number);
-        };
     }
-    forms_of!(Imu, Int32);
-    forms_of!(RmwImu, RmwInt32);
+    forms_of!((), create_subscription(), (), Imu, Int32, set_callback);
+    forms_of!(async {}, create_async_subscription(), (), Imu, Int32, set_async_callback);
+    forms_of!((), create_worker_subscription(&worker), (), Imu, Int32, set_worker_callback);
+    forms_of!((), create_worker_subscription(&worker), (&mut usize), Imu, Int32, set_worker_callback);
+    forms_of!((), create_subscription(), (), RmwImu, RmwInt32);
+    forms_of!(async {}, create_async_subscription(), (), RmwImu, RmwInt32);
+    forms_of!((), create_worker_subscription(&worker), (), RmwImu, RmwInt32);
+    forms_of!((), create_worker_subscription(&worker), (&mut usize), RmwImu, RmwInt32);
     let imu_type = || -> MessageTypeName { "sensor_msgs/msg/Imu".try_into().unwrap() };
     form!((), create_dynamic_subscription(imu_type()), (), DynamicMessage, MessageInfo; statistics "imu");
     form!(async {}, create_async_dynamic_subscription(imu_type()), (), DynamicMessage, MessageInfo; statistics "imu");

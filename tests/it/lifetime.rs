@@ -9,9 +9,8 @@ use std::{
     sync::{atomic::AtomicBool, OnceLock},
 };
 
-use rclrs_topic_statistics::{testing, StatsExecutor};
+use rclrs_topic_statistics::StatsExecutor;
 use ros_env::{
-    sensor_msgs::msg::rmw,
     test_msgs::{
         action::Fibonacci,
         srv::{Empty, Empty_Request, Empty_Response},

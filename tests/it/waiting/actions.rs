@@ -99,7 +99,9 @@ fn goals_of_both_ends_are_measured_until_they_end() {
     let held = Held::default();
     let holds = Arc::clone(&held);
     let handle = move |goal| execute(goal, Arc::clone(&holds));
-    let server = statistics.create_action_server::<Fibonacci, _>("act", handle).unwrap();
+    let other = |_| async { panic!("it is replaced") };
+    let server = statistics.create_action_server::<Fibonacci, _>("act", other).unwrap();
+    server.set_callback(handle);
     let off = "act".statistics(StatisticsOptions::new().state(TopicStatisticsState::Disable));
     let client = of_client.create_action_client::<Fibonacci>(off).unwrap();
     assert_eq!((server.action_name(), server.statistics().source_name()), ("/act", "/server:/act"));

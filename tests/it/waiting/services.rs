@@ -29,24 +29,40 @@ fn every_form_of_a_service_and_of_a_call_is_measured() {
     let [statistics, of_caller] = [&server, &caller].map(statistics);
     let worker = server.create_worker(0_u64);
     let mut services: Vec<(&str, Windows, Box<dyn Any>)> = vec![];
+    macro_rules! created {
+        ($create:ident($($given:expr),*), $callback:ident, $respond:ident) => {
+            statistics.$create($($given,)* $callback).unwrap()
+        };
+        // The callback replaces another one.
+        ($create:ident($($given:expr),*), $callback:ident, $respond:ident, $set:ident) => {{
+            let other = |_: Request| $respond(request(2));
+            let service: Arc<StatsServiceState<BasicTypes, _>> =
+                statistics.$create($($given,)* other).unwrap();
+            service.$set($callback);
+            service
+        }};
+    }
     macro_rules! form {
-        ($name:literal, $create:ident($($worker:expr)?), $respond:ident, [$($payload:ty)?], [$($info:ty)?]) => {
+        (
+            $name:literal, $create:ident($($worker:expr)?), $respond:ident, [$($payload:ty)?], [$($info:ty)?]
+            $(, $set:ident)?
+        ) => {
             let callback = |$(_: $payload,)? request: Request $(, _: $info)?| $respond(request);
             let service: Arc<StatsServiceState<BasicTypes, _>> =
-                statistics.$create($($worker,)? $name, callback).unwrap();
+                created!($create($($worker,)? $name), callback, $respond $(, $set)?);
             assert_eq!(service.service_name(), concat!("/", $name));
             assert_eq!(service.statistics().source_name(), concat!("/server:/", $name));
             services.push(($name, Windows::of(service.statistics().watch()), Box::new(service)));
         };
     }
     form!("plain", create_service(), response, [], []);
-    form!("plain_id", create_service(), response, [], [RequestId]);
+    form!("plain_id", create_service(), response, [], [RequestId], set_callback);
     form!("plain_info", create_service(), response, [], [ServiceInfo]);
     form!("async", create_async_service(), later, [], []);
-    form!("async_id", create_async_service(), later, [], [RequestId]);
+    form!("async_id", create_async_service(), later, [], [RequestId], set_async_callback);
     form!("async_info", create_async_service(), later, [], [ServiceInfo]);
     form!("worker", create_worker_service(&worker), response, [], []);
-    form!("worker_id", create_worker_service(&worker), response, [], [RequestId]);
+    form!("worker_id", create_worker_service(&worker), response, [], [RequestId], set_worker_callback);
     form!("worker_info", create_worker_service(&worker), response, [], [ServiceInfo]);
     form!("payload", create_worker_service(&worker), response, [&mut u64], []);
     form!("payload_id", create_worker_service(&worker), response, [&mut u64], [RequestId]);
@@ -208,20 +224,20 @@ fn what_cannot_be_created_is_an_error_with_its_name() {
     let no_type = || -> MessageTypeName { "no_such_msgs/msg/Imu".try_into().unwrap() };
     let no_age = "right".statistics(StatisticsOptions::new().age_source(AgeSource::HeaderStamp));
     for (error, variant) in [
-        (statistics.create_service::<BasicTypes, _>("1st", response).err(), "CreateService"),
+        (statistics.create_service::<BasicTypes, _>("1st", response).err(), "Create { kind: Service"),
         (statistics.create_service::<BasicTypes, _>(options(), response).err(), "UnsupportedMetric"),
-        (statistics.create_client::<BasicTypes>("1st").err(), "CreateClient"),
+        (statistics.create_client::<BasicTypes>("1st").err(), "Create { kind: Client"),
         (statistics.create_client::<BasicTypes>(options()).err(), "UnsupportedMetric"),
-        (statistics.create_action_server::<Fibonacci, _>("1st", handle).err(), "CreateActionServer"),
+        (statistics.create_action_server::<Fibonacci, _>("1st", handle).err(), "Create { kind: ActionServer"),
         (statistics.create_action_server::<Fibonacci, _>(options(), handle).err(), "UnsupportedMetric"),
-        (statistics.create_action_client::<Fibonacci>("1st").err(), "CreateActionClient"),
+        (statistics.create_action_client::<Fibonacci>("1st").err(), "Create { kind: ActionClient"),
         (statistics.create_action_client::<Fibonacci>(options()).err(), "UnsupportedMetric"),
         (statistics.create_timer_repeating(every_ms, || ()).err(), "UnsupportedMetric"),
-        (statistics.create_publisher::<Int32>("1st").err(), "CreatePublisher"),
+        (statistics.create_publisher::<Int32>("1st").err(), "Create { kind: Publisher"),
         (statistics.create_publisher::<Int32>(options()).err(), "UnsupportedMetric"),
         (statistics.create_publisher::<Int32>(no_age).err(), "UnsupportedOption"),
-        (statistics.create_dynamic_publisher(no_type(), "1st").err(), "CreatePublisher"),
-        (statistics.create_dynamic_subscription(no_type(), "1st", |_, _| ()).err(), "CreateSubscription"),
+        (statistics.create_dynamic_publisher(no_type(), "1st").err(), "Create { kind: Publisher"),
+        (statistics.create_dynamic_subscription(no_type(), "1st", |_, _| ()).err(), "Create { kind: Subscription"),
     ] {
         let error = format!("{:?}", error.unwrap());
         let names_it = variant.starts_with("Unsupported") || error.contains("\"1st\"");

@@ -14,30 +14,40 @@ fn every_form_of_a_timer_is_measured() {
     let worker = node.create_worker(0_u64);
     let (mut names, mut forms) = (vec![], vec![]);
     macro_rules! form {
-        ($create:ident($($given:expr),*), [$($argument:ty),*]) => {
+        ($create:ident($($given:expr),*), [$($argument:ty),*] $(, $set:ident)?) => {
             let calls = Arc::<AtomicU64>::default();
             let count = Arc::clone(&calls);
             let callback = move |$(_: $argument),*| {
                 count.fetch_add(1, Ordering::Relaxed);
             };
-            let timer = statistics.$create($($given,)* callback).unwrap();
+            let timer = form!(@created ($create, $($given),*), callback $(, $set)?);
             names.push(timer.statistics().source_name().to_owned());
             let windows = Windows::of(timer.statistics().watch());
             forms.push((calls, windows, Box::new(move || timer.cancel().unwrap()) as Box<dyn Fn()>));
         };
+        (@created ($create:ident, $($given:expr),*), $callback:ident) => {
+            statistics.$create($($given,)* $callback).unwrap()
+        };
+        // The callback replaces another one.
+        (@created ($create:ident, $($given:expr),*), $callback:ident, $set:ident) => {{
+            let timer = statistics.$create($($given,)* || panic!("it is replaced")).unwrap();
+            timer.set_inert();
+            timer.$set($callback);
+            timer
+        }};
     }
     let (ms20, once) = (Duration::from_millis(20), Duration::from_millis(100));
     let start = StatisticsOptions::new().source_name(SourceName::Custom("start".to_owned()));
     form!(create_timer_repeating(ms20), []);
-    form!(create_timer_repeating(ms20), [&Timer]);
+    form!(create_timer_repeating(ms20), [&Timer], set_repeating);
     form!(create_timer_repeating(ms20.system_time()), [Time]);
     form!(create_worker_timer_repeating(&worker, ms20.node_time()), []);
-    form!(create_worker_timer_repeating(&worker, ms20), [&mut u64]);
+    form!(create_worker_timer_repeating(&worker, ms20), [&mut u64], set_worker_repeating);
     form!(create_worker_timer_repeating(&worker, ms20), [&mut u64, &WorkerTimer<u64>]);
     form!(create_timer_repeating(Duration::from_micros(1500)), []);
     form!(create_timer_oneshot(once.statistics(start)), []);
-    form!(create_timer_oneshot(once), [&Timer]);
-    form!(create_worker_timer_oneshot(&worker, once), [&mut u64]);
+    form!(create_timer_repeating(once), [&Timer], set_oneshot);
+    form!(create_worker_timer_repeating(&worker, once), [&mut u64], set_worker_oneshot);
     let timer = |period: &str| format!("/controller:timer/{period}");
     assert_eq!(names[0], timer("20ms"));
     let last = [&*timer("20ms (6)"), &timer("1.5ms"), "start", &timer("100ms"), &timer("100ms (2)")];

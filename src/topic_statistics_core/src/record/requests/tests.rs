@@ -191,3 +191,20 @@ fn statistics_that_are_disabled_forever_stay_so() {
     assert!(!recorder.requests.enable(&HostClock));
     assert!(recorder.requests.end_window(&clocks).is_none() && recorder.take(|| (0, 0)).is_none());
 }
+
+#[test]
+fn a_duration_is_of_the_callback_that_is_set() {
+    let clocks = Clocks::default();
+    let both = SourceKind::Service.metrics().iter().collect();
+    let recorder = RequestRecorder::new(both, FirstPeriod::NoSample, false);
+    assert!(recorder.requests.enable(&clocks));
+    for (is_async, durations) in [(false, [1, 0]), (true, [0, 1])] {
+        let mut request = recorder.with_callback(is_async).take(|| (0, 0)).unwrap();
+        request.start(|| 0);
+        request.respond(|| MS);
+        let window = end(&recorder, &clocks);
+        let counts = [Metric::CallbackDuration, Metric::ResponseDuration]
+            .map(|metric| window.get(metric).unwrap().sample_count);
+        assert_eq!(counts, durations);
+    }
+}
