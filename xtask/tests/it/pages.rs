@@ -7,6 +7,7 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
+    time::Instant,
 };
 
 use crate::{domain, output, skipped};
@@ -56,10 +57,7 @@ fn the_pages_build_a_workspace_and_a_cargo_project() {
     // The versions of crates that this project is tested with.
     home.paste("cp ~/repository/Cargo.lock src/imu_listener/");
     let build = page("Build on Kilted and Jazzy", 0);
-    let (before, all) = build.rsplit_once('\n').unwrap();
-    assert_eq!(all, "colcon build");
-    home.paste(before);
-    home.paste(&page("Build a part", 0));
+    home.paste(&build);
     let run = page("Run", 0);
     let enter: Vec<_> = run.lines().take_while(|line| !line.starts_with("ros2")).collect();
     fs::remove_file(home.0.join("terminal")).unwrap(); // "In another terminal"
@@ -68,19 +66,42 @@ fn the_pages_build_a_workspace_and_a_cargo_project() {
         "install/imu_listener/lib/imu_listener/imu_listener",
         &["imu message_age", "imu message_period"],
     );
-    let expected = ["imu_listener", "rclrs_topic_statistics", "topic_statistics_interfaces"];
+    let expected = ["imu_listener", "rclrs_topic_statistics"];
     let expected = expected.map(|package| format!("install/{package}/\n")).concat();
-    assert_eq!(home.paste("ls -d install/*/"), expected, "no examples, no monitor");
+    assert_eq!(home.paste("ls -d install/*/"), expected, "no interfaces, no examples, no monitor");
 
     fs::remove_file(home.0.join("terminal")).unwrap();
     let page = |section, index| block("own_cargo_project", section, index);
-    for index in 0..3 {
-        home.paste(&page("Build the interface packages", index));
+    home.paste(&page("A node that builds", 1));
+    home.paste(&page("A node that builds", 2));
+    let with_lock = |commands: &str| {
+        let (change, build) = commands.rsplit_once('\n').unwrap();
+        assert_eq!(build, "cargo build");
+        format!("{change}\ncp ~/repository/Cargo.lock .\n{build}")
+    };
+    home.paste(&with_lock(&format!("\n{}", page("A node that builds", 3))));
+    let megabytes = || {
+        home.paste("du -sm ~/build target | cut -f1").lines().map(|n| n.parse::<u64>().unwrap()).sum::<u64>()
+    };
+    let (before, begun) = (megabytes(), Instant::now());
+    let add = page("Add the statistics", 0);
+    home.paste(&with_lock(&add));
+    let built = begun.elapsed();
+    home.read("target/debug/imu_listener", &["imu message_age", "imu message_period"]);
+    println!(
+        "From a node that builds to its first message on /statistics: {} commands, {:.0} s ({:.0} s to build), {} MB",
+        add.lines().filter(|line| line.starts_with("cargo ") || line.starts_with("git ")).count(),
+        begun.elapsed().as_secs_f64(),
+        built.as_secs_f64(),
+        megabytes() - before
+    );
+    for (index, section) in [(1, "Your own messages"), (2, "Your own messages")] {
+        home.paste(&page(section, index));
     }
-    home.paste(&page("Generate the Rust interface crates", 0));
-    home.paste(&page("Make the project", 0));
-    home.paste("cp ~/repository/Cargo.lock .");
-    home.paste(&page("Build and run", 0));
+    home.paste(&with_lock(&page("Your own messages", 3)));
+    home.read("target/debug/imu_listener", &["heading publish_period", "imu message_age"]);
+    // With the feature, and the package that it needs.
+    home.paste(&with_lock(&page("Loss events, distributions as messages, and the service", 0)));
     home.read("target/debug/imu_listener", &["heading publish_period", "imu message_age"]);
 }
 
