@@ -287,7 +287,7 @@ impl StatisticsOptions {
 ///     .statistics(StatisticsOptions::new().publish_period(Duration::from_secs(5)))
 ///     .log_table(true);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 #[must_use]
 pub struct NodeStatisticsOptions {
     pub(crate) statistics: StatisticsOptions,
@@ -421,38 +421,10 @@ pub(crate) fn check_period(period: Duration) -> Result<Duration, StatisticsError
 /// What a `create_*` method of [`NodeStatistics`](crate::NodeStatistics) takes: everything that rclrs takes there, alone
 /// or with the options of its [statistics](IntoStatsOptions::statistics).
 ///
-/// User code never needs to call or implement it.
-pub trait StatsOptions<Options> {
-    /// Returns rclrs's options, and those of the statistics.
-    #[doc(hidden)]
-    fn split(self) -> (Options, StatisticsOptions);
-}
+/// User code never needs to call it, and cannot implement it.
+pub trait StatsOptions<Options>: sealed::Split<Options> {}
 
-macro_rules! stats_options {
-    ($($From:path, by $into:ident, for $Options:ty;)+) => {$(
-        impl<'a, T: $From> StatsOptions<$Options> for T {
-            fn split(self) -> ($Options, StatisticsOptions) {
-                (self.$into(), StatisticsOptions::new())
-            }
-        }
-
-        impl<'a, T: $From> StatsOptions<$Options> for WithStatistics<T> {
-            fn split(self) -> ($Options, StatisticsOptions) {
-                (self.options.$into(), self.statistics)
-            }
-        }
-    )+};
-}
-
-stats_options! {
-    Into<SubscriptionOptions<'a>>, by into, for SubscriptionOptions<'a>;
-    Into<PublisherOptions<'a>>, by into, for PublisherOptions<'a>;
-    Into<ServiceOptions<'a>>, by into, for ServiceOptions<'a>;
-    Into<ClientOptions<'a>>, by into, for ClientOptions<'a>;
-    IntoTimerOptions<'a>, by into_timer_options, for TimerOptions<'a>;
-    IntoActionServerOptions<'a>, by into_action_server_options, for ActionServerOptions<'a>;
-    IntoActionClientOptions<'a>, by into_action_client_options, for ActionClientOptions<'a>;
-}
+impl<Options, T: sealed::Split<Options>> StatsOptions<Options> for T {}
 
 /// Options of rclrs, with those of the statistics. See [`IntoStatsOptions`].
 #[derive(Clone, Debug)]
@@ -497,10 +469,11 @@ pub trait IntoStatsOptions: sealed::RclrsOptions + Sized {
 
 impl<T: sealed::RclrsOptions> IntoStatsOptions for T {}
 
-/// What rclrs has as options: a name, alone or with QoS, and the options of each kind.
+/// What rclrs has as options, and what each becomes.
 mod sealed {
     use super::*;
 
+    /// A name, alone or with QoS, or the options of a kind.
     pub trait RclrsOptions {}
 
     impl<T: Borrow<str> + ?Sized> RclrsOptions for &T {}
@@ -513,6 +486,37 @@ mod sealed {
     impl RclrsOptions for Duration {}
     impl RclrsOptions for ActionServerOptions<'_> {}
     impl RclrsOptions for ActionClientOptions<'_> {}
+
+    /// Options of rclrs, alone or with those of the statistics.
+    pub trait Split<Options> {
+        fn split(self) -> (Options, StatisticsOptions);
+    }
+
+    macro_rules! split {
+        ($($Options:ident from $From:path, by $into:ident;)+) => {$(
+            impl<'a, T: $From> Split<$Options<'a>> for T {
+                fn split(self) -> ($Options<'a>, StatisticsOptions) {
+                    (self.$into(), StatisticsOptions::new())
+                }
+            }
+
+            impl<'a, T: $From> Split<$Options<'a>> for WithStatistics<T> {
+                fn split(self) -> ($Options<'a>, StatisticsOptions) {
+                    (self.options.$into(), self.statistics)
+                }
+            }
+        )+};
+    }
+
+    split! {
+        SubscriptionOptions from Into<SubscriptionOptions<'a>>, by into;
+        PublisherOptions from Into<PublisherOptions<'a>>, by into;
+        ServiceOptions from Into<ServiceOptions<'a>>, by into;
+        ClientOptions from Into<ClientOptions<'a>>, by into;
+        TimerOptions from IntoTimerOptions<'a>, by into_timer_options;
+        ActionServerOptions from IntoActionServerOptions<'a>, by into_action_server_options;
+        ActionClientOptions from IntoActionClientOptions<'a>, by into_action_client_options;
+    }
 }
 
 #[cfg(test)]

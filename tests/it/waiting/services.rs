@@ -237,7 +237,10 @@ fn what_cannot_be_created_is_an_error_with_its_name() {
         (statistics.create_publisher::<Int32>(options()).err(), "UnsupportedMetric"),
         (statistics.create_publisher::<Int32>(no_age).err(), "UnsupportedOption"),
         (statistics.create_dynamic_publisher(no_type(), "1st").err(), "Create { kind: Publisher"),
-        (statistics.create_dynamic_subscription(no_type(), "1st", |_, _| ()).err(), "Create { kind: Subscription"),
+        (
+            statistics.create_dynamic_subscription(no_type(), "1st", |_, _| ()).err(),
+            "Create { kind: Subscription",
+        ),
     ] {
         let error = format!("{:?}", error.unwrap());
         let names_it = variant.starts_with("Unsupported") || error.contains("\"1st\"");
