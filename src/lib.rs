@@ -193,12 +193,12 @@ pub mod health {
 #[doc = include_str!("../docs/distributions.md")]
 #[doc = include_str!("../docs/errors.md")]
 #[doc = include_str!("../docs/health.md")]
-#[doc = include_str!("../docs/losses.md")]
 #[doc = include_str!("../docs/options.md")]
 #[doc = include_str!("../docs/own_statistics.md")]
 #[doc = include_str!("../docs/rclcpp.md")]
 #[doc = include_str!("../docs/signals.md")]
 #[doc = include_str!("../docs/waiting.md")]
+#[cfg_attr(feature = "interfaces", doc = include_str!("../docs/losses.md"))]
 #[cfg_attr(feature = "totals_file", doc = include_str!("../docs/totals_file.md"))]
 struct DocumentedExamples;
 

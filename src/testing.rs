@@ -50,7 +50,9 @@ pub fn loss_event(lost: &topic_statistics_core::schedule::losses::MessagesLost) 
 
 /// Returns the text of a file of totals.
 ///
-/// Errors if it cannot be written as YAML.
+/// # Errors
+///
+/// If it cannot be written as YAML.
 #[cfg(feature = "totals_file")]
 pub fn render_totals(node: &str, totals: &[crate::TopicTotals], written_at: i64) -> std::io::Result<String> {
     crate::report::totals_file::render(node, totals, written_at)
@@ -83,7 +85,9 @@ impl From<&StatisticsOptions> for Values {
     }
 }
 
-/// Errors if a value is out of range.
+/// # Errors
+///
+/// If a value is out of range.
 pub fn check(options: &NodeStatisticsOptions) -> Result<(), StatisticsError> {
     options.check()
 }

@@ -214,6 +214,7 @@ impl<A: Action> Drop for StatsRequestedGoalClient<A> {
 }
 
 /// A goal that was accepted, as [`rclrs::GoalClient`]. It is meant to be destructured.
+#[non_exhaustive]
 pub struct StatsGoalClient<A: Action> {
     /// Receives feedback.
     pub feedback: StatsFeedbackClient<A>,

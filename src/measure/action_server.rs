@@ -245,6 +245,7 @@ impl<A: Action> StatsAcceptedGoal<A> {
 }
 
 /// What an accepted goal begins with, as [`rclrs::BeginAcceptedGoal`].
+#[non_exhaustive]
 pub enum StatsBeginAcceptedGoal<A: Action> {
     /// It is executed.
     Execute(StatsExecutingGoal<A>),

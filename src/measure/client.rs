@@ -58,7 +58,11 @@ impl<T: Service> StatsClientState<T> {
     /// Sends a request, as [`rclrs::ClientState::call`] does. The round trip ends when the promise is resolved, however
     /// late that is awaited. If the promise is dropped before, the call has no response.
     ///
-    /// Errors as that does. A request that cannot be sent is not measured.
+    /// A request that cannot be sent is not measured.
+    ///
+    /// # Errors
+    ///
+    /// As the method of rclrs does.
     pub fn call<'a, Req, Out>(&self, request: Req) -> Result<Promise<Out>, RclrsError>
     where
         Req: MessageCow<'a, T::Request>,
@@ -78,7 +82,9 @@ impl<T: Service> StatsClientState<T> {
     /// Sends a request and handles its response by a callback, as [`rclrs::ClientState::call_then`] does. The round
     /// trip ends when the callback starts.
     ///
-    /// Errors as [`call`](Self::call) does.
+    /// # Errors
+    ///
+    /// As [`call`](Self::call) does.
     pub fn call_then<'a, Req, Args>(
         &self,
         request: Req,
@@ -95,7 +101,9 @@ impl<T: Service> StatsClientState<T> {
     /// Sends a request and handles its response by an async callback, as [`rclrs::ClientState::call_then_async`] does.
     /// The round trip ends when the callback starts.
     ///
-    /// Errors as [`call`](Self::call) does.
+    /// # Errors
+    ///
+    /// As [`call`](Self::call) does.
     pub fn call_then_async<'a, Req, Args>(
         &self,
         request: Req,
@@ -143,7 +151,7 @@ impl<T: Service> StatsClientState<T> {
     ///
     /// # Errors
     ///
-    /// As that does.
+    /// As the method of rclrs does.
     #[cfg(not(ros_distro = "humble"))]
     pub fn configure_introspection(&self, state: rclrs::ServiceIntrospectionState) -> Result<(), RclrsError> {
         self.client.configure_introspection(state)

@@ -50,7 +50,11 @@ impl<T: Message> StatsPublisherState<T> {
 
     /// Publishes a message, owned or borrowed, as [`rclrs::PublisherState::publish`] does.
     ///
-    /// Errors as that does. A publication that fails is not measured.
+    /// A publication that fails is not measured.
+    ///
+    /// # Errors
+    ///
+    /// As the method of rclrs does.
     pub fn publish<'a, M: MessageCow<'a, T>>(&self, message: M) -> Result<(), RclrsError> {
         let publish = || {
             let message = T::into_rmw_message(message.into_cow());
@@ -78,7 +82,9 @@ impl<T: Message> StatsPublisherState<T> {
 
     /// Returns the number of subscriptions of the publisher.
     ///
-    /// Errors if the graph cannot be read.
+    /// # Errors
+    ///
+    /// If the graph cannot be read.
     pub fn get_subscription_count(&self) -> Result<usize, RclrsError> {
         self.publisher.get_subscription_count()
     }
@@ -116,7 +122,11 @@ impl StatsDynamicPublisherState {
 
     /// Publishes a message, as [`rclrs::DynamicPublisherState::publish`] does.
     ///
-    /// Errors as that does. A publication that fails is not measured.
+    /// A publication that fails is not measured.
+    ///
+    /// # Errors
+    ///
+    /// As the method of rclrs does.
     pub fn publish(&self, message: DynamicMessage) -> Result<(), RclrsError> {
         self.publications.measure(monotonic, || self.publisher.publish(message), |()| 0)
     }
@@ -133,7 +143,9 @@ impl StatsDynamicPublisherState {
 
     /// Returns the number of subscriptions of the publisher.
     ///
-    /// Errors if the graph cannot be read.
+    /// # Errors
+    ///
+    /// If the graph cannot be read.
     pub fn get_subscription_count(&self) -> Result<usize, RclrsError> {
         self.publisher.get_subscription_count()
     }

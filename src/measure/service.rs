@@ -53,7 +53,7 @@ impl<T: Service, Scope: WorkScope + 'static> StatsServiceState<T, Scope> {
     ///
     /// # Errors
     ///
-    /// As that does.
+    /// As the method of rclrs does.
     #[cfg(not(ros_distro = "humble"))]
     pub fn configure_introspection(
         &self,

@@ -71,8 +71,13 @@ impl NodeStatistics {
     /// The callback has any of the six signatures of rclrs: an [`Fn`] of the message, boxed, or as a
     /// [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage), alone or with [`MessageInfo`].
     ///
-    /// Errors if an option is out of range, or if rclrs cannot create the subscription or the publisher of its
-    /// statistics, for example because a topic name is invalid.
+    /// The options are those of rclrs, `"imu".keep_last(10)`, or with those of the statistics,
+    /// `"imu".keep_last(10).statistics(options)`: see [`statistics`](crate::IntoStatsOptions::statistics).
+    ///
+    /// # Errors
+    ///
+    /// If an option is out of range, or if rclrs cannot create the subscription or the publisher of its statistics, for
+    /// example because a topic name is invalid.
     pub fn create_subscription<'a, T, Args>(
         &self,
         options: impl StatsOptions<SubscriptionOptions<'a>>,
@@ -92,7 +97,9 @@ impl NodeStatistics {
     /// The callback has the signatures of [`create_subscription`](Self::create_subscription), but is an [`FnMut`] and
     /// returns a future. The callback starts when the future is first polled.
     ///
-    /// Errors as `create_subscription` does.
+    /// # Errors
+    ///
+    /// As `create_subscription` does.
     pub fn create_async_subscription<'a, T, Args>(
         &self,
         options: impl StatsOptions<SubscriptionOptions<'a>>,
@@ -112,7 +119,9 @@ impl NodeStatistics {
     /// The callback has the signatures of [`create_subscription`](Self::create_subscription), but is an [`FnMut`] and
     /// may take `&mut Payload` first.
     ///
-    /// Errors as `create_subscription` does.
+    /// # Errors
+    ///
+    /// As `create_subscription` does.
     pub fn create_worker_subscription<'a, T, Payload, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -131,7 +140,9 @@ impl NodeStatistics {
     /// Creates a subscription with statistics, of a type that is known only at run time, like
     /// [`NodeState::create_dynamic_subscription`](rclrs::NodeState::create_dynamic_subscription).
     ///
-    /// Errors as [`create_subscription`](Self::create_subscription) does, and if AMENT_PREFIX_PATH has no such type.
+    /// # Errors
+    ///
+    /// As [`create_subscription`](Self::create_subscription) does, and if AMENT_PREFIX_PATH has no such type.
     ///
     /// ```
     /// # use rclrs::*;
@@ -163,7 +174,9 @@ impl NodeStatistics {
     /// [`NodeState::create_async_dynamic_subscription`](rclrs::NodeState::create_async_dynamic_subscription). The
     /// callback starts when its future is first polled.
     ///
-    /// Errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription) does.
+    /// # Errors
+    ///
+    /// As [`create_dynamic_subscription`](Self::create_dynamic_subscription) does.
     pub fn create_async_dynamic_subscription<'a, Out>(
         &self,
         message_type: MessageTypeName,
@@ -195,7 +208,9 @@ impl NodeStatistics {
     /// Creates a subscription on a worker with statistics, of a type that is known only at run time, like
     /// [`WorkerState::create_dynamic_subscription`](rclrs::WorkerState::create_dynamic_subscription).
     ///
-    /// Errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription) does.
+    /// # Errors
+    ///
+    /// As [`create_dynamic_subscription`](Self::create_dynamic_subscription) does.
     pub fn create_worker_dynamic_subscription<'a, Payload>(
         &self,
         worker: &Worker<Payload>,
@@ -244,8 +259,10 @@ impl NodeStatistics {
 
     /// Creates a publisher with statistics, like [`NodeState::create_publisher`](rclrs::NodeState::create_publisher).
     ///
-    /// Errors if rclrs cannot create it, for example because the topic name is invalid; and if an option is out of
-    /// range, or is none of publishers.
+    /// # Errors
+    ///
+    /// If rclrs cannot create it, for example because the topic name is invalid; and if an option is out of range, or
+    /// is none of publishers.
     pub fn create_publisher<'a, T: Message>(
         &self,
         options: impl StatsOptions<PublisherOptions<'a>>,
@@ -262,7 +279,9 @@ impl NodeStatistics {
     /// [`NodeState::create_dynamic_publisher`](rclrs::NodeState::create_dynamic_publisher). The sizes of its messages
     /// are unknown: [`Metric::MessageSize`] is NaN, with a warning.
     ///
-    /// Errors as [`create_publisher`](Self::create_publisher) does, and if AMENT_PREFIX_PATH has no such type.
+    /// # Errors
+    ///
+    /// As [`create_publisher`](Self::create_publisher) does, and if AMENT_PREFIX_PATH has no such type.
     pub fn create_dynamic_publisher<'a>(
         &self,
         message_type: MessageTypeName,

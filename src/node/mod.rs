@@ -144,7 +144,9 @@ impl Drop for Running {
 impl NodeStatistics {
     /// Creates the statistics of a node, with the defaults of rclcpp.
     ///
-    /// Errors as [`with_options`](Self::with_options) does.
+    /// # Errors
+    ///
+    /// As [`with_options`](Self::with_options) does.
     pub fn new(node: &Node) -> Result<Self, StatisticsError> {
         Self::with_options(node, StatisticsOptions::new())
     }
@@ -152,8 +154,10 @@ impl NodeStatistics {
     /// Creates the statistics of a node. [`StatisticsOptions`] are the defaults of its sources and of the ROS
     /// parameters; [`NodeStatisticsOptions`] are these and the other reports.
     ///
-    /// Errors if an option or a parameter is out of range, if the file of totals cannot be written, or if rclrs cannot
-    /// create the publisher, for example because the publish topic is invalid or the node's context is shut down.
+    /// # Errors
+    ///
+    /// If an option or a parameter is out of range, if the file of totals cannot be written, or if rclrs cannot create
+    /// the publisher, for example because the publish topic is invalid or the node's context is shut down.
     pub fn with_options(
         node: &Node,
         options: impl Into<NodeStatisticsOptions>,
@@ -314,7 +318,9 @@ impl NodeStatistics {
     /// Sets the length of windows of the sources that leave it to the node, as the parameter
     /// `topic_statistics.publish_period` does. The parameter is set too.
     ///
-    /// Errors if it is less than 1 ms or more than a day.
+    /// # Errors
+    ///
+    /// If it is less than 1 ms or more than a day.
     pub fn set_publish_period(&self, period: Duration) -> Result<(), StatisticsError> {
         let period = check_period(period)?;
         self.change_defaults(|defaults| defaults.publish_period = period);

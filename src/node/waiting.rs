@@ -47,8 +47,10 @@ impl NodeStatistics {
     /// Creates a service with statistics, like [`NodeState::create_service`](rclrs::NodeState::create_service), with
     /// every callback that it takes.
     ///
-    /// Errors if an option is out of range, or if rclrs cannot create the service or the publisher of its statistics,
-    /// for example because a name is invalid.
+    /// # Errors
+    ///
+    /// If an option is out of range, or if rclrs cannot create the service or the publisher of its statistics, for
+    /// example because a name is invalid.
     ///
     /// ```
     /// # use rclrs::*;
@@ -76,7 +78,9 @@ impl NodeStatistics {
     /// [`NodeState::create_async_service`](rclrs::NodeState::create_async_service). The callback starts when its future
     /// is first polled.
     ///
-    /// Errors as [`create_service`](Self::create_service) does.
+    /// # Errors
+    ///
+    /// As [`create_service`](Self::create_service) does.
     pub fn create_async_service<'a, T: Service, Args>(
         &self,
         options: impl StatsOptions<ServiceOptions<'a>>,
@@ -91,7 +95,9 @@ impl NodeStatistics {
     /// Creates a service on a worker with statistics, like
     /// [`WorkerState::create_service`](rclrs::WorkerState::create_service).
     ///
-    /// Errors as [`create_service`](Self::create_service) does.
+    /// # Errors
+    ///
+    /// As [`create_service`](Self::create_service) does.
     pub fn create_worker_service<'a, T: Service, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -106,7 +112,9 @@ impl NodeStatistics {
 
     /// Creates a client with statistics, like [`NodeState::create_client`](rclrs::NodeState::create_client).
     ///
-    /// Errors as [`create_service`](Self::create_service) does.
+    /// # Errors
+    ///
+    /// As [`create_service`](Self::create_service) does.
     pub fn create_client<'a, T: Service>(
         &self,
         options: impl StatsOptions<ClientOptions<'a>>,
@@ -130,8 +138,9 @@ impl NodeStatistics {
     /// [`NodeState::create_action_server`](rclrs::NodeState::create_action_server). The callback gets a
     /// [`StatsRequestedGoal`], which has the methods of rclrs's goal.
     ///
-    /// Errors if an option is out of range, or if rclrs cannot create the action server or the publisher of its
-    /// statistics.
+    /// # Errors
+    ///
+    /// If an option is out of range, or if rclrs cannot create the action server or the publisher of its statistics.
     ///
     /// ```
     /// # use rclrs::*;
@@ -172,7 +181,9 @@ impl NodeStatistics {
     /// Creates an action client with statistics, like
     /// [`NodeState::create_action_client`](rclrs::NodeState::create_action_client).
     ///
-    /// Errors as [`create_action_server`](Self::create_action_server) does.
+    /// # Errors
+    ///
+    /// As [`create_action_server`](Self::create_action_server) does.
     pub fn create_action_client<'a, A: Action>(
         &self,
         options: impl StatsOptions<ActionClientOptions<'a>>,
@@ -197,7 +208,9 @@ impl NodeStatistics {
     /// [`NodeState::create_timer_repeating`](rclrs::NodeState::create_timer_repeating). Its source is named after the
     /// period, `/bridge:timer/10ms`, unless its options have a [`SourceName::Custom`](crate::SourceName::Custom).
     ///
-    /// Errors if an option is out of range, or if rclrs cannot create the timer or the publisher of its statistics.
+    /// # Errors
+    ///
+    /// If an option is out of range, or if rclrs cannot create the timer or the publisher of its statistics.
     ///
     /// ```
     /// # use rclrs::*;
@@ -223,7 +236,9 @@ impl NodeStatistics {
     /// Creates a timer that triggers once, with statistics, like
     /// [`NodeState::create_timer_oneshot`](rclrs::NodeState::create_timer_oneshot).
     ///
-    /// Errors as [`create_timer_repeating`](Self::create_timer_repeating) does.
+    /// # Errors
+    ///
+    /// As [`create_timer_repeating`](Self::create_timer_repeating) does.
     pub fn create_timer_oneshot<'a, Args>(
         &self,
         options: impl StatsOptions<TimerOptions<'a>>,
@@ -238,7 +253,9 @@ impl NodeStatistics {
     /// Creates a repeating timer on a worker with statistics, like
     /// [`WorkerState::create_timer_repeating`](rclrs::WorkerState::create_timer_repeating).
     ///
-    /// Errors as [`create_timer_repeating`](Self::create_timer_repeating) does.
+    /// # Errors
+    ///
+    /// As [`create_timer_repeating`](Self::create_timer_repeating) does.
     pub fn create_worker_timer_repeating<'a, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -254,7 +271,9 @@ impl NodeStatistics {
     /// Creates a timer on a worker that triggers once, with statistics, like
     /// [`WorkerState::create_timer_oneshot`](rclrs::WorkerState::create_timer_oneshot).
     ///
-    /// Errors as [`create_timer_repeating`](Self::create_timer_repeating) does.
+    /// # Errors
+    ///
+    /// As [`create_timer_repeating`](Self::create_timer_repeating) does.
     pub fn create_worker_timer_oneshot<'a, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
