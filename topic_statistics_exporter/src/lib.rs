@@ -99,6 +99,11 @@ fn run(interrupt: &Interrupt, options: Options, ros: Vec<String>) -> Result<(), 
     });
     let push = push.transpose()?;
     let mut subscriptions = Subscriptions::new(&node, &options, state)?;
+    #[cfg(not(feature = "interfaces"))]
+    log_warn!(
+        &*node,
+        "Built without topic_statistics_interfaces: there are no histograms, and no losses of events of lost messages"
+    );
     log_info!(&*node, "Serving http://{}/metrics", server.address());
     let mut spinning = Spinning::start(executor)?;
     let result = loop {

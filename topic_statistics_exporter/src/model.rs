@@ -8,20 +8,20 @@
 use std::fmt;
 
 use rclrs_topic_statistics::{Distribution, Metric};
+#[cfg(feature = "interfaces")]
+use ros_env::topic_statistics_interfaces::msg::{MessagesLostEventTopicStat, MetricsDistribution};
 use ros_env::{
-    builtin_interfaces::msg::Time,
-    diagnostic_msgs::msg::DiagnosticStatus,
+    builtin_interfaces::msg::Time, diagnostic_msgs::msg::DiagnosticStatus,
     statistics_msgs::msg::MetricsMessage,
-    topic_statistics_interfaces::msg::{MessagesLostEventTopicStat, MetricsDistribution},
 };
 use topic_statistics_core::{
     condition::{Conditions, Quantity},
     health::WINDOWS_JUDGED,
     Escaped,
 };
-use topic_statistics_programs::statistics::{
-    check_names, nanoseconds, read_distribution, DataPoints, NameTooLong, UnreadableDistribution,
-};
+use topic_statistics_programs::statistics::{check_names, nanoseconds, DataPoints, NameTooLong};
+#[cfg(feature = "interfaces")]
+use topic_statistics_programs::statistics::{read_distribution, UnreadableDistribution};
 
 /// The largest figure that is accepted, in the unit of its message. In milliseconds, it is 30 000 years.
 const MAX_FIGURE: f64 = 1e15;
@@ -341,6 +341,7 @@ impl MetricWindow {
     }
 }
 
+#[cfg(feature = "interfaces")]
 impl MetricDistribution {
     /// Checks a message.
     pub fn new(message: &MetricsDistribution) -> Result<Self, Refused> {
@@ -375,6 +376,7 @@ impl MetricDistribution {
     }
 }
 
+#[cfg(feature = "interfaces")]
 impl Losses {
     /// Checks the losses of one topic of a node.
     pub fn new(node: &str, losses: &MessagesLostEventTopicStat) -> Result<Self, Refused> {

@@ -9,15 +9,15 @@ use std::{
 };
 
 use rclrs::*;
-use ros_env::{
-    diagnostic_msgs::msg::DiagnosticArray,
-    statistics_msgs::msg::MetricsMessage,
-    topic_statistics_interfaces::msg::{MessagesLostEvent, MetricsDistribution},
-};
+#[cfg(feature = "interfaces")]
+use ros_env::topic_statistics_interfaces::msg::{MessagesLostEvent, MetricsDistribution};
+use ros_env::{diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage};
 use topic_statistics_views::bounds::Sender;
 
+#[cfg(feature = "interfaces")]
+use super::model::{Losses, MetricDistribution};
 use super::{
-    model::{Diagnostic, Losses, MetricDistribution, MetricWindow, Received, Refused},
+    model::{Diagnostic, MetricWindow, Received, Refused},
     options::Options,
     state::{Counts, Now, SharedState},
 };
@@ -66,20 +66,24 @@ impl Subscriptions {
         let topics = |names: &[String], subscribe: Subscribe| -> Vec<Topic> {
             names.iter().filter(|name| !name.is_empty()).map(|name| topic(name.clone(), subscribe)).collect()
         };
-        let distributions: Vec<_> =
-            options.statistics_topics.iter().filter(|name| !name.is_empty()).collect();
-        let distributions: Vec<_> = distributions.iter().map(|name| format!("{name}/distribution")).collect();
+        #[cfg(feature = "interfaces")]
+        let distributions: Vec<_> = {
+            let names = options.statistics_topics.iter().filter(|name| !name.is_empty());
+            names.map(|name| format!("{name}/distribution")).collect()
+        };
         let topics = [
             topics(&options.statistics_topics, |worker, options, state| {
                 subscribe(worker, options, state, |message: MetricsMessage, accept| {
                     accept(MetricWindow::new(&message).map(Received::Window));
                 })
             }),
+            #[cfg(feature = "interfaces")]
             topics(&distributions, |worker, options, state| {
                 subscribe(worker, options, state, |message: MetricsDistribution, accept| {
                     accept(MetricDistribution::new(&message).map(Received::Distribution));
                 })
             }),
+            #[cfg(feature = "interfaces")]
             topics(&options.losses_topics, |worker, options, state| {
                 subscribe(worker, options, state, |message: MessagesLostEvent, accept| {
                     for losses in &message.messages_lost_statistics {

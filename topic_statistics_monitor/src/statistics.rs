@@ -76,6 +76,10 @@ impl StatisticsReader {
     const QUEUE: usize = 10_000;
 
     pub fn new(node: &Node, topic: &str, patterns: Vec<Pattern>, max_sources: usize) -> Self {
+        #[cfg(not(feature = "interfaces"))]
+        crate::error::print_error(
+            "built without topic_statistics_interfaces: there are no percentiles of published distributions",
+        );
         let (sender, messages) = mpsc::sync_channel(Self::QUEUE);
         Self {
             worker: node.create_worker(()),
