@@ -61,6 +61,22 @@ fn a_topic_has_rows_and_charts_of_what_was_measured_only() {
 }
 
 #[test]
+fn markup_in_names_and_problems_is_text() {
+    let mut recording = recording("");
+    let [mut row, mut waiting] = ["/a<q>", "/b<q>"].map(Row::new);
+    row.add_window(window(1, 100.0, 0));
+    recording.add(&row);
+    waiting.problem = Some(Problem::Waiting("no <q> yet".to_owned()));
+    recording.finish(&[&row, &waiting], at(1));
+    let facts = vec![("Host", "<q>".to_owned())];
+    let page = render(&recording, &Origin { title: "<q>".to_owned(), facts, ..origin() }, at(1));
+    assert!(!page.contains("<q>"), "{page}");
+    for text in ["/a&lt;q&gt;", "/b&lt;q&gt;", "no &lt;q&gt; yet"] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+}
+
+#[test]
 fn failed_conditions_are_on_the_page_with_time_and_value() {
     let page = |conditions, windows: &[(i64, f64)]| {
         let (mut recording, mut imu) = (recording(conditions), Row::new("/imu"));
