@@ -132,6 +132,10 @@ impl<Scope: WorkScope + 'static> AnySubscription for DynamicSubscription<Scope> 
     fn as_any(&self) -> &dyn Any {
         self
     }
+
+    fn structure(&self) -> Option<&MessageStructure> {
+        Some(self.subscription.structure())
+    }
 }
 
 #[cfg(test)]

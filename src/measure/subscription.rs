@@ -11,7 +11,6 @@ use topic_statistics_core::{
 
 use super::{
     callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
-    dynamic::DynamicSubscription,
     handle::{stats_handle, SourceStatistics},
     probe::Probe,
 };
@@ -142,11 +141,10 @@ impl<T, Scope> StatsSubscriptionState<T, Scope> {
     }
 }
 
-impl<Scope: WorkScope + 'static> StatsSubscriptionState<DynamicMessage, Scope> {
+impl<Scope> StatsSubscriptionState<DynamicMessage, Scope> {
     /// Returns the structure of the messages.
     pub fn structure(&self) -> &MessageStructure {
-        let subscription = self.subscription.as_any().downcast_ref::<DynamicSubscription<Scope>>();
-        subscription.expect("dynamic messages are those of a dynamic subscription").subscription.structure()
+        self.subscription.structure().expect("the subscription of a dynamic message is a dynamic one")
     }
 }
 
@@ -155,6 +153,11 @@ pub(crate) trait AnySubscription: Send + Sync {
     fn topic_name(&self) -> String;
     fn qos(&self) -> QoSProfile;
     fn as_any(&self) -> &dyn Any;
+
+    /// Returns the structure of its messages, if it is a dynamic one.
+    fn structure(&self) -> Option<&MessageStructure> {
+        None
+    }
 }
 
 /// A subscription whose callbacks take messages of type `T`, and that takes them as `Subscribed`.
