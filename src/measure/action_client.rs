@@ -11,8 +11,9 @@ use std::{
 
 use futures_core::Stream;
 use rclrs::{
-    ActionClient, CancellationClient, FeedbackClient, GoalClient, GoalClientStream, GoalEvent,
-    GoalStatusCode, GoalUuid, Promise, RclrsError, RequestedGoalClient, ResultClient, StatusWatcher,
+    ActionClient, CancelResponseClient, CancellationClient, FeedbackClient, GoalClient, GoalClientStream,
+    GoalEvent, GoalStatusCode, GoalUuid, MultiCancelResponseClient, Promise, RclrsError, RequestedGoalClient,
+    ResultClient, StatusClient, StatusWatcher,
 };
 use ros_env::builtin_interfaces::msg::Time;
 use rosidl_runtime_rs::Action;
@@ -95,10 +96,36 @@ impl<A: Action> StatsActionClientState<A> {
         &self.name
     }
 
-    /// Returns the rclrs action client, which also cancels goals. Goals that are sent through it are not measured.
+    /// Returns the rclrs action client. Goals that are sent through it are not measured.
     pub fn client(&self) -> &ActionClient<A> {
         &self.client
     }
+}
+
+macro_rules! methods_of_rclrs {
+    ($($name:ident($($argument:ident: $Argument:ty)?) -> $Result:ty;)+) => {
+        /// What is not of a goal that this client has sent is as in rclrs.
+        impl<A: Action> StatsActionClientState<A> {$(
+            #[doc = concat!("As [`rclrs::ActionClientState::", stringify!($name), "`]: not measured.")]
+            pub fn $name(&self $(, $argument: $Argument)?) -> $Result {
+                self.client.$name($($argument)?)
+            }
+        )+}
+    };
+}
+
+methods_of_rclrs! {
+    receive_feedback(goal_id: GoalUuid) -> FeedbackClient<A>;
+    receive_status(goal_id: GoalUuid) -> StatusClient<A>;
+    watch_status(goal_id: GoalUuid) -> StatusWatcher<A>;
+    receive_result(goal_id: GoalUuid) -> ResultClient<A>;
+    try_receive_result(goal_id: GoalUuid) -> Result<ResultClient<A>, RclrsError>;
+    cancel_goal(goal_id: GoalUuid) -> CancelResponseClient<A>;
+    try_cancel_goal(goal_id: GoalUuid) -> Result<CancelResponseClient<A>, RclrsError>;
+    cancel_all_goals() -> MultiCancelResponseClient<A>;
+    try_cancel_all_goals() -> Result<MultiCancelResponseClient<A>, RclrsError>;
+    cancel_goals_prior_to(time: Time) -> MultiCancelResponseClient<A>;
+    try_cancel_goals_prior_to(time: Time) -> Result<MultiCancelResponseClient<A>, RclrsError>;
 }
 
 /// When a future was woken, and whom it wakes. A goal's response is noted when it arrives, however late it is awaited.

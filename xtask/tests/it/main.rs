@@ -16,7 +16,7 @@ fn output(command: &mut Command) -> (bool, String) {
     (output.status.success(), text)
 }
 
-/// Says what is skipped. Not by `println!`, which the test harness keeps to itself.
-fn skipped(what: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped: {what}");
+/// Says something, not by `println!`, which the test harness keeps to itself.
+fn note(what: &str) {
+    let _ = writeln!(std::io::stderr(), "{what}");
 }

@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{domain, output, skipped};
+use crate::{domain, note, output};
 
 /// The repository.
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -48,7 +48,7 @@ fn the_pages_build_a_workspace_and_a_cargo_project() {
     let directory = tempfile::Builder::new().prefix("c").rand_bytes(3).tempdir().unwrap();
     let home = Home(directory.path().join("u"));
     if let Err(reason) = home.make(&directory.path().join("venv")) {
-        skipped(&format!("the test of the pages about packages, because {reason}"));
+        note(&format!("skipped: the test of the pages about packages, because {reason}"));
         return;
     }
     let page = |section, index| block("colcon", section, index);
@@ -88,13 +88,13 @@ fn the_pages_build_a_workspace_and_a_cargo_project() {
     home.paste(&with_lock(&add));
     let built = begun.elapsed();
     home.read("target/debug/imu_listener", &["imu message_age", "imu message_period"]);
-    println!(
+    note(&format!(
         "From a node that builds to its first message on /statistics: {} commands, {:.0} s ({:.0} s to build), {} MB",
         add.lines().filter(|line| line.starts_with("cargo ") || line.starts_with("git ")).count(),
         begun.elapsed().as_secs_f64(),
         built.as_secs_f64(),
         megabytes() - before
-    );
+    ));
     for (index, section) in [(1, "Your own messages"), (2, "Your own messages")] {
         home.paste(&page(section, index));
     }

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use crate::{output, skipped};
+use crate::{note, output};
 
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 
@@ -75,7 +75,7 @@ fn a_sourced_ros_is_completed_and_used() {
 fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
     // On a sourced ROS 2 there may be no wheels, or no network, and an embedded one is not what its user asked for.
     if env::var_os("_ROS_WHEELS_BOOTSTRAP_COMPLETE").is_none() {
-        skipped("setup: the tests run on a sourced ROS 2; `cargo xtask test --embedded` makes embedded ones");
+        note("skipped: setup: the tests run on a sourced ROS 2; `cargo xtask test --embedded` makes embedded ones");
         return;
     }
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
