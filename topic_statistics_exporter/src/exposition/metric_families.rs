@@ -46,7 +46,14 @@ pub enum Shape {
 
 impl MetricFamilies {
     fn new(metric: Option<Metric>) -> Self {
-        let Description { name, what, high } = Description::of(metric);
+        let name = metric.map_or("other", base_name);
+        let (what, high) = match metric {
+            Some(metric) => (metric.help(), metric.high().split(": ").next().unwrap_or_default()),
+            None => (
+                "samples of a metric that this exporter does not know, in the unit of the label",
+                "what that means is up to the metric",
+            ),
+        };
         let unit = match metric.map(|metric| MetricName::Known(metric).unit()) {
             Some(Unit::Seconds) => "seconds",
             Some(Unit::Bytes) => "bytes",
@@ -68,11 +75,11 @@ impl MetricFamilies {
             Family { name, help, kind, unit }
         };
         let gauge = |part, text: &str| {
-            family(Kind::Gauge, part, format!("{text} of the last window: {what}. {high}"))
+            family(Kind::Gauge, part, format!("{text} of the last window: {what}. High: {high}"))
         };
         let mean = match shape {
             Shape::Samples => gauge("mean", "Average"),
-            _ => family(Kind::Gauge, "", format!("In the last window: {what}. {high}")),
+            _ => family(Kind::Gauge, "", format!("In the last window: {what}. High: {high}")),
         };
         let summary = match shape {
             Shape::Frequency => Family {
@@ -81,13 +88,13 @@ impl MetricFamilies {
                 kind: Kind::Counter,
                 unit: "",
             },
-            Shape::Count => family(Kind::Counter, "", format!("In all windows: {what}. {high}")),
+            Shape::Count => family(Kind::Counter, "", format!("In all windows: {what}. High: {high}")),
             _ => family(
                 Kind::Summary,
                 "",
                 format!(
                     "Sum and count of the samples of all windows, but those with a negative sample; quantiles of the \
-                     last window: {what}. {high}"
+                     last window: {what}. High: {high}"
                 ),
             ),
         };
@@ -111,259 +118,17 @@ impl MetricFamilies {
             distribution: family(
                 Kind::Histogram,
                 "distribution",
-                format!("Samples of all windows with a distribution: {what}. {high}"),
+                format!("Samples of all windows with a distribution: {what}. High: {high}"),
             ),
         }
     }
 }
 
-struct Description {
-    name: &'static str,
-    what: &'static str,
-    high: &'static str,
-}
-
-impl Description {
-    fn of(metric: Option<Metric>) -> Self {
-        let (name, what, high) = match metric {
-            Some(Metric::MessageAge) => (
-                "message_age",
-                "the age of a message when its callback starts",
-                "High: the message was delayed on its way",
-            ),
-            Some(Metric::MessagePeriod) => (
-                "message_period",
-                "the time between two messages received",
-                "High: messages arrive too rarely, or are lost",
-            ),
-            Some(Metric::HeaderToSource) => (
-                "header_to_source",
-                "the time from the header stamp to the publication",
-                "High: the driver or the publisher is slow",
-            ),
-            Some(Metric::SourceToReceive) => (
-                "source_to_receive",
-                "the time from the publication to the reception",
-                "High: the middleware or the network is slow",
-            ),
-            Some(Metric::ReceiveToCallback) => (
-                "receive_to_callback",
-                "the time from the reception to the callback",
-                "High: the executor of the node is busy",
-            ),
-            Some(Metric::SourceToCallback) => (
-                "source_to_callback",
-                "the time from the publication to the callback",
-                "High: the network or the executor of the node is slow",
-            ),
-            Some(Metric::HeaderToCallback) => (
-                "header_to_callback",
-                "the time from the header stamp to the callback",
-                "High: the message was delayed on its way",
-            ),
-            Some(Metric::CallbackDuration) => (
-                "callback_duration",
-                "the duration of the callback",
-                "High: the callback is slow, and delays others",
-            ),
-            Some(Metric::PublicationSeqGap) => (
-                "publication_gap",
-                "the messages missing immediately before a message",
-                "High: messages are lost on the network or in a queue",
-            ),
-            Some(Metric::TimeSinceLastMessage) => (
-                "time_since_last_message",
-                "the time from the last message to the end of the window",
-                "High: the topic is silent",
-            ),
-            Some(Metric::ClockOffset) => (
-                "clock_offset",
-                "the offset of the clock of a host, as its kernel estimates it",
-                "High or far below 0: ages between hosts are wrong",
-            ),
-            Some(Metric::MessageSize) => (
-                "message_size",
-                "the serialized size of a message",
-                "High: messages need much of the network",
-            ),
-            Some(Metric::PublishPeriod) => {
-                ("publish_period", "the time between two publications", "High: the node publishes too rarely")
-            }
-            Some(Metric::PublishDuration) => {
-                ("publish_duration", "the duration of a publication", "High: the middleware blocks the node")
-            }
-            Some(Metric::Duration) => {
-                ("duration", "the duration of code that a stopwatch measures", "High: the code is slow")
-            }
-            Some(Metric::Frequency) => {
-                ("frequency", "the frequency of a counter's events", "High: events are frequent")
-            }
-            Some(Metric::Busy) => (
-                "busy_percent",
-                "the share of the time in which a thread of an executor ran callbacks",
-                "High: callbacks wait for each other; the largest sample is the busiest thread",
-            ),
-            Some(Metric::ReadyToRun) => (
-                "ready_to_run",
-                "the time that a callback of an executor waited for its thread",
-                "High: another callback took long",
-            ),
-            Some(Metric::LongestCallback) => (
-                "longest_callback",
-                "the duration of the longest callback of an executor",
-                "High: other callbacks wait for it",
-            ),
-            Some(Metric::Requests) => {
-                ("requests", "the requests whose callbacks started", "High: clients call often")
-            }
-            Some(Metric::RequestPeriod) => {
-                ("request_period", "the time between two requests", "Low: clients call often")
-            }
-            Some(Metric::ResponseDuration) => (
-                "response_duration",
-                "the time from the start of an async service callback to the response",
-                "High: the service waits for something else",
-            ),
-            Some(Metric::ActiveRequests) => (
-                "active_requests",
-                "the requests under way at its end",
-                "High: clients call more often than the service responds",
-            ),
-            Some(Metric::MaxActiveRequests) => (
-                "max_active_requests",
-                "the most requests under way at once",
-                "High: clients call more often than the service responds",
-            ),
-            Some(Metric::CallbackPanics) => {
-                ("callback_panics", "the callbacks that panicked", "Above 0: requests have no response")
-            }
-            Some(Metric::Calls) => ("calls", "the calls of a client", "High: the client calls often"),
-            Some(Metric::Responses) => {
-                ("responses", "the responses to a client", "Lower than calls: some have none")
-            }
-            Some(Metric::DroppedCalls) => (
-                "dropped_calls",
-                "the calls that ended without a response",
-                "High: the service does not respond in the time that the caller waits",
-            ),
-            Some(Metric::RoundTrip) => (
-                "round_trip",
-                "the time from a call to its response",
-                "High: the network, the service or the executor of the client is slow",
-            ),
-            Some(Metric::RequestDelay) => (
-                "request_delay",
-                "the time from the sending of a request to the start of its service",
-                "High: the network or the executor of the service is slow",
-            ),
-            Some(Metric::ResponseDelay) => (
-                "response_delay",
-                "the time from the sending of a response to its client",
-                "High: the network or the executor of the client is slow",
-            ),
-            Some(Metric::OldestCall) => (
-                "oldest_call",
-                "the age of the oldest call that waits for a response",
-                "High: the service is stuck, or there is none",
-            ),
-            Some(Metric::TimerPeriod) => {
-                ("timer_period", "the time between two callbacks of a timer", "High: periods are skipped")
-            }
-            Some(Metric::TimerLateness) => (
-                "timer_lateness",
-                "the time from the schedule of a timer to its callback",
-                "High: another callback of the executor took long",
-            ),
-            Some(Metric::SkippedPeriods) => (
-                "skipped_periods",
-                "the periods of a timer without a callback",
-                "Above 0: a callback was late by more than a period",
-            ),
-            Some(Metric::CallbackShare) => (
-                "callback_share",
-                "the duration of a callback of a timer as a percentage of its period",
-                "Above 100: the timer cannot keep its period",
-            ),
-            Some(Metric::Goals) => ("goals", "the goals of an action", "High: clients send goals often"),
-            Some(Metric::GoalToAcceptance) => (
-                "goal_to_acceptance",
-                "the time from a goal to its acceptance",
-                "High: the action server decides late, or the network or an executor is slow",
-            ),
-            Some(Metric::GoalToFeedback) => (
-                "goal_to_feedback",
-                "the time from the sending of a goal to its first feedback",
-                "High: the action server starts late",
-            ),
-            Some(Metric::FeedbackPeriod) => (
-                "feedback_period",
-                "the time between two feedback messages of a goal",
-                "High: the action server reports rarely",
-            ),
-            Some(Metric::CancelDelay) => (
-                "cancel_delay",
-                "the time from a request to cancel a goal to its end",
-                "High: the action server takes long to stop",
-            ),
-            Some(Metric::GoalSucceeded) => {
-                ("goal_succeeded", "the duration of a goal that succeeded", "High: the action is slow")
-            }
-            Some(Metric::GoalCanceled) => (
-                "goal_canceled",
-                "the duration of a goal that was canceled",
-                "High: clients cancel late, or the action server takes long to stop",
-            ),
-            Some(Metric::GoalAborted) => (
-                "goal_aborted",
-                "the duration of a goal that was aborted",
-                "High: the action server gives up late",
-            ),
-            Some(Metric::SucceededGoals) => {
-                ("succeeded_goals", "the goals that succeeded", "Lower than goals: some do not")
-            }
-            Some(Metric::CanceledGoals) => {
-                ("canceled_goals", "the goals that were canceled", "High: clients change their minds")
-            }
-            Some(Metric::AbortedGoals) => {
-                ("aborted_goals", "the goals that were aborted", "Above 0: the action server gave them up")
-            }
-            Some(Metric::RejectedGoals) => (
-                "rejected_goals",
-                "the goals that were rejected",
-                "Above 0: the action server did not accept them",
-            ),
-            Some(Metric::DroppedGoals) => (
-                "dropped_goals",
-                "the goals whose results a client did not wait for",
-                "High: the action server does not end in the time that the client waits",
-            ),
-            Some(Metric::ActiveGoals) => (
-                "active_goals",
-                "the goals under way at its end",
-                "High: clients send more goals than the action server ends",
-            ),
-            Some(Metric::MaxActiveGoals) => (
-                "max_active_goals",
-                "the most goals under way at once",
-                "High: clients send more goals than the action server ends",
-            ),
-            Some(Metric::OldestGoal) => (
-                "oldest_goal",
-                "the age of the oldest goal under way",
-                "High: the goal is stuck, or there is no action server",
-            ),
-            Some(Metric::InputToOutput) => (
-                "input_to_output",
-                "the time from a message to the publication in its callback",
-                "High: the network, the executor or the callback is slow",
-            ),
-            // A metric of a later version of the library.
-            Some(_) | None => (
-                "other",
-                "samples of a metric that this exporter does not know, in the unit of the label",
-                "What a high value means is up to the metric",
-            ),
-        };
-        Self { name, what, high }
+/// Returns the part of its families' names that is the metric's: its name without the unit, which Prometheus has last.
+fn base_name(metric: Metric) -> &'static str {
+    match metric {
+        Metric::PublicationSeqGap => "publication_gap",
+        Metric::Busy => "busy_percent",
+        _ => metric.name().trim_end_matches("_ms").trim_end_matches("_hz"),
     }
 }
