@@ -173,12 +173,6 @@ impl SystemClock {
         self.observe(Bounds::of_system_time(clock), || clock.suspended())
     }
 
-    /// Returns a clock that is that much ahead, for tests.
-    #[cfg(test)]
-    pub(crate) fn shifted(self, by: i64) -> Self {
-        Self { offset: self.offset + by, ..self }
-    }
-
     fn observe(&mut self, bounds: Bounds, suspended: impl FnOnce() -> i64) -> Option<Step> {
         let is_the_same =
             self.offset >= bounds.lowest - Self::TOLERANCE && self.offset <= bounds.highest + Self::TOLERANCE;

@@ -35,6 +35,8 @@ pub mod simulated_time;
 pub mod source;
 pub mod source_name;
 pub(crate) mod stamp_filter;
+#[cfg(test)]
+pub(crate) mod test_clock;
 pub mod timer_calls;
 pub mod timer_schedule;
 pub mod transport;

@@ -449,3 +449,38 @@ opaque_debug!(Scheduler, NewSource);
 
 #[cfg(all(test, topic_statistics_loom))]
 mod models;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        record::{durations::Durations, windowed::Windowed},
+        schedule::losses::LossEvents,
+    };
+
+    struct NoReports;
+
+    impl Reports for NoReports {
+        fn log(&self, _: Severity, text: &str) {
+            panic!("{text}");
+        }
+
+        fn publish_health(&self, _: &[&Diagnosed]) -> Result<(), PublishError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_source_whose_creation_fails_leaves_the_schedule() {
+        let losses = LossEvents::new("/node".to_owned(), 1.0);
+        let schedule = Schedule::new(SourceDefaults::default(), false, losses);
+        let scheduler = Arc::new(Scheduler::new("/node".to_owned(), Box::new(NoReports), schedule, None));
+        let collector = Arc::new(Windowed::new(Durations::default()));
+        let new = scheduler.add(Arc::clone(&collector) as _, SourceOptions::default(), None);
+        assert!(collector.is_enabled());
+        drop(new);
+        assert!(!collector.is_enabled());
+        scheduler.change_defaults(|defaults| defaults.enabled = true);
+        assert!(!collector.is_enabled(), "it is removed");
+    }
+}

@@ -3,23 +3,21 @@
 use super::*;
 use crate::{
     record::{
-        clock::{monotonic, HostClock},
         source::WindowedCollector,
+        test_clock::{at, TestClock},
     },
     window::WindowStatistics,
 };
 
-const MS: i64 = 1_000_000;
-
 fn recorder<const IS_SERVER: bool>() -> GoalRecorder<IS_SERVER> {
     let recorder = GoalRecorder::new(MetricSet::of(Goals::<IS_SERVER>::KIND.metrics()));
     recorder.goals.set_distributions(true);
-    assert!(recorder.goals.enable(&HostClock));
+    assert!(recorder.goals.enable(&TestClock::new()));
     recorder
 }
 
 fn end<const IS_SERVER: bool>(recorder: &GoalRecorder<IS_SERVER>) -> WindowStatistics {
-    recorder.goals.end_window(&HostClock).unwrap().statistics
+    recorder.goals.end_window(&TestClock::new()).unwrap().statistics
 }
 
 /// Returns the averages and the numbers of samples.
@@ -46,9 +44,7 @@ const UNDER_WAY: [Metric; 2] = [Metric::ActiveGoals, Metric::MaxActiveGoals];
 #[test]
 fn each_time_of_a_servers_goal_is_in_its_own_metric() {
     let recorder = recorder::<true>();
-    let began = monotonic();
-    let at = |milliseconds: i64| move || began + milliseconds * MS;
-    let goal = recorder.begin(began).unwrap();
+    let goal = recorder.begin(at(0)()).unwrap();
     goal.accept(at(30));
     goal.execute(at(50));
     for feedback in [60, 80, 120] {
@@ -86,9 +82,7 @@ fn each_time_of_a_servers_goal_is_in_its_own_metric() {
 #[test]
 fn the_times_of_a_clients_goal_begin_with_its_sending() {
     let recorder = recorder::<false>();
-    let began = monotonic();
-    let at = |milliseconds: i64| move || began + milliseconds * MS;
-    let goal = recorder.begin(began).unwrap();
+    let goal = recorder.begin(at(0)()).unwrap();
     goal.accept(at(20));
     goal.accept(at(25));
     goal.feedback(at(70));
@@ -105,10 +99,8 @@ fn the_times_of_a_clients_goal_begin_with_its_sending() {
 #[test]
 fn a_goal_that_nobody_holds_ends_as_rclrs_ends_it() {
     let server = recorder::<true>();
-    let began = monotonic();
-    let at = |milliseconds: i64| move || began + milliseconds * MS;
-    server.begin(began).unwrap().leave(at(5));
-    let accepted = server.begin(began).unwrap();
+    server.begin(at(0)()).unwrap().leave(at(5));
+    let accepted = server.begin(at(0)()).unwrap();
     accepted.accept(at(10));
     accepted.leave(at(35));
     let window = end(&server);
@@ -116,7 +108,7 @@ fn a_goal_that_nobody_holds_ends_as_rclrs_ends_it() {
     assert_eq!(of(&window, [Metric::GoalAborted]), [(25.0, 1)], "from its acceptance: it was not executed");
 
     let client = recorder::<false>();
-    let goal = client.begin(began).unwrap();
+    let goal = client.begin(at(0)()).unwrap();
     goal.accept(at(10));
     goal.leave(at(35));
     let window = end(&client);
@@ -128,10 +120,8 @@ fn a_goal_that_nobody_holds_ends_as_rclrs_ends_it() {
 #[test]
 fn a_rejected_request_to_cancel_has_no_delay() {
     let recorder = recorder::<true>();
-    let began = monotonic();
-    let at = |milliseconds: i64| move || began + milliseconds * MS;
     for is_asked_again in [false, true] {
-        let goal = recorder.begin(began).unwrap();
+        let goal = recorder.begin(at(0)()).unwrap();
         goal.accept(at(0));
         goal.request_cancel(at(10));
         goal.reject_cancel();
@@ -140,7 +130,7 @@ fn a_rejected_request_to_cancel_has_no_delay() {
         }
         goal.end(Outcome::Canceled, at(107)); // the server may cancel of its own accord
     }
-    let goal = recorder.begin(began).unwrap();
+    let goal = recorder.begin(at(0)()).unwrap();
     goal.request_cancel(at(10));
     goal.end(Outcome::Succeeded, at(90));
     assert_eq!(of(&end(&recorder), [Metric::CancelDelay]), [(7.0, 1)]);
@@ -149,19 +139,17 @@ fn a_rejected_request_to_cancel_has_no_delay() {
 #[test]
 fn goals_under_way_show_in_every_window_until_they_end() {
     let recorder = recorder::<false>();
-    let second = 1_000_000_000;
-    let began = monotonic();
     let ages = |window: &WindowStatistics| {
         let [age] = values(window, [Metric::OldestGoal]);
-        (age / 1e3).floor()
+        age / 1e3
     };
-    let [oldest, other] = [3, 1].map(|ago| recorder.begin(began - ago * second).unwrap());
+    let [oldest, other] = [3, 1].map(|ago| recorder.begin(at(-1000 * ago)()).unwrap());
     let window = end(&recorder);
     assert_eq!((ages(&window), values(&window, UNDER_WAY)), (3.0, [2.0, 2.0]));
-    oldest.end(Outcome::Aborted, monotonic);
+    oldest.end(Outcome::Aborted, at(0));
     let window = end(&recorder);
     assert_eq!((ages(&window), values(&window, UNDER_WAY)), (1.0, [1.0, 2.0]));
-    other.leave(monotonic);
+    other.leave(at(0));
     let window = end(&recorder);
     assert_eq!((ages(&window), values(&window, UNDER_WAY)), (0.0, [0.0, 1.0]));
     assert_eq!(values(&end(&recorder), UNDER_WAY), [0.0, 0.0]);
@@ -170,14 +158,14 @@ fn goals_under_way_show_in_every_window_until_they_end() {
 #[test]
 fn disabled_statistics_measure_no_goal_and_forget_the_earlier_ones() {
     let recorder = recorder::<true>();
-    let goal = recorder.begin(monotonic()).unwrap();
+    let goal = recorder.begin(at(0)()).unwrap();
     recorder.goals.disable();
-    assert!(recorder.begin(monotonic()).is_none());
-    goal.accept(monotonic);
-    assert!(recorder.goals.enable(&HostClock));
+    assert!(recorder.begin(at(0)()).is_none());
+    goal.accept(at(0));
+    assert!(recorder.goals.enable(&TestClock::new()));
     let window = end(&recorder);
     assert_eq!((window.count, values(&window, UNDER_WAY)), (0, [1.0, 1.0]), "it is still under way");
     assert_eq!(of(&window, [Metric::GoalToAcceptance])[0].1, 0);
-    goal.end(Outcome::Succeeded, monotonic);
+    goal.end(Outcome::Succeeded, at(0));
     assert_eq!(values(&end(&recorder), OUTCOMES), [0.0, 1.0, 0.0, 0.0, 0.0]);
 }

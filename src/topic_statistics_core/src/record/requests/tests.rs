@@ -1,62 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use crate::record::{
-    clock::{Clock, HostClock},
-    source::WindowedCollector,
+use crate::{
+    record::{
+        source::WindowedCollector,
+        test_clock::{TestClock, MS},
+    },
+    window::WindowStatistics,
 };
-use crate::window::WindowStatistics;
-use std::sync::atomic::{AtomicI64, Ordering};
 
-const MS: i64 = 1_000_000;
-/// A time of the system clock.
-const EPOCH: i64 = 1_790_000_000_000_000_000;
+const EPOCH: i64 = TestClock::EPOCH;
 
-/// Clocks that a test sets, in nanoseconds.
-#[derive(Default)]
-struct Clocks {
-    monotonic: AtomicI64,
-    offset: AtomicI64,
-}
-
-impl Clocks {
-    fn set(&self, milliseconds: i64) -> i64 {
-        self.monotonic.store(milliseconds * MS, Ordering::Relaxed);
-        milliseconds * MS
-    }
-
-    fn step(&self, milliseconds: i64) {
-        self.offset.fetch_add(milliseconds * MS, Ordering::Relaxed);
+impl TestClock {
+    /// Sets the milliseconds since the start. Returns the monotonic time.
+    fn at(&self, milliseconds: i64) -> i64 {
+        self.set(milliseconds * MS)
     }
 }
 
-impl Clock for Clocks {
-    fn monotonic(&self) -> i64 {
-        self.monotonic.load(Ordering::Relaxed)
-    }
-
-    fn system(&self) -> i64 {
-        self.monotonic() + EPOCH + self.offset.load(Ordering::Relaxed)
-    }
-
-    fn suspended(&self) -> i64 {
-        0
-    }
-}
-
-fn recorder(is_async: bool, clocks: &Clocks) -> RequestRecorder {
+fn recorder(is_async: bool) -> (RequestRecorder, TestClock) {
     let recorder = RequestRecorder::new(RequestRecorder::metrics(is_async), FirstPeriod::NoSample, is_async);
     recorder.requests.set_distributions(true);
-    // For the recorder, the clock of the host was stepped to this one. Stamps may be of the clock before for 10 s.
-    clocks.set(-11_000);
-    assert!(recorder.requests.enable(clocks));
-    clocks.set(0);
-    end(&recorder, clocks);
-    recorder
+    let clock = TestClock::enable(&*recorder.requests);
+    (recorder, clock)
 }
 
-fn end(recorder: &RequestRecorder, clocks: &Clocks) -> WindowStatistics {
-    recorder.requests.end_window(clocks).unwrap().statistics
+fn end(recorder: &RequestRecorder, clock: &TestClock) -> WindowStatistics {
+    recorder.requests.end_window(clock).unwrap().statistics
 }
 
 fn average(window: &WindowStatistics, metric: Metric) -> f64 {
@@ -65,16 +35,15 @@ fn average(window: &WindowStatistics, metric: Metric) -> f64 {
 
 #[test]
 fn each_delay_of_a_request_is_in_its_own_metric() {
-    let clocks = Clocks::default();
-    let recorder = recorder(false, &clocks);
+    let (recorder, clock) = recorder(false);
     for (sent, count) in [(100, 1), (400, 2)] {
         let mut request = recorder.take(|| (EPOCH + sent * MS, EPOCH + (sent + 40) * MS)).unwrap();
-        request.start(|| clocks.set(sent + 70));
+        request.start(|| clock.at(sent + 70));
         assert_eq!(request.run(|| count), count);
-        request.respond(|| clocks.set(sent + 125));
+        request.respond(|| clock.at(sent + 125));
     }
-    clocks.set(1000);
-    let window = end(&recorder, &clocks);
+    clock.at(1000);
+    let window = end(&recorder, &clock);
     let expected = [
         (Metric::SourceToReceive, 40.0),
         (Metric::ReceiveToCallback, 30.0),
@@ -94,13 +63,12 @@ fn each_delay_of_a_request_is_in_its_own_metric() {
 }
 
 #[test]
-fn an_async_service_has_a_response_duration_instead_of_a_callback_duration() {
-    let clocks = Clocks::default();
-    let recorder = recorder(true, &clocks);
+fn an_async_service_has_a_response_and_no_callback_duration() {
+    let (recorder, clock) = recorder(true);
     let mut request = recorder.take(|| (0, 0)).unwrap();
-    request.start(|| clocks.set(10));
-    request.respond(|| clocks.set(250));
-    let window = end(&recorder, &clocks);
+    request.start(|| clock.at(10));
+    request.respond(|| clock.at(250));
+    let window = end(&recorder, &clock);
     assert_eq!(average(&window, Metric::ResponseDuration), 240.0);
     assert!(window.get(Metric::CallbackDuration).is_none());
     assert_eq!(window.get(Metric::SourceToCallback).unwrap().sample_count, 0, "it has no timestamps");
@@ -108,34 +76,32 @@ fn an_async_service_has_a_response_duration_instead_of_a_callback_duration() {
 
 #[test]
 fn requests_are_under_way_from_their_taking_to_their_response() {
-    let clocks = Clocks::default();
-    let recorder = recorder(true, &clocks);
+    let (recorder, clock) = recorder(true);
     let counts = |window: &WindowStatistics| {
         [Metric::Requests, Metric::ActiveRequests, Metric::MaxActiveRequests]
             .map(|metric| average(window, metric))
     };
     let mut requests: Vec<_> = (0..3).map(|_| recorder.take(|| (0, 0)).unwrap()).collect();
-    requests[0].start(|| clocks.set(1));
-    requests.remove(0).respond(|| clocks.set(2));
-    assert_eq!(counts(&end(&recorder, &clocks)), [1.0, 2.0, 3.0], "two wait for the executor");
+    requests[0].start(|| clock.at(1));
+    requests.remove(0).respond(|| clock.at(2));
+    assert_eq!(counts(&end(&recorder, &clock)), [1.0, 2.0, 3.0], "two wait for the executor");
     drop(requests); // the executor is dropped: they have no response
-    let window = end(&recorder, &clocks);
+    let window = end(&recorder, &clock);
     assert_eq!(counts(&window), [0.0, 0.0, 2.0]);
     assert_eq!(average(&window, Metric::CallbackPanics), 0.0, "they did not start");
-    assert_eq!(counts(&end(&recorder, &clocks)), [0.0, 0.0, 0.0]);
+    assert_eq!(counts(&end(&recorder, &clock)), [0.0, 0.0, 0.0]);
 }
 
 #[test]
 fn a_callback_that_panics_is_counted_and_has_no_duration() {
-    let clocks = Clocks::default();
-    let recorder = recorder(false, &clocks);
+    let (recorder, clock) = recorder(false);
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let mut request = recorder.take(|| (0, 0)).unwrap();
-        request.start(|| clocks.set(1));
+        request.start(|| clock.at(1));
         request.run(|| panic!("the panic of the callback"))
     }));
     assert!(panicked.is_err());
-    let window = end(&recorder, &clocks);
+    let window = end(&recorder, &clock);
     assert_eq!(average(&window, Metric::CallbackPanics), 1.0);
     assert_eq!(average(&window, Metric::ActiveRequests), 0.0);
     assert_eq!(window.get(Metric::CallbackDuration).unwrap().sample_count, 0);
@@ -143,66 +109,62 @@ fn a_callback_that_panics_is_counted_and_has_no_duration() {
 
 #[test]
 fn after_a_step_of_the_system_clock_no_delay_is_of_two_clocks() {
-    let clocks = Clocks::default();
-    let recorder = recorder(false, &clocks);
+    let (recorder, clock) = recorder(false);
     let request = |sent: i64, offset: i64, called: i64| {
         let sent = EPOCH + (offset + sent) * MS;
         let mut request = recorder.take(|| (sent, sent + 5 * MS)).unwrap();
-        request.start(|| clocks.set(called));
-        request.respond(|| clocks.set(called + 2));
+        request.start(|| clock.at(called));
+        request.respond(|| clock.at(called + 2));
     };
     let mut waits = recorder.take(|| (EPOCH + 90 * MS, EPOCH + 95 * MS)).unwrap();
     request(100, 0, 120);
-    clocks.step(3_600_000);
-    let window = end(&recorder, &clocks);
+    clock.step(3_600_000 * MS);
+    let window = end(&recorder, &clock);
     assert!(window.clock_step.is_some());
     assert_eq!(window.get(Metric::SourceToCallback).unwrap().sample_count, 0);
     assert_eq!(average(&window, Metric::CallbackDuration), 2.0, "durations are right");
 
-    waits.start(|| clocks.set(200)); // taken before the step was found
-    waits.respond(|| clocks.set(201));
+    waits.start(|| clock.at(200)); // taken before the step was found
+    waits.respond(|| clock.at(201));
     request(110, 0, 210); // sent before the step
     request(200, 3_600_000, 230);
-    let delays = *end(&recorder, &clocks).get(Metric::SourceToCallback).unwrap();
+    let delays = *end(&recorder, &clock).get(Metric::SourceToCallback).unwrap();
     assert_eq!((delays.sample_count, delays.average), (1, 30.0), "{delays:?}");
 }
 
 #[test]
-fn disabled_statistics_take_no_request_and_forget_the_earlier_ones() {
-    let clocks = Clocks::default();
-    let recorder = recorder(false, &clocks);
+fn disabled_statistics_take_no_request_and_forget_earlier_ones() {
+    let (recorder, clock) = recorder(false);
     let mut request = recorder.take(|| (0, 0)).unwrap();
     recorder.requests.disable();
     assert!(recorder.take(|| unreachable!("not read")).is_none());
-    request.start(|| clocks.set(1));
-    assert!(recorder.requests.enable(&clocks));
-    let window = end(&recorder, &clocks);
+    request.start(|| clock.at(1));
+    assert!(recorder.requests.enable(&clock));
+    let window = end(&recorder, &clock);
     assert_eq!((window.count, average(&window, Metric::ActiveRequests)), (0, 1.0), "it is still under way");
-    request.respond(|| clocks.set(2));
-    assert_eq!(average(&end(&recorder, &clocks), Metric::ActiveRequests), 0.0);
+    request.respond(|| clock.at(2));
+    assert_eq!(average(&end(&recorder, &clock), Metric::ActiveRequests), 0.0);
 }
 
 #[test]
 fn statistics_that_are_disabled_forever_stay_so() {
-    let clocks = Clocks::default();
-    let recorder = recorder(false, &clocks);
+    let (recorder, clock) = recorder(false);
     assert!(recorder.requests.disable_forever());
     assert!(!recorder.requests.disable_forever(), "once");
-    assert!(!recorder.requests.enable(&HostClock));
-    assert!(recorder.requests.end_window(&clocks).is_none() && recorder.take(|| (0, 0)).is_none());
+    assert!(!recorder.requests.enable(&clock));
+    assert!(recorder.requests.end_window(&clock).is_none() && recorder.take(|| (0, 0)).is_none());
 }
 
 #[test]
 fn a_duration_is_of_the_callback_that_is_set() {
-    let clocks = Clocks::default();
     let both = SourceKind::Service.metrics().iter().collect();
     let recorder = RequestRecorder::new(both, FirstPeriod::NoSample, false);
-    assert!(recorder.requests.enable(&clocks));
+    let clock = TestClock::enable(&*recorder.requests);
     for (is_async, durations) in [(false, [1, 0]), (true, [0, 1])] {
         let mut request = recorder.with_callback(is_async).take(|| (0, 0)).unwrap();
         request.start(|| 0);
         request.respond(|| MS);
-        let window = end(&recorder, &clocks);
+        let window = end(&recorder, &clock);
         let counts = [Metric::CallbackDuration, Metric::ResponseDuration]
             .map(|metric| window.get(metric).unwrap().sample_count);
         assert_eq!(counts, durations);

@@ -14,6 +14,7 @@ use crate::{
         durations::Durations,
         publications::Publications,
         recorder::{Recorder, RecorderOptions},
+        test_clock::{HeldUp, TestClock, S},
         windowed::Windowed,
     },
     schedule::outbox::{PublishError, PublishWindows},
@@ -21,49 +22,7 @@ use crate::{
     window::Window,
 };
 
-const S: i64 = 1_000_000_000;
 const SECOND: Duration = Duration::from_secs(1);
-
-/// A host whose time is set by the test; the system clock is ahead of the monotonic one by the epoch.
-struct Host {
-    started: Instant,
-    monotonic: AtomicI64,
-    /// What passes before each reading, in nanoseconds: the thread is held up.
-    held_up: AtomicI64,
-}
-
-impl Host {
-    const EPOCH: i64 = 1_790_000_000 * S;
-
-    fn new() -> Self {
-        Self { started: Instant::now(), monotonic: AtomicI64::new(0), held_up: AtomicI64::new(0) }
-    }
-
-    /// Lets time pass, and returns the time after it.
-    fn pass(&self, time: Duration) -> Instant {
-        self.monotonic.fetch_add(time.as_nanos() as i64, Ordering::Relaxed);
-        self.now()
-    }
-
-    fn now(&self) -> Instant {
-        self.started + Duration::from_nanos(self.monotonic.load(Ordering::Relaxed) as u64)
-    }
-}
-
-impl Clock for Host {
-    fn monotonic(&self) -> i64 {
-        let held_up = self.held_up.load(Ordering::Relaxed);
-        self.monotonic.fetch_add(held_up, Ordering::Relaxed) + held_up
-    }
-
-    fn system(&self) -> i64 {
-        Self::EPOCH + self.monotonic()
-    }
-
-    fn suspended(&self) -> i64 {
-        0
-    }
-}
 
 /// What a reader of /statistics has received.
 #[derive(Debug)]
@@ -142,10 +101,10 @@ impl PublishWindows for Failing {
     }
 }
 
-/// A schedule, its host, and its reader.
+/// A schedule, its clock, and its reader.
 struct Rig {
     schedule: Schedule,
-    host: Host,
+    clock: TestClock,
     reader: Arc<Reader>,
     /// When health was published, with each source and its level; and the changes.
     diagnosed: Vec<(Duration, Vec<(String, Level)>)>,
@@ -153,12 +112,69 @@ struct Rig {
     warned: Vec<String>,
 }
 
+fn schedule(has_tables: bool) -> Schedule {
+    Schedule::new(SourceDefaults::default(), has_tables, LossEvents::new("/node".to_owned(), 1.0))
+}
+
+/// Returns a stopwatch, which is not added yet.
+fn stopwatch(name: &str) -> (Arc<Source>, Arc<Windowed<Durations>>) {
+    let durations = Arc::new(Windowed::new(Durations::default()));
+    (Arc::new(Source::new(name.to_owned(), Arc::clone(&durations) as _, None)), durations)
+}
+
+/// Returns a subscription to /imu, which is not added yet.
+fn subscription(name: &str, clock: &TestClock) -> Arc<Source> {
+    let recorder = Arc::new(Recorder::new("/imu", RecorderOptions::new(), None, clock));
+    Arc::new(Source::new(name.to_owned(), recorder, Some(Box::new("/imu".to_owned()))))
+}
+
+fn names(windows: &[(String, Arc<WindowStatistics>)]) -> Vec<&str> {
+    windows.iter().map(|(name, _)| name.as_str()).collect()
+}
+
 impl Rig {
     fn new() -> Self {
-        let loss_events = LossEvents::new("/node".to_owned(), 1.0);
-        let schedule = Schedule::new(SourceDefaults::default(), false, loss_events);
-        let (diagnosed, changed, warned) = (vec![], vec![], vec![]);
-        Self { schedule, host: Host::new(), reader: Arc::default(), diagnosed, changed, warned }
+        let (schedule, clock, reader) = (schedule(false), TestClock::new(), Arc::default());
+        Self { schedule, clock, reader, diagnosed: vec![], changed: vec![], warned: vec![] }
+    }
+
+    /// Returns one that judges its windows. `is_published` says whether health is published.
+    fn judging(is_published: bool) -> Self {
+        let mut rig = Self::new();
+        rig.schedule.judge_by(NodeExpectations::default(), is_published);
+        rig
+    }
+
+    /// Lets time pass, and returns the time after it.
+    fn pass(&self, time: Duration) -> Instant {
+        self.clock.pass(time.as_nanos() as i64);
+        self.clock.now()
+    }
+
+    fn passed(&self) -> Duration {
+        Duration::from_nanos(self.clock.passed() as u64)
+    }
+
+    /// Begins the creation of a source.
+    fn begin(
+        &mut self,
+        source: &Source,
+        options: impl Into<SourceOptions>,
+        publisher: Option<WindowPublisher>,
+    ) {
+        self.schedule.add(&source.collector, options.into(), publisher, self.clock.now(), &self.clock);
+    }
+
+    fn complete(&mut self, source: &Arc<Source>) {
+        self.schedule.complete(source, self.clock.now());
+    }
+
+    /// Adds sources with a state of their own, which are not published.
+    fn create<'a>(&mut self, sources: impl IntoIterator<Item = &'a Arc<Source>>) {
+        for source in sources {
+            self.begin(source, SourceOptions::default(), None);
+            self.complete(source);
+        }
     }
 
     /// Adds a stopwatch.
@@ -167,19 +183,58 @@ impl Rig {
         name: &str,
         options: impl Into<SourceOptions>,
     ) -> (Arc<Source>, Arc<Windowed<Durations>>) {
-        let durations = Arc::new(Windowed::new(Durations::default()));
-        let source = Arc::new(Source::new(name.to_owned(), Arc::clone(&durations) as _, None));
-        let publisher = Some(Arc::clone(&self.reader) as _);
-        self.schedule.add(&source.collector, options.into(), publisher, self.host.now(), &self.host);
-        self.schedule.complete(&source, self.host.now());
+        let (source, durations) = stopwatch(name);
+        let publisher = Arc::clone(&self.reader) as _;
+        self.begin(&source, options, Some(publisher));
+        self.complete(&source);
         (source, durations)
+    }
+
+    /// Adds so many stopwatches.
+    fn add_many(&mut self, count: usize) -> Vec<(Arc<Source>, Arc<Windowed<Durations>>)> {
+        (0..count).map(|number| self.add(&format!("/node:{number}"), SourceOptions::default())).collect()
+    }
+
+    /// Adds a subscription that is not published.
+    fn subscribe(&mut self, name: &str) -> Arc<Source> {
+        let source = subscription(name, &self.clock);
+        self.create([&source]);
+        source
+    }
+
+    fn change_defaults(&mut self, change: impl FnOnce(&mut SourceDefaults)) {
+        self.schedule.change_defaults(change, self.clock.now(), &self.clock);
+    }
+
+    fn set_state(&mut self, source: &Arc<Source>, state: TopicStatisticsState) {
+        self.schedule.set_state(source, state, self.clock.now(), &self.clock);
+    }
+
+    /// Lets time pass, and returns the next thing to do.
+    fn next(&mut self, pass: Duration) -> Action {
+        let now = self.pass(pass);
+        self.schedule.next(now, &self.clock)
+    }
+
+    /// Returns how many metrics and distributions were published.
+    fn published(&self) -> (usize, usize) {
+        (self.reader.0.lock().unwrap().len(), self.reader.1.lock().unwrap().len())
+    }
+
+    /// Lets seconds pass, and returns what was warned.
+    fn warned_after(&mut self, seconds: u64) -> Vec<String> {
+        for _ in 0..seconds {
+            self.pass(SECOND);
+            self.run();
+        }
+        std::mem::take(&mut self.warned)
     }
 
     /// Does what the schedule returns until it waits. Returns the finished windows and the end of the wait.
     fn run(&mut self) -> (Vec<(String, Arc<WindowStatistics>)>, Option<Duration>) {
         let mut finished = vec![];
         loop {
-            match self.schedule.next(self.host.now(), &self.host) {
+            match self.schedule.next(self.clock.now(), &self.clock) {
                 Action::HandOut(out) => {
                     self.warned.extend(out.warnings);
                     let changed = out.changed.into_iter().filter(|change| change.is_change);
@@ -201,10 +256,12 @@ impl Rig {
                     let levels = diagnosed
                         .iter()
                         .map(|judged| (judged.source.name.to_string(), judged.judge.health().level));
-                    self.diagnosed.push((self.host.now() - self.host.started, levels.collect()));
+                    self.diagnosed.push((self.passed(), levels.collect()));
                 }
                 Action::CheckPublishers(_) => self.schedule.add_publisher_check(vec![], None),
-                Action::Wait(wake) => return (finished, wake.map(|wake| wake - self.host.started)),
+                Action::Wait(wake) => {
+                    return (finished, wake.map(|wake| wake - (self.clock.now() - self.passed())))
+                }
                 Action::End { .. } => panic!("the schedule is not closed"),
             }
         }
@@ -212,10 +269,10 @@ impl Rig {
 
     /// Lets time pass until the next windows have ended and are published. Returns the windows.
     fn windows(&mut self, pass: Duration) -> Vec<(String, Arc<WindowStatistics>)> {
-        self.host.pass(pass);
+        self.pass(pass);
         let (mut windows, mut wake) = self.run();
-        while wake.is_some_and(|wake| wake < self.host.now() - self.host.started + SECOND / 2) {
-            self.host.pass(Duration::from_millis(10));
+        while wake.is_some_and(|wake| wake < self.passed() + SECOND / 2) {
+            self.pass(Duration::from_millis(10));
             let (more, next) = self.run();
             windows.extend(more);
             wake = next;
@@ -225,62 +282,52 @@ impl Rig {
 }
 
 #[test]
-fn it_waits_for_the_end_of_the_window_and_then_hands_out_and_publishes() {
+fn it_waits_for_the_windows_end_then_hands_out_and_publishes() {
     let mut rig = Rig::new();
     assert_eq!(rig.run(), (vec![], None), "without a source there is nothing to wait for");
     let (_source, durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
     assert_eq!(rig.run(), (vec![], Some(SECOND)));
     durations.record(|| 5.0);
-    rig.host.pass(SECOND - Duration::from_nanos(1));
+    rig.pass(SECOND - Duration::from_nanos(1));
     assert_eq!(rig.run(), (vec![], Some(SECOND)), "a nanosecond before the end");
 
     let windows = rig.windows(Duration::from_nanos(1));
     let [(name, window)] = &windows[..] else { panic!("{windows:?}") };
     assert_eq!((name.as_str(), window.count, window.length), ("stopwatch", 1, SECOND));
-    assert_eq!(window.window, Window::from_nanoseconds(Host::EPOCH, Host::EPOCH + S));
+    assert_eq!(window.window, Window::from_nanoseconds(TestClock::EPOCH, TestClock::EPOCH + S));
     let messages = rig.reader.0.lock().unwrap();
-    assert_eq!(messages.len(), 1);
-    assert_eq!(messages[0].source, "stopwatch");
+    let [message] = &messages[..] else { panic!("{messages:?}") };
+    assert_eq!(message.source, "stopwatch");
 }
 
 #[test]
-fn windows_follow_each_other_and_missed_periods_make_a_longer_one() {
+fn windows_end_periodically_and_missed_periods_make_a_longer_one() {
     let mut rig = Rig::new();
-    let (_source, _durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
-    let first = rig.windows(SECOND);
-    let second = rig.windows(SECOND * 7 / 2);
+    let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    let first = rig.windows(SECOND * 11 / 10);
+    assert_eq!(rig.run().1, Some(2 * SECOND), "although the last end was late");
+    let second = rig.windows(SECOND * 34 / 10);
     assert_eq!((first.len(), second.len()), (1, 1), "no empty windows of the missed periods");
     assert_eq!(first[0].1.window.stop, second[0].1.window.start);
-    assert_eq!(second[0].1.length, SECOND * 7 / 2);
-    let (_, wake) = rig.run();
-    assert_eq!(wake, Some(SECOND * 11 / 2), "one period after the late end");
+    assert_eq!(second[0].1.length, SECOND * 34 / 10);
+    assert_eq!(rig.run().1, Some(SECOND * 55 / 10), "one period after the late end");
+    rig.change_defaults(|defaults| defaults.publish_period = 3 * SECOND);
+    assert_eq!(rig.run().1, Some(SECOND * 75 / 10), "a new period begins at once");
 }
 
 #[test]
-fn the_window_after_an_end_that_was_held_up_for_periods_is_not_empty() {
-    /// The clock of a thread that waits for three seconds before its second reading: that of the window's end.
-    struct Waits<'a>(&'a Host, AtomicI64);
-    impl Clock for Waits<'_> {
-        fn monotonic(&self) -> i64 {
-            if self.1.fetch_add(1, Ordering::Relaxed) == 1 {
-                self.0.pass(3 * SECOND);
-            }
-            self.0.monotonic()
-        }
-        fn system(&self) -> i64 {
-            self.0.system()
-        }
-        fn suspended(&self) -> i64 {
-            0
-        }
-    }
+fn the_window_after_an_end_that_was_held_up_is_not_empty() {
     let mut rig = Rig::new();
-    let (_source, _durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
     rig.windows(SECOND);
-    let now = rig.host.pass(SECOND);
-    let action = rig.schedule.next(now, &Waits(&rig.host, AtomicI64::new(0)));
-    let Action::HandOut(HandOut { finished, .. }) = action else { panic!("no window") };
-    assert_eq!(finished[0].1.length, 4 * SECOND);
+    let now = rig.pass(SECOND);
+    // The second reading is that of the window's end.
+    let held_up = HeldUp::new(&rig.clock, 1, || {
+        rig.clock.pass(3 * S);
+    });
+    let Action::HandOut(out) = rig.schedule.next(now, &held_up) else { panic!("no window") };
+    assert_eq!(out.finished[0].1.length, 4 * SECOND);
+    drop(out);
     assert_eq!(rig.run(), (vec![], Some(6 * SECOND)), "one period after the late end");
     assert_eq!(rig.windows(SECOND)[0].1.length, SECOND);
 }
@@ -289,22 +336,21 @@ fn the_window_after_an_end_that_was_held_up_for_periods_is_not_empty() {
 fn a_source_that_is_added_within_a_window_joins_its_rest_with_the_next() {
     let mut rig = Rig::new();
     let (_early, _) = rig.add("early", TopicStatisticsState::NodeDefault);
-    rig.host.pass(SECOND / 2);
+    rig.pass(SECOND / 2);
     let (_late, _) = rig.add("late", TopicStatisticsState::NodeDefault);
-    let first = rig.windows(SECOND / 2);
-    assert_eq!(first.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["early"]);
+    assert_eq!(names(&rig.windows(SECOND / 2)), ["early"]);
     let second = rig.windows(SECOND);
     let late = second.iter().find(|(name, _)| name == "late").unwrap();
     assert_eq!(late.1.length, SECOND * 3 / 2);
 }
 
 #[test]
-fn a_first_window_that_began_late_because_the_thread_was_held_up_is_not_too_short() {
+fn a_first_window_that_began_late_is_not_too_short() {
     let mut rig = Rig::new();
-    rig.host.held_up.store(1000, Ordering::Relaxed);
-    let (_source, _durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
-    rig.host.held_up.store(0, Ordering::Relaxed);
-    let late = Duration::from_nanos(rig.host.monotonic() as u64);
+    rig.clock.held_up.store(1000, Ordering::Relaxed);
+    let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    rig.clock.held_up.store(0, Ordering::Relaxed);
+    let late = rig.passed();
     assert!(late > Duration::ZERO);
     assert_eq!(rig.windows(SECOND - late), [], "its scheduled end");
     let windows = rig.windows(SECOND);
@@ -312,35 +358,33 @@ fn a_first_window_that_began_late_because_the_thread_was_held_up_is_not_too_shor
 }
 
 #[test]
-fn a_source_that_is_being_created_records_and_its_first_window_ends_after_that() {
+fn a_first_window_begins_with_the_creation_and_ends_after_it() {
     let mut rig = Rig::new();
-    let durations = Arc::new(Windowed::new(Durations::default()));
-    let source = Source::new("new".to_owned(), Arc::clone(&durations) as _, None);
-    let source = Arc::new(source);
-    let (state, publisher) = (TopicStatisticsState::NodeDefault, Arc::clone(&rig.reader) as _);
-    let now = rig.host.pass(SECOND / 4);
-    rig.schedule.add(&source.collector, state.into(), Some(publisher), now, &rig.host);
+    let (source, durations) = stopwatch("new");
+    rig.pass(SECOND / 4);
+    let publisher = Arc::clone(&rig.reader) as _;
+    rig.begin(&source, TopicStatisticsState::NodeDefault, Some(publisher));
     durations.record(|| 5.0);
     assert_eq!(rig.windows(SECOND * 3 / 2), [], "its creation takes longer than a window");
-    rig.schedule.complete(&source, rig.host.now());
+    rig.complete(&source);
     durations.record(|| 5.0);
     let windows = rig.windows(SECOND);
     let [(name, window)] = &windows[..] else { panic!("{windows:?}") };
     assert_eq!((name.as_str(), window.count), ("new", 2));
-    assert_eq!(window.window.start.as_nanoseconds(), Host::EPOCH + S / 4, "when its creation began");
+    assert_eq!(window.window.start.as_nanoseconds(), TestClock::EPOCH + S / 4, "when its creation began");
     assert_eq!(rig.windows(SECOND)[0].1.window.start, window.window.stop);
 }
 
 #[test]
-fn the_state_of_the_node_applies_to_a_source_that_is_being_created() {
+fn the_state_of_the_node_applies_to_a_source_being_created() {
     let mut rig = Rig::new();
-    let durations = Arc::new(Windowed::new(Durations::default()));
-    let collector = Arc::clone(&durations) as _;
-    rig.schedule.add(&collector, SourceOptions::default(), None, rig.host.now(), &rig.host);
+    let (source, durations) = stopwatch("new");
+    rig.begin(&source, SourceOptions::default(), None);
     assert!(durations.is_enabled());
-    rig.schedule.change_defaults(|defaults| defaults.enabled = false, rig.host.now(), &rig.host);
-    assert!(!durations.is_enabled());
-    rig.schedule.change_defaults(|defaults| defaults.enabled = true, rig.host.now(), &rig.host);
+    for enabled in [false, true] {
+        rig.change_defaults(|defaults| defaults.enabled = enabled);
+        assert_eq!(durations.is_enabled(), enabled);
+    }
     rig.schedule.close();
     assert!(!durations.is_enabled());
 }
@@ -348,121 +392,67 @@ fn the_state_of_the_node_applies_to_a_source_that_is_being_created() {
 #[test]
 fn a_subscription_whose_creation_fails_has_no_window_and_no_totals() {
     let mut rig = Rig::new();
-    let recorder = Arc::new(Recorder::new("/imu", RecorderOptions::new(), None, &rig.host));
-    let (collector, state) = (Arc::clone(&recorder) as _, TopicStatisticsState::Enable);
-    rig.schedule.add(&collector, state.into(), None, rig.host.now(), &rig.host);
-    assert!(recorder.is_enabled());
+    let source = subscription("/node:/imu", &rig.clock);
+    rig.begin(&source, TopicStatisticsState::Enable, None);
+    assert!(source.collector.is_enabled());
     assert_eq!(rig.schedule.totals(), [], "not before it is created");
-    rig.schedule.abandon(&collector);
-    assert!(!recorder.is_enabled());
-    rig.schedule.change_defaults(|defaults| defaults.enabled = true, rig.host.now(), &rig.host);
-    assert!(!recorder.is_enabled(), "it is removed");
+    rig.schedule.abandon(&source.collector);
+    assert!(!source.collector.is_enabled());
+    rig.change_defaults(|defaults| defaults.enabled = true);
+    assert!(!source.collector.is_enabled(), "it is removed");
     assert_eq!(rig.windows(SECOND), []);
     assert_eq!(rig.schedule.totals(), []);
 }
 
-/// Returns a subscription of that name, which is not added yet.
-fn subscription(name: &str, host: &Host) -> Arc<Source> {
-    let recorder = Arc::new(Recorder::new("/imu", RecorderOptions::new(), None, host));
-    Arc::new(Source::new(name.to_owned(), recorder, Some(Box::new("/imu".to_owned()))))
-}
-
-impl Rig {
-    /// Adds a subscription that is not published.
-    fn subscribe(&mut self, name: &str) -> Arc<Source> {
-        let source = subscription(name, &self.host);
-        self.schedule.add(&source.collector, SourceOptions::default(), None, self.host.now(), &self.host);
-        self.schedule.complete(&source, self.host.now());
-        source
-    }
-
-    /// Returns the next warnings that are handed out, when time passes. There must be no more than one window until
-    /// then.
-    fn warnings(&mut self, pass: Duration) -> Vec<String> {
-        let now = self.host.pass(pass);
-        self.schedule.end_windows(now, &self.host);
-        self.schedule.take_hand_out().warnings
-    }
-}
-
 #[test]
-fn publishers_are_checked_after_a_subscription_whose_creation_took_longer_than_the_time_until_the_check() {
+fn publishers_are_checked_soon_after_a_subscription_is_complete() {
     let mut rig = Rig::new();
-    let (source, state) = (subscription("/node:/imu", &rig.host), TopicStatisticsState::Enable);
-    rig.schedule.add(&source.collector, state.into(), None, rig.host.now(), &rig.host);
-    rig.windows(SECOND / 2);
-    rig.schedule.complete(&source, rig.host.now());
-    rig.host.pass(Schedule::CHECK_TOGETHER / 2);
-    let next = rig.schedule.next(rig.host.now(), &rig.host);
+    let source = subscription("/node:/imu", &rig.clock);
+    rig.begin(&source, TopicStatisticsState::NodeDefault, None);
+    rig.windows(SECOND / 2); // its creation takes longer than the time until the check
+    rig.complete(&source);
+    let next = rig.next(Schedule::CHECK_TOGETHER / 2);
     assert!(!matches!(next, Action::CheckPublishers(_)), "others may be created soon");
-    rig.host.pass(Schedule::CHECK_TOGETHER);
-    let Action::CheckPublishers(sources) = rig.schedule.next(rig.host.now(), &rig.host) else {
-        panic!("no check")
-    };
+    let Action::CheckPublishers(sources) = rig.next(Schedule::CHECK_TOGETHER) else { panic!("no check") };
     assert!(matches!(&sources[..], [checked] if Arc::ptr_eq(checked, &source)));
-}
+    rig.schedule.add_publisher_check(vec![], None);
 
-#[test]
-fn publishers_are_checked_soon_after_a_subscription_was_enabled_and_when_the_check_asks_for_it() {
-    let mut rig = Rig::new();
-    let _subscription = rig.subscribe("/node:/imu");
-    rig.run();
-    rig.host.pass(Schedule::CHECK_TOGETHER);
-    rig.run();
-    let checks = |rig: &mut Rig, pass: Duration| {
-        let now = rig.host.pass(pass);
-        matches!(rig.schedule.next(now, &rig.host), Action::CheckPublishers(_))
-    };
+    let checks = |rig: &mut Rig, pass: Duration| matches!(rig.next(pass), Action::CheckPublishers(_));
     assert!(!checks(&mut rig, SECOND / 4), "once");
-    rig.schedule.change_defaults(|defaults| defaults.enabled = false, rig.host.now(), &rig.host);
+    rig.change_defaults(|defaults| defaults.enabled = false);
     let (_stopwatch, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault); // behind it
-    rig.schedule.change_defaults(|defaults| defaults.enabled = true, rig.host.now(), &rig.host);
+    rig.change_defaults(|defaults| defaults.enabled = true);
     assert!(!checks(&mut rig, Schedule::CHECK_TOGETHER / 2));
-    assert!(checks(&mut rig, Schedule::CHECK_TOGETHER));
+    assert!(checks(&mut rig, Schedule::CHECK_TOGETHER), "it was enabled");
 
-    let again = rig.host.now() + SECOND / 4;
+    let again = rig.clock.now() + SECOND / 4;
     rig.schedule.add_publisher_check(vec!["a publisher".to_owned()], Some(again));
-    let Action::HandOut(out) = rig.schedule.next(rig.host.now(), &rig.host) else { panic!("no warning") };
+    let Action::HandOut(out) = rig.next(Duration::ZERO) else { panic!("no warning") };
     assert_eq!(out.warnings, ["a publisher"]);
     assert!(!checks(&mut rig, SECOND / 8));
-    assert!(checks(&mut rig, SECOND / 8));
+    assert!(checks(&mut rig, SECOND / 8), "the check asked for it");
 }
 
 #[test]
-fn sources_that_are_created_at_the_same_time_are_completed_each_for_itself() {
+fn sources_created_at_the_same_time_are_completed_each_for_itself() {
     let mut rig = Rig::new();
-    let [first, second] = ["first", "second"].map(|name| {
-        let durations = Arc::new(Windowed::new(Durations::default()));
-        Arc::new(Source::new(name.to_owned(), durations, None))
-    });
-    let options =
-        |seconds| SourceOptions { publish_period: Some(SECOND * seconds), ..SourceOptions::default() };
-    rig.schedule.add(&first.collector, options(1), None, rig.host.now(), &rig.host);
-    rig.schedule.add(&second.collector, options(2), None, rig.host.now(), &rig.host);
-    rig.schedule.complete(&second, rig.host.now());
+    let [(first, _), (second, _)] = ["first", "second"].map(stopwatch);
+    for (source, seconds) in [(&first, 1), (&second, 2)] {
+        let publish_period = Some(SECOND * seconds);
+        rig.begin(source, SourceOptions { publish_period, ..SourceOptions::default() }, None);
+    }
+    rig.complete(&second);
     assert_eq!(rig.windows(SECOND), [], "the first one is still being created");
     assert_eq!(rig.windows(SECOND)[0].0, "second", "with its own period");
 }
 
 #[test]
-fn the_end_of_windows_is_periodic_and_a_new_period_begins_at_once() {
+fn the_totals_of_ended_subscriptions_are_kept_up_to_a_bound() {
     let mut rig = Rig::new();
-    let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
-    rig.windows(SECOND * 11 / 10);
-    assert_eq!(rig.run().1, Some(2 * SECOND), "although the last end was late");
-    rig.schedule.change_defaults(|defaults| defaults.publish_period = 3 * SECOND, rig.host.now(), &rig.host);
-    assert_eq!(rig.run().1, Some(SECOND * 41 / 10));
-}
-
-#[test]
-fn the_totals_of_ended_subscriptions_are_kept_up_to_a_bound_with_one_warning() {
-    let mut rig = Rig::new();
-    let live = rig.subscribe("/node:/live");
+    let _live = rig.subscribe("/node:/live");
     let (stopwatch, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
-    assert!(
-        !rig.schedule.remove(&stopwatch) && rig.schedule.ended.as_ref().is_some_and(Vec::is_empty),
-        "a stopwatch has no totals"
-    );
+    assert!(!rig.schedule.remove(&stopwatch));
+    assert!(rig.schedule.ended.as_ref().is_some_and(Vec::is_empty), "a stopwatch has no totals");
     let mut warned = vec![];
     for number in 0..Schedule::ENDED + 2 {
         let source = rig.subscribe(&format!("/node:/{number}"));
@@ -474,92 +464,75 @@ fn the_totals_of_ended_subscriptions_are_kept_up_to_a_bound_with_one_warning() {
     let totals = rig.schedule.totals();
     assert_eq!(totals.len(), 1 + Schedule::ENDED);
     assert_eq!((&totals[0].source_name, &totals[1].source_name), (&"/node:/live".into(), &"/node:/2".into()));
-    drop(live);
 }
 
 #[test]
 fn what_is_dropped_without_a_word_leaves_the_lists() {
     let mut rig = Rig::new();
+    let lengths = |rig: &Rig| (rig.schedule.entries.len(), rig.schedule.new_entries.len());
     let (kept, _) = rig.add("kept", TopicStatisticsState::NodeDefault);
     drop(rig.add("dropped", TopicStatisticsState::NodeDefault));
-    let collector: Arc<dyn WindowedCollector> = Arc::new(Windowed::new(Durations::default()));
-    rig.schedule.add(&collector, SourceOptions::default(), None, rig.host.now(), &rig.host);
-    drop(collector);
-    assert_eq!(
-        (rig.schedule.entries.len(), rig.schedule.new_entries.len()),
-        (1, 1),
-        "seen at the next change"
-    );
-    rig.schedule.change_defaults(|defaults| defaults.enabled = true, rig.host.now(), &rig.host);
-    assert_eq!((rig.schedule.entries.len(), rig.schedule.new_entries.len()), (1, 0));
+    let (new, _) = stopwatch("new");
+    rig.begin(&new, SourceOptions::default(), None);
+    drop(new);
+    assert_eq!(lengths(&rig), (1, 1), "seen at the next change");
+    rig.change_defaults(|defaults| defaults.enabled = true);
+    assert_eq!(lengths(&rig), (1, 0));
     drop(kept);
     rig.windows(SECOND);
-    assert_eq!(rig.schedule.entries.len(), 0, "at the end of a window");
+    assert_eq!(lengths(&rig), (0, 0), "at the end of a window");
 }
 
 #[test]
-fn failures_are_reported_at_the_end_of_a_window_at_most_once_a_second() {
+fn failures_are_told_at_the_end_of_a_window_at_most_once_a_second() {
     let mut rig = Rig::new();
-    rig.schedule.change_defaults(|defaults| defaults.publish_period = SECOND / 4, rig.host.now(), &rig.host);
+    rig.change_defaults(|defaults| defaults.publish_period = SECOND / 4);
     let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
-    assert_eq!(rig.warnings(SECOND / 4), [""; 0], "nothing has failed");
-    for (passed, reported) in [(1, "1 mess"), (1, ""), (1, ""), (1, ""), (1, "4 mess")] {
+    let mut warnings = || {
+        let now = rig.pass(SECOND / 4);
+        rig.schedule.end_windows(now, &rig.clock);
+        let warnings = rig.schedule.take_hand_out().warnings;
         let mut failures = Failures::default();
         failures.add(|| "why".to_owned());
         rig.schedule.add_failures(failures);
-        let warnings = rig.warnings(SECOND / 4 * passed).concat();
+        warnings.concat()
+    };
+    for reported in ["", "1 mess", "", "", "", "4 mess"] {
+        let warnings = warnings();
         assert_eq!(warnings.is_empty(), reported.is_empty(), "{warnings}");
         assert!(warnings.starts_with(reported), "{warnings}");
     }
 }
 
 #[test]
-fn a_publication_that_fails_once_is_repeated() {
-    let mut rig = Rig::new();
-    let durations = Arc::new(Windowed::new(Durations::default()));
-    let source = Arc::new(Source::new("stopwatch".to_owned(), Arc::clone(&durations) as _, None));
-    let reader = Some(Arc::clone(&rig.reader));
-    let publisher = Arc::new(Failing { reader, attempts: AtomicI64::new(0) });
-    let options = SourceOptions { distributions: Some(true), ..TopicStatisticsState::Enable.into() };
-    rig.schedule.add(&source.collector, options, Some(publisher), rig.host.now(), &rig.host);
-    rig.schedule.complete(&source, rig.host.now());
-    for windows in 1..=3 {
-        durations.record(|| 1.0);
-        rig.host.pass(SECOND);
-        rig.run();
-        assert!(rig.schedule.failures.is_empty());
-        let messages = rig.reader.0.lock().unwrap();
-        assert_eq!((messages.len(), rig.reader.1.lock().unwrap().len()), (windows, windows));
-        let follow = messages.windows(2).all(|pair| pair[0].window.stop == pair[1].window.start);
-        assert!(follow, "in order, and none is missing: {messages:?}");
+fn a_publication_that_fails_is_repeated_and_then_each_is_tried_once() {
+    let options = || SourceOptions { distributions: Some(true), ..TopicStatisticsState::Enable.into() };
+    for has_reader in [true, false] {
+        let mut rig = Rig::new();
+        let (source, durations) = stopwatch("stopwatch");
+        let reader = has_reader.then(|| Arc::clone(&rig.reader));
+        let publisher = Arc::new(Failing { reader, attempts: AtomicI64::new(0) });
+        rig.begin(&source, options(), Some(Arc::clone(&publisher) as _));
+        rig.complete(&source);
+        for windows in 1..=3 {
+            durations.record(|| 1.0);
+            rig.pass(SECOND);
+            rig.run();
+            let attempts = publisher.attempts.load(Ordering::Relaxed);
+            let messages = rig.reader.0.lock().unwrap();
+            if has_reader {
+                assert!(rig.schedule.failures.is_empty());
+                assert_eq!((messages.len(), rig.reader.1.lock().unwrap().len()), (windows, windows));
+                let follow = messages.windows(2).all(|pair| pair[0].window.stop == pair[1].window.start);
+                assert!(follow, "in order, and none is missing: {messages:?}");
+            } else {
+                assert_eq!(attempts, windows as i64 * 3, "two messages, one of them twice");
+            }
+        }
+        let text = "2 messages of topic statistics could not be";
+        assert!(rig.warned.iter().all(|warning| warning.starts_with(text)), "{:?}", rig.warned);
+        assert_eq!(rig.warned.is_empty(), has_reader);
     }
-}
-
-#[test]
-fn where_a_repeated_publication_fails_the_others_of_its_batch_are_tried_once() {
-    let mut rig = Rig::new();
-    let durations = Arc::new(Windowed::new(Durations::default()));
-    let source = Arc::new(Source::new("stopwatch".to_owned(), Arc::clone(&durations) as _, None));
-    let publisher = Arc::new(Failing { reader: None, attempts: AtomicI64::new(0) });
-    let options = SourceOptions { distributions: Some(true), ..TopicStatisticsState::Enable.into() };
-    let to = Some(Arc::clone(&publisher) as _);
-    rig.schedule.add(&source.collector, options, to, rig.host.now(), &rig.host);
-    rig.schedule.complete(&source, rig.host.now());
-    for batches in 1..=3 {
-        durations.record(|| 1.0);
-        rig.host.pass(SECOND);
-        rig.run();
-        assert_eq!(
-            publisher.attempts.load(Ordering::Relaxed),
-            batches * 3,
-            "two messages, one of them twice"
-        );
-    }
-    assert!(rig
-        .warned
-        .iter()
-        .all(|warning| warning.starts_with("2 messages of topic statistics could not be")));
-    assert!(!rig.warned.is_empty());
 }
 
 #[test]
@@ -573,99 +546,111 @@ fn a_step_of_the_clock_is_one_warning_for_all_sources() {
 }
 
 #[test]
-fn a_disabled_source_has_no_windows_and_a_state_of_its_own_overrides_the_nodes() {
+fn a_disabled_source_has_no_windows_and_its_own_state_comes_first() {
     let mut rig = Rig::new();
     let (_always, _) = rig.add("always", TopicStatisticsState::Enable);
     let (as_node, _) = rig.add("as the node", TopicStatisticsState::NodeDefault);
-    rig.schedule.change_defaults(|defaults| defaults.enabled = false, rig.host.now(), &rig.host);
-    let names = |windows: Vec<(String, Arc<WindowStatistics>)>| -> Vec<String> {
-        windows.into_iter().map(|(name, _)| name).collect()
-    };
-    assert_eq!(names(rig.windows(SECOND)), ["always"]);
-    rig.schedule.set_state(&as_node, TopicStatisticsState::Enable, rig.host.now(), &rig.host);
+    rig.change_defaults(|defaults| defaults.enabled = false);
+    assert_eq!(names(&rig.windows(SECOND)), ["always"]);
+    rig.set_state(&as_node, TopicStatisticsState::Enable);
     rig.windows(SECOND);
-    assert_eq!(names(rig.windows(SECOND)), ["always", "as the node"]);
+    assert_eq!(names(&rig.windows(SECOND)), ["always", "as the node"]);
 }
 
 #[test]
-fn a_closed_schedule_returns_what_is_left_and_enables_nothing_any_more() {
+fn a_closed_schedule_returns_what_is_left_and_enables_nothing() {
     let mut rig = Rig::new();
     let (source, durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
-    rig.host.pass(SECOND);
-    let Action::HandOut(_) = rig.schedule.next(rig.host.now(), &rig.host) else {
-        panic!("a finished window")
-    };
+    let Action::HandOut(_) = rig.next(SECOND) else { panic!("no finished window") };
     rig.schedule.close();
-    rig.schedule.set_state(&source, TopicStatisticsState::Enable, rig.host.now(), &rig.host);
+    rig.set_state(&source, TopicStatisticsState::Enable);
     assert!(!durations.is_enabled());
-    let Action::End { messages, .. } = rig.schedule.next(rig.host.now(), &rig.host) else { panic!("no end") };
+    let Action::End { messages, .. } = rig.next(Duration::ZERO) else { panic!("no end") };
     assert_eq!(messages.len(), 1, "the finished window");
 }
 
 #[test]
-fn where_the_end_of_windows_takes_longer_than_the_period_messages_are_published_all_the_same() {
-    let mut rig = Rig::new();
-    let _sources: Vec<_> =
-        (0..20).map(|stopwatch| rig.add(&format!("/node:{stopwatch}"), SourceOptions::default())).collect();
-    rig.schedule.check_publishers_by(rig.host.now());
-    let mut has_checked = false;
-    for _ in 0..300 {
-        let now = rig.host.pass(SECOND); // so long takes each thing that is to do
-        match rig.schedule.next(now, &rig.host) {
-            Action::Publish { batch, .. } => {
-                batch.into_iter().for_each(|message| message.publish(&mut Failures::default()));
-            }
-            Action::CheckPublishers(_) => has_checked = true,
-            _ => {}
+fn windows_messages_and_health_have_turns_if_all_takes_too_long() {
+    for has_health in [false, true] {
+        let mut rig = if has_health { Rig::judging(true) } else { Rig::new() };
+        let _sources = rig.add_many(20);
+        if has_health {
+            rig.schedule.set_conditions(Level::Warn, conditions("0: duration<5"));
         }
+        rig.schedule.check_publishers_by(rig.clock.now());
+        let (mut handed_out, mut batches, mut diagnosed, mut checked) = (0, 0, 0, 0);
+        for _ in 0..300 {
+            match rig.next(2 * SECOND) {
+                Action::HandOut(_) => handed_out += 1,
+                Action::Publish { batch, .. } => {
+                    batches += 1;
+                    batch.into_iter().for_each(|message| message.publish(&mut Failures::default()));
+                }
+                Action::PublishDiagnostics(_) => diagnosed += 1,
+                Action::CheckPublishers(_) => checked += 1,
+                _ => {}
+            }
+        }
+        let text = format!("{handed_out} {batches} {diagnosed} {checked}");
+        assert!(checked > 0, "{text}");
+        let least = if has_health { 90 } else { 100 };
+        assert!(handed_out.min(batches) >= least, "a batch after each end of windows: {text}");
+        assert!(rig.published().0 >= least * Outbox::BATCH, "{text}");
+        assert!(diagnosed >= if has_health { least } else { 0 }, "{text}");
     }
-    assert!(has_checked);
-    assert!(rig.reader.0.lock().unwrap().len() >= 100 * Outbox::BATCH, "a batch after each end of windows");
 }
 
 #[test]
-fn windows_beyond_the_bound_of_the_outbox_are_discarded_with_one_warning() {
+fn windows_beyond_the_bound_of_the_outbox_are_discarded() {
     let mut rig = Rig::new();
-    let sources: Vec<_> = (0..100).map(|_| rig.add("stopwatch", TopicStatisticsState::NodeDefault)).collect();
+    let _sources = rig.add_many(100);
     let mut warnings = vec![];
     for round in 0..2 * Outbox::BOUND / 90 {
-        rig.host.pass(SECOND);
         // Each second time, windows end, and 100 messages wait. Otherwise 5 of them are taken.
-        if let Action::HandOut(out) = rig.schedule.next(rig.host.now(), &rig.host) {
+        if let Action::HandOut(out) = rig.next(SECOND) {
             warnings.extend(out.warnings);
         }
         assert!(warnings.is_empty() || round > 2 * Outbox::BOUND / 100, "there is room: {warnings:?}");
     }
-    assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(warnings[0].contains("are discarded"), "{warnings:?}");
-    drop(sources);
+    assert!(matches!(&warnings[..], [one] if one.contains("are discarded")), "{warnings:?}");
+
+    // A window with its distributions is discarded as a whole. Nothing is published.
+    let mut rig = Rig::new();
+    rig.change_defaults(|defaults| defaults.distributions = true);
+    let (_source, durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    for _ in 0..=Outbox::BOUND / 2 {
+        durations.record(|| 5.0);
+        let now = rig.pass(SECOND);
+        rig.schedule.end_windows(now, &rig.clock);
+    }
+    assert_eq!(rig.schedule.outbox.discarded(), 1);
+    let waiting = rig.schedule.outbox.take();
+    assert_eq!(waiting.len(), Outbox::BOUND);
+    assert!(!waiting[0].is_distribution && waiting[1].is_distribution);
 }
 
 #[test]
-fn the_messages_of_many_windows_are_published_in_batches_10_ms_apart_or_by_the_middle_of_the_next_window() {
-    let millisecond = Duration::from_millis(1);
-    for (period, stopwatches, gap) in [
-        (SECOND, 12, 10 * millisecond),
+fn batches_are_10_ms_apart_or_end_by_the_middle_of_a_window() {
+    let nanosecond = Duration::from_nanos(1);
+    for (period, count, gap) in [
+        (SECOND, 12, Duration::from_millis(10)),
         // 20 batches in 50 ms.
-        (100 * millisecond, 100, Duration::from_micros(2500)),
+        (SECOND / 10, 100, Duration::from_micros(2500)),
     ] {
         let mut rig = Rig::new();
-        rig.schedule.change_defaults(|defaults| defaults.publish_period = period, rig.host.now(), &rig.host);
-        let stopwatches: Vec<_> = (0..stopwatches)
-            .map(|number| rig.add(&format!("stopwatch{number}"), TopicStatisticsState::NodeDefault))
-            .collect();
-        rig.host.pass(period);
-        for batch in 1..=stopwatches.len().div_ceil(Outbox::BATCH) {
+        rig.change_defaults(|defaults| defaults.publish_period = period);
+        let _sources = rig.add_many(count);
+        rig.pass(period);
+        for batch in 1..=count.div_ceil(Outbox::BATCH) {
             let wake = rig.run().1;
-            let published = rig.reader.0.lock().unwrap().len();
-            assert_eq!(published, stopwatches.len().min(batch * Outbox::BATCH), "{period:?}, batch {batch}");
-            let now = rig.host.now() - rig.host.started;
-            let is_last = published == stopwatches.len();
-            assert_eq!(wake, Some(if is_last { 2 * period } else { now + gap }), "{period:?}, batch {batch}");
-            rig.host.pass(gap - Duration::from_nanos(1));
+            let published = count.min(batch * Outbox::BATCH);
+            assert_eq!(rig.published().0, published, "{period:?}, batch {batch}");
+            let next = if published == count { 2 * period } else { rig.passed() + gap };
+            assert_eq!(wake, Some(next), "{period:?}, batch {batch}");
+            rig.pass(gap - nanosecond);
             rig.run();
-            assert_eq!(rig.reader.0.lock().unwrap().len(), published, "{period:?}, batch {batch}: too early");
-            rig.host.pass(Duration::from_nanos(1));
+            assert_eq!(rig.published().0, published, "{period:?}, batch {batch}: too early");
+            rig.pass(nanosecond);
         }
     }
 }
@@ -676,44 +661,26 @@ fn distributions_are_published_of_the_sources_that_have_them() {
     let with = |distributions| SourceOptions { distributions, ..SourceOptions::default() };
     let stopwatches = [("never", Some(false)), ("as_the_node", None), ("always", Some(true))]
         .map(|(name, distributions)| rig.add(name, with(distributions)));
-    let mut published = || {
-        stopwatches
-            .iter()
-            .for_each(|(_, durations)| (1..=100).for_each(|sample| durations.record(|| f64::from(sample))));
+    for (expected, text) in [
+        (&["always"][..], "as the options say"),
+        (&["always"], "enabled when this window was under way"),
+        (&["as_the_node", "always"], "enabled for the node"),
+    ] {
+        for (_, durations) in &stopwatches {
+            (1..=100).for_each(|sample| durations.record(|| f64::from(sample)));
+        }
         rig.windows(SECOND);
         assert_eq!(std::mem::take(&mut *rig.reader.0.lock().unwrap()).len(), 3, "the metrics of all");
         let messages = std::mem::take(&mut *rig.reader.1.lock().unwrap());
-        assert!(messages.iter().all(|message| {
+        for message in &messages {
             let distribution = message.distribution.as_ref().unwrap();
-            distribution.count() == 100 && (distribution.quantile(0.99) - 99.0).abs() < 9.0
-        }));
-        rig.schedule.change_defaults(
-            |defaults| defaults.distributions = !defaults.distributions,
-            rig.host.now(),
-            &rig.host,
-        );
-        messages.into_iter().map(|message| message.source).collect::<Vec<_>>()
-    };
-    assert_eq!(published(), ["always"]);
-    assert_eq!(published(), ["always"], "enabled when this window was under way");
-    assert_eq!(published(), ["as_the_node", "always"]);
-}
-
-#[test]
-fn a_window_with_its_distributions_is_discarded_as_a_whole() {
-    let mut rig = Rig::new();
-    rig.schedule.change_defaults(|defaults| defaults.distributions = true, rig.host.now(), &rig.host);
-    let (_source, durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
-    // Nothing is published.
-    for _ in 0..=Outbox::BOUND / 2 {
-        durations.record(|| 5.0);
-        rig.host.pass(SECOND);
-        rig.schedule.end_windows(rig.host.now(), &rig.host);
+            assert_eq!(distribution.count(), 100);
+            assert!((distribution.quantile(0.99) - 99.0).abs() < 9.0, "{distribution:?}");
+        }
+        rig.change_defaults(|defaults| defaults.distributions = !defaults.distributions);
+        let sources: Vec<_> = messages.iter().map(|message| message.source.as_str()).collect();
+        assert_eq!(sources, expected, "{text}");
     }
-    assert_eq!(rig.schedule.outbox.discarded(), 1);
-    let waiting = rig.schedule.outbox.take();
-    assert_eq!(waiting.len(), Outbox::BOUND);
-    assert!(!waiting[0].is_distribution && waiting[1].is_distribution);
 }
 
 fn conditions(text: &str) -> Vec<Condition> {
@@ -721,64 +688,57 @@ fn conditions(text: &str) -> Vec<Condition> {
 }
 
 #[test]
-fn health_is_published_once_per_second_and_at_once_when_something_becomes_an_error() {
-    let mut rig = Rig::new();
-    rig.schedule.judge_by(NodeExpectations::default(), true);
+fn health_is_published_once_per_second_and_an_error_at_once() {
+    let mut rig = Rig::judging(true);
     let tenth = Duration::from_millis(100);
-    rig.schedule.change_defaults(|defaults| defaults.publish_period = tenth, rig.host.now(), &rig.host);
+    rig.change_defaults(|defaults| defaults.publish_period = tenth);
     let (_good, _) = rig.add("/node:good", SourceOptions::default());
     let (bad, durations) = rig.add("/node:bad", SourceOptions::default());
-    for _ in 0..30 {
-        rig.host.pass(tenth);
-        rig.run();
-    }
+    let run = |rig: &mut Rig, windows: usize, milliseconds: f64| {
+        for _ in 0..windows {
+            durations.record(|| milliseconds);
+            rig.pass(tenth);
+            rig.run();
+        }
+    };
+    run(&mut rig, 30, 1.0);
     assert!(rig.diagnosed.is_empty() && rig.changed.is_empty(), "nothing is expected");
 
     rig.schedule.set_conditions(Level::Error, conditions("bad: duration<5"));
     let ok = ("/node:bad".to_owned(), Level::Ok);
-    for _ in 0..32 {
-        durations.record(|| 1.0);
-        rig.host.pass(tenth);
-        rig.run();
-    }
+    run(&mut rig, 32, 1.0);
     let times = |rig: &Rig| rig.diagnosed.iter().map(|(time, _)| time.as_millis()).collect::<Vec<_>>();
     assert_eq!(times(&rig), [3100, 4100, 5100, 6100]);
     assert!(rig.diagnosed.iter().all(|(_, levels)| *levels == [ok.clone()]), "{:?}", rig.diagnosed);
     assert_eq!(rig.changed, [], "a new judge is no change");
 
-    for _ in 0..2 {
-        durations.record(|| 9.0);
-        rig.host.pass(tenth);
-        rig.run();
-    }
+    run(&mut rig, 2, 9.0);
     assert_eq!(times(&rig)[4..], [6400], "at once");
     assert_eq!(rig.diagnosed[4].1, [("/node:bad".to_owned(), Level::Error)]);
     assert_eq!(rig.changed, [("/node:bad".to_owned(), Some(Level::Ok), Level::Error)]);
 
     // Disabled, it has no health; enabled, its judge restarts.
-    rig.schedule.set_state(&bad, TopicStatisticsState::Disable, rig.host.now(), &rig.host);
+    rig.set_state(&bad, TopicStatisticsState::Disable);
     rig.run();
     assert_eq!(rig.changed[1..], [("/node:bad".to_owned(), Some(Level::Error), Level::Ok)]);
-    rig.host.pass(SECOND);
-    rig.run();
-    assert_eq!(rig.diagnosed.last().unwrap().1, []);
-    rig.schedule.set_state(&bad, TopicStatisticsState::Enable, rig.host.now(), &rig.host);
-    rig.host.pass(SECOND);
-    rig.run();
-    assert_eq!(rig.diagnosed.last().unwrap().1, [ok]);
+    for (state, levels) in [(TopicStatisticsState::Disable, vec![]), (TopicStatisticsState::Enable, vec![ok])]
+    {
+        rig.set_state(&bad, state);
+        rig.pass(SECOND);
+        rig.run();
+        assert_eq!(rig.diagnosed.last().unwrap().1, levels);
+    }
 
     // Dropped expectations and retired sources have no entry.
     rig.schedule.set_conditions(Level::Error, vec![]);
     let (count, wake) = (rig.diagnosed.len(), rig.run().1);
-    assert_eq!((rig.diagnosed.len(), wake), (count, Some(rig.host.now() - rig.host.started + tenth)));
+    assert_eq!((rig.diagnosed.len(), wake), (count, Some(rig.passed() + tenth)));
 }
 
 #[test]
 fn errors_are_published_at_most_every_50_ms() {
-    let mut rig = Rig::new();
-    rig.schedule.judge_by(NodeExpectations::default(), true);
-    let tenth = Duration::from_millis(100);
-    rig.schedule.change_defaults(|defaults| defaults.publish_period = tenth, rig.host.now(), &rig.host);
+    let mut rig = Rig::judging(true);
+    rig.change_defaults(|defaults| defaults.publish_period = Duration::from_millis(100));
     rig.schedule.set_conditions(Level::Error, conditions("first: duration<5 second: duration<5"));
     let (_first, first) = rig.add("/node:first", SourceOptions::default());
     let options = SourceOptions { publish_period: Some(Duration::from_millis(110)), ..Default::default() };
@@ -786,7 +746,7 @@ fn errors_are_published_at_most_every_50_ms() {
     for step in 0..150 {
         let duration = if step < 100 { 1.0 } else { 9.0 };
         [&first, &second].iter().for_each(|durations| durations.record(|| duration));
-        rig.host.pass(Duration::from_millis(10));
+        rig.pass(Duration::from_millis(10));
         rig.run();
     }
     let errors =
@@ -799,7 +759,7 @@ fn errors_are_published_at_most_every_50_ms() {
 }
 
 #[test]
-fn percentiles_are_judged_when_there_are_enough_samples_and_losses_by_the_window() {
+fn percentiles_are_judged_when_there_are_enough_samples() {
     let mut rig = Rig::new();
     let (source, durations) = rig.add("/node:call", SourceOptions::default());
     rig.schedule.set_conditions(Level::Warn, conditions("call: duration.p99<5"));
@@ -825,15 +785,13 @@ fn a_publisher_of_loss_events_is_needed_where_there_are_some() {
 
 #[test]
 fn a_table_has_the_windows_that_end_together() {
-    let mut rig = Rig::new();
-    let loss_events = LossEvents::new("/node".to_owned(), 1.0);
-    rig.schedule = Schedule::new(SourceDefaults::default(), true, loss_events);
+    let mut rig = Rig { schedule: schedule(true), ..Rig::new() };
     let sources = ["/node:call", "/node:other"].map(|name| rig.add(name, SourceOptions::default()));
     let tables = |rig: &mut Rig| {
-        let now = rig.host.pass(SECOND);
+        rig.pass(SECOND);
         let mut tables = vec![];
         loop {
-            match rig.schedule.next(now, &rig.host) {
+            match rig.next(Duration::ZERO) {
                 Action::HandOut(out) => tables.extend(out.tables),
                 Action::Wait(_) => return tables,
                 _ => {}
@@ -850,11 +808,10 @@ fn a_table_has_the_windows_that_end_together() {
 fn the_options_of_a_source_replace_what_the_node_expects_of_it() {
     let mut rig = Rig::new();
     rig.schedule.set_conditions(Level::Warn, conditions("/node:call: duration<5"));
-    let durations = Arc::new(Windowed::new(Durations::default()));
-    let source = Arc::new(Source::new("/node:call".to_owned(), Arc::clone(&durations) as _, None));
-    rig.schedule.add(&source.collector, SourceOptions::default(), None, rig.host.now(), &rig.host);
+    let (source, durations) = stopwatch("/node:call");
+    rig.begin(&source, SourceOptions::default(), None);
     rig.schedule.expect(&source, Expectations::new().warn_unless("duration<50".parse().unwrap()));
-    rig.schedule.complete(&source, rig.host.now());
+    rig.complete(&source);
     assert!(rig.schedule.find_unmeasured(&conditions("/node:call: lost=0")).is_none(), "it has its own");
     let (other, _) = rig.add("/node:other", SourceOptions::default());
     let unmeasured = conditions("other: lost=0");
@@ -871,27 +828,16 @@ fn the_options_of_a_source_replace_what_the_node_expects_of_it() {
 }
 
 #[test]
-fn a_condition_applies_to_the_sources_of_its_name_whose_kind_measures_it() {
+fn a_condition_applies_to_sources_of_its_name_that_measure_it() {
     let mut rig = Rig::new();
-    let publications = Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, false)));
     let relay = |collector| Arc::new(Source::new("/relay:/imu".to_owned(), collector, None));
-    let (stopwatch, counter) = (Windowed::new(Durations::default()), Windowed::new(Count::default()));
     let sources = [
-        subscription("/relay:/imu", &rig.host),
-        relay(publications),
-        relay(Arc::new(stopwatch)),
-        relay(Arc::new(counter)),
+        subscription("/relay:/imu", &rig.clock),
+        relay(Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, false)))),
+        stopwatch("/relay:/imu").0,
+        relay(Arc::new(Windowed::new(Count::default()))),
     ];
-    for source in &sources {
-        rig.schedule.add(&source.collector, SourceOptions::default(), None, rig.host.now(), &rig.host);
-        rig.schedule.complete(source, rig.host.now());
-    }
-    let names = sources[0].names();
-    let kinds = |text: &str| -> Vec<_> {
-        let expectations = NodeExpectations::default().with(Level::Error, conditions(text));
-        let kinds = sources.iter().map(|source| source.kind());
-        kinds.filter(|kind| expectations.of(names, *kind).is_some()).map(|kind| kind.to_string()).collect()
-    };
+    rig.create(&sources);
     let all = ["subscription", "publisher", "stopwatch", "counter"];
     for (text, expected) in [
         ("/imu: age<100ms", &all[..1]),
@@ -908,7 +854,11 @@ fn a_condition_applies_to_the_sources_of_its_name_whose_kind_measures_it() {
         ("age<100ms", &all[..1]),
         ("rate>=90", &all[..1]),
     ] {
-        assert_eq!(kinds(text), expected, "{text}");
+        let expectations = NodeExpectations::default().with(Level::Error, conditions(text));
+        let kinds = sources.iter().map(|source| source.kind());
+        let is_expected = |kind: &_| expectations.of(sources[0].names(), *kind).is_some();
+        let kinds: Vec<_> = kinds.filter(is_expected).map(|kind| kind.to_string()).collect();
+        assert_eq!(kinds, expected, "{text}");
     }
     // A metric that one of them measures is not refused because another one does not.
     for text in ["/imu: age<100ms", "/imu: publish_period<20ms", "/imu: duration<5ms", "/imu: frequency_hz>5"]
@@ -921,23 +871,13 @@ fn a_condition_applies_to_the_sources_of_its_name_whose_kind_measures_it() {
 }
 
 #[test]
-fn a_condition_that_is_judged_nowhere_is_one_warning_after_fifteen_seconds() {
-    let mut rig = Rig::new();
-    rig.schedule.judge_by(NodeExpectations::default(), false);
+fn a_condition_that_is_judged_nowhere_is_a_warning_after_15_s() {
+    let mut rig = Rig::judging(false);
     let text = "rate>=1 /imuu: rate>=90 /imu: rate>=90 lost=0 duration<5 late: duration<5 call: duration<5";
     rig.schedule.set_conditions(Level::Warn, conditions(text));
     let _imu = rig.subscribe("/node:/imu");
     let (_call, _) = rig.add("/node:call", SourceOptions::default());
-    let warnings = |rig: &mut Rig, seconds: u64| {
-        let mut warnings = vec![];
-        for _ in 0..seconds {
-            rig.host.pass(SECOND);
-            rig.run();
-            warnings.append(&mut rig.warned);
-        }
-        warnings
-    };
-    assert_eq!(warnings(&mut rig, 14), [""; 0], "sources may be created later");
+    assert_eq!(rig.warned_after(14), [""; 0], "sources may be created later");
     let (_late, _) = rig.add("/node:late", SourceOptions::default());
     let expected = [
         "/imuu: rate>=90 is not judged: no source of the node has that name",
@@ -945,88 +885,50 @@ fn a_condition_that_is_judged_nowhere_is_one_warning_after_fifteen_seconds() {
          source is created, so set this at the start, with the topic as the code has it, or enable the metric",
         "/imu: duration<5 is not judged: /node:/imu is a subscription, which does not measure duration_ms",
     ];
-    assert_eq!(warnings(&mut rig, 3), expected);
-    assert_eq!(warnings(&mut rig, 60), [""; 0], "once");
+    assert_eq!(rig.warned_after(3), expected);
+    assert_eq!(rig.warned_after(60), [""; 0], "once");
     rig.schedule.set_conditions(Level::Error, conditions("/scan: rate>=9"));
     rig.schedule.set_conditions(Level::Warn, vec![]);
-    assert_eq!(warnings(&mut rig, 20).len(), 1, "those that are set now");
+    assert_eq!(rig.warned_after(20).len(), 1, "those that are set now");
 }
 
 #[test]
-fn a_condition_without_a_topic_that_no_subscription_measures_is_a_warning_and_other_levels_do_not_repeat_it()
-{
-    let mut rig = Rig::new();
-    rig.schedule.judge_by(NodeExpectations::default(), false);
+fn a_condition_on_no_subscription_is_a_warning_of_its_level() {
+    let mut rig = Rig::judging(false);
     rig.schedule.set_conditions(Level::Warn, conditions("/imuu: rate>=90"));
     rig.schedule.set_conditions(Level::Error, conditions("rate>=1 age<50ms"));
     let (_stopwatch, _) = rig.add("/node:call", SourceOptions::default()); // one without a topic is not about it
-    let warned_after = |rig: &mut Rig, seconds: u64| {
-        for _ in 0..seconds {
-            rig.host.pass(SECOND);
-            rig.run();
-        }
-        std::mem::take(&mut rig.warned)
-    };
-    let unnamed = "/imuu: rate>=90 is not judged: no source of the node has that name";
-    assert_eq!(
-        warned_after(&mut rig, 16),
-        [
-            "rate>=1 is not judged: the node has no subscription",
-            "age<50ms is not judged: the node has no subscription",
-            unnamed
-        ]
-    );
-    let recorder = Recorder::new("/chatter", RecorderOptions::new(), None, &rig.host);
+    let expected = [
+        "rate>=1 is not judged: the node has no subscription",
+        "age<50ms is not judged: the node has no subscription",
+        "/imuu: rate>=90 is not judged: no source of the node has that name",
+    ];
+    assert_eq!(rig.warned_after(16), expected);
+    let recorder = Recorder::new("/chatter", RecorderOptions::new(), None, &rig.clock);
     recorder.accept_no_header();
     let chatter = Arc::new(Source::new("/node:/chatter".to_owned(), Arc::new(recorder), None));
-    rig.schedule.add(&chatter.collector, SourceOptions::default(), None, rig.host.now(), &rig.host);
-    rig.schedule.complete(&chatter, rig.host.now());
+    rig.create([&chatter]);
     rig.schedule.set_conditions(Level::Error, conditions("rate>=1 age<60ms"));
     let without_header =
         "age<60ms is not judged: /node:/chatter does not measure message_age, because its type has no header";
-    assert_eq!(warned_after(&mut rig, 16), [without_header], "those for WARN were told");
+    assert_eq!(rig.warned_after(16), [without_header], "those for WARN were told");
     let _imu = rig.subscribe("/node:/imu");
     rig.schedule.set_conditions(Level::Error, conditions("age<70ms"));
-    assert_eq!(warned_after(&mut rig, 60), [""; 0], "one subscription measures it");
+    assert_eq!(rig.warned_after(60), [""; 0], "one subscription measures it");
 }
 
 #[test]
-fn distributions_end_when_the_last_condition_on_a_percentile_is_removed() {
-    let mut rig = Rig::new();
-    rig.schedule.judge_by(NodeExpectations::default(), false);
+fn distributions_end_with_the_last_condition_on_a_percentile() {
+    let mut rig = Rig::judging(false);
     let (_stopwatch, durations) = rig.add("/node:call", SourceOptions::default());
-    let distributions = |rig: &mut Rig| {
-        let before = rig.reader.1.lock().unwrap().len();
+    for (text, has_some) in [(None, false), (Some("call: duration.p99<5"), true), (None, false)] {
+        rig.schedule.set_conditions(Level::Warn, text.map_or(vec![], conditions));
+        rig.windows(SECOND); // the one under way is as it was
+        let before = rig.published().1;
         for _ in 0..3 {
             durations.record(|| 1.0);
             rig.windows(SECOND);
         }
-        rig.reader.1.lock().unwrap().len() - before
-    };
-    assert_eq!(distributions(&mut rig), 0);
-    rig.schedule.set_conditions(Level::Warn, conditions("call: duration.p99<5"));
-    assert!(distributions(&mut rig) > 0);
-    rig.schedule.set_conditions(Level::Warn, vec![]);
-    rig.windows(SECOND); // the one under way has them still
-    assert_eq!(distributions(&mut rig), 0);
-}
-
-#[test]
-fn where_everything_takes_longer_than_the_interval_of_health_windows_messages_and_health_have_their_turns() {
-    let mut rig = Rig::new();
-    rig.schedule.judge_by(NodeExpectations::default(), true);
-    let _sources: Vec<_> =
-        (0..20).map(|stopwatch| rig.add(&format!("/node:{stopwatch}"), SourceOptions::default())).collect();
-    rig.schedule.set_conditions(Level::Warn, conditions("0: duration<5"));
-    let (mut handed_out, mut batches, mut diagnosed) = (0, 0, 0);
-    for _ in 0..300 {
-        let now = rig.host.pass(2 * SECOND);
-        match rig.schedule.next(now, &rig.host) {
-            Action::HandOut(_) => handed_out += 1,
-            Action::Publish { .. } => batches += 1,
-            Action::PublishDiagnostics(_) => diagnosed += 1,
-            _ => {}
-        }
+        assert_eq!(rig.published().1 > before, has_some, "{text:?}");
     }
-    assert!(handed_out.min(batches).min(diagnosed) >= 90, "{handed_out} {batches} {diagnosed}");
 }
