@@ -97,42 +97,26 @@ mod tests {
     const MILLISECOND: i64 = 1_000_000;
 
     #[test]
-    fn n_messages_make_n_minus_1_periods() {
-        let mut periods = PeriodCollector::default();
-        for message in 0..5 {
-            periods.accept(1_790_000_000_000_000_000 + message * 10 * MILLISECOND);
+    fn n_messages_make_n_minus_1_periods_of_a_window() {
+        use FirstPeriod::{CarriedOver, NoSample};
+        for (first, windows, expected, text) in [
+            (NoSample, &[&[0, 10, 20, 30, 40][..]][..], &[(4, 10.0)][..], "between messages"),
+            (NoSample, &[&[0], &[10]], &[(0, f64::NAN); 2], "none reaches over the edge of a window"),
+            (CarriedOver, &[&[0], &[1500]], &[(0, f64::NAN), (1, 1500.0)], "it is carried over the edge"),
+            (NoSample, &[&[100, 110, 50, 60]], &[(2, 10.0)], "a clock stepped backwards spoils no other"),
+        ] {
+            let mut periods = PeriodCollector::new(first);
+            for (messages, (count, period)) in windows.iter().zip(expected) {
+                for time in *messages {
+                    periods.accept(1_790_000_000_000_000_000 + time * MILLISECOND);
+                }
+                let window = periods.take();
+                assert_eq!(window.sample_count, *count, "{text}");
+                for figure in [window.average, window.minimum, window.maximum] {
+                    assert!(figure == *period || figure.is_nan() && *count == 0, "{text}: {window:?}");
+                }
+            }
         }
-        let window = periods.take();
-        assert_eq!((window.sample_count, window.average, window.standard_deviation), (4, 10.0, 0.0));
-    }
-
-    #[test]
-    fn no_period_reaches_over_the_edge_of_a_window() {
-        let mut periods = PeriodCollector::default();
-        periods.accept(0);
-        assert_eq!(periods.take().sample_count, 0);
-        periods.accept(10 * MILLISECOND);
-        assert_eq!(periods.take().sample_count, 0);
-    }
-
-    #[test]
-    fn a_period_is_carried_over_the_edge_if_it_is_asked_for() {
-        let mut periods = PeriodCollector::new(FirstPeriod::CarriedOver);
-        periods.accept(1_790_000_000_000_000_000);
-        assert_eq!(periods.take().sample_count, 0);
-        periods.accept(1_790_000_001_500_000_000);
-        let window = periods.take();
-        assert_eq!((window.sample_count, window.average), (1, 1500.0));
-    }
-
-    #[test]
-    fn a_clock_stepped_backwards_yields_no_sample_and_spoils_no_other() {
-        let mut periods = PeriodCollector::default();
-        for now in [100, 110, 50, 60] {
-            periods.accept(now * MILLISECOND);
-        }
-        let window = periods.take();
-        assert_eq!((window.sample_count, window.minimum, window.maximum), (2, 10.0, 10.0));
     }
 
     proptest! {

@@ -47,6 +47,31 @@ impl Windows {
     fn levels(&mut self, windows: impl IntoIterator<Item = (u64, f64)>) -> Vec<Level> {
         windows.into_iter().map(|(messages, value)| self.end(messages, value)).collect()
     }
+
+    /// Ends windows. Each step says to which level they lead: `3x100:10=W` are three windows with 100 messages and a
+    /// value of 10, and WARN after each of them. `?` are messages and `-` is a value that is not known, `!` is a value
+    /// that is missing, `*` is any level and `~S` any other than STALE.
+    fn follow(&mut self, steps: &str) {
+        for step in steps.split_whitespace() {
+            let (windows, level) = step.split_once('=').unwrap();
+            let (count, window) = windows.split_once('x').unwrap_or(("1", windows));
+            let (messages, value) = window.split_once(':').unwrap();
+            let messages = (messages != "?").then(|| messages.parse().unwrap());
+            let value = match value {
+                "-" => Value::Unknown,
+                "!" => Value::Missing(Missing::HeaderStamps),
+                number => number.parse::<f64>().unwrap().into(),
+            };
+            for window in 1..=count.parse().unwrap() {
+                let found = format!("{:?}", self.end_of(messages, value));
+                let is_as_said = match level.strip_prefix('~') {
+                    Some(other) => !found.starts_with(other),
+                    None => level == "*" || found.starts_with(level),
+                };
+                assert!(is_as_said, "{found}: window {window} of {step} in {steps}");
+            }
+        }
+    }
 }
 
 /// The times of messages, in seconds.
@@ -85,12 +110,9 @@ impl Topic {
 const RATES: [f64; 4] = [0.3, 1.0, 30.0, 1000.0];
 
 #[test]
-fn ten_minutes_of_jitter_around_a_limit_that_is_ten_percent_away_change_nothing() {
-    for (rate, window, seed) in RATES
-        .into_iter()
-        .flat_map(|rate| [0.2, 1.0, 1.7].map(|window| (rate, window)))
-        .zip(0..)
-        .map(|((rate, window), seed)| (rate, window, seed))
+fn jitter_around_a_limit_ten_percent_away_changes_nothing() {
+    for ((rate, window), seed) in
+        RATES.into_iter().flat_map(|rate| [0.2, 1.0, 1.7].map(|window| (rate, window))).zip(0..)
     {
         let (lower, upper, period) = (0.9 * rate, 1.1 * rate, 1e3 / rate);
         for expected in [
@@ -114,7 +136,7 @@ fn ten_minutes_of_jitter_around_a_limit_that_is_ten_percent_away_change_nothing(
 }
 
 #[test]
-fn jitter_across_the_limit_changes_the_level_no_more_than_promised() {
+fn jitter_across_the_limit_changes_the_level_as_rarely_as_said() {
     let mut most = 0;
     for (rate, seed) in RATES.into_iter().flat_map(|rate| (0..5).map(move |seed| (rate, seed))) {
         for expected in [format!("rate>={rate}"), format!("period<={}", 1e3 / rate)] {
@@ -132,7 +154,7 @@ fn jitter_across_the_limit_changes_the_level_no_more_than_promised() {
 }
 
 #[test]
-fn a_rate_that_halves_is_found_as_soon_as_the_messages_prove_it() {
+fn a_rate_that_halves_is_found_when_the_messages_prove_it() {
     // 1 s windows. At 30 and 1000 Hz one window proves it; two windows in a row raise.
     for (rate, until_warn, until_ok) in [(1000.0, 2, 3), (30.0, 2, 3), (1.0, 8, 24), (0.3, 30, 80)] {
         let mut windows = Windows::new(warn_unless(&format!("rate>={}", 0.9 * rate)), SECOND);
@@ -181,7 +203,7 @@ proptest! {
 
     /// Any periods, any windows, any phase: the promise of the rules.
     #[test]
-    fn a_topic_whose_every_period_keeps_the_limit_is_never_in_alarm(
+    fn a_topic_that_keeps_the_limit_is_never_in_alarm(
         seed: u64,
         period in 0.001_f64..20.0,
         tolerance in 0.0_f64..0.9,
@@ -208,7 +230,7 @@ proptest! {
     /// The result of each window, against a second implementation of the rule: `Some(true)` fulfils, and `None` is
     /// unknown.
     #[test]
-    fn a_condition_fails_after_exactly_as_many_windows_in_a_row_as_set(
+    fn a_condition_fails_after_as_many_windows_in_a_row_as_set(
         says in prop::collection::vec(prop::option::of(any::<bool>()), 1..200),
         raise in 1_u32..5,
         clear in 1_u32..5,
@@ -262,7 +284,7 @@ proptest! {
 }
 
 #[test]
-fn silence_is_stale_at_once_after_three_of_the_longest_periods_that_are_accepted() {
+fn silence_is_stale_after_three_of_the_longest_periods() {
     for (text, windows) in [
         ("rate>=90", 1),
         ("rate=90..110 age<50", 1),
@@ -275,60 +297,61 @@ fn silence_is_stale_at_once_after_three_of_the_longest_periods_that_are_accepted
         ("rate>=90 silent<2s", 6),
     ] {
         let mut judged = Windows::new(warn_unless(text), SECOND);
-        assert_eq!(judged.levels([(100, 10.0), (100, 10.0)]), [Level::Ok; 2], "{text}");
-        let levels = judged.levels((0..windows).map(|_| (0, f64::NAN)));
-        assert_eq!(levels.iter().position(|level| *level == Level::Stale), Some(windows - 1), "{text}");
+        judged.follow(&format!("2x100:10=O {}x0:-=~S 0:-=S", windows - 1));
         let health = judged.judge.health();
-        assert_eq!(
-            (&health.cause, health.since),
-            (&Cause::Silence, Some(Timestamp::from_nanoseconds(2_000_000_000))),
-            "{text}: since the last message"
-        );
+        let since = Some(Timestamp::from_nanoseconds(2_000_000_000));
+        assert_eq!((&health.cause, health.since), (&Cause::Silence, since), "{text}: since the last message");
     }
     for text in ["rate=0 age<5", "rate>=0"] {
-        let mut judged = Windows::new(warn_unless(text), SECOND);
-        judged.levels([(1, 1.0), (1, 1.0)]);
-        judged.levels((0..1000).map(|_| (0, f64::NAN)));
-        assert!(judged.changes.is_empty(), "{text} accepts silence");
+        Windows::new(warn_unless(text), SECOND).follow("2x1:1=O 1000x0:-=O");
     }
 }
 
 #[test]
-fn after_silence_it_is_warn_until_as_many_windows_are_good_as_clear_it() {
+fn after_silence_it_is_warn_until_enough_windows_are_good() {
     let mut judged = Windows::new(warn_unless("rate>=90 age<50"), SECOND);
-    let good = (100, 10.0);
-    judged.levels([good, good, (0, f64::NAN)]);
-    assert_eq!(judged.judge.health().level, Level::Stale);
     // The first window is not whole; a bad one restarts the count.
-    let levels = judged.levels([(40, 10.0), good, good, (100, 90.0), good, good, good]);
-    let warn = Level::Warn;
-    assert_eq!(levels, [warn, warn, warn, warn, warn, warn, Level::Ok]);
+    judged.follow("2x100:10=O 0:-=S 40:10=W 2x100:10=W 100:90=W 2x100:10=W 100:10=O");
     let last = &judged.changes.last().unwrap().health;
     let since = Some(Timestamp::from_nanoseconds(7_000_000_000));
     assert_eq!((last.since, last.lasting), (since, 3 * SECOND), "since the first of the good ones");
     let levels: Vec<_> = judged.changes.iter().map(|change| (change.before, change.health.level)).collect();
-    assert_eq!(levels, [(Level::Ok, Level::Stale), (Level::Stale, warn), (warn, Level::Ok)]);
+    let [ok, warn, stale] = [Level::Ok, Level::Warn, Level::Stale];
+    assert_eq!(levels, [(ok, stale), (stale, warn), (warn, ok)]);
+
+    for (text, steps) in [
+        // A percentile that has not enough samples does not matter.
+        ("age.p99<50", "3x1:-=O 9x0:-=O 0:-=S 3x1:-=W 1:-=O"),
+        // There may have been no message in windows that are not known.
+        ("age<50", "3x1:10=O 9x0:-=O 0:-=S 2x1:10=W 10x?:-=W 1:10=W 1:10=O"),
+        // Windows without messages do not count: three good windows with messages since the first one.
+        ("rate>=0.27", "2x1:0=O 11x0:0=~S 0:0=S 1:0=W 3x0:0=W 1:0=W 2x0:0=W 1:0=W 3x0:0=W 1:0=O"),
+    ] {
+        Windows::new(warn_unless(text), SECOND).follow(steps);
+    }
+    let expectations = Expectations::new().error_unless(conditions("rate>=90 age<50"));
+    Windows::new(expectations, SECOND).follow("2x100:90=* 100:90=E 0:0=S 2x100:10=W");
 }
 
 #[test]
-fn nothing_is_judged_before_a_whole_window_and_no_message_at_all_is_stale_or_an_error() {
-    let mut judged = Windows::new(warn_unless("rate>=90"), SECOND);
-    assert_eq!(judged.levels([(0, f64::NAN), (0, f64::NAN), (3, f64::NAN), (100, f64::NAN)]), [Level::Ok; 4]);
-
+fn nothing_is_judged_before_a_whole_window_or_a_deadline() {
+    Windows::new(warn_unless("rate>=90"), SECOND).follow("2x0:-=O 3:-=O 100:-=O");
     for (text, windows) in [("rate>=90", 10), ("rate>=0.1", 30), ("silent<60s", 10)] {
         let mut judged = Windows::new(warn_unless(text), SECOND);
-        let levels = judged.levels((0..40).map(|_| (0, f64::NAN)));
-        assert_eq!(levels.iter().position(|level| *level == Level::Stale), Some(windows - 1), "{text}");
+        judged.follow(&format!("{}x0:-=O {}x0:-=S", windows - 1, 41 - windows));
         assert_eq!((judged.changes.len(), &judged.judge.health().cause), (1, &Cause::NoMessageYet));
-        // A late start.
-        assert_eq!(judged.end(100, 0.0), Level::Warn);
-        assert_eq!(judged.levels([(100, 1.0); 3]), [Level::Warn, Level::Warn, Level::Ok], "{text}");
+        judged.follow("100:0=W 2x100:1=W 100:1=O"); // a late start
     }
     let expectations = warn_unless("rate>=90").silence(Silence::Error).first_message_within(2 * SECOND);
-    let mut judged = Windows::new(expectations, SECOND);
-    assert_eq!(judged.levels([(0, f64::NAN); 2]), [Level::Ok, Level::Error]);
-    judged.levels([(100, 1.0); 5]);
-    assert_eq!(judged.levels([(0, f64::NAN)]), [Level::Error]);
+    Windows::new(expectations, SECOND).follow("0:-=O 0:-=E 5x100:1=* 0:-=E");
+
+    // One that had messages before needs no first one.
+    for (text, windows) in [("rate>=90", 1), ("silent<60s", 180), ("age<50", 10)] {
+        let mut judged = Windows::new(warn_unless(text), SECOND);
+        judged.judge = judged.judge.after_messages();
+        judged.follow(&format!("{}x0:-=O 0:-=S", windows - 1));
+        assert_eq!(judged.judge.health().cause, Cause::Silence);
+    }
 }
 
 #[test]
@@ -342,39 +365,13 @@ fn windows_are_counted_by_the_level_that_they_led_to() {
 }
 
 #[test]
-fn a_source_that_had_messages_before_needs_no_first_one_and_is_stale_as_after_a_message() {
-    for (text, windows) in [("rate>=90", 1), ("silent<60s", 180), ("age<50", 10)] {
-        let mut judged = Windows::new(warn_unless(text), SECOND);
-        judged.judge = judged.judge.after_messages();
-        let levels = judged.levels((0..200).map(|_| (0, f64::NAN)));
-        assert_eq!(levels.iter().position(|level| *level == Level::Stale), Some(windows - 1), "{text}");
-        assert_eq!(judged.judge.health().cause, Cause::Silence);
-    }
-}
-
-#[test]
-fn a_window_without_messages_says_nothing_of_samples_and_one_with_messages_only_what_is_known() {
+fn a_window_says_of_samples_only_what_is_known() {
     let mut judged = Windows::new(warn_unless("age<50 lost=0").stale_after(Duration::MAX), SECOND);
-    judged.levels([(1, 10.0), (1, 0.0)]);
-    assert_eq!(judged.levels([(0, 90.0), (0, f64::NAN), (0, 90.0)]), [Level::Ok; 3]);
-    // Unknown, as after a step of the clock.
-    assert_eq!(judged.levels([(1, f64::NAN); 100]), [Level::Ok; 100]);
-    assert_eq!(
-        [
-            judged.end(1, Value::Missing(Missing::HeaderStamps)),
-            judged.end(0, Value::Missing(Missing::HeaderStamps))
-        ],
-        [Level::Ok; 2]
-    );
-    assert_eq!(judged.levels([(1, f64::NAN)]), [Level::Ok]);
-    assert_eq!(judged.end(1, Value::Missing(Missing::HeaderStamps)), Level::Warn);
-    let health = judged.judge.health().to_string();
-    assert_eq!(
-        health,
-        "age not measured, because the header stamps are not set, expected below 50, since 4 s"
-    );
-    assert_eq!(judged.levels([(1, f64::NAN); 100]), [Level::Warn; 100], "nor does it clear");
-    assert_eq!(judged.levels([(1, 0.0), (1, f64::NAN), (1, 0.0), (1, 0.0)])[3], Level::Ok);
+    // Without messages, nothing; then unknown, as after a step of the clock.
+    judged.follow("1:10=O 1:0=O 0:90=O 0:-=O 0:90=O 100x1:-=O 1:!=O 0:!=O 1:-=O 1:!=W");
+    let text = "age not measured, because the header stamps are not set, expected below 50, since 4 s";
+    assert_eq!(judged.judge.health().to_string(), text);
+    judged.follow("100x1:-=W 1:0=W 1:-=W 1:0=W 1:0=O"); // nor does it clear
 }
 
 #[test]
@@ -393,7 +390,7 @@ fn the_cause_names_why_the_value_is_missing() {
 }
 
 #[test]
-fn without_a_clock_only_what_is_measured_on_simulated_time_is_missing() {
+fn without_a_clock_what_is_on_simulated_time_is_missing() {
     let value = |metric| Value::without_sample(metric, Figure::Average, Some(1), false, true);
     for metric in Metric::OF_SUBSCRIPTIONS {
         let is_missing = matches!(metric, Metric::MessageAge | Metric::HeaderToCallback);
@@ -407,92 +404,37 @@ fn without_a_clock_only_what_is_measured_on_simulated_time_is_missing() {
 }
 
 #[test]
-fn windows_whose_messages_are_not_known_neither_raise_nor_clear_and_no_span_crosses_them() {
+fn windows_of_unknown_messages_neither_raise_nor_clear() {
     // 132 and 68 messages: some of the second window were counted in the first.
     let mut judged = Windows::new(warn_unless("rate=100±10%"), SECOND);
-    judged.levels([(100, 0.0); 3]);
-    assert_eq!(judged.end_of(None, Value::Unknown), Level::Ok);
-    assert_eq!(judged.end_of(None, Value::Unknown), Level::Ok);
-    assert_eq!(judged.levels([(100, 0.0); 3]), [Level::Ok; 3]);
-    assert_eq!(judged.levels([(50, 0.0); 2]), [Level::Ok, Level::Warn]);
-    assert_eq!(judged.end_of(None, Value::Unknown), Level::Warn);
-    assert_eq!(judged.levels([(100, 0.0); 2]), [Level::Warn; 2]);
-    assert_eq!(judged.end_of(None, Value::Unknown), Level::Warn, "it does not count");
-    assert_eq!(judged.levels([(100, 0.0)]), [Level::Ok]);
+    judged.follow("3x100:0=O 2x?:-=O 3x100:0=O 50:0=O 50:0=W ?:-=W 2x100:0=W ?:-=W 100:0=O");
 
-    // At 1 Hz, several windows decide.
+    // At 1 Hz, several windows decide. No span crosses one that is not known.
     let mut slow = Windows::new(warn_unless("rate>=0.9"), SECOND);
-    slow.levels([(1, 0.0); 30]);
-    let warned = slow.levels([(1, 0.0), (0, 0.0)].repeat(15));
-    assert_eq!(warned.last(), Some(&Level::Warn));
-    slow.end_of(None, Value::Unknown);
-    assert_eq!(slow.levels([(1, 0.0); 9]), [Level::Warn; 9], "9 messages prove no 0.9 Hz");
-    assert_eq!(slow.levels([(1, 0.0); 20]).last(), Some(&Level::Ok));
+    slow.follow("30x1:0=O");
+    slow.follow(&"1:0=* 0:0=* ".repeat(15));
+    slow.follow("?:-=W 9x1:0=W 19x1:0=* 1:0=O"); // 9 messages prove no 0.9 Hz
 
     // Silence is known messages only.
-    let mut silent = Windows::new(warn_unless("age<50"), SECOND);
-    silent.levels([(1, 0.0); 2]);
-    for _ in 0..100 {
-        assert_eq!(silent.end_of(None, Value::Unknown), Level::Ok);
-    }
-    silent.levels([(0, 0.0); 9]);
-    assert_eq!(silent.judge.health().level, Level::Ok);
-    assert_eq!(silent.levels([(0, 0.0)]), [Level::Stale]);
+    Windows::new(warn_unless("age<50"), SECOND).follow("2x1:0=O 100x?:-=O 9x0:0=O 0:0=S");
 }
 
-#[test]
-fn after_silence_windows_with_messages_count_whether_a_percentile_has_enough_samples_or_not() {
-    let mut judged = Windows::new(warn_unless("age.p99<50"), SECOND);
-    judged.levels([(1, f64::NAN); 3]);
-    judged.levels([(0, f64::NAN); 10]);
-    assert_eq!(judged.judge.health().level, Level::Stale);
-    let warn = Level::Warn;
-    assert_eq!(judged.levels([(1, f64::NAN); 4]), [warn, warn, warn, Level::Ok]);
-}
-
-/// The simulator found it.
-#[test]
-fn after_silence_a_window_whose_messages_are_not_known_does_not_count() {
-    let mut judged = Windows::new(warn_unless("age<50"), SECOND);
-    judged.levels([(1, 10.0); 3]);
-    judged.levels([(0, f64::NAN); 10]);
-    assert_eq!(judged.levels([(1, 10.0); 2]), [Level::Warn; 2]);
-    for _ in 0..10 {
-        assert_eq!(judged.end_of(None, Value::Unknown), Level::Warn, "there may have been no message");
-    }
-    assert_eq!(judged.levels([(1, 10.0); 2]), [Level::Warn, Level::Ok]);
-}
-
-/// A map is published once, perhaps late, and then rarely.
+/// A map is published once, perhaps late, and then rarely. What is not known clears nothing.
 #[test]
 fn a_topic_that_may_be_silent_needs_no_second_message() {
     let mut map = Windows::new(warn_unless("silent<5min"), SECOND);
-    assert_eq!(map.levels([(0, f64::NAN); 20])[9..], [Level::Stale; 11]);
-    let warn = Level::Warn;
-    let again = [(1, 500.0), (0, 1500.0), (0, 2500.0), (0, 3500.0)];
-    assert_eq!(map.levels([again[0]]), [warn]);
-    for _ in 0..10 {
-        assert_eq!(map.end_of(None, Value::Unknown), warn, "what is not known clears nothing");
-    }
-    assert_eq!(map.levels(again[1..].iter().copied()), [warn, warn, Level::Ok]);
-    map.levels([(0, 290_000.0); 896]);
-    assert_eq!(map.levels([(0, 290_000.0)]), [Level::Stale]);
-    assert_eq!(map.levels(again), [warn, warn, warn, Level::Ok]);
+    map.follow("9x0:-=O 11x0:-=S 1:500=W 10x?:-=W 0:1500=W 0:2500=W 0:3500=O");
+    map.follow("896x0:290000=O 0:290000=S 1:500=W 0:1500=W 0:2500=W 0:3500=O");
 
     let never_silent = Expectations { stale_after: Some(Duration::MAX), ..warn_unless("age<50") };
-    let mut description = Windows::new(never_silent, SECOND);
-    description.levels([(0, f64::NAN); 20]);
-    let levels = description.levels([(1, 10.0), (0, f64::NAN), (0, f64::NAN), (0, f64::NAN)]);
-    assert_eq!(levels, [warn, warn, warn, Level::Ok]);
+    Windows::new(never_silent, SECOND).follow("20x0:-=* 1:10=W 2x0:-=W 0:-=O");
 }
 
 #[test]
-fn the_time_since_the_last_message_is_judged_in_silence_and_at_once() {
+fn the_time_since_the_last_message_is_judged_in_silence() {
     let mut judged = Windows::new(warn_unless("silent<2500ms"), SECOND);
-    judged.levels([(1, 500.0), (1, 500.0)]);
-    assert_eq!(judged.levels([(0, 1500.0), (0, 2500.0)]), [Level::Ok, Level::Warn]);
-    let text = judged.judge.health().to_string();
-    assert_eq!(text, "silent 2500 ms, expected below 2500, since 1 s");
+    judged.follow("2x1:500=O 0:1500=O 0:2500=W");
+    assert_eq!(judged.judge.health().to_string(), "silent 2500 ms, expected below 2500, since 1 s");
 }
 
 #[test]
@@ -541,35 +483,11 @@ fn bandwidth_is_counted_with_the_messages_that_were_received() {
     assert_eq!(judged.judge.health().level, Level::Warn, "messages of half the size");
     // 20.4 MB/s, 2 % above the limit: a window of unknown bytes is left out, and so are those before it.
     let mut camera = Windows::new(warn_unless("bandwidth>=20MB/s"), SECOND);
-    let good = (30, 20.4e6);
-    camera.levels([good; 20]);
-    assert_eq!(camera.levels([(30, f64::NAN)]), [Level::Ok]);
-    assert_eq!(camera.levels([good; 100]), [Level::Ok; 100]);
-    assert_eq!(camera.levels([(15, 10.2e6); 2]), [Level::Ok, Level::Warn]);
-    assert_eq!(camera.levels([(30, f64::NAN); 50]), [Level::Warn; 50]);
+    camera.follow("20x30:20.4e6=O 30:-=O 100x30:20.4e6=O 15:10.2e6=O 15:10.2e6=W 50x30:-=W");
 }
 
 #[test]
-fn after_silence_windows_without_messages_do_not_count_and_nothing_of_before_does() {
-    let mut judged = Windows::new(warn_unless("rate>=0.27"), SECOND);
-    judged.levels([(1, 0.0), (1, 0.0)]);
-    judged.levels([(0, 0.0); 12]);
-    assert_eq!(judged.judge.health().level, Level::Stale);
-    let warn = Level::Warn;
-    let levels =
-        judged.levels([(1, 0.0), (0, 0.0), (0, 0.0), (0, 0.0), (1, 0.0), (0, 0.0), (0, 0.0), (1, 0.0)]);
-    assert_eq!(levels, [warn; 8], "two good windows with messages since the first one");
-    assert_eq!(judged.levels([(0, 0.0), (0, 0.0), (0, 0.0), (1, 0.0)]), [warn, warn, warn, Level::Ok]);
-
-    let expectations = Expectations::new().error_unless(conditions("rate>=90 age<50"));
-    let mut judged = Windows::new(expectations, SECOND);
-    judged.levels([(100, 90.0), (100, 90.0), (100, 90.0)]);
-    assert_eq!(judged.judge.health().level, Level::Error);
-    assert_eq!(judged.levels([(0, 0.0), (100, 10.0), (100, 10.0)]), [Level::Stale, warn, warn]);
-}
-
-#[test]
-fn a_source_that_may_be_silent_is_stale_only_if_something_limits_its_silence() {
+fn a_source_that_may_be_silent_is_stale_if_something_limits_that() {
     let expected = |text: &str| Expectations::new().error_unless(conditions(text));
     let unlimited = expected("oldest_call<1s round_trip.p99<50ms").with_silence();
     assert_eq!(
@@ -586,10 +504,8 @@ fn a_source_that_may_be_silent_is_stale_only_if_something_limits_its_silence() {
 #[test]
 fn a_call_without_a_response_is_judged_in_windows_without_calls() {
     let expectations = Expectations::new().error_unless(conditions("oldest_call<1500ms")).with_silence();
-    let mut judged = Windows::new(expectations, SECOND);
-    assert_eq!(judged.levels([(0, 0.0), (1, 500.0), (0, 1500.0)]), [Level::Ok; 3]);
-    assert_eq!(judged.levels([(0, 2500.0), (0, 3500.0), (0, 0.0), (0, 0.0)]), [Level::Error; 4]);
-    assert_eq!(judged.levels([(0, 0.0); 100]), [Level::Ok; 100], "silence is no fault");
+    // Silence is no fault.
+    Windows::new(expectations, SECOND).follow("0:0=O 1:500=O 0:1500=O 0:2500=E 0:3500=E 2x0:0=E 100x0:0=O");
 }
 
 #[test]

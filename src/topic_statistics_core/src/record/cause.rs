@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_publication_is_caused_by_the_message_in_whose_callback_it_is() {
+    fn a_publication_is_caused_by_the_message_of_its_callback() {
         let (a, b) = (Cause::Message(A), Cause::Message(B));
         // A callback that publishes twice; then one that does not, and one of another topic in the same round: of
         // rclcpp, of rclpy, and of others in rounds of their own.
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_publication_outside_of_a_callback_has_no_message_as_its_cause() {
+    fn a_publication_outside_of_a_callback_has_no_cause() {
         for timer in ["p", "wp", "wawp", "wA1p)wp", "wA1)p", "watptwp"] {
             assert_eq!(causes(timer).last(), Some(&Cause::Other), "{timer}");
         }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_callback_that_unwinds_ends_with_the_next_one_or_the_next_wait() {
+    fn a_callback_that_unwinds_ends_with_the_next_one_or_a_wait() {
         assert_eq!(causes("A1pB2pwp"), [Cause::Message(A), Cause::Message(B), Cause::Other]);
     }
 

@@ -88,9 +88,10 @@ impl Collector for Hop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::clock::{monotonic, Step};
-
-    const MS: i64 = 1_000_000;
+    use crate::record::{
+        clock::{monotonic, Step},
+        test_clock::MS,
+    };
 
     /// Accepts a publication by a message that was sent that many milliseconds before.
     fn accept(hop: &mut Hop, milliseconds: i64) {

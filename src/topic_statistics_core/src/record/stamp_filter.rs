@@ -113,8 +113,8 @@ impl StampFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::test_clock::{MS, S};
 
-    const S: i64 = 1_000_000_000;
     const EPOCH: i64 = 1_790_000_000 * S;
 
     /// The filter after steps that were found at `EPOCH` on the new clock.
@@ -124,31 +124,22 @@ mod tests {
         filter
     }
 
-    const MS: i64 = 1_000_000;
-
     #[test]
-    fn after_a_step_forward_stamps_before_it_are_doubtful_and_others_are_not() {
-        let filter = filter(&[3600 * S]);
+    fn after_a_step_stamps_of_the_clock_before_it_are_doubtful() {
         let now = EPOCH + 5 * S;
-        assert!(filter.is_doubtful(now - 3600 * S - 6 * S), "under way across the step");
-        assert!(!filter.is_doubtful(now - 2 * MS));
-        assert!(!filter.is_doubtful(now - 3600 * S), "another host whose clock was not stepped");
-        assert!(!filter.is_doubtful(now + S), "another host whose clock is ahead");
-    }
-
-    #[test]
-    fn after_a_large_step_back_new_stamps_are_good_at_once() {
-        let filter = filter(&[-60 * S]);
-        assert!(filter.is_doubtful(EPOCH + 60 * S - 9 * S), "under way across the step");
-        assert!(!filter.is_doubtful(EPOCH + S));
-        assert!(!filter.is_doubtful(EPOCH + 61 * S), "another host whose clock was not stepped");
-    }
-
-    #[test]
-    fn after_a_small_step_back_stamps_are_doubtful_until_the_clock_has_passed_the_same_times() {
-        let filter = filter(&[-S / 2]);
-        assert!(filter.is_doubtful(EPOCH + S / 2 - MS), "under way across the step, or new");
-        assert!(!filter.is_doubtful(EPOCH + S / 2 + MS));
+        for (by, stamp, is_doubtful, text) in [
+            (3600 * S, now - 3606 * S, true, "under way across the step"),
+            (3600 * S, now - 2 * MS, false, "a new one"),
+            (3600 * S, now - 3600 * S, false, "another host whose clock was not stepped"),
+            (3600 * S, now + S, false, "another host whose clock is ahead"),
+            (-60 * S, EPOCH + 51 * S, true, "under way across the step"),
+            (-60 * S, EPOCH + S, false, "after a large step back new stamps are good at once"),
+            (-60 * S, EPOCH + 61 * S, false, "another host whose clock was not stepped"),
+            (-S / 2, EPOCH + S / 2 - MS, true, "under way across a small step back, or new"),
+            (-S / 2, EPOCH + S / 2 + MS, false, "the clock has passed the same times"),
+        ] {
+            assert_eq!(filter(&[by]).is_doubtful(stamp), is_doubtful, "{by}: {text}");
+        }
     }
 
     #[test]
@@ -184,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_step_that_was_not_observed_every_stamp_is_doubtful_for_10_seconds() {
+    fn after_a_step_not_observed_every_stamp_is_doubtful_for_10_s() {
         let mut filter = StampFilter::default();
         filter.accept_unobserved(5 * S);
         assert!([0, EPOCH - 3600 * S, EPOCH, EPOCH + 3600 * S]

@@ -93,21 +93,8 @@ mod tests {
 
     #[test]
     fn a_name_cannot_forge_a_row() {
-        let statistics = WindowStatistics {
-            window: Window::from_nanoseconds(0, 1),
-            length: Duration::from_secs(1),
-            clock_step: None,
-            count: 0,
-            is_count_known: true,
-            unrecorded: 0,
-            unstamped: false,
-            without_clock: false,
-            has_history: false,
-            distributions: Distributions::default(),
-            metrics: vec![],
-            totals: None,
-            executor: None,
-        };
+        let statistics =
+            WindowStatistics::new(Window::from_nanoseconds(0, 1), Duration::from_secs(1), 0, vec![]);
         let table = render(Duration::from_secs(1), &[Row::new("x\u{1b}[2J\n/imu", &statistics)]);
         assert_eq!(table.lines().count(), 3, "{table}");
         assert!(table.contains("x\\u{1b}[2J\\u{a}/imu"), "{table}");
@@ -115,24 +102,15 @@ mod tests {
 
     #[test]
     fn a_row_has_the_first_metric_with_samples() {
-        let statistics = WindowStatistics {
-            window: Window::from_nanoseconds(0, 2_000_000_000),
-            length: Duration::from_secs(2),
-            clock_step: None,
-            count: 3,
-            is_count_known: true,
-            unrecorded: 0,
-            unstamped: false,
-            without_clock: false,
-            has_history: false,
-            distributions: Distributions::default(),
-            metrics: vec![
+        let statistics = WindowStatistics::new(
+            Window::from_nanoseconds(0, 2_000_000_000),
+            Duration::from_secs(2),
+            3,
+            vec![
                 (Metric::MessageAge, single_sample(None)),
                 (Metric::MessagePeriod, single_sample(Some(500.0))),
             ],
-            totals: None,
-            executor: None,
-        };
+        );
         let silent = WindowStatistics {
             count: 0,
             metrics: vec![(Metric::Duration, single_sample(None))],
@@ -187,20 +165,11 @@ mod tests {
                 distributions.accept(Metric::Duration, sample);
             }
             let metrics = vec![(Metric::Duration, summary.summary())];
+            let distributions = distributions.of_window(&metrics);
+            let window = Window::from_nanoseconds(0, 1_000_000_000);
             let statistics = WindowStatistics {
-                window: Window::from_nanoseconds(0, 1_000_000_000),
-                length: Duration::from_secs(1),
-                clock_step: None,
-                count: samples.into(),
-                is_count_known: true,
-                unrecorded: 0,
-                unstamped: false,
-                without_clock: false,
-                has_history: false,
-                distributions: distributions.of_window(&metrics),
-                metrics,
-                totals: None,
-                executor: None,
+                distributions,
+                ..WindowStatistics::new(window, Duration::from_secs(1), samples.into(), metrics)
             };
             Row::new(name, &statistics)
         };

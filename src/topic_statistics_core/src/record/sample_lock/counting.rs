@@ -152,7 +152,7 @@ mod tests {
     };
 
     #[test]
-    fn a_sample_is_queued_while_the_lock_is_held_and_comes_before_the_next() {
+    fn a_sample_queued_while_the_lock_is_held_is_before_the_next() {
         let numbers = CountingLock::new(Numbers::default());
         let held = numbers.lock();
         std::thread::scope(|scope| {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_that_is_being_made_is_waited_for_as_long_as_that_takes() {
+    fn a_sample_that_is_being_made_is_waited_for() {
         let numbers = CountingLock::new(Numbers::default());
         let _held = numbers.lock();
         numbers.begin_sample();
