@@ -170,7 +170,7 @@ mod tests {
     use crate::metric_set::MetricSet;
 
     #[test]
-    fn the_rate_is_over_the_time_between_the_first_message_and_the_last() {
+    fn the_rate_is_over_the_time_from_the_first_message_to_the_last() {
         let totals = |intervals, active| Totals { intervals: Some(intervals), active, ..Totals::default() };
         assert_eq!(totals(10, Duration::from_secs(1)).rate(), 10.0);
         assert!(totals(0, Duration::ZERO).rate().is_nan(), "one message has no rate");

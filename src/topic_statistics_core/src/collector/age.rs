@@ -40,23 +40,16 @@ mod tests {
 
     #[test]
     fn an_age_is_the_time_since_the_stamp_to_the_nanosecond() {
-        let mut ages = AgeCollector::default();
-        ages.accept(1_790_000_000_000_000_001, 1_790_000_000_002_000_002);
-        assert_eq!(ages.take().average, 2.000001);
-    }
-
-    #[test]
-    fn a_stamp_in_the_future_is_a_negative_age() {
-        let mut ages = AgeCollector::default();
-        ages.accept(5_000_000, 2_000_000);
-        assert_eq!(ages.take().maximum, -3.0);
-    }
-
-    #[test]
-    fn a_zero_stamp_or_an_unset_clock_is_no_sample() {
-        let mut ages = AgeCollector::default();
-        ages.accept(0, 1_790_000_000_000_000_000);
-        ages.accept(1_790_000_000_000_000_000, 0);
-        assert_eq!(ages.take().sample_count, 0);
+        for (stamp, now, age, text) in [
+            (1_790_000_000_000_000_001, 1_790_000_000_002_000_002, Some(2.000001), "to the nanosecond"),
+            (5_000_000, 2_000_000, Some(-3.0), "a stamp in the future"),
+            (0, 1_790_000_000_000_000_000, None, "a zero stamp"),
+            (1_790_000_000_000_000_000, 0, None, "an unset clock"),
+        ] {
+            let mut ages = AgeCollector::default();
+            ages.accept(stamp, now);
+            let window = ages.take();
+            assert_eq!((window.sample_count > 0).then_some(window.average), age, "{text}");
+        }
     }
 }

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_message_takes_its_loss_back_and_a_duplicate_takes_none() {
+    fn a_late_message_takes_its_loss_back_a_duplicate_does_not() {
         let mut tracker = SequenceTracker::default();
         let sequences = [1, 4, 2, 2, 4].map(|number| tracker.accept((), number, 0));
         let [.., fills, again, twice] = sequences;

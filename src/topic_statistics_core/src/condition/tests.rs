@@ -138,7 +138,7 @@ fn a_condition_is_written_as_it_was_read() {
 }
 
 #[test]
-fn a_topic_holds_up_to_the_next_one_also_after_it_was_written_and_read_again() {
+fn a_topic_holds_up_to_the_next_one_also_when_read_again() {
     for (text, topics) in [
         ("/imu: rate>=90 age<50ms", &[Some("/imu"), Some("/imu")][..]),
         (
@@ -233,7 +233,7 @@ fn an_error_points_at_the_wrong_word_and_says_what_is_possible() {
 }
 
 #[test]
-fn an_error_repeats_at_most_255_characters_of_the_text_and_of_a_word_in_it() {
+fn an_error_repeats_at_most_255_characters_of_a_text() {
     let hostile = "\u{202e}".repeat(10_000); // each is written as the eight characters \u{202e}
     let error = |text: String| text.parse::<Conditions>().unwrap_err().to_string().len();
     let longest = 2 * (255 * 8 + "…".len());

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_span_is_the_sum_of_the_last_windows_and_memory_grows_as_the_logarithm() {
+    fn each_span_is_a_sum_of_windows_and_memory_is_logarithmic() {
         let (mut spans, mut windows) = (Spans::default(), vec![]);
         for window in 0..5000 {
             windows.push(window * window % 7);

@@ -487,7 +487,7 @@ fn bandwidth_is_counted_with_the_messages_that_were_received() {
 }
 
 #[test]
-fn a_source_that_may_be_silent_is_stale_if_something_limits_that() {
+fn a_source_that_may_be_silent_is_stale_where_that_is_limited() {
     let expected = |text: &str| Expectations::new().error_unless(conditions(text));
     let unlimited = expected("oldest_call<1s round_trip.p99<50ms").with_silence();
     assert_eq!(

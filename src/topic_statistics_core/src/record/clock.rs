@@ -287,7 +287,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     #[cfg_attr(miri, ignore = "starts processes")]
-    fn the_time_of_a_suspend_is_what_the_monotonic_clock_does_not_count() {
+    fn a_suspend_is_what_the_monotonic_clock_does_not_count() {
         let can_be = after_a_day_of_suspend("true").output().is_ok_and(|output| output.status.success());
         if !can_be {
             use std::io::Write as _;
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_is_exact_if_the_thread_is_preempted_between_some_readings() {
+    fn an_offset_is_exact_if_the_thread_is_preempted() {
         use std::cell::Cell;
 
         for preempted in 0..12 {

@@ -89,23 +89,23 @@ impl Collector for Hop {
 mod tests {
     use super::*;
     use crate::record::{
-        clock::{monotonic, Step},
-        test_clock::MS,
+        clock::Step,
+        test_clock::{at, MS},
     };
 
     /// Accepts a publication by a message that was sent that many milliseconds before.
     fn accept(hop: &mut Hop, milliseconds: i64) {
-        let (present, published) = (Present::of_test(), monotonic());
-        let source = present.system.at(published) - milliseconds * MS;
-        accept_output(hop, Output::Caused { source, taken: published, published }, present);
+        let published = at(0)();
+        let source = Present::of_test().system.at(published) - milliseconds * MS;
+        accept_output(hop, Output::Caused { source, taken: published, published });
     }
 
-    fn accept_output(hop: &mut Hop, output: Output, present: Present) {
-        hop.accept(&output, present, &mut Distributions::default());
+    fn accept_output(hop: &mut Hop, output: Output) {
+        hop.accept(&output, Present::of_test(), &mut Distributions::default());
     }
 
     fn take(hop: &mut Hop, step: Option<Step>) -> Summary {
-        let (count, metrics) = hop.take(&WindowEnd { step, stop: monotonic(), ..WindowEnd::of_test(false) });
+        let (count, metrics) = hop.take(&WindowEnd { step, stop: at(0)(), ..WindowEnd::of_test(false) });
         assert_eq!((count, metrics[0].0), (metrics[0].1.sample_count, Metric::InputToOutput));
         metrics[0].1
     }
@@ -115,19 +115,17 @@ mod tests {
         let mut hop = Hop::default();
         accept(&mut hop, 10);
         accept(&mut hop, 30);
-        let present = Present::of_test();
-        let unknown = Output::Caused { source: 0, taken: 1, published: monotonic() };
-        accept_output(&mut hop, unknown, present);
+        accept_output(&mut hop, Output::Caused { source: 0, taken: 1, published: at(0)() });
         let summary = take(&mut hop, None);
         assert_eq!((summary.sample_count, summary.average, summary.maximum), (2, 20.0, 30.0));
         assert!(take(&mut hop, None).average.is_nan());
     }
 
     #[test]
-    fn a_window_with_an_ambiguous_publication_is_unknown_and_the_next_one_is_not() {
+    fn only_a_window_with_an_ambiguous_publication_is_unknown() {
         let mut hop = Hop::default();
         accept(&mut hop, 10);
-        accept_output(&mut hop, Output::Ambiguous, Present::of_test());
+        accept_output(&mut hop, Output::Ambiguous);
         let summary = take(&mut hop, None);
         assert!(summary.sample_count == 0 && summary.average.is_nan());
         accept(&mut hop, 10);
@@ -135,16 +133,15 @@ mod tests {
     }
 
     #[test]
-    fn a_message_taken_before_a_step_of_the_clock_was_found_has_no_sample() {
+    fn a_message_taken_before_a_step_was_found_has_no_sample() {
         let mut hop = Hop::default();
-        let taken = monotonic();
         let step = Step { by: 3_600_000 * MS, suspended: 0 };
         assert_eq!(take(&mut hop, Some(step)).sample_count, 0);
-        let (present, published) = (Present::of_test(), monotonic());
-        let source = present.system.at(published) + MS;
-        accept_output(&mut hop, Output::Caused { source, taken, published }, present);
+        let (taken, published) = (at(-1)(), at(0)());
+        let source = Present::of_test().system.at(published) + MS;
+        accept_output(&mut hop, Output::Caused { source, taken, published });
         assert_eq!(take(&mut hop, None).sample_count, 0);
-        hop.clear(monotonic(), true);
+        hop.clear(at(0)(), true);
         accept(&mut hop, 10);
         assert_eq!(take(&mut hop, None).sample_count, 0, "every stamp is doubtful for 10 seconds");
     }

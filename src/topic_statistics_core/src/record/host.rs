@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_offset_is_in_nanoseconds_or_microseconds_by_the_kernels_status() {
+    fn the_offset_is_in_the_unit_of_the_kernels_status() {
         assert_eq!(offset(libc::TIME_OK, libc::STA_PLL | libc::STA_NANO, 1_500_000.0), Some(1.5));
         assert_eq!(offset(libc::TIME_OK, libc::STA_PLL, -1_500.0), Some(-1.5));
     }
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_not_disciplined_by_the_kernel_has_no_known_offset() {
+    fn a_clock_that_the_kernel_does_not_discipline_has_no_offset() {
         // As left by chrony and phc2sys: synchronised, with an offset of 0 that was not measured.
         assert_eq!(offset(libc::TIME_OK, libc::STA_NANO, 0.0), None);
         assert_eq!(offset(libc::TIME_OK, 0, 0.0), None);

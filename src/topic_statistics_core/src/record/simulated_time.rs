@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn time_may_run_four_times_faster_than_before_and_a_second_ahead() {
+    fn time_may_run_four_times_faster_and_a_second_ahead() {
         for (milliseconds, jumps) in [(4999, 0), (5000, 0), (5001, 1)] {
             let (mut timeline, seen) = running(1000, 1);
             let (_, last_seen) = timeline.last.unwrap();

@@ -467,7 +467,7 @@ mod tests {
     };
 
     #[test]
-    fn a_watcher_has_a_health_that_is_well_for_another_reason_and_is_not_woken() {
+    fn a_watcher_is_not_woken_by_a_health_with_another_reason() {
         let source = Source::new("stopwatch".to_owned(), Arc::new(Windowed::new(Durations::default())), None);
         let early = source.health();
         let window = Some(Window::from_nanoseconds(0, 1));
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_a_handle_waits_for_a_message_that_is_being_published_with_a_limit() {
+    fn dropping_a_handle_waits_for_a_publication_with_a_limit() {
         let durations = Arc::new(Windowed::new(Durations::default()));
         let source = Arc::new(Source::new("stopwatch".to_owned(), durations, None));
         let (started, begins) = mpsc::channel();

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_between_a_suspend_and_a_step_in_one_window_are_doubtful() {
+    fn stamps_between_a_suspend_and_a_step_are_doubtful() {
         for (stepped, slept) in [(400 * S, 700 * S), (-400 * S, 700 * S)] {
             let step = Step { by: stepped + slept, suspended: slept };
             let mut filter = StampFilter::default();

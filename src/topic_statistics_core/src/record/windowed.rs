@@ -86,9 +86,9 @@ pub struct WindowEnd {
 
 #[cfg(test)]
 impl Present {
-    /// Returns the present of this host, in the first epoch.
+    /// Returns the present of a test clock, in the first epoch.
     pub(super) fn of_test() -> Self {
-        Self { system: SystemClock::now(&HostClock), epoch: 1 }
+        Self { system: SystemClock::now(&super::test_clock::TestClock::new()), epoch: 1 }
     }
 }
 

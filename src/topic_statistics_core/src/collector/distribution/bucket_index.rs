@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "takes minutes")]
-    fn every_boundary_is_between_the_samples_where_exact_arithmetic_has_it() {
+    fn every_boundary_is_where_exact_arithmetic_has_it() {
         for (bucket, mantissa) in (0..BUCKETS).zip(boundaries()).skip(1) {
             let last = (1 << 52) + mantissa;
             let power = |mantissa: u64| BigUint::from(mantissa).pow(256);

@@ -45,6 +45,11 @@ impl Test {
         self.accept(thread, at, Event::End);
     }
 
+    fn run(&mut self, thread: usize, callback: CallbackId, ready: Option<i64>, from: i64, until: i64) {
+        self.start(thread, callback, ready, from);
+        self.end(thread, until);
+    }
+
     /// Ends a window of a second.
     fn take(&mut self) -> ([Summary; 3], ExecutorWindow) {
         let (count, metrics) = self.executions.take(&WindowEnd::of_test(false));
@@ -66,11 +71,9 @@ fn a_thread_is_busy_while_it_runs_callbacks() {
     let mut test = Test::new(&["spin", "node", "worker 1"]);
     let (a, b) = (test.timer("a"), test.timer("b"));
     for start in [0, 100 * MS] {
-        test.start(0, a, None, start);
-        test.end(0, start + 50 * MS);
+        test.run(0, a, None, start, start + 50 * MS);
     }
-    test.start(1, b, None, 200 * MS);
-    test.end(1, 230 * MS);
+    test.run(1, b, None, 200 * MS, 230 * MS);
 
     let ([busy, ready_to_run, longest], window) = test.take();
     let shares: Vec<_> = window.threads.iter().map(|thread| (&*thread.name, thread.busy)).collect();
@@ -102,7 +105,7 @@ fn a_callback_that_is_stuck_shows_in_each_window() {
 }
 
 #[test]
-fn an_end_that_is_recorded_after_its_window_is_not_busy_in_the_next_one() {
+fn an_end_recorded_after_its_window_is_not_busy_in_the_next_one() {
     let mut test = Test::new(&["spin"]);
     let late = test.timer("late");
     test.start(0, late, None, 999 * MS);
@@ -119,14 +122,11 @@ fn a_callback_that_waited_is_named_with_the_one_that_ran() {
     let mut test = Test::new(&["spin", "worker 1"]);
     let (timer, scan, other) = (test.timer("10ms"), test.timer("/scan"), test.timer("other"));
     test.start(1, other, None, 0); // on another thread
-    test.start(0, scan, None, 10 * MS);
-    test.end(0, 65 * MS);
+    test.run(0, scan, None, 10 * MS, 65 * MS);
     test.end(1, 66 * MS);
-    test.start(0, timer, Some(20 * MS), 65 * MS + 1);
-    test.end(0, 66 * MS);
+    test.run(0, timer, Some(20 * MS), 65 * MS + 1, 66 * MS);
     // Its wait of 0.05 ms is shorter than what is named.
-    test.start(0, other, Some(66 * MS - 50_000), 66 * MS);
-    test.end(0, 67 * MS);
+    test.run(0, other, Some(66 * MS - 50_000), 66 * MS, 67 * MS);
     test.start(0, timer, Some(70 * MS), 70 * MS + 30_000); // no wait
     test.end(0, 71 * MS);
 
@@ -142,12 +142,10 @@ fn a_wait_for_several_callbacks_is_shared_by_their_durations() {
     let mut test = Test::new(&["spin"]);
     let (timer, a, b) = (test.timer("10ms"), test.timer("a"), test.timer("b"));
     for (callback, start) in [(a, 0), (b, 30 * MS), (a, 50 * MS)] {
-        test.start(0, callback, None, start);
-        test.end(0, start + 20 * MS);
+        test.run(0, callback, None, start, start + 20 * MS);
     }
     // Ready when half of the first run was over.
-    test.start(0, timer, Some(10 * MS), 70 * MS);
-    test.end(0, 71 * MS);
+    test.run(0, timer, Some(10 * MS), 70 * MS, 71 * MS);
     assert_eq!(waits(&test.take().1), [("10ms", "a", 20.0), ("10ms", "b", 20.0)]);
 }
 

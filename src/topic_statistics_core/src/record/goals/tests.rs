@@ -156,7 +156,7 @@ fn goals_under_way_show_in_every_window_until_they_end() {
 }
 
 #[test]
-fn disabled_statistics_measure_no_goal_and_forget_the_earlier_ones() {
+fn disabled_statistics_measure_no_goal_and_forget_earlier_ones() {
     let recorder = recorder::<true>();
     let goal = recorder.begin(at(0)()).unwrap();
     recorder.goals.disable();

@@ -27,7 +27,7 @@ fn create(hops: &PublisherHops, clock: &Ticks, created: &mut Vec<(u32, Arc<Windo
 /// Two threads publish in callbacks of three topics, one more than there is room for, while marked hops are created. No
 /// mark is lost: after the last publication each hop that has room exists, once, and that one has none is known.
 #[test]
-fn a_hop_that_is_marked_is_created_once_and_one_without_room_is_known() {
+fn a_marked_hop_is_created_once_and_one_without_room_is_known() {
     let [early, late] = [(); 2].map(|()| Reached::default());
     let reached = [early.clone(), late.clone()];
     check(3, move || {

@@ -162,13 +162,11 @@ impl Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::clock::HostClock;
-
-    const S: i64 = 1_000_000_000;
+    use crate::record::test_clock::{TestClock, S};
 
     #[test]
     fn the_time_in_which_the_statistics_are_disabled_does_not_count() {
-        let (mut span, system) = (Span::default(), SystemClock::now(&HostClock));
+        let (mut span, system) = (Span::default(), SystemClock::now(&TestClock::new()));
         for epoch in [0, 100 * S] {
             (1..=3).for_each(|second| assert!(span.accept(epoch + second * S, second)));
             span.end_epoch(system);
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_intervals_are_unknown_until_a_message_is_measured_after_those_that_were_not() {
+    fn the_intervals_are_unknown_until_a_message_is_measured_again() {
         let mut span = Span::default();
         span.accept(S, 0);
         span.accept_unmeasured();

@@ -194,7 +194,7 @@ fn each_metric_has_samples_if_it_is_the_only_one() {
 }
 
 #[test]
-fn a_window_is_unstamped_if_stamps_are_zero_and_ages_are_of_them() {
+fn a_window_is_unstamped_if_the_stamps_of_its_ages_are_zero() {
     let receive_unstamped = |test: &Test| {
         test.start(&test.take(0, test.info(FAST_DDS, 1, 1)));
     };
@@ -350,7 +350,7 @@ fn counts_are_unknown_if_a_message_is_of_one_of_two_windows() {
 }
 
 #[test]
-fn a_message_begun_at_a_windows_end_takes_periods_only_if_one_waits() {
+fn a_message_begun_at_a_windows_end_takes_periods_if_one_waits() {
     // The queue's content after it was begun: nothing, the end of a callback, a message of another thread.
     for (queued, expected) in [(0, 9), (1, 9), (2, 0)] {
         let test = Test::of([Metric::MessagePeriod, Metric::CallbackDuration]);
@@ -644,7 +644,7 @@ fn unmeasured_messages_while_a_window_ends_are_the_last_ones() {
 }
 
 #[test]
-fn the_last_message_is_known_if_only_a_callbacks_end_is_unmeasured() {
+fn the_last_message_is_known_if_a_callbacks_end_is_unmeasured() {
     let test = Test::of([Metric::CallbackDuration, Metric::TimeSinceLastMessage]);
     let running = test.start(&test.take(0, test.info(FAST_DDS, 1, 1))).unwrap();
     test.clock.pass(S);
@@ -690,7 +690,7 @@ fn unmeasured_messages_make_the_losses_of_a_publisher_unknown() {
 }
 
 #[test]
-fn a_message_recorded_after_stamps_expired_has_an_age_if_it_is_good() {
+fn a_good_message_recorded_after_stamps_expired_has_an_age() {
     let test = Test::new(RecorderOptions::new());
     let taken = |stamp| test.take(stamp, test.info(UNKNOWN, 1, 1));
     let on_the_old_clock = test.clock.system();
@@ -867,7 +867,7 @@ fn more_publishers_than_are_followed_make_losses_unknown() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
-fn after_too_many_publishers_a_window_without_a_new_one_has_losses() {
+fn after_too_many_publishers_a_window_of_known_ones_has_losses() {
     let test = Test::all_metrics();
     let restarted = SequenceTracker::<Gid>::PUBLISHERS as u16;
     (0..=restarted).for_each(|publisher| test.receive(test.info(FAST_DDS, publisher, 1)));
@@ -1052,7 +1052,7 @@ fn publishers_that_publish_once_have_no_rate() {
 }
 
 #[test]
-fn slow_history_is_history_and_a_clock_behind_makes_none_for_long() {
+fn slow_history_is_history_and_a_clock_behind_is_none_for_long() {
     let test = Test::new(RecorderOptions::new().transient_local(true));
     assert!(receive_latched(&test, &[(100, -3000, 1), (900, -2000, 1)]).has_history);
     assert!(receive_latched(&test, &[(700, -2000, 1)]).has_history, "1.6 s after the first");

@@ -89,7 +89,7 @@ mod tests {
     use super::{super::Numbers, *};
 
     #[test]
-    fn no_sample_is_lost_or_recorded_twice_while_another_thread_takes_the_lock() {
+    fn no_sample_is_lost_or_recorded_twice() {
         const EACH: u32 = if cfg!(miri) { 50 } else { 20_000 };
         let numbers = WaitingLock::new(Numbers::default());
         std::thread::scope(|scope| {

@@ -93,7 +93,7 @@ fn a_share_needs_a_period_in_real_time() {
 }
 
 #[test]
-fn nothing_is_left_of_the_time_before_the_statistics_were_disabled() {
+fn nothing_is_left_of_the_time_before_a_pause() {
     let mut timer = timer(TimerClock::System, 10 * MS);
     start(&mut timer, 10, Some((2, 7)));
     accept(&mut timer, TimerSample::End { milliseconds: 4.0 });

@@ -132,6 +132,6 @@ fn a_period_is_between_two_publications_that_follow_each_other() {
 
 /// With them.
 #[test]
-fn a_period_that_is_carried_over_is_between_two_publications_that_follow_each_other() {
+fn a_carried_period_is_between_publications_in_a_row() {
     periods(FirstPeriod::CarriedOver);
 }

@@ -301,7 +301,7 @@ fn it_waits_for_the_windows_end_then_hands_out_and_publishes() {
 }
 
 #[test]
-fn windows_end_periodically_and_missed_periods_make_a_longer_one() {
+fn windows_are_periodic_and_missed_periods_make_a_longer_one() {
     let mut rig = Rig::new();
     let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
     let first = rig.windows(SECOND * 11 / 10);
@@ -333,7 +333,7 @@ fn the_window_after_an_end_that_was_held_up_is_not_empty() {
 }
 
 #[test]
-fn a_source_that_is_added_within_a_window_joins_its_rest_with_the_next() {
+fn a_source_added_within_a_window_joins_its_rest_with_the_next() {
     let mut rig = Rig::new();
     let (_early, _) = rig.add("early", TopicStatisticsState::NodeDefault);
     rig.pass(SECOND / 2);
@@ -390,7 +390,7 @@ fn the_state_of_the_node_applies_to_a_source_being_created() {
 }
 
 #[test]
-fn a_subscription_whose_creation_fails_has_no_window_and_no_totals() {
+fn a_subscription_that_is_not_created_has_no_window_or_totals() {
     let mut rig = Rig::new();
     let source = subscription("/node:/imu", &rig.clock);
     rig.begin(&source, TopicStatisticsState::Enable, None);
@@ -434,7 +434,7 @@ fn publishers_are_checked_soon_after_a_subscription_is_complete() {
 }
 
 #[test]
-fn sources_created_at_the_same_time_are_completed_each_for_itself() {
+fn sources_created_at_once_are_completed_each_for_itself() {
     let mut rig = Rig::new();
     let [(first, _), (second, _)] = ["first", "second"].map(stopwatch);
     for (source, seconds) in [(&first, 1), (&second, 2)] {
@@ -484,7 +484,7 @@ fn what_is_dropped_without_a_word_leaves_the_lists() {
 }
 
 #[test]
-fn failures_are_told_at_the_end_of_a_window_at_most_once_a_second() {
+fn failures_are_told_after_a_window_at_most_once_a_second() {
     let mut rig = Rig::new();
     rig.change_defaults(|defaults| defaults.publish_period = SECOND / 4);
     let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
@@ -505,7 +505,7 @@ fn failures_are_told_at_the_end_of_a_window_at_most_once_a_second() {
 }
 
 #[test]
-fn a_publication_that_fails_is_repeated_and_then_each_is_tried_once() {
+fn a_publication_that_fails_is_repeated_then_each_tried_once() {
     let options = || SourceOptions { distributions: Some(true), ..TopicStatisticsState::Enable.into() };
     for has_reader in [true, false] {
         let mut rig = Rig::new();
@@ -546,7 +546,7 @@ fn a_step_of_the_clock_is_one_warning_for_all_sources() {
 }
 
 #[test]
-fn a_disabled_source_has_no_windows_and_its_own_state_comes_first() {
+fn a_disabled_source_has_no_windows_its_own_state_comes_first() {
     let mut rig = Rig::new();
     let (_always, _) = rig.add("always", TopicStatisticsState::Enable);
     let (as_node, _) = rig.add("as the node", TopicStatisticsState::NodeDefault);
