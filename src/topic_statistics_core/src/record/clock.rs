@@ -314,26 +314,30 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_that_is_read_a_little_differently_is_no_step() {
-        let mut clock = clock();
-        for offset in [EPOCH + 9_000, EPOCH - 9_000, EPOCH] {
-            assert_eq!(clock.observe(bounds(offset, 100), || 0), None);
-        }
-        assert_eq!(clock.offset, EPOCH, "the stop of a window is the start of the next");
-    }
-
-    #[test]
-    fn a_thread_that_is_held_up_between_the_readings_sees_no_step() {
-        assert_eq!(clock().observe(bounds(EPOCH + 2 * S, 5 * S), || 0), None);
-    }
-
-    #[test]
     fn a_clock_that_moves_by_more_than_10_us_was_stepped() {
-        for by in [-3600 * S, -S / 2, -20_000, 20_000, S / 2, 3600 * S] {
+        for (by, width, slept, expected) in [
+            // Read a little differently; the thread is held up between the readings.
+            (9_000, 100, 0, None),
+            (-9_000, 100, 0, None),
+            (2 * S, 5 * S, 0, None),
+            (-3600 * S, 100, 0, Some(0)),
+            (-S / 2, 100, 0, Some(0)),
+            (-20_000, 100, 0, Some(0)),
+            (20_000, 100, 0, Some(0)),
+            (S / 2, 100, 0, Some(0)),
+            (3600 * S, 100, 0, Some(0)),
+            // A suspend; up to a millisecond is an imprecise reading.
+            (30 * S, 100, 30 * S, Some(30 * S)),
+            (S, 100, 400, Some(0)),
+            (S, 100, 1_000_000, Some(0)),
+            (S, 100, 1_000_001, Some(1_000_001)),
+        ] {
             let mut clock = clock();
-            assert_eq!(clock.observe(bounds(EPOCH + by, 100), || 0), Some(Step { by, suspended: 0 }));
-            assert_eq!(clock.at(5), EPOCH + by + 5);
-            assert_eq!(clock.observe(bounds(EPOCH + by, 100), || 0), None, "once");
+            let step = expected.map(|suspended| Step { by, suspended });
+            assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), step, "{by} {width} {slept}");
+            // Without a step, the stop of a window is the start of the next.
+            assert_eq!(clock.at(5), EPOCH + step.map_or(0, |step| step.by) + 5);
+            assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), None, "once");
         }
     }
 
@@ -343,12 +347,6 @@ mod tests {
         let steps: Vec<_> =
             (1..=5).filter_map(|drift| clock.observe(bounds(EPOCH + drift * 4_000, 0), || 0)).collect();
         assert_eq!(steps, [Step { by: 12_000, suspended: 0 }]);
-    }
-
-    #[test]
-    fn a_suspend_is_a_step_and_is_told_from_one_that_somebody_made() {
-        let step = clock().observe(bounds(EPOCH + 30 * S, 100), || 30 * S);
-        assert_eq!(step, Some(Step { by: 30 * S, suspended: 30 * S }));
     }
 
     #[test]
@@ -364,14 +362,6 @@ mod tests {
             };
             let offset = Bounds::read(|| read(0), || read(7 * S)).middle();
             assert!((offset - 7 * S).abs() <= 100, "{offset}, preempted before reading {preempted}");
-        }
-    }
-
-    #[test]
-    fn up_to_a_millisecond_is_no_suspend_but_an_imprecise_reading() {
-        for (slept, suspended) in [(400, 0), (1_000_000, 0), (1_000_001, 1_000_001)] {
-            let step = clock().observe(bounds(EPOCH + S, 100), || slept);
-            assert_eq!(step, Some(Step { by: S, suspended }), "{slept} ns");
         }
     }
 }

@@ -614,32 +614,32 @@ fn parts_that_no_distribution_has_are_refused() {
         change(&mut wrong);
         Distribution::from_parts(&wrong.parts()).unwrap_err()
     };
-    assert_eq!(error(&|message| message.scale = 9), InvalidDistribution::Scale { scale: 9 });
-    assert_eq!(error(&|message| message.scale = 1), InvalidDistribution::Scale { scale: 1 });
-    assert_eq!(
-        error(&|message| message.negative.1.resize(161, 0)),
-        InvalidDistribution::Buckets { sign: "negative", buckets: 161 }
-    );
     let bucket =
         |sign, index| InvalidDistribution::Bucket { sign, index, scale: 8, first: -274_945, last: 262_143 };
-    assert_eq!(error(&|message| message.positive.0 = i32::MAX), bucket("positive", i64::from(i32::MAX)));
-    assert_eq!(error(&|message| message.negative.0 = i32::MIN), bucket("negative", i64::from(i32::MIN)));
-    assert_eq!(error(&|message| message.negative.0 = 262_144), bucket("negative", 262_144));
-    assert_eq!(error(&|message| message.count = 6), InvalidDistribution::Count { count: 6, sum: 5 });
-    assert_eq!(error(&|message| message.zero_count = 0), InvalidDistribution::Count { count: 5, sum: 4 });
-    assert_eq!(
-        error(&|message| (message.count, message.zero_count) = (4, u64::MAX)),
-        InvalidDistribution::Count { count: 4, sum: u128::from(u64::MAX) + 4 },
-        "a sum that would overflow to 3"
-    );
-    assert!(matches!(
-        error(&|message| (message.count, message.zero_count) = ((1 << 63) + 1, (1 << 63) - 3)),
-        InvalidDistribution::Count { .. }
-    ));
-    assert_eq!(
-        error(&|message| message.sum = f64::INFINITY),
-        InvalidDistribution::Sum { sum: f64::INFINITY }
-    );
+    let count = |count, sum| InvalidDistribution::Count { count, sum };
+    let overflows = u128::from(u64::MAX) + 4; // to 3
+    let rows: [(&dyn Fn(&mut Message), _); 11] = [
+        (&|message| message.scale = 9, InvalidDistribution::Scale { scale: 9 }),
+        (&|message| message.scale = 1, InvalidDistribution::Scale { scale: 1 }),
+        (
+            &|message| message.negative.1.resize(161, 0),
+            InvalidDistribution::Buckets { sign: "negative", buckets: 161 },
+        ),
+        (&|message| message.positive.0 = i32::MAX, bucket("positive", i64::from(i32::MAX))),
+        (&|message| message.negative.0 = i32::MIN, bucket("negative", i64::from(i32::MIN))),
+        (&|message| message.negative.0 = 262_144, bucket("negative", 262_144)),
+        (&|message| message.count = 6, count(6, 5)),
+        (&|message| message.zero_count = 0, count(5, 4)),
+        (&|message| (message.count, message.zero_count) = (4, u64::MAX), count(4, overflows)),
+        (
+            &|message| (message.count, message.zero_count) = ((1 << 63) + 1, (1 << 63) - 3),
+            count((1 << 63) + 1, (1 << 63) + 1),
+        ),
+        (&|message| message.sum = f64::INFINITY, InvalidDistribution::Sum { sum: f64::INFINITY }),
+    ];
+    for (change, expected) in rows {
+        assert_eq!(error(change), expected);
+    }
     for (minimum, maximum) in [
         (f64::NAN, 1.5),
         (-3.0, f64::NAN),

@@ -33,9 +33,36 @@ struct Published {
     distribution: Option<Distribution>,
 }
 
+/// Which publications fail.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Failing {
+    #[default]
+    None,
+    /// The first one of each message, as with Fast DDS while the clock is stepped forward.
+    First,
+    All,
+}
+
 /// A reader of /statistics and /statistics/distribution.
 #[derive(Default)]
-struct Reader(Mutex<Vec<Published>>, Mutex<Vec<Published>>);
+struct Reader {
+    metrics: Mutex<Vec<Published>>,
+    distributions: Mutex<Vec<Published>>,
+    failing: Failing,
+    attempts: AtomicI64,
+}
+
+impl Reader {
+    fn receive(&self, published: Published) -> Result<(), PublishError> {
+        let is_first = self.attempts.fetch_add(1, Ordering::Relaxed) % 2 == 0;
+        if self.failing == Failing::All || self.failing == Failing::First && is_first {
+            return Err("it fails".into());
+        }
+        let of_it = if published.distribution.is_some() { &self.distributions } else { &self.metrics };
+        of_it.lock().unwrap().push(published);
+        Ok(())
+    }
+}
 
 impl PublishWindows for Reader {
     fn publish_metric(
@@ -45,9 +72,7 @@ impl PublishWindows for Reader {
         window: Window,
         _: &Summary,
     ) -> Result<(), PublishError> {
-        let source = source.to_owned();
-        self.0.lock().unwrap().push(Published { source, window, distribution: None });
-        Ok(())
+        self.receive(Published { source: source.to_owned(), window, distribution: None })
     }
 
     fn publish_distribution(
@@ -58,46 +83,7 @@ impl PublishWindows for Reader {
         distribution: &Distribution,
     ) -> Result<(), PublishError> {
         let (source, distribution) = (source.to_owned(), Some(distribution.clone()));
-        self.1.lock().unwrap().push(Published { source, window, distribution });
-        Ok(())
-    }
-}
-
-/// The way to a reader on which the first publication of each message fails, as with Fast DDS while the clock is
-/// stepped forward. Without a reader, all fail.
-struct Failing {
-    reader: Option<Arc<Reader>>,
-    attempts: AtomicI64,
-}
-
-impl Failing {
-    fn reader(&self) -> Result<&Reader, PublishError> {
-        match (self.attempts.fetch_add(1, Ordering::Relaxed) % 2, &self.reader) {
-            (1, Some(reader)) => Ok(reader),
-            _ => Err("it fails".into()),
-        }
-    }
-}
-
-impl PublishWindows for Failing {
-    fn publish_metric(
-        &self,
-        source: &str,
-        metric: Metric,
-        window: Window,
-        summary: &Summary,
-    ) -> Result<(), PublishError> {
-        self.reader()?.publish_metric(source, metric, window, summary)
-    }
-
-    fn publish_distribution(
-        &self,
-        source: &str,
-        metric: Metric,
-        window: Window,
-        distribution: &Distribution,
-    ) -> Result<(), PublishError> {
-        self.reader()?.publish_distribution(source, metric, window, distribution)
+        self.receive(Published { source, window, distribution })
     }
 }
 
@@ -218,7 +204,7 @@ impl Rig {
 
     /// Returns how many metrics and distributions were published.
     fn published(&self) -> (usize, usize) {
-        (self.reader.0.lock().unwrap().len(), self.reader.1.lock().unwrap().len())
+        (self.reader.metrics.lock().unwrap().len(), self.reader.distributions.lock().unwrap().len())
     }
 
     /// Lets seconds pass, and returns what was warned.
@@ -295,7 +281,7 @@ fn it_waits_for_the_windows_end_then_hands_out_and_publishes() {
     let [(name, window)] = &windows[..] else { panic!("{windows:?}") };
     assert_eq!((name.as_str(), window.count, window.length), ("stopwatch", 1, SECOND));
     assert_eq!(window.window, Window::from_nanoseconds(TestClock::EPOCH, TestClock::EPOCH + S));
-    let messages = rig.reader.0.lock().unwrap();
+    let messages = rig.reader.metrics.lock().unwrap();
     let [message] = &messages[..] else { panic!("{messages:?}") };
     assert_eq!(message.source, "stopwatch");
 }
@@ -506,32 +492,28 @@ fn failures_are_told_after_a_window_at_most_once_a_second() {
 
 #[test]
 fn a_publication_that_fails_is_repeated_then_each_tried_once() {
-    let options = || SourceOptions { distributions: Some(true), ..TopicStatisticsState::Enable.into() };
-    for has_reader in [true, false] {
-        let mut rig = Rig::new();
-        let (source, durations) = stopwatch("stopwatch");
-        let reader = has_reader.then(|| Arc::clone(&rig.reader));
-        let publisher = Arc::new(Failing { reader, attempts: AtomicI64::new(0) });
-        rig.begin(&source, options(), Some(Arc::clone(&publisher) as _));
-        rig.complete(&source);
+    for failing in [Failing::First, Failing::All] {
+        let mut rig = Rig { reader: Arc::new(Reader { failing, ..Reader::default() }), ..Rig::new() };
+        let options = SourceOptions { distributions: Some(true), ..TopicStatisticsState::Enable.into() };
+        let (_source, durations) = rig.add("stopwatch", options);
         for windows in 1..=3 {
             durations.record(|| 1.0);
             rig.pass(SECOND);
             rig.run();
-            let attempts = publisher.attempts.load(Ordering::Relaxed);
-            let messages = rig.reader.0.lock().unwrap();
-            if has_reader {
-                assert!(rig.schedule.failures.is_empty());
-                assert_eq!((messages.len(), rig.reader.1.lock().unwrap().len()), (windows, windows));
-                let follow = messages.windows(2).all(|pair| pair[0].window.stop == pair[1].window.start);
-                assert!(follow, "in order, and none is missing: {messages:?}");
-            } else {
+            if failing == Failing::All {
+                let attempts = rig.reader.attempts.load(Ordering::Relaxed);
                 assert_eq!(attempts, windows as i64 * 3, "two messages, one of them twice");
+                continue;
             }
+            assert!(rig.schedule.failures.is_empty());
+            assert_eq!(rig.published(), (windows, windows));
+            let messages = rig.reader.metrics.lock().unwrap();
+            let follow = messages.windows(2).all(|pair| pair[0].window.stop == pair[1].window.start);
+            assert!(follow, "in order, and none is missing: {messages:?}");
         }
         let text = "2 messages of topic statistics could not be";
         assert!(rig.warned.iter().all(|warning| warning.starts_with(text)), "{:?}", rig.warned);
-        assert_eq!(rig.warned.is_empty(), has_reader);
+        assert_eq!(rig.warned.is_empty(), failing == Failing::First);
     }
 }
 
@@ -670,8 +652,8 @@ fn distributions_are_published_of_the_sources_that_have_them() {
             (1..=100).for_each(|sample| durations.record(|| f64::from(sample)));
         }
         rig.windows(SECOND);
-        assert_eq!(std::mem::take(&mut *rig.reader.0.lock().unwrap()).len(), 3, "the metrics of all");
-        let messages = std::mem::take(&mut *rig.reader.1.lock().unwrap());
+        assert_eq!(std::mem::take(&mut *rig.reader.metrics.lock().unwrap()).len(), 3, "the metrics of all");
+        let messages = std::mem::take(&mut *rig.reader.distributions.lock().unwrap());
         for message in &messages {
             let distribution = message.distribution.as_ref().unwrap();
             assert_eq!(distribution.count(), 100);
