@@ -618,7 +618,8 @@ fn parts_that_no_distribution_has_are_refused() {
         |sign, index| InvalidDistribution::Bucket { sign, index, scale: 8, first: -274_945, last: 262_143 };
     let count = |count, sum| InvalidDistribution::Count { count, sum };
     let overflows = u128::from(u64::MAX) + 4; // to 3
-    let rows: [(&dyn Fn(&mut Message), _); 11] = [
+    type Lie = &'static dyn Fn(&mut Message);
+    let rows: [(Lie, _); 11] = [
         (&|message| message.scale = 9, InvalidDistribution::Scale { scale: 9 }),
         (&|message| message.scale = 1, InvalidDistribution::Scale { scale: 1 }),
         (
