@@ -124,33 +124,17 @@ impl Deref for UniqueName {
 mod tests {
     use super::*;
 
-    fn names<const COUNT: usize>(reserved: &[UniqueName; COUNT]) -> [&str; COUNT] {
-        reserved.each_ref().map(|name| &**name)
-    }
-
     #[test]
     fn equal_names_have_the_lowest_free_numbers() {
-        let names_in_use = Arc::new(SourceNames::default());
-        let reserve = |name: &str| names_in_use.reserve("/relay", name);
-        let [first, second, third] = ["/relay:/imu"; 3].map(reserve);
-        let other = reserve("/relay:/scan");
-        assert_eq!(
-            names(&[first, second, third, other]),
-            ["/relay:/imu", "/relay:/imu (2)", "/relay:/imu (3)", "/relay:/scan"]
-        );
-    }
-
-    #[test]
-    fn what_is_created_again_has_its_old_name() {
         let names = Arc::new(SourceNames::default());
-        let reserve = || names.reserve("/relay", "/relay:/imu");
-        let [first, second, third] = [(); 3].map(|()| reserve());
-        second.release();
-        assert_eq!(&*reserve(), "/relay:/imu (2)");
-        first.release();
-        assert_eq!(&*reserve(), "/relay:/imu");
-        third.release();
-        assert_eq!(&*reserve(), "/relay:/imu (3)");
+        let reserve = |name: &str| names.reserve("/relay", name);
+        let [first, second, third] = ["/relay:/imu"; 3].map(reserve);
+        let reserved = [&*first, &*second, &*third, &*reserve("/relay:/scan")];
+        assert_eq!(reserved, ["/relay:/imu", "/relay:/imu (2)", "/relay:/imu (3)", "/relay:/scan"]);
+        for created_again in [second, first, third] {
+            created_again.release();
+            assert_eq!(&*reserve("/relay:/imu"), &*created_again, "it has its old name");
+        }
     }
 
     #[test]

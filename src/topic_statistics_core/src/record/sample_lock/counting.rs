@@ -169,13 +169,20 @@ mod tests {
     #[test]
     fn samples_beyond_the_queue_are_counted() {
         let numbers = CountingLock::new(Numbers::default());
-        let held = numbers.lock();
         let room = QUEUE as u32;
-        (0..room + 5).for_each(|number| enqueue_or_count(&numbers, number, true));
-        enqueue_or_count(&numbers, 0, false);
-        drop(held);
-        let numbers = numbers.lock();
-        assert_eq!((numbers.accepted.len() as u32, numbers.unrecorded), (room, 5));
+        // It has its room again after it was emptied.
+        for (recorded, accepted, unrecorded) in
+            [(room, room, 0), (room, 2 * room, 0), (room + 5, 3 * room, 5)]
+        {
+            let held = numbers.lock();
+            (0..recorded).for_each(|number| enqueue_or_count(&numbers, number, true));
+            if recorded > room {
+                enqueue_or_count(&numbers, 0, false);
+            }
+            drop(held);
+            let numbers = numbers.lock();
+            assert_eq!((numbers.accepted.len() as u32, numbers.unrecorded), (accepted, unrecorded));
+        }
     }
 
     #[test]
@@ -192,18 +199,5 @@ mod tests {
             while !numbers.await_begun_samples() {}
             assert_eq!(numbers.dequeue(), Some(7));
         });
-    }
-
-    #[test]
-    fn the_queue_has_its_room_again_after_it_was_emptied() {
-        let numbers = CountingLock::new(Numbers::default());
-        let room = QUEUE as u32;
-        for _ in 0..3 {
-            let held = numbers.lock();
-            (0..room).for_each(|number| enqueue_or_count(&numbers, number, true));
-            drop(held);
-        }
-        let numbers = numbers.lock();
-        assert_eq!((numbers.accepted.len() as u32, numbers.unrecorded), (3 * room, 0));
     }
 }
