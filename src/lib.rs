@@ -161,7 +161,7 @@ pub use topic_statistics_core::{
     collector::{Distribution, FirstPeriod},
     AgeSource, CallbackKind, CallbackWait, ClockStep, ExecutorCallback, ExecutorThread, ExecutorWindow,
     Incompatibility, IncompatiblePublisher, LongestCallback, MessageTimes, Metric, PublisherTotals,
-    SourceKind, Summary, Timestamp, TopicStatisticsState, TopicTotals, Totals, UnknownMetric, Window,
+    SourceKind, StatisticsState, Summary, Timestamp, TopicTotals, Totals, UnknownMetric, Window,
     WindowStatistics,
 };
 

@@ -19,7 +19,7 @@ use topic_statistics_core::{
         recorder::RecorderOptions,
     },
     source_kind::SourceKind,
-    AgeSource, Metric, TopicStatisticsState,
+    AgeSource, Metric, StatisticsState,
 };
 
 use crate::error::StatisticsError;
@@ -58,7 +58,7 @@ pub enum SourceName {
 #[must_use]
 #[doc(alias = "TopicStatisticsOptions")] // rclcpp's
 pub struct StatisticsOptions {
-    pub(crate) state: TopicStatisticsState,
+    pub(crate) state: StatisticsState,
     pub(crate) publish_period: Option<Duration>,
     pub(crate) publish_topic: Option<String>,
     pub(crate) qos: Option<QoSProfile>,
@@ -80,9 +80,9 @@ impl StatisticsOptions {
         Self::default()
     }
 
-    /// Sets whether statistics are enabled. Default: [`TopicStatisticsState::NodeDefault`]; of a node,
-    /// [`TopicStatisticsState::Enable`].
-    pub fn state(self, state: TopicStatisticsState) -> Self {
+    /// Sets whether statistics are enabled. Default: [`StatisticsState::NodeDefault`]; of a node,
+    /// [`StatisticsState::Enable`].
+    pub fn state(self, state: StatisticsState) -> Self {
         Self { state, ..self }
     }
 

@@ -23,8 +23,8 @@ pub use crate::{
 };
 use crate::{
     measure::{size::SerializedSize, stamp::StampField},
-    Counter, Metric, NodeStatisticsOptions, SourceName, StatisticsError, StatisticsOptions, Stopwatch,
-    TopicStatisticsState,
+    Counter, Metric, NodeStatisticsOptions, SourceName, StatisticsError, StatisticsOptions, StatisticsState,
+    Stopwatch,
 };
 
 /// Returns the part of a subscription that its callback calls. It reads sizes, too, if that is possible.
@@ -62,7 +62,7 @@ pub fn render_totals(node: &str, totals: &[crate::TopicTotals], written_at: i64)
 #[derive(Clone, Debug, PartialEq)]
 pub struct Values {
     /// Whether there are statistics.
-    pub state: TopicStatisticsState,
+    pub state: StatisticsState,
     /// The length of a window.
     pub publish_period: Option<Duration>,
     /// The topic on which windows are published.

@@ -9,7 +9,7 @@ use std::{
 use rclrs::{MessageInfo, PublisherGid};
 use rclrs_topic_statistics::{
     testing::{self, metrics_message, status, NodeNames, Probe},
-    Counter, Stopwatch, TopicStatisticsState, WindowStatistics,
+    Counter, StatisticsState, Stopwatch, WindowStatistics,
 };
 use ros_env::sensor_msgs::msg::{rmw, Imu};
 use rosidl_runtime_rs::Message;
@@ -168,7 +168,7 @@ fn handle(collector: Arc<dyn WindowedCollector>) -> SourceHandle {
 struct NoScheduler;
 
 impl WindowScheduler for NoScheduler {
-    fn set_state(&self, _: &Arc<Source>, _: TopicStatisticsState) {}
+    fn set_state(&self, _: &Arc<Source>, _: StatisticsState) {}
 
     fn remove(&self, _: &Arc<Source>) {}
 }

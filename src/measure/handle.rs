@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 
 use tokio::sync::watch;
 use topic_statistics_core::{
-    health::Health, record::source::SourceHandle, TopicStatisticsState, Totals, WindowStatistics,
+    health::Health, record::source::SourceHandle, StatisticsState, Totals, WindowStatistics,
 };
 
 /// The statistics of one source: of a subscription, a publisher, a service, a client, a timer, an action, the executor,
@@ -68,7 +68,7 @@ impl SourceStatistics {
     /// Enables or disables the statistics, or leaves that to the node.
     ///
     /// Disabled statistics measure and publish nothing; the window under way is lost. Enabled, a new window starts.
-    pub fn set_state(&self, state: TopicStatisticsState) {
+    pub fn set_state(&self, state: StatisticsState) {
         self.0.set_state(state);
     }
 

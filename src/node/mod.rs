@@ -25,7 +25,7 @@ use topic_statistics_core::{
     health::{Expectations, NodeExpectations},
     mutex::lock,
     record::{
-        options::{SourceDefaults, SourceOptions, TopicStatisticsState},
+        options::{SourceDefaults, SourceOptions, StatisticsState},
         simulated_time::SimulatedTime,
         source::{Keeper, Source, SourceHandle, WindowScheduler, WindowedCollector},
         source_name::{SourceNames, UniqueName},
@@ -189,7 +189,7 @@ impl NodeStatistics {
         let options = match &parameters {
             Some(parameters) => {
                 let options = parameters.apply_to(options.statistics);
-                if options.state == TopicStatisticsState::Disable {
+                if options.state == StatisticsState::Disable {
                     log_info!(
                         node.logger(),
                         "Topic statistics are disabled by the parameter {}",
@@ -304,8 +304,8 @@ impl NodeStatistics {
     }
 
     /// Enables or disables the sources that leave it to the node, as the parameter `topic_statistics.enabled` does. The
-    /// parameter is set too. [`TopicStatisticsState::NodeDefault`] is `Enable`.
-    pub fn set_state(&self, state: TopicStatisticsState) {
+    /// parameter is set too. [`StatisticsState::NodeDefault`] is `Enable`.
+    pub fn set_state(&self, state: StatisticsState) {
         let enabled = state.is_enabled(SourceDefaults::default().enabled);
         self.change_defaults(|defaults| defaults.enabled = enabled);
     }

@@ -64,9 +64,9 @@ fn stopwatches_and_counters_are_measured_and_published() {
     assert!(idle.iter().all(|window| window.average() == 0.0), "no count is 0 Hz, not NaN");
 
     // Each has a state of its own. What is disabled records nothing.
-    front.statistics().set_state(TopicStatisticsState::Disable);
-    counters[0].statistics().set_state(TopicStatisticsState::Enable);
-    statistics.set_state(TopicStatisticsState::Disable);
+    front.statistics().set_state(StatisticsState::Disable);
+    counters[0].statistics().set_state(StatisticsState::Enable);
+    statistics.set_state(StatisticsState::Disable);
     assert_eq!(
         (
             front.statistics().is_enabled(),
@@ -77,8 +77,8 @@ fn stopwatches_and_counters_are_measured_and_published() {
     );
     rear.time(|| ());
     counters[1].add(1000);
-    counters[0].statistics().set_state(TopicStatisticsState::NodeDefault);
-    statistics.set_state(TopicStatisticsState::NodeDefault);
+    counters[0].statistics().set_state(StatisticsState::NodeDefault);
+    statistics.set_state(StatisticsState::NodeDefault);
     assert_eq!((front.statistics().is_enabled(), counters[0].statistics().is_enabled()), (false, true));
     of_rear.wait_for(Metric::Duration, 7);
     of_frames.wait_for(Metric::Frequency, 20);

@@ -180,11 +180,11 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
     }
     let off = StatisticsOptions::new()
         .source_name(SourceName::Custom("front".to_owned()))
-        .state(TopicStatisticsState::Disable);
+        .state(StatisticsState::Disable);
     let off = statistics.create_publisher::<Imu>("off".statistics(off)).unwrap();
     let of_off = Windows::of(off.statistics().watch());
     off.publish(imu()).unwrap();
-    off.statistics().set_state(TopicStatisticsState::NodeDefault);
+    off.statistics().set_state(StatisticsState::NodeDefault);
     assert!(off.statistics().is_enabled() && off.statistics().source_name() == "front");
     off.publish(imu()).unwrap();
     of_off.wait_for(Metric::PublishDuration, 1);

@@ -6,7 +6,7 @@ use crate::support::*;
 
 #[test]
 fn names_qos_and_states_follow_rclrs_and_the_options() {
-    use TopicStatisticsState::{Disable, Enable, NodeDefault};
+    use StatisticsState::{Disable, Enable, NodeDefault};
     let arguments = ["--ros-args", "-r", "imu:=rear_imu", "-r", "__ns:=/robot"];
     let (_executor, node) = node("naming", &arguments);
     let qos = QoSProfile::topics_default().keep_last(7).best_effort().transient_local();
@@ -121,13 +121,13 @@ fn each_source_has_its_own_windows_topic_ages_and_state() {
         (0..10).for_each(|_| talker.publish(imu(Duration::ZERO)).unwrap());
         wait_for("all calls", || calls.load(Ordering::Relaxed) == called + 40);
     };
-    measured.statistics().set_state(TopicStatisticsState::Disable);
+    measured.statistics().set_state(StatisticsState::Disable);
     let window = || measured.statistics().latest().unwrap().window;
     let (last, others) = (window(), carried.lock().unwrap().len());
     publish();
     wait_for("windows of another source", || carried.lock().unwrap().len() > others + 3);
     assert_eq!((window(), measured.statistics().totals().unwrap().received), (last, 3));
-    measured.statistics().set_state(TopicStatisticsState::NodeDefault);
+    measured.statistics().set_state(StatisticsState::NodeDefault);
     publish();
     let is_known = !middleware::lacks_sequence_numbers("messages while statistics are disabled");
     assert_eq!(

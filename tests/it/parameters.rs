@@ -30,13 +30,13 @@ fn those_of_the_start_override_the_options() {
     for topic in ["/configured/own", "/other"] {
         wait_for("its publisher", || node.count_publishers(topic).unwrap() == 1);
     }
-    first.set_state(TopicStatisticsState::Enable);
+    first.set_state(StatisticsState::Enable);
     wait_for("windows of a second instead of an hour", || of_first.statistics().latest().is_some());
     assert!(of_first.statistics().latest().unwrap().length < Duration::from_secs(60));
-    second.set_state(TopicStatisticsState::Disable);
+    second.set_state(StatisticsState::Disable);
     assert!(!of_second.statistics().is_enabled() && of_first.statistics().is_enabled());
     drop((first, of_first));
-    second.set_state(TopicStatisticsState::Enable);
+    second.set_state(StatisticsState::Enable);
     second.set_publish_period(Duration::from_millis(10)).unwrap();
     wait_for("windows of the second", || of_second.statistics().latest().is_some());
     // The parameters can be declared again.
@@ -127,7 +127,7 @@ fn an_operator_sets_them_and_a_wrong_one_changes_nothing() {
         set("enabled", json!(enabled));
         assert_eq!(measured.statistics().is_enabled(), enabled);
     }
-    statistics.set_state(TopicStatisticsState::Disable);
+    statistics.set_state(StatisticsState::Disable);
     statistics.set_publish_period(Duration::from_secs(3)).unwrap();
     let values = ["distributions", "enabled", "publish_period", "publish_topic"].map(get);
     assert_eq!(values, [json!(false), json!(false), json!(3.0), json!("/statistics")]);

@@ -16,8 +16,8 @@ pub use rclrs::*;
 pub use rclrs_topic_statistics::{
     health::{Cause, Expectations, Level},
     watch, AgeSource, Distribution, FirstPeriod, IntoStatsOptions, Metric, NodeStatistics,
-    NodeStatisticsOptions, SourceName, StatisticsError, StatisticsOptions, StatsOptions, StatsSubscription,
-    Timestamp, TopicStatisticsState, WindowStatistics,
+    NodeStatisticsOptions, SourceName, StatisticsError, StatisticsOptions, StatisticsState, StatsOptions,
+    StatsSubscription, Timestamp, WindowStatistics,
 };
 pub use ros_env::{
     rcl_interfaces::msg::Log,

@@ -22,7 +22,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    FirstPeriod, Metric, NodeStatistics, StatisticsError, StatisticsOptions, TopicStatisticsState,
+    FirstPeriod, Metric, NodeStatistics, StatisticsError, StatisticsOptions, StatisticsState,
 };
 use topic_statistics_views::{
     pattern::Selection,
@@ -70,7 +70,7 @@ impl TopicWatcher {
 
     pub fn new(node: &Node, options: Options) -> Result<Self, StatisticsError> {
         let statistics = StatisticsOptions::new()
-            .state(TopicStatisticsState::Enable)
+            .state(StatisticsState::Enable)
             .publish_period(options.period)
             .first_period(FirstPeriod::CarriedOver)
             .metrics(metrics())

@@ -9,9 +9,7 @@ use std::{
 };
 
 use rclrs::*;
-use rclrs_topic_statistics::{
-    Metric, NodeStatistics, StatisticsOptions, StatsExecutor, TopicStatisticsState,
-};
+use rclrs_topic_statistics::{Metric, NodeStatistics, StatisticsOptions, StatisticsState, StatsExecutor};
 use ros_env::{
     rcl_interfaces::srv::{GetParameters, GetParameters_Request, GetParameters_Response},
     sensor_msgs::msg::Imu,
@@ -113,7 +111,7 @@ fn a_message_costs_no_allocation_beyond_plain_rclrs() {
             let setting = Setting { on_worker, is_boxed, idle };
             let plain = message(basic(), setting, None);
             assert!(plain[0][1] > 1, "the counting works: {plain:?}");
-            let kinds = [options(), everything(), everything().state(TopicStatisticsState::Disable)];
+            let kinds = [options(), everything(), everything().state(StatisticsState::Disable)];
             let measured = kinds.map(|options| message(basic(), setting, Some(options)));
             for measured in measured {
                 assert!(is_no_more(measured, plain), "{measured:?}, plain {plain:?}, {setting:?}");

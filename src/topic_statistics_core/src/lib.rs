@@ -69,7 +69,7 @@ pub use executor::{
 };
 pub use incompatible::{Incompatibility, IncompatiblePublisher};
 pub use metric::{Metric, UnknownMetric};
-pub use record::options::TopicStatisticsState;
+pub use record::options::StatisticsState;
 pub use record::recorder::AgeSource;
 pub use source_kind::SourceKind;
 pub use summary::Summary;

@@ -102,7 +102,7 @@ fn goals_of_both_ends_are_measured_until_they_end() {
     let other = |_| async { panic!("it is replaced") };
     let server = statistics.create_action_server::<Fibonacci, _>("act", other).unwrap();
     server.set_callback(handle);
-    let off = "act".statistics(StatisticsOptions::new().state(TopicStatisticsState::Disable));
+    let off = "act".statistics(StatisticsOptions::new().state(StatisticsState::Disable));
     let client = of_client.create_action_client::<Fibonacci>(off).unwrap();
     assert_eq!((server.action_name(), server.statistics().source_name()), ("/act", "/server:/act"));
     assert_eq!((client.action_name(), client.statistics().source_name()), ("/act", "/client:/act"));
@@ -113,7 +113,7 @@ fn goals_of_both_ends_are_measured_until_they_end() {
         calling.notify_on_server_ready().await.unwrap();
         assert_eq!(request(&calling, 2).await, Some(Aborted), "disabled statistics pass a goal on");
         assert!(calling.statistics().latest().is_none());
-        calling.statistics().set_state(TopicStatisticsState::Enable);
+        calling.statistics().set_state(StatisticsState::Enable);
         for (order, status) in [
             (0, None),
             (1, Some(Succeeded)),

@@ -11,7 +11,7 @@ pub(crate) use std::{future::Future, sync::Arc, time::Duration};
 pub(crate) use rclrs::*;
 pub(crate) use rclrs_topic_statistics::{
     watch, FirstPeriod, IntoStatsOptions, Metric, NodeStatistics, SourceKind, StatisticsOptions,
-    StatsExecutor, Summary, TopicStatisticsState, WindowStatistics,
+    StatisticsState, StatsExecutor, Summary, WindowStatistics,
 };
 pub(crate) use test_support::{context, domain, node, of, wait_for, Reader, Spinning, LIMIT};
 

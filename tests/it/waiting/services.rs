@@ -122,7 +122,7 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
     let [server, caller] = ["server", "caller"].map(|name| executor.create_node(name).unwrap());
     let [statistics, of_caller] = [&server, &caller].map(statistics);
     let new = StatisticsOptions::new;
-    let off = || new().state(TopicStatisticsState::Disable);
+    let off = || new().state(StatisticsState::Disable);
     let slow = statistics.create_service::<BasicTypes, _>("slow".statistics(off()), |request: Request| {
         std::thread::sleep(DELAY);
         response(request)
@@ -157,8 +157,8 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
         let unmeasured: Response = calling.call(request(7)).unwrap().await.unwrap();
         assert_eq!(unmeasured.int64_value, 7);
         assert!(calling.statistics().latest().is_none() && serving.statistics().latest().is_none());
-        calling.statistics().set_state(TopicStatisticsState::Enable);
-        serving.statistics().set_state(TopicStatisticsState::Enable);
+        calling.statistics().set_state(StatisticsState::Enable);
+        serving.statistics().set_state(StatisticsState::Enable);
         let waiting = calling.call(request(8)).unwrap();
         std::thread::sleep(DELAY);
         [waiting]

@@ -9,7 +9,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoStatsOptions, NodeStatistics, StatisticsError, StatisticsOptions, TopicStatisticsState,
+    IntoStatsOptions, NodeStatistics, StatisticsError, StatisticsOptions, StatisticsState,
 };
 use topic_statistics_views::{
     format::name,
@@ -174,7 +174,7 @@ impl Topic {
         options.qos = qos.profile(depth);
         // Set here, so that a parameter of the node cannot override the command line.
         let statistics = StatisticsOptions::new()
-            .state(TopicStatisticsState::Enable)
+            .state(StatisticsState::Enable)
             .publish_period(context.period)
             .distributions(true);
         self.recorded = context.recording.and_then(|recording| {

@@ -12,7 +12,7 @@ use anyhow::{anyhow, Result};
 use hdrhistogram::Histogram;
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoStatsOptions, Metric, NodeStatistics, StatisticsOptions, StatsExecutor, TopicStatisticsState,
+    IntoStatsOptions, Metric, NodeStatistics, StatisticsOptions, StatisticsState, StatsExecutor,
 };
 use ros_env::{
     sensor_msgs::msg::{Image, Imu},
@@ -151,7 +151,7 @@ fn listen<T: Message>(options: &Options) -> Result<()> {
         Statistics::Off | Statistics::Publisher => None,
         Statistics::On => Some(StatisticsOptions::new()),
         Statistics::All => Some(StatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS)),
-        Statistics::Disabled => Some(StatisticsOptions::new().state(TopicStatisticsState::Disable)),
+        Statistics::Disabled => Some(StatisticsOptions::new().state(StatisticsState::Disable)),
     };
     let publisher = matches!(options.statistics, Statistics::Publisher);
     let _publisher = publisher.then(|| node.create_publisher::<MetricsMessage>("/statistics")).transpose()?;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 /// Whether a source has statistics, with rclcpp's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TopicStatisticsState {
+#[doc(alias = "TopicStatisticsState")] // rclcpp's
+pub enum StatisticsState {
     /// Statistics are enabled.
     Enable,
     /// Statistics are disabled.
@@ -16,7 +17,7 @@ pub enum TopicStatisticsState {
     NodeDefault,
 }
 
-impl TopicStatisticsState {
+impl StatisticsState {
     /// Returns whether statistics are enabled; `of_node`: whether the node's are.
     pub fn is_enabled(self, of_node: bool) -> bool {
         match self {
@@ -28,7 +29,7 @@ impl TopicStatisticsState {
 }
 
 /// `Enable` or `Disable`.
-impl From<bool> for TopicStatisticsState {
+impl From<bool> for StatisticsState {
     fn from(enabled: bool) -> Self {
         if enabled {
             Self::Enable
@@ -61,15 +62,15 @@ impl Default for SourceDefaults {
 #[non_exhaustive]
 pub struct SourceOptions {
     /// Whether it has statistics.
-    pub state: TopicStatisticsState,
+    pub state: StatisticsState,
     /// The length of its windows.
     pub publish_period: Option<Duration>,
     /// Whether it has distributions.
     pub distributions: Option<bool>,
 }
 
-impl From<TopicStatisticsState> for SourceOptions {
-    fn from(state: TopicStatisticsState) -> Self {
+impl From<StatisticsState> for SourceOptions {
+    fn from(state: StatisticsState) -> Self {
         Self { state, ..Self::default() }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     incompatible::IncompatiblePublisher,
     metric::Metric,
     mutex::lock,
-    record::options::TopicStatisticsState,
+    record::options::StatisticsState,
     source_kind::SourceKind,
     sync::{
         atomic::{AtomicBool, Ordering},
@@ -169,7 +169,7 @@ pub struct FinishedWindow {
 /// Ends the windows of sources: the interface for their handles.
 pub trait WindowScheduler: Send + Sync {
     /// Sets whether a source has statistics.
-    fn set_state(&self, source: &Arc<Source>, state: TopicStatisticsState);
+    fn set_state(&self, source: &Arc<Source>, state: StatisticsState);
 
     /// Removes a source that is retired, and keeps its totals.
     fn remove(&self, source: &Arc<Source>);
@@ -413,7 +413,7 @@ impl SourceHandle {
     }
 
     /// Sets whether the source has statistics; does nothing once the scheduler is dropped.
-    pub fn set_state(&self, state: TopicStatisticsState) {
+    pub fn set_state(&self, state: StatisticsState) {
         if let Some(scheduler) = self.keeper.scheduler.upgrade() {
             scheduler.set_state(&self.source, state);
         }

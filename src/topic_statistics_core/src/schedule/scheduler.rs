@@ -22,7 +22,7 @@ use crate::{
     mutex::lock,
     record::{
         clock::{Clock, HostClock},
-        options::{SourceDefaults, SourceOptions, TopicStatisticsState},
+        options::{SourceDefaults, SourceOptions, StatisticsState},
         simulated_time::SimulatedTime,
         source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
     },
@@ -425,7 +425,7 @@ impl Scheduler {
 }
 
 impl WindowScheduler for Scheduler {
-    fn set_state(&self, source: &Arc<Source>, state: TopicStatisticsState) {
+    fn set_state(&self, source: &Arc<Source>, state: StatisticsState) {
         self.change(|schedule, now| schedule.set_state(source, state, now, &HostClock));
     }
 

@@ -19,7 +19,7 @@ use crate::{
     metric::Metric,
     record::{
         clock::{duration, Clock},
-        options::{SourceDefaults, SourceOptions, TopicStatisticsState},
+        options::{SourceDefaults, SourceOptions, StatisticsState},
         source::{Source, WindowedCollector},
     },
     totals::{add_up, TopicTotals},
@@ -287,7 +287,7 @@ impl Schedule {
     pub fn set_state(
         &mut self,
         source: &Arc<Source>,
-        state: TopicStatisticsState,
+        state: StatisticsState,
         now: Instant,
         clock: &dyn Clock,
     ) {

@@ -11,7 +11,7 @@ use rclrs::{Context, CreateBasicExecutor, InitOptions, Node, ParameterValue, Par
 use rclrs_topic_statistics::{
     health::{Condition, Conditions},
     testing::{Parameters, Values},
-    StatisticsOptions, TopicStatisticsState,
+    StatisticsOptions, StatisticsState,
 };
 use topic_statistics_core::health::{Level, NodeExpectations};
 
@@ -61,7 +61,7 @@ pub fn parameters(bytes: &[u8]) {
                 };
                 assert!((period.as_secs_f64() - seconds).abs() < 1e-9, "{period:?} instead of {seconds} s");
             }
-            Ok(()) => assert_eq!(value, ParameterValue::Bool(after.state == TopicStatisticsState::Enable)),
+            Ok(()) => assert_eq!(value, ParameterValue::Bool(after.state == StatisticsState::Enable)),
         }
         before = after;
     }

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
-use topic_statistics_core::record::options::TopicStatisticsState;
+use topic_statistics_core::record::options::StatisticsState;
 
 use super::state::{duration, World};
 use crate::{
@@ -169,8 +169,7 @@ impl World {
     /// Enables or disables the statistics of the node or of a source, or the distributions of the node.
     fn switch(&mut self) {
         let now = self.instant_of_change();
-        let states =
-            [TopicStatisticsState::Enable, TopicStatisticsState::Disable, TopicStatisticsState::NodeDefault];
+        let states = [StatisticsState::Enable, StatisticsState::Disable, StatisticsState::NodeDefault];
         let state = states[self.random.usize(..3)];
         match self.random.u32(..10) {
             8.. => {

@@ -9,7 +9,7 @@ use topic_statistics_core::{
     health::{Level, Silence},
     record::{
         clock::Clock,
-        options::{SourceOptions, TopicStatisticsState},
+        options::{SourceOptions, StatisticsState},
         recorder::{AgeSource, Recorder, RecorderOptions},
         source::{Source, SourceHandle, WindowScheduler},
     },
@@ -56,7 +56,7 @@ impl World {
         let recorder = Arc::new(recorder);
         let (source, holdable) = self.source(&topic_name, name.clone(), &recorder);
         let period = (self.random.u32(..4) == 0).then(|| self.random.i64(50 * MS..2 * S));
-        let state = [TopicStatisticsState::NodeDefault, TopicStatisticsState::Enable][self.random.usize(..2)];
+        let state = [StatisticsState::NodeDefault, StatisticsState::Enable][self.random.usize(..2)];
         let now = self.instant_of_change();
         let publisher = Some(Arc::clone(&self.reader) as _);
         let distributions = [None, None, Some(true), Some(false)][self.random.usize(..4)];
@@ -177,10 +177,10 @@ impl World {
     pub fn update_oracles(&mut self) {
         let (now, offset, suspended) = (self.now, self.clocks.offset(), self.clocks.suspended());
         let enabled = self.enabled;
-        let is_enabled = |state: TopicStatisticsState| match state {
-            TopicStatisticsState::Enable => true,
-            TopicStatisticsState::Disable => false,
-            TopicStatisticsState::NodeDefault => enabled,
+        let is_enabled = |state: StatisticsState| match state {
+            StatisticsState::Enable => true,
+            StatisticsState::Disable => false,
+            StatisticsState::NodeDefault => enabled,
         };
         let distributions = self.distributions;
         for subscription in self.subscriptions.values_mut() {
@@ -266,7 +266,7 @@ impl World {
             let recorder = Recorder::new(&topic, options, self.simulated.clone(), &*self.clocks);
             let name = format!("/node:{topic}");
             let (source, _) = self.source(&topic, name.clone(), &Arc::new(recorder));
-            let (now, state) = (self.instant(self.now), TopicStatisticsState::Disable);
+            let (now, state) = (self.instant(self.now), StatisticsState::Disable);
             self.schedule.add(&source.collector, state.into(), None, now, &*self.clocks);
             self.schedule.complete(&source, now);
             drop(self.handle(&source));

@@ -12,7 +12,7 @@ use topic_statistics_core::{
     mutex::lock,
     record::{
         host,
-        options::TopicStatisticsState,
+        options::StatisticsState,
         source::{Source, WindowScheduler},
     },
     schedule::{
@@ -128,7 +128,7 @@ impl EventReader {
 pub struct Retired(Mutex<Vec<Arc<Source>>>);
 
 impl WindowScheduler for Retired {
-    fn set_state(&self, _: &Arc<Source>, _: TopicStatisticsState) {}
+    fn set_state(&self, _: &Arc<Source>, _: StatisticsState) {}
 
     fn remove(&self, source: &Arc<Source>) {
         lock(&self.0).push(Arc::clone(source));

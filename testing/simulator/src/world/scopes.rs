@@ -8,7 +8,7 @@ use topic_statistics_core::{
     collector::FirstPeriod,
     record::{
         clock::Clock,
-        options::TopicStatisticsState,
+        options::StatisticsState,
         source::{Source, WindowedCollector},
     },
     SourceKind,
@@ -44,7 +44,7 @@ impl World {
     pub fn watch(&mut self, name: &str, collector: Arc<dyn WindowedCollector>, kind: Kind) -> Watched {
         let holdable = Holdable::new(collector, &self.clocks);
         let source = Arc::new(Source::new(format!("/node:{name}"), Arc::clone(&holdable) as _, None));
-        let (state, now) = (TopicStatisticsState::NodeDefault, self.instant(self.now));
+        let (state, now) = (StatisticsState::NodeDefault, self.instant(self.now));
         let publisher = Some(Arc::clone(&self.reader) as _);
         self.schedule.add(&source.collector, state.into(), publisher, now, &*self.clocks);
         self.schedule.complete(&source, now);

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use topic_statistics_core::record::{
     calls::{CallRecorder, WaitingCall},
-    options::TopicStatisticsState,
+    options::StatisticsState,
     recorder::Recorder,
     requests::{ActiveRequest, RequestRecorder},
     source::{Source, SourceHandle},
@@ -27,7 +27,7 @@ pub struct Subscription {
     pub id: u64,
     pub topic: usize,
     pub name: String,
-    pub state: TopicStatisticsState,
+    pub state: StatisticsState,
     pub period: Option<i64>,
     /// None: the node's.
     pub distributions: Option<bool>,
@@ -93,7 +93,7 @@ pub fn topic_name(topic: usize) -> String {
 /// A source that is no subscription, with its oracle.
 pub struct Watched {
     pub source: Arc<Source>,
-    pub state: TopicStatisticsState,
+    pub state: StatisticsState,
     pub oracle: oracle::Other,
     pub holdable: Arc<Holdable>,
     /// Its drop ends the source.

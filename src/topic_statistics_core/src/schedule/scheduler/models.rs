@@ -214,7 +214,7 @@ fn the_totals_have_a_subscription_once_while_it_is_dropped() {
     check(5, || {
         let scheduler = scheduler();
         let (recorder, source) = subscription();
-        let handle = scheduler.add(recorder, TopicStatisticsState::Enable.into(), None).complete(source);
+        let handle = scheduler.add(recorder, StatisticsState::Enable.into(), None).complete(source);
         let dropping = thread::spawn(move || drop(handle));
         let counts = [(); 2].map(|()| scheduler.totals().len());
         assert_eq!(counts, [1, 1]);

@@ -192,7 +192,7 @@ impl Rig {
         self.schedule.change_defaults(change, self.clock.now(), &self.clock);
     }
 
-    fn set_state(&mut self, source: &Arc<Source>, state: TopicStatisticsState) {
+    fn set_state(&mut self, source: &Arc<Source>, state: StatisticsState) {
         self.schedule.set_state(source, state, self.clock.now(), &self.clock);
     }
 
@@ -271,7 +271,7 @@ impl Rig {
 fn it_waits_for_the_windows_end_then_hands_out_and_publishes() {
     let mut rig = Rig::new();
     assert_eq!(rig.run(), (vec![], None), "without a source there is nothing to wait for");
-    let (_source, durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    let (_source, durations) = rig.add("stopwatch", StatisticsState::NodeDefault);
     assert_eq!(rig.run(), (vec![], Some(SECOND)));
     durations.record(|| 5.0);
     rig.pass(SECOND - Duration::from_nanos(1));
@@ -289,7 +289,7 @@ fn it_waits_for_the_windows_end_then_hands_out_and_publishes() {
 #[test]
 fn windows_are_periodic_and_missed_periods_make_a_longer_one() {
     let mut rig = Rig::new();
-    let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    let (_source, _) = rig.add("stopwatch", StatisticsState::NodeDefault);
     let first = rig.windows(SECOND * 11 / 10);
     assert_eq!(rig.run().1, Some(2 * SECOND), "although the last end was late");
     let second = rig.windows(SECOND * 34 / 10);
@@ -304,7 +304,7 @@ fn windows_are_periodic_and_missed_periods_make_a_longer_one() {
 #[test]
 fn the_window_after_an_end_that_was_held_up_is_not_empty() {
     let mut rig = Rig::new();
-    let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    let (_source, _) = rig.add("stopwatch", StatisticsState::NodeDefault);
     rig.windows(SECOND);
     let now = rig.pass(SECOND);
     // The second reading is that of the window's end.
@@ -321,9 +321,9 @@ fn the_window_after_an_end_that_was_held_up_is_not_empty() {
 #[test]
 fn a_source_added_within_a_window_joins_its_rest_with_the_next() {
     let mut rig = Rig::new();
-    let (_early, _) = rig.add("early", TopicStatisticsState::NodeDefault);
+    let (_early, _) = rig.add("early", StatisticsState::NodeDefault);
     rig.pass(SECOND / 2);
-    let (_late, _) = rig.add("late", TopicStatisticsState::NodeDefault);
+    let (_late, _) = rig.add("late", StatisticsState::NodeDefault);
     assert_eq!(names(&rig.windows(SECOND / 2)), ["early"]);
     let second = rig.windows(SECOND);
     let late = second.iter().find(|(name, _)| name == "late").unwrap();
@@ -334,7 +334,7 @@ fn a_source_added_within_a_window_joins_its_rest_with_the_next() {
 fn a_first_window_that_began_late_is_not_too_short() {
     let mut rig = Rig::new();
     rig.clock.held_up.store(1000, Ordering::Relaxed);
-    let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    let (_source, _) = rig.add("stopwatch", StatisticsState::NodeDefault);
     rig.clock.held_up.store(0, Ordering::Relaxed);
     let late = rig.passed();
     assert!(late > Duration::ZERO);
@@ -349,7 +349,7 @@ fn a_first_window_begins_with_the_creation_and_ends_after_it() {
     let (source, durations) = stopwatch("new");
     rig.pass(SECOND / 4);
     let publisher = Arc::clone(&rig.reader) as _;
-    rig.begin(&source, TopicStatisticsState::NodeDefault, Some(publisher));
+    rig.begin(&source, StatisticsState::NodeDefault, Some(publisher));
     durations.record(|| 5.0);
     assert_eq!(rig.windows(SECOND * 3 / 2), [], "its creation takes longer than a window");
     rig.complete(&source);
@@ -379,7 +379,7 @@ fn the_state_of_the_node_applies_to_a_source_being_created() {
 fn a_subscription_that_is_not_created_has_no_window_or_totals() {
     let mut rig = Rig::new();
     let source = subscription("/node:/imu", &rig.clock);
-    rig.begin(&source, TopicStatisticsState::Enable, None);
+    rig.begin(&source, StatisticsState::Enable, None);
     assert!(source.collector.is_enabled());
     assert_eq!(rig.schedule.totals(), [], "not before it is created");
     rig.schedule.abandon(&source.collector);
@@ -394,7 +394,7 @@ fn a_subscription_that_is_not_created_has_no_window_or_totals() {
 fn publishers_are_checked_soon_after_a_subscription_is_complete() {
     let mut rig = Rig::new();
     let source = subscription("/node:/imu", &rig.clock);
-    rig.begin(&source, TopicStatisticsState::NodeDefault, None);
+    rig.begin(&source, StatisticsState::NodeDefault, None);
     rig.windows(SECOND / 2); // its creation takes longer than the time until the check
     rig.complete(&source);
     let next = rig.next(Schedule::CHECK_TOGETHER / 2);
@@ -406,7 +406,7 @@ fn publishers_are_checked_soon_after_a_subscription_is_complete() {
     let checks = |rig: &mut Rig, pass: Duration| matches!(rig.next(pass), Action::CheckPublishers(_));
     assert!(!checks(&mut rig, SECOND / 4), "once");
     rig.change_defaults(|defaults| defaults.enabled = false);
-    let (_stopwatch, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault); // behind it
+    let (_stopwatch, _) = rig.add("stopwatch", StatisticsState::NodeDefault); // behind it
     rig.change_defaults(|defaults| defaults.enabled = true);
     assert!(!checks(&mut rig, Schedule::CHECK_TOGETHER / 2));
     assert!(checks(&mut rig, Schedule::CHECK_TOGETHER), "it was enabled");
@@ -436,7 +436,7 @@ fn sources_created_at_once_are_completed_each_for_itself() {
 fn the_totals_of_ended_subscriptions_are_kept_up_to_a_bound() {
     let mut rig = Rig::new();
     let _live = rig.subscribe("/node:/live");
-    let (stopwatch, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    let (stopwatch, _) = rig.add("stopwatch", StatisticsState::NodeDefault);
     assert!(!rig.schedule.remove(&stopwatch));
     assert!(rig.schedule.ended.as_ref().is_some_and(Vec::is_empty), "a stopwatch has no totals");
     let mut warned = vec![];
@@ -456,8 +456,8 @@ fn the_totals_of_ended_subscriptions_are_kept_up_to_a_bound() {
 fn what_is_dropped_without_a_word_leaves_the_lists() {
     let mut rig = Rig::new();
     let lengths = |rig: &Rig| (rig.schedule.entries.len(), rig.schedule.new_entries.len());
-    let (kept, _) = rig.add("kept", TopicStatisticsState::NodeDefault);
-    drop(rig.add("dropped", TopicStatisticsState::NodeDefault));
+    let (kept, _) = rig.add("kept", StatisticsState::NodeDefault);
+    drop(rig.add("dropped", StatisticsState::NodeDefault));
     let (new, _) = stopwatch("new");
     rig.begin(&new, SourceOptions::default(), None);
     drop(new);
@@ -473,7 +473,7 @@ fn what_is_dropped_without_a_word_leaves_the_lists() {
 fn failures_are_told_after_a_window_at_most_once_a_second() {
     let mut rig = Rig::new();
     rig.change_defaults(|defaults| defaults.publish_period = SECOND / 4);
-    let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    let (_source, _) = rig.add("stopwatch", StatisticsState::NodeDefault);
     let mut warnings = || {
         let now = rig.pass(SECOND / 4);
         rig.schedule.end_windows(now, &rig.clock);
@@ -494,7 +494,7 @@ fn failures_are_told_after_a_window_at_most_once_a_second() {
 fn a_publication_that_fails_is_repeated_then_each_tried_once() {
     for failing in [Failing::First, Failing::All] {
         let mut rig = Rig { reader: Arc::new(Reader { failing, ..Reader::default() }), ..Rig::new() };
-        let options = SourceOptions { distributions: Some(true), ..TopicStatisticsState::Enable.into() };
+        let options = SourceOptions { distributions: Some(true), ..StatisticsState::Enable.into() };
         let (_source, durations) = rig.add("stopwatch", options);
         for windows in 1..=3 {
             durations.record(|| 1.0);
@@ -530,11 +530,11 @@ fn a_step_of_the_clock_is_one_warning_for_all_sources() {
 #[test]
 fn a_disabled_source_has_no_windows_its_own_state_comes_first() {
     let mut rig = Rig::new();
-    let (_always, _) = rig.add("always", TopicStatisticsState::Enable);
-    let (as_node, _) = rig.add("as the node", TopicStatisticsState::NodeDefault);
+    let (_always, _) = rig.add("always", StatisticsState::Enable);
+    let (as_node, _) = rig.add("as the node", StatisticsState::NodeDefault);
     rig.change_defaults(|defaults| defaults.enabled = false);
     assert_eq!(names(&rig.windows(SECOND)), ["always"]);
-    rig.set_state(&as_node, TopicStatisticsState::Enable);
+    rig.set_state(&as_node, StatisticsState::Enable);
     rig.windows(SECOND);
     assert_eq!(names(&rig.windows(SECOND)), ["always", "as the node"]);
 }
@@ -542,10 +542,10 @@ fn a_disabled_source_has_no_windows_its_own_state_comes_first() {
 #[test]
 fn a_closed_schedule_returns_what_is_left_and_enables_nothing() {
     let mut rig = Rig::new();
-    let (source, durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    let (source, durations) = rig.add("stopwatch", StatisticsState::NodeDefault);
     let Action::HandOut(_) = rig.next(SECOND) else { panic!("no finished window") };
     rig.schedule.close();
-    rig.set_state(&source, TopicStatisticsState::Enable);
+    rig.set_state(&source, StatisticsState::Enable);
     assert!(!durations.is_enabled());
     let Action::End { messages, .. } = rig.next(Duration::ZERO) else { panic!("no end") };
     assert_eq!(messages.len(), 1, "the finished window");
@@ -599,7 +599,7 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded() {
     // A window with its distributions is discarded as a whole. Nothing is published.
     let mut rig = Rig::new();
     rig.change_defaults(|defaults| defaults.distributions = true);
-    let (_source, durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    let (_source, durations) = rig.add("stopwatch", StatisticsState::NodeDefault);
     for _ in 0..=Outbox::BOUND / 2 {
         durations.record(|| 5.0);
         let now = rig.pass(SECOND);
@@ -700,11 +700,10 @@ fn health_is_published_once_per_second_and_an_error_at_once() {
     assert_eq!(rig.changed, [("/node:bad".to_owned(), Some(Level::Ok), Level::Error)]);
 
     // Disabled, it has no health; enabled, its judge restarts.
-    rig.set_state(&bad, TopicStatisticsState::Disable);
+    rig.set_state(&bad, StatisticsState::Disable);
     rig.run();
     assert_eq!(rig.changed[1..], [("/node:bad".to_owned(), Some(Level::Error), Level::Ok)]);
-    for (state, levels) in [(TopicStatisticsState::Disable, vec![]), (TopicStatisticsState::Enable, vec![ok])]
-    {
+    for (state, levels) in [(StatisticsState::Disable, vec![]), (StatisticsState::Enable, vec![ok])] {
         rig.set_state(&bad, state);
         rig.pass(SECOND);
         rig.run();
