@@ -4,9 +4,11 @@
 //!
 //! [`endpoints`] creates subscriptions and publishers with statistics, [`waiting`] services, clients and timers,
 //! [`code`] stopwatches and counters. [`parameters`] are the ROS parameters. [`publishers`] publish the windows,
-//! [`reports`] the log and the health.
+//! `distributions` their distributions, [`reports`] the log and the health.
 
 mod code;
+#[cfg(feature = "interfaces")]
+mod distributions;
 mod endpoints;
 pub(crate) mod parameters;
 mod publishers;

@@ -2,19 +2,11 @@
 
 //! The publishers of windows.
 
-#[cfg(feature = "interfaces")]
-use std::sync::Weak;
 use std::sync::{Arc, Mutex, OnceLock};
 
-#[cfg(feature = "interfaces")]
-use crate::interfaces::topic_statistics_interfaces::msg::MetricsDistribution;
 use crate::interfaces::{diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage};
-#[cfg(feature = "interfaces")]
-use rclrs::NodeState;
 use rclrs::{Node, Publisher, PublisherOptions, QoSProfile, RclrsError};
 use rosidl_runtime_rs::Message;
-#[cfg(feature = "interfaces")]
-use topic_statistics_core::collector::Distribution;
 use topic_statistics_core::{
     mutex::lock,
     schedule::outbox::{PublishError, PublishWindows},
@@ -28,21 +20,18 @@ use crate::{
 
 /// The publishers of windows on one topic: of their metrics, and of their distributions.
 pub(super) struct TopicPublishers {
-    #[cfg(feature = "interfaces")]
-    node: Weak<NodeState>,
     topic: String,
     /// None: the default, whose depth follows the number of metrics.
     qos: Option<QoSProfile>,
     publishers: Mutex<Publishers>,
+    #[cfg(feature = "interfaces")]
+    distributions: super::distributions::DistributionPublisher,
 }
 
 struct Publishers {
     /// The number of metrics in a window, of all sources that were created.
     window: usize,
     metrics: Publisher<MetricsMessage>,
-    /// Created for the first distribution: most nodes have none.
-    #[cfg(feature = "interfaces")]
-    distributions: Option<Publisher<MetricsDistribution>>,
 }
 
 impl TopicPublishers {
@@ -58,18 +47,12 @@ impl TopicPublishers {
     /// invalid.
     pub(super) fn new(node: &Node, topic: &str, qos: Option<QoSProfile>) -> Result<Self, StatisticsError> {
         let metrics = create_publisher(node, options(topic, Self::qos(qos, 0)))?;
-        let publishers = Mutex::new(Publishers {
-            window: 0,
-            metrics,
-            #[cfg(feature = "interfaces")]
-            distributions: None,
-        });
         Ok(Self {
-            #[cfg(feature = "interfaces")]
-            node: Arc::downgrade(node),
             topic: topic.to_owned(),
             qos,
-            publishers,
+            publishers: Mutex::new(Publishers { window: 0, metrics }),
+            #[cfg(feature = "interfaces")]
+            distributions: super::distributions::DistributionPublisher::new(node, topic),
         })
     }
 
@@ -95,9 +78,7 @@ impl TopicPublishers {
             publishers.metrics = publisher;
         }
         #[cfg(feature = "interfaces")]
-        if publishers.distributions.take().is_some() {
-            publishers.distributions = self.create_distributions_with(node, now).ok();
-        }
+        self.distributions.replace(node, now);
     }
 
     /// Creates the publisher of the distributions now, so that readers find it before the first one.
@@ -105,29 +86,13 @@ impl TopicPublishers {
     /// Errors if rclrs cannot create it.
     #[cfg(feature = "interfaces")]
     pub(super) fn create_distributions(&self, node: &Node) -> Result<(), StatisticsError> {
-        let topic = crate::report::distribution::topic(&self.topic);
-        self.distributions_of(node)
-            .map(drop)
-            .map_err(|source| creation_error(node, SourceKind::Publisher, topic, source))
+        self.distributions.create(node, self.present_qos())
     }
 
+    /// Returns the QoS of the sources up to now.
     #[cfg(feature = "interfaces")]
-    fn distributions_of(&self, node: &Node) -> Result<Publisher<MetricsDistribution>, RclrsError> {
-        let mut publishers = lock(&self.publishers);
-        if let Some(publisher) = &publishers.distributions {
-            return Ok(Arc::clone(publisher));
-        }
-        let publisher = self.create_distributions_with(node, Self::qos(self.qos, publishers.window))?;
-        Ok(Arc::clone(publishers.distributions.insert(publisher)))
-    }
-
-    #[cfg(feature = "interfaces")]
-    fn create_distributions_with(
-        &self,
-        node: &Node,
-        qos: QoSProfile,
-    ) -> Result<Publisher<MetricsDistribution>, RclrsError> {
-        node.create_publisher(options(&crate::report::distribution::topic(&self.topic), qos))
+    fn present_qos(&self) -> QoSProfile {
+        Self::qos(self.qos, lock(&self.publishers).window)
     }
 
     /// Returns the given QoS, or the default for a window with that number of metrics.
@@ -155,12 +120,10 @@ impl PublishWindows for TopicPublishers {
         source: &str,
         metric: Metric,
         window: Window,
-        distribution: &Distribution,
+        distribution: &topic_statistics_core::collector::Distribution,
     ) -> Result<(), PublishError> {
-        // A node that is dropped publishes nothing.
-        let Some(node) = self.node.upgrade() else { return Ok(()) };
         let message = crate::report::distribution::message(source, metric, window, distribution);
-        Ok(self.distributions_of(&node)?.publish(message)?)
+        self.distributions.publish(message, self.present_qos())
     }
 }
 
@@ -198,7 +161,7 @@ impl DiagnosticsPublisher {
     }
 }
 
-fn options(topic: &str, qos: QoSProfile) -> PublisherOptions<'_> {
+pub(super) fn options(topic: &str, qos: QoSProfile) -> PublisherOptions<'_> {
     let mut options = PublisherOptions::new(topic);
     options.qos = qos;
     options

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The publisher of the distributions of windows.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use rclrs::{Node, NodeState, Publisher, QoSProfile, RclrsError};
+use topic_statistics_core::{mutex::lock, schedule::outbox::PublishError, SourceKind};
+
+use super::publishers::{creation_error, options};
+use crate::{
+    error::StatisticsError, interfaces::topic_statistics_interfaces::msg::MetricsDistribution,
+    report::distribution,
+};
+
+/// The publisher of distributions. It is created for the first one: most nodes have none.
+pub(super) struct DistributionPublisher {
+    node: Weak<NodeState>,
+    topic: String,
+    publisher: Mutex<Option<Publisher<MetricsDistribution>>>,
+}
+
+impl DistributionPublisher {
+    /// Creates none yet, for windows that are published on `publish_topic`.
+    pub(super) fn new(node: &Node, publish_topic: &str) -> Self {
+        let topic = distribution::topic(publish_topic);
+        Self { node: Arc::downgrade(node), topic, publisher: Mutex::default() }
+    }
+
+    /// Creates the publisher, if there is none. Errors if rclrs cannot create it.
+    pub(super) fn create(&self, node: &Node, qos: QoSProfile) -> Result<(), StatisticsError> {
+        let created = self.get_or_create(node, qos).map(drop);
+        created.map_err(|source| creation_error(node, SourceKind::Publisher, self.topic.clone(), source))
+    }
+
+    /// Replaces the publisher, if there is one, by one with that QoS.
+    pub(super) fn replace(&self, node: &Node, qos: QoSProfile) {
+        let had_one = lock(&self.publisher).take().is_some();
+        // If it cannot be created, for example because the context is shut down, the next distribution tries again.
+        let _created = had_one.then(|| self.get_or_create(node, qos));
+    }
+
+    /// Publishes a message. A node that is dropped publishes nothing.
+    pub(super) fn publish(&self, message: MetricsDistribution, qos: QoSProfile) -> Result<(), PublishError> {
+        let Some(node) = self.node.upgrade() else { return Ok(()) };
+        Ok(self.get_or_create(&node, qos)?.publish(message)?)
+    }
+
+    fn get_or_create(
+        &self,
+        node: &Node,
+        qos: QoSProfile,
+    ) -> Result<Publisher<MetricsDistribution>, RclrsError> {
+        let mut publisher = lock(&self.publisher);
+        if let Some(publisher) = &*publisher {
+            return Ok(Arc::clone(publisher));
+        }
+        let created = node.create_publisher(options(&self.topic, qos))?;
+        Ok(Arc::clone(publisher.insert(created)))
+    }
+}
