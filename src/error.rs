@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use rclrs::RclrsError;
+use rclrs::{Node, RclrsError};
 use topic_statistics_core::{metric::names, source_kind::SourceKind, Metric};
 
 /// An error of setting up statistics. Nothing is left half created.
@@ -119,6 +119,16 @@ pub enum StatisticsError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+}
+
+/// Returns the error of rclrs that could not create something of that kind and name.
+pub(crate) fn creation_error(
+    node: &Node,
+    kind: SourceKind,
+    name: String,
+    source: RclrsError,
+) -> StatisticsError {
+    StatisticsError::Create { kind, name, node: node.fully_qualified_name(), source }
 }
 
 #[cfg(test)]

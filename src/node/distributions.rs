@@ -4,12 +4,12 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use rclrs::{Node, NodeState, Publisher, QoSProfile, RclrsError};
+use rclrs::{Node, NodeState, Publisher, PublisherOptions, QoSProfile, RclrsError};
 use topic_statistics_core::{mutex::lock, schedule::outbox::PublishError, SourceKind};
 
-use super::publishers::{creation_error, options};
 use crate::{
-    error::StatisticsError, interfaces::topic_statistics_interfaces::msg::MetricsDistribution,
+    error::{creation_error, StatisticsError},
+    interfaces::topic_statistics_interfaces::msg::MetricsDistribution,
     report::distribution,
 };
 
@@ -55,7 +55,9 @@ impl DistributionPublisher {
         if let Some(publisher) = &*publisher {
             return Ok(Arc::clone(publisher));
         }
-        let created = node.create_publisher(options(&self.topic, qos))?;
+        let mut options = PublisherOptions::new(&self.topic);
+        options.qos = qos;
+        let created = node.create_publisher(options)?;
         Ok(Arc::clone(publisher.insert(created)))
     }
 }

@@ -25,11 +25,11 @@ use topic_statistics_core::{
 };
 
 use super::{
-    publishers::{create_publisher, creation_error, TopicPublishers},
+    publishers::{create_publisher, TopicPublishers},
     NodeStatistics,
 };
 use crate::{
-    error::StatisticsError,
+    error::{creation_error, StatisticsError},
     graph::{PublisherCheck, Request},
     measure::{
         callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},

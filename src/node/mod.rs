@@ -42,6 +42,8 @@ use topic_statistics_core::{
 };
 
 #[cfg(feature = "interfaces")]
+use crate::error::creation_error;
+#[cfg(feature = "interfaces")]
 use crate::report::service::{self, TopicStatisticsService};
 use crate::{
     error::StatisticsError,
@@ -51,8 +53,6 @@ use crate::{
     report::diagnostics::NodeNames,
 };
 use parameters::Parameters;
-#[cfg(feature = "interfaces")]
-use publishers::creation_error;
 use publishers::{DiagnosticsPublisher, TopicPublishers};
 use registry::Registry;
 use reports::{NodeClock, NodeReports};

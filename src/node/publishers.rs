@@ -14,7 +14,7 @@ use topic_statistics_core::{
 };
 
 use crate::{
-    error::StatisticsError,
+    error::{creation_error, StatisticsError},
     report::{diagnostics, message::metrics_message},
 };
 
@@ -161,7 +161,7 @@ impl DiagnosticsPublisher {
     }
 }
 
-pub(super) fn options(topic: &str, qos: QoSProfile) -> PublisherOptions<'_> {
+fn options(topic: &str, qos: QoSProfile) -> PublisherOptions<'_> {
     let mut options = PublisherOptions::new(topic);
     options.qos = qos;
     options
@@ -175,14 +175,4 @@ pub(super) fn create_publisher<T: Message>(
     let topic = options.topic.to_owned();
     node.create_publisher(options)
         .map_err(|source| creation_error(node, SourceKind::Publisher, topic, source))
-}
-
-/// Returns the error of rclrs that could not create something of that kind and name.
-pub(super) fn creation_error(
-    node: &Node,
-    kind: SourceKind,
-    name: String,
-    source: RclrsError,
-) -> StatisticsError {
-    StatisticsError::Create { kind, name, node: node.fully_qualified_name(), source }
 }

@@ -29,9 +29,9 @@ use topic_statistics_core::{
     SourceKind,
 };
 
-use super::{publishers::creation_error, NodeStatistics};
+use super::NodeStatistics;
 use crate::{
-    error::StatisticsError,
+    error::{creation_error, StatisticsError},
     measure::{
         action_client::{StatsActionClient, StatsActionClientState},
         action_server::{self, StatsActionServer, StatsActionServerState, StatsRequestedGoal},
