@@ -29,7 +29,7 @@ use crate::{
 
 /// Returns the part of a subscription that its callback calls. It reads sizes, too, if that is possible.
 pub fn probe<T: Message>(recorder: Arc<Recorder>) -> Probe<T> {
-    Probe::new(StampField::find(), SerializedSize::of_received().ok().map(Arc::new), recorder)
+    Probe::new(StampField::find(), SerializedSize::of_received().ok().map(Box::new), recorder)
 }
 
 /// Creates the handle of a stopwatch.

@@ -19,21 +19,15 @@ use crate::transport::Taken;
 pub struct Probe<T: Message> {
     stamp: Option<StampField<T::RmwMsg>>,
     /// None if unknown or not measured.
-    size: Option<Arc<SerializedSize<T::RmwMsg>>>,
+    size: Option<Box<SerializedSize<T::RmwMsg>>>,
     recorder: Arc<Recorder>,
-}
-
-impl<T: Message> Clone for Probe<T> {
-    fn clone(&self) -> Self {
-        Self { stamp: self.stamp, size: self.size.clone(), recorder: Arc::clone(&self.recorder) }
-    }
 }
 
 impl<T: Message> Probe<T> {
     /// `stamp`: an error if it is unknown whether the type has one, or where.
     pub(crate) fn new<E>(
         stamp: Result<Option<StampField<T::RmwMsg>>, E>,
-        size: Option<Arc<SerializedSize<T::RmwMsg>>>,
+        size: Option<Box<SerializedSize<T::RmwMsg>>>,
         recorder: Arc<Recorder>,
     ) -> Self {
         match stamp {

@@ -17,14 +17,6 @@ pub(crate) struct StampField<M> {
     message: PhantomData<fn(&M)>,
 }
 
-impl<M> Clone for StampField<M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M> Copy for StampField<M> {}
-
 impl<M: RmwMessage> StampField<M> {
     /// Finds the stamp of a type that has a `std_msgs/Header header`, or that is a `std_msgs/Header`; None for other
     /// types.

@@ -5,14 +5,20 @@ use std::{any::Any, marker::PhantomData, sync::Arc};
 use rclrs::{DynamicMessage, MessageStructure, Node, QoSProfile, SubscriptionState, WorkScope, Worker};
 use rosidl_runtime_rs::Message;
 use topic_statistics_core::{
-    record::{clock::HostClock, recorder::Recorder, source::SourceHandle},
-    IncompatiblePublisher, MessageTimes, PublisherTotals,
+    record::{
+        clock::HostClock,
+        recorder::Recorder,
+        source::{SourceHandle, WindowedCollector},
+    },
+    IncompatiblePublisher, MessageTimes, Metric, PublisherTotals,
 };
 
 use super::{
     callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
     handle::{stats_handle, SourceStatistics},
     probe::Probe,
+    size::SerializedSize,
+    stamp::StampField,
 };
 use crate::error::StatisticsError;
 
@@ -93,8 +99,8 @@ impl<T: Message> StatsSubscriptionState<T, Node> {
         &self,
         callback: Callback,
     ) -> Result<(), StatisticsError> {
-        let Typed { subscription, probe } = self.typed::<T, Callback::Subscribed, Node>()?;
-        subscription.set_callback(callback.instrument(probe.clone()));
+        let subscription = self.rclrs::<Callback::Subscribed, Node>()?;
+        subscription.set_callback(callback.instrument(self.probe()));
         Ok(())
     }
 
@@ -108,8 +114,8 @@ impl<T: Message> StatsSubscriptionState<T, Node> {
         &self,
         callback: Callback,
     ) -> Result<(), StatisticsError> {
-        let Typed { subscription, probe } = self.typed::<T, Callback::Subscribed, Node>()?;
-        subscription.set_callback(callback.instrument_async(probe.clone()));
+        let subscription = self.rclrs::<Callback::Subscribed, Node>()?;
+        subscription.set_callback(callback.instrument_async(self.probe()));
         Ok(())
     }
 }
@@ -125,19 +131,26 @@ impl<T: Message, Payload: 'static + Send + Sync> StatsSubscriptionState<T, Worke
         &self,
         callback: Callback,
     ) -> Result<(), StatisticsError> {
-        let Typed { subscription, probe } = self.typed::<T, Callback::Subscribed, Worker<Payload>>()?;
-        subscription.set_worker_callback(callback.instrument_worker(probe.clone()));
+        let subscription = self.rclrs::<Callback::Subscribed, Worker<Payload>>()?;
+        subscription.set_worker_callback(callback.instrument_worker(self.probe()));
         Ok(())
     }
 }
 
 impl<T, Scope> StatsSubscriptionState<T, Scope> {
-    /// Returns the subscription of rclrs, if its messages have the type `Subscribed`.
-    fn typed<M: Message, Subscribed: Message, S: WorkScope + 'static>(
+    /// Returns the subscription of rclrs, if its messages have that type.
+    fn rclrs<Subscribed: Message, S: WorkScope + 'static>(
         &self,
-    ) -> Result<&Typed<M, Subscribed, S>, StatisticsError> {
+    ) -> Result<&SubscriptionState<Subscribed, S>, StatisticsError> {
         let subscription = self.subscription.as_any().downcast_ref();
         subscription.ok_or_else(|| StatisticsError::CallbackForm { topic: self.topic_name() })
+    }
+
+    /// Returns what another callback calls.
+    fn probe<M: Message>(&self) -> Probe<M> {
+        let measures_size = self.recorder.measures(Metric::MessageSize);
+        let size = measures_size.then(SerializedSize::of_received).and_then(Result::ok);
+        Probe::new(StampField::find(), size.map(Box::new), Arc::clone(&self.recorder))
     }
 }
 
@@ -160,22 +173,13 @@ pub(crate) trait AnySubscription: Send + Sync {
     }
 }
 
-/// A subscription whose callbacks take messages of type `T`, and that takes them as `Subscribed`.
-pub(crate) struct Typed<T: Message, Subscribed: Message, Scope: WorkScope> {
-    pub(crate) subscription: Arc<SubscriptionState<Subscribed, Scope>>,
-    /// Of the callbacks that replace its first one.
-    pub(crate) probe: Probe<T>,
-}
-
-impl<T: Message, Subscribed: Message, Scope: WorkScope + 'static> AnySubscription
-    for Typed<T, Subscribed, Scope>
-{
+impl<T: Message, Scope: WorkScope + 'static> AnySubscription for SubscriptionState<T, Scope> {
     fn topic_name(&self) -> String {
-        self.subscription.topic_name()
+        self.topic_name()
     }
 
     fn qos(&self) -> QoSProfile {
-        self.subscription.qos()
+        self.qos()
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -39,9 +39,7 @@ use crate::{
         publisher::{StatsDynamicPublisher, StatsDynamicPublisherState, StatsPublisher, StatsPublisherState},
         size::SerializedSize,
         stamp::StampField,
-        subscription::{
-            AnySubscription, StatsSubscription, StatsSubscriptionState, StatsWorkerSubscription, Typed,
-        },
+        subscription::{AnySubscription, StatsSubscription, StatsSubscriptionState, StatsWorkerSubscription},
     },
     options::{StatisticsOptions, StatsOptions},
 };
@@ -409,11 +407,9 @@ impl NodeStatistics {
             Err(warning) => self.warn(warning),
         }
         let statistics = self.with_metrics_for(options.topic, statistics, SourceKind::Subscription);
-        let size = self.find_size(&statistics, SerializedSize::of_received).map(Arc::new);
+        let size = self.find_size(&statistics, SerializedSize::of_received).map(Box::new);
         self.create_any(message_type, (options, statistics), |options, recorder| {
-            let probe = Probe::new(stamp, size, recorder);
-            let subscription = subscribe(options, probe.clone())?;
-            Ok(Arc::new(Typed { subscription, probe }))
+            Ok(subscribe(options, Probe::new(stamp, size, recorder))?)
         })
     }
 
