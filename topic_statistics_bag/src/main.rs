@@ -3,8 +3,8 @@
 //! `bag_statistics` shows of recordings what `topic_monitor` shows of live topics.
 //!
 //! ```text
-//!                                   ┌──▶ table, or lines and JSON of topic_statistics_views
-//!  Bag::read ──▶ rows ──▶ session ──┼──▶ conditions, expectations, page of topic_statistics_views
+//!                                   ┌──▶ table, or lines and JSON of topic_statistics_observe
+//!  Bag::read ──▶ rows ──▶ session ──┼──▶ conditions, expectations, page of topic_statistics_observe
 //!                                   └──▶ comparison ──▶ exit status
 //! ```
 

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use topic_statistics_bag::{Bag, BagError};
-use topic_statistics_views::{expect::ExpectationFile, page::PageFile};
+use topic_statistics_observe::{expect::ExpectationFile, page::PageFile};
 
 use arguments::Arguments;
 use comparison::Baseline;

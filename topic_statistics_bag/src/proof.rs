@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use topic_statistics_core::record::transport::Gid;
-pub use topic_statistics_views::recorded::{
+pub use topic_statistics_observe::recorded::{
     PUBLICATION_SEQUENCE_NUMBER, PUBLISHER_GID, PUBLISHER_NODE, SEQUENCE,
 };
 

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use topic_statistics_views::recorded::{RecordedTotals, Scope, OFFERED_QOS, TOTALS};
+use topic_statistics_observe::recorded::{RecordedTotals, Scope, OFFERED_QOS, TOTALS};
 
 /// What the files of a bag say of their recording besides messages.
 #[derive(Debug, Default)]

@@ -16,7 +16,7 @@ use std::{
 
 use rusqlite::{limits::Limit, types::ValueRef, Connection, OpenFlags, OptionalExtension};
 use tempfile::TempDir;
-use topic_statistics_views::recorded::OFFERED_QOS;
+use topic_statistics_observe::recorded::OFFERED_QOS;
 
 use crate::{
     bytes::Bytes,

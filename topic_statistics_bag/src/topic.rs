@@ -15,7 +15,7 @@ use topic_statistics_core::{
     },
     Metric, PublisherTotals, Summary, Timestamp, Totals, Window, WindowStatistics,
 };
-use topic_statistics_views::{recording::Merged, row::Figures};
+use topic_statistics_observe::{recording::Merged, row::Figures};
 
 use crate::{message::Message, proof::Publisher};
 

@@ -2,7 +2,7 @@
 
 //! The nodes whose statistics are exported.
 
-use topic_statistics_views::pattern::Pattern;
+use topic_statistics_observe::pattern::Pattern;
 
 /// Patterns of nodes. Without any, all nodes are included.
 #[derive(Clone, Debug, Default)]

@@ -37,7 +37,7 @@ use std::{
 
 use clap::Parser;
 use rclrs::*;
-use topic_statistics_programs::{
+use topic_statistics_observe::ros::{
     arguments::{context, split_ros_arguments},
     executor::Spinning,
     signals::Interrupt,

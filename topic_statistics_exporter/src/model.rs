@@ -19,9 +19,9 @@ use topic_statistics_core::{
     health::WINDOWS_JUDGED,
     Escaped,
 };
-use topic_statistics_programs::statistics::{check_names, nanoseconds, DataPoints, NameTooLong};
+use topic_statistics_observe::ros::statistics::{check_names, nanoseconds, DataPoints, NameTooLong};
 #[cfg(feature = "interfaces")]
-use topic_statistics_programs::statistics::{read_distribution, UnreadableDistribution};
+use topic_statistics_observe::ros::statistics::{read_distribution, UnreadableDistribution};
 
 /// The largest figure that is accepted, in the unit of its message. In milliseconds, it is 30 000 years.
 const MAX_FIGURE: f64 = 1e15;
@@ -519,7 +519,7 @@ fn printable(name: &str) -> Box<str> {
 pub mod tests {
     use super::*;
     use ros_env::statistics_msgs::msg::StatisticDataPoint;
-    use topic_statistics_programs::statistics::MAX_NAME;
+    use topic_statistics_observe::ros::statistics::MAX_NAME;
 
     /// A message with a window of one second that stops at `stop` (s), and five figures in the order of rclcpp.
     pub fn message(source: &str, metric: &str, unit: &str, stop: i32, figures: [f64; 5]) -> MetricsMessage {

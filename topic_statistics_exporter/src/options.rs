@@ -10,7 +10,7 @@ use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use clap::Parser;
 use rclrs::Node;
-use topic_statistics_views::pattern::Pattern;
+use topic_statistics_observe::pattern::Pattern;
 
 pub use self::{
     invalid::InvalidParameter,

@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use topic_statistics_views::bounds::{Sender, Shares};
+use topic_statistics_observe::bounds::{Sender, Shares};
 
 pub use self::{
     buckets::Buckets,

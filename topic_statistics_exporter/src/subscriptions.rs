@@ -12,7 +12,7 @@ use rclrs::*;
 #[cfg(feature = "interfaces")]
 use ros_env::topic_statistics_interfaces::msg::{MessagesLostEvent, MetricsDistribution};
 use ros_env::{diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage};
-use topic_statistics_views::bounds::Sender;
+use topic_statistics_observe::bounds::Sender;
 
 #[cfg(feature = "interfaces")]
 use super::model::{Losses, MetricDistribution};

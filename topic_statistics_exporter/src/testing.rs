@@ -14,4 +14,4 @@ pub use crate::{
     },
     state::{HealthState, Limits, MetricState, Now, Source, State},
 };
-pub use topic_statistics_views::bounds::Sender;
+pub use topic_statistics_observe::bounds::Sender;

@@ -5,7 +5,7 @@
 use std::{path::PathBuf, sync::LazyLock, time::Duration};
 
 use clap::{error::ErrorKind, CommandFactory, Parser};
-use topic_statistics_views::{
+use topic_statistics_observe::{
     arguments::{self, seconds, window, CONDITIONS_HELP},
     expect::ExpectationFile,
     pattern::Pattern,

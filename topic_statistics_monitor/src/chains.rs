@@ -13,7 +13,7 @@ use std::{
 };
 
 use rclrs::Node;
-use topic_statistics_programs::executor::Spinning;
+use topic_statistics_observe::ros::executor::Spinning;
 
 use crate::{
     arguments::Arguments,

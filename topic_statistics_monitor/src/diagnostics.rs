@@ -11,7 +11,7 @@ use topic_statistics_core::{
     health::{diagnostic_message, diagnostic_values, Judge, LastWindow},
     Escaped,
 };
-use topic_statistics_views::row::{MetricFigures, Row};
+use topic_statistics_observe::row::{MetricFigures, Row};
 
 /// The names of the monitor's node.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use rclrs_topic_statistics::{health::Expectations, Window};
     use topic_statistics_core::health::{JudgedWindow, Value};
-    use topic_statistics_views::testing::{row, window};
+    use topic_statistics_observe::testing::{row, window};
 
     #[test]
     fn a_status_has_the_names_figures_and_conditions_of_its_row() {

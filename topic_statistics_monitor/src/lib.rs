@@ -9,15 +9,15 @@
 //! ```text
 //!  graph, messages ──▶ topics ──────┐                        ┌──▶ views         live view
 //!  events, statuses ─▶ waiting ─────┼──▶ provider ──▶ rows ──┼──▶ diagnostics   /diagnostics
-//!  /statistics ──────▶ statistics ──┘                        └──▶ topic_statistics_views   lines, JSON, exit status,
-//!                                                                                          states, page of --report
+//!  /statistics ──────▶ statistics ──┘                        └──▶ topic_statistics_observe   lines, JSON, exit
+//!                                                                                      status, states, page of --report
 //! ```
 //!
 //! With `--record`, the callbacks of `topics` give each message to `record`, too.
 //!
 //! `chains` reads `statistics`, too, and adds up the hops of nodes. `session` polls the provider and passes the rows
-//! on. A row, of `topic_statistics_views`, holds plain values: `topics`, `waiting` and `statistics` write it; `views`,
-//! `diagnostics` and the modules of `topic_statistics_views` read it. Neither side imports the other. `arguments` is
+//! on. A row, of `topic_statistics_observe`, holds plain values: `topics`, `waiting` and `statistics` write it;
+//! `views`, `diagnostics` and the modules of `topic_statistics_observe` read it. Neither side imports the other. `arguments` is
 //! the command line; `signals`, `output`, `error` and `origin` are about the process.
 
 mod arguments;
@@ -41,11 +41,11 @@ use std::{io::IsTerminal, process::ExitCode, sync::Arc};
 
 use clap::Parser;
 use rclrs::*;
-use topic_statistics_programs::{
+use topic_statistics_observe::ros::{
     arguments::{context, split_ros_arguments},
     executor::Spinning,
 };
-use topic_statistics_views::{expect::ExpectationFile, page::PageFile};
+use topic_statistics_observe::{expect::ExpectationFile, page::PageFile};
 
 use crate::{
     arguments::Arguments,

@@ -8,7 +8,7 @@ use std::{
     ffi::{c_char, CStr},
 };
 
-use topic_statistics_views::page::Origin;
+use topic_statistics_observe::page::Origin;
 
 // A function of librmw_implementation, which rclrs is linked to.
 extern "C" {

@@ -9,7 +9,7 @@ use std::{
 
 use rclrs::Node;
 use rclrs_topic_statistics::health::Health;
-use topic_statistics_views::{
+use topic_statistics_observe::{
     pattern::{Pattern, Selection},
     row::{Kind, Row},
 };
@@ -143,7 +143,7 @@ impl Notices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use topic_statistics_views::testing::at;
+    use topic_statistics_observe::testing::at;
 
     #[test]
     fn a_notice_is_reported_when_it_changes_but_not_all_the_time() {

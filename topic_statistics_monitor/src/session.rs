@@ -12,8 +12,8 @@ use std::{
 use ratatui::crossterm::event::{Event, KeyEventKind};
 use rclrs_topic_statistics::health::{Health, Level};
 use topic_statistics_core::health::Change;
-use topic_statistics_programs::executor::Spinning;
-use topic_statistics_views::{
+use topic_statistics_observe::ros::executor::Spinning;
+use topic_statistics_observe::{
     expect::{suggest, ExpectationFile, Expected, JudgedRow},
     format,
     page::{render as render_page, PageFile},
@@ -342,7 +342,7 @@ fn new_problems(rows: &[&Row], reported: &mut BTreeMap<String, String>) -> Vec<S
 mod tests {
     use super::*;
     use clap::Parser;
-    use topic_statistics_views::testing::row;
+    use topic_statistics_observe::testing::row;
 
     #[test]
     fn what_is_missing_is_said_once() {

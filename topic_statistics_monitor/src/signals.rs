@@ -13,7 +13,7 @@ use std::{
 };
 
 use ratatui::crossterm::terminal::disable_raw_mode;
-use topic_statistics_programs::signals;
+use topic_statistics_observe::ros::signals;
 
 /// How long the program may take to end by itself. A write to a pipe that nobody reads, or to a stopped terminal, can
 /// block it forever.

@@ -25,7 +25,7 @@ use rclrs::*;
 #[cfg(feature = "interfaces")]
 use ros_env::topic_statistics_interfaces::msg::MetricsDistribution;
 use ros_env::{diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage};
-use topic_statistics_views::{bounds::Sender, pattern::Pattern, row::Row};
+use topic_statistics_observe::{bounds::Sender, pattern::Pattern, row::Row};
 
 use crate::{
     diagnostics::Diagnostics,

@@ -24,7 +24,7 @@ use rclrs::*;
 use rclrs_topic_statistics::{
     FirstPeriod, Metric, NodeStatistics, StatisticsError, StatisticsOptions, StatisticsState,
 };
-use topic_statistics_views::{
+use topic_statistics_observe::{
     pattern::Selection,
     row::{Problem, Row},
 };

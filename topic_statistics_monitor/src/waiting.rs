@@ -20,7 +20,7 @@ use std::{
 
 use rclrs::*;
 use ros_env::action_msgs::msg::GoalStatusArray;
-use topic_statistics_views::{
+use topic_statistics_observe::{
     format::name,
     pattern::Selection,
     row::{Kind, Problem, Row, Window},

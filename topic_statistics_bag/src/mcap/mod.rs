@@ -20,7 +20,7 @@ use std::{
 };
 
 use mcap::records::{op, Record};
-use topic_statistics_views::recorded::OFFERED_QOS;
+use topic_statistics_observe::recorded::OFFERED_QOS;
 
 use crate::{
     bytes::{Bytes, Limited},

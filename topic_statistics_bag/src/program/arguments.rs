@@ -7,7 +7,7 @@ use std::{path::PathBuf, sync::LazyLock, time::Duration};
 use clap::{error::ErrorKind, CommandFactory, Parser};
 use topic_statistics_bag::{BagClock, BagTime, ReadOptions};
 use topic_statistics_core::Timestamp;
-use topic_statistics_views::{
+use topic_statistics_observe::{
     arguments::{self, window, CONDITIONS_HELP},
     expect::ExpectationFile,
     pattern::{Pattern, Selection},

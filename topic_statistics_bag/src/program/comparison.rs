@@ -14,7 +14,7 @@ use topic_statistics_bag::{
     compare::{compare, Comparison, Profile, Verdict},
     Bag, Progress, TopicWindow, Visitor,
 };
-use topic_statistics_views::{
+use topic_statistics_observe::{
     format::{self, figure},
     json,
     pattern::Selection,

@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, Write};
 use indicatif::BinaryBytes;
 use jiff::{tz::TimeZone, Timestamp};
 use topic_statistics_bag::{Bag, Format, ReadOptions, RecordingInfo};
-use topic_statistics_views::{
+use topic_statistics_observe::{
     format,
     recorded::{RecordedTotals, Scope},
 };

@@ -10,7 +10,7 @@ use std::{
 
 use topic_statistics_bag::{compare::Profile, BagStatistics, Stamps, Topic, METRICS};
 use topic_statistics_core::Metric;
-use topic_statistics_views::{
+use topic_statistics_observe::{
     expect::suggest,
     format,
     overall::{write_table, Overall},

@@ -9,7 +9,7 @@ use std::{
 
 use topic_statistics_bag::{BagClock, Topic, TopicWindow};
 use topic_statistics_core::{Timestamp, Totals};
-use topic_statistics_views::{
+use topic_statistics_observe::{
     format,
     row::{row_window, Problem, Publisher, Row},
 };

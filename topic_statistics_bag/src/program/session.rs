@@ -10,7 +10,7 @@ use std::{
 
 use topic_statistics_bag::{compare::Profile, BagStatistics, Progress, TopicWindow, Visitor};
 use topic_statistics_core::{health::Level, Timestamp};
-use topic_statistics_views::{
+use topic_statistics_observe::{
     expect::{ExpectationFile, Expected, JudgedRow},
     format,
     pattern::Selection,

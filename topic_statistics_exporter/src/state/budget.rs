@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use topic_statistics_views::bounds::{Sender, Shares};
+use topic_statistics_observe::bounds::{Sender, Shares};
 
 /// How many time series there are, at most: in all, and of a node. Each has a sender.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 
 use std::time::SystemTime;
 
-use topic_statistics_views::bounds::Sender;
+use topic_statistics_observe::bounds::Sender;
 
 use super::{held::Held, now::Now};
 use crate::model::{ExpectedLimit, Level, SourceHealth, SourceName};

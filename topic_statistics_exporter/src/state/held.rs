@@ -4,7 +4,7 @@
 
 use std::{cmp::Reverse, time::Instant};
 
-use topic_statistics_views::bounds::Sender;
+use topic_statistics_observe::bounds::Sender;
 
 /// Who added an entry of the state, and when it was received.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use topic_statistics_views::bounds::believed;
+use topic_statistics_observe::bounds::believed;
 
 use super::{budget::NotAdded, now::Now};
 use crate::model::Window;

@@ -9,7 +9,7 @@ use std::{
 
 use rclrs_topic_statistics::{Metric, SourceKind};
 
-use topic_statistics_views::bounds::Sender;
+use topic_statistics_observe::bounds::Sender;
 
 use super::{
     budget::{Budget, NotAdded},

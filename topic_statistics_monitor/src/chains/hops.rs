@@ -8,7 +8,7 @@ use std::{
 };
 
 use rclrs_topic_statistics::Metric;
-use topic_statistics_views::row::{Figures, Window};
+use topic_statistics_observe::row::{Figures, Window};
 
 /// What nodes have published about hops, and about the subscriptions and publishers at their ends.
 #[derive(Debug, Default)]
@@ -305,7 +305,7 @@ impl Hops {
 
 #[cfg(test)]
 mod tests {
-    use topic_statistics_views::testing::{self, at, metric};
+    use topic_statistics_observe::testing::{self, at, metric};
 
     use super::*;
 

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rclrs::Node;
-use topic_statistics_views::{format, pattern::Selection};
+use topic_statistics_observe::{format, pattern::Selection};
 
 use super::hops::Hops;
 

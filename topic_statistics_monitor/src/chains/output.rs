@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 
 use serde_json::{json, Value};
-use topic_statistics_views::{
+use topic_statistics_observe::{
     format::{count_if_known, figure, name},
     json::write_object,
 };

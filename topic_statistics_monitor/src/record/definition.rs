@@ -8,7 +8,7 @@ use std::{
 };
 
 use rclrs::MessageTypeName;
-use topic_statistics_views::input::read_text;
+use topic_statistics_observe::input::read_text;
 
 /// The definition of a message type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use std::{io, path::PathBuf};
 
-use topic_statistics_views::format::name;
+use topic_statistics_observe::format::name;
 
 /// Why a recording cannot start or go on, or a topic cannot be recorded.
 #[derive(Debug, thiserror::Error)]

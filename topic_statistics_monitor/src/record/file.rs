@@ -27,7 +27,7 @@ use rustix::{
     io::Errno,
 };
 use topic_statistics_core::record::transport::Gid;
-use topic_statistics_views::recorded::{Scope, TOTALS};
+use topic_statistics_observe::recorded::{Scope, TOTALS};
 
 use super::{
     error::RecordError,

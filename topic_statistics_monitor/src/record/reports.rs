@@ -18,7 +18,7 @@ use std::{
 
 use rclrs::{Node, Publisher};
 use ros_env::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
-use topic_statistics_views::recorded::{RecordedTotals, Scope};
+use topic_statistics_observe::recorded::{RecordedTotals, Scope};
 
 use super::{
     error::RecordError,

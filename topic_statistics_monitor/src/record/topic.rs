@@ -10,7 +10,7 @@ use std::{
 
 use rclrs::{DynamicMessage, MessageInfo, MessageStructure, MessageTypeName, QoSProfile, TopicEndpointInfo};
 use topic_statistics_core::{collector::SequenceTracker, mutex::lock, record::transport::Gid};
-use topic_statistics_views::recorded::{
+use topic_statistics_observe::recorded::{
     OFFERED_QOS, PUBLICATION_SEQUENCE_NUMBER, PUBLISHER_GID, PUBLISHER_NODE, SEQUENCE,
 };
 

@@ -2,7 +2,7 @@
 
 //! What was recorded of a topic, and what was lost.
 
-use topic_statistics_views::recorded::{RecordedTotals, Scope};
+use topic_statistics_observe::recorded::{RecordedTotals, Scope};
 
 /// The messages of a topic that were lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use topic_statistics_views::format;
+use topic_statistics_observe::format;
 
 use super::{
     error::RecordError,
@@ -210,7 +210,7 @@ mod tests {
     use rclrs::{DynamicMessage, DynamicMessageMetadata, MessageTypeName};
     use ros_env::std_msgs::msg::rmw::String as Text;
     use std::process::Command;
-    use topic_statistics_views::recorded::TOTALS;
+    use topic_statistics_observe::recorded::TOTALS;
 
     /// A small file system.
     struct Disk(tempfile::TempDir);

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use topic_statistics_core::health::Level;
-use topic_statistics_views::{
+use topic_statistics_observe::{
     expect::{ExpectationFile, Expected},
     recording::Recording,
     require::Conditions,

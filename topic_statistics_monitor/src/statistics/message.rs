@@ -14,9 +14,9 @@ use ros_env::{
 };
 use topic_statistics_core::health::{CALLBACK_WAIT, LONGEST_CALLBACK};
 #[cfg(feature = "interfaces")]
-use topic_statistics_programs::statistics::read_distribution;
-use topic_statistics_programs::statistics::{check_names, nanoseconds, DataPoints};
-use topic_statistics_views::{
+use topic_statistics_observe::ros::statistics::read_distribution;
+use topic_statistics_observe::ros::statistics::{check_names, nanoseconds, DataPoints};
+use topic_statistics_observe::{
     bounds::Sender,
     row::{Figures, MetricFigures},
 };
@@ -78,7 +78,7 @@ impl SourceDistribution {
         let names = [&message.measurement_source_name, &message.metrics_source, &message.unit];
         check_names(&names.map(String::as_str)).map_err(|error| error.to_string())?;
         let (metric, distribution) = read_distribution(&message).map_err(|error| {
-            let [source, name, _] = names.map(|name| topic_statistics_views::format::name(name));
+            let [source, name, _] = names.map(|name| topic_statistics_observe::format::name(name));
             format!("{name} of {source}: {error}")
         })?;
         let distribution = Box::new(distribution);
@@ -141,8 +141,8 @@ fn figures(points: DataPoints) -> Figures {
 pub mod tests {
     use super::*;
     use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::StatisticDataPoint};
-    use topic_statistics_programs::statistics::MAX_NAME;
-    use topic_statistics_views::testing::at;
+    use topic_statistics_observe::ros::statistics::MAX_NAME;
+    use topic_statistics_observe::testing::at;
 
     /// A metric of a window of one second that ends at `stop` (s), received then.
     pub fn message(source: &str, metric: &str, stop: i64, average: f64) -> SourceMetric {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use rclrs_topic_statistics::{Distribution, Metric};
-use topic_statistics_views::{
+use topic_statistics_observe::{
     bounds::{believed, Sender},
     row::{Figures, MetricFigures, Row, Window},
 };

@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use topic_statistics_views::{
+use topic_statistics_observe::{
     bounds::{Sender, Shares},
     pattern::Pattern,
     row::{Problem, Row},
@@ -167,7 +167,7 @@ mod tests {
     use crate::statistics::message::tests::{distribution, message};
     use rclrs_topic_statistics::Metric;
     use std::time::Duration;
-    use topic_statistics_views::{
+    use topic_statistics_observe::{
         row::Status,
         testing::{at, S},
     };

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use rclrs_topic_statistics::Metric;
-use topic_statistics_views::row::{MetricFigures, Window};
+use topic_statistics_observe::row::{MetricFigures, Window};
 
 /// Reads the number of messages from the metrics of the windows of a source.
 ///

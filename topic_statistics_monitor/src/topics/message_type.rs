@@ -3,7 +3,7 @@
 //! Message types that are known at run time only.
 
 use rclrs::*;
-use topic_statistics_views::format::name;
+use topic_statistics_observe::format::name;
 
 /// Returns how many messages of a type may wait for the monitor: enough for short delays of the monitor, few enough
 /// that large messages do not fill the memory.

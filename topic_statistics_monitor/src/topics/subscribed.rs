@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rclrs::{DynamicMessage, Node};
 use rclrs_topic_statistics::{PublisherTotals, StatsWorkerSubscription, Totals};
-use topic_statistics_views::row::{row_window, Publisher, Row};
+use topic_statistics_observe::row::{row_window, Publisher, Row};
 
 use super::{
     qos::Qos,

@@ -11,7 +11,7 @@ use rclrs::*;
 use rclrs_topic_statistics::{
     IntoStatsOptions, NodeStatistics, StatisticsError, StatisticsOptions, StatisticsState,
 };
-use topic_statistics_views::{
+use topic_statistics_observe::{
     format::name,
     row::{Problem, Row},
 };

@@ -9,7 +9,7 @@ use std::{
 
 use rclrs::{DynamicMessage, Node};
 use rclrs_topic_statistics::{StatsWorkerSubscription, Totals, WindowStatistics};
-use topic_statistics_views::row::LastMinute;
+use topic_statistics_observe::row::LastMinute;
 
 /// The windows of a subscription. A task of the executor reads each one when it ends: percentiles would be wrong
 /// without the windows that pass while nobody reads the monitor's output.
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use rclrs_topic_statistics::Metric;
     use topic_statistics_core::{distributions::Distributions, Window};
-    use topic_statistics_views::{row::row_window, testing::at};
+    use topic_statistics_observe::{row::row_window, testing::at};
 
     /// A window of a second with five messages, and their totals up to its end.
     fn window(received: u64, lost: u64) -> Arc<WindowStatistics> {

@@ -10,7 +10,7 @@ use ratatui::{
 };
 
 use rclrs_topic_statistics::Metric;
-use topic_statistics_views::{
+use topic_statistics_observe::{
     format::{count, count_if_known, figure, milliseconds, name, seconds, start_of},
     histogram,
     row::{MetricFigures, Row},
@@ -153,7 +153,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use topic_statistics_views::{
+    use topic_statistics_observe::{
         row::{Problem, Publisher},
         testing::{at, distribution, row, S},
     };

@@ -17,7 +17,7 @@ use ratatui::{
 };
 
 use rclrs_topic_statistics::Metric;
-use topic_statistics_views::{
+use topic_statistics_observe::{
     format::start_of,
     row::{Kind, Row, Status},
 };
@@ -265,7 +265,7 @@ fn draw_lines(buffer: &mut Buffer, area: Rect, lines: impl Iterator<Item = Line<
 mod tests {
     use super::*;
     use ratatui::{backend::TestBackend, buffer::Buffer, Terminal};
-    use topic_statistics_views::{
+    use topic_statistics_observe::{
         row::Problem,
         testing::{at, distribution, row},
     };

@@ -4,7 +4,7 @@
 
 use std::{collections::VecDeque, time::Instant};
 
-use topic_statistics_views::row::{HistoryEntry, HISTORY};
+use topic_statistics_observe::row::{HistoryEntry, HISTORY};
 
 /// Returns the rates of the last minute in `width` characters, the latest at the right: blank before the topic was
 /// watched, `_` for a rate of 0, otherwise bars in proportion to the highest one.
@@ -32,7 +32,7 @@ pub fn sparkline(history: &VecDeque<HistoryEntry>, now: Instant, width: usize) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use topic_statistics_views::{
+    use topic_statistics_observe::{
         row::Row,
         testing::{at, window},
     };

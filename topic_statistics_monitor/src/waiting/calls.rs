@@ -10,7 +10,7 @@ use std::{
 };
 
 use rclrs_topic_statistics::Metric;
-use topic_statistics_views::{format::milliseconds, row::Window};
+use topic_statistics_observe::{format::milliseconds, row::Window};
 
 use super::window::{Samples, Span};
 
@@ -239,7 +239,7 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use topic_statistics_views::testing::at;
+    use topic_statistics_observe::testing::at;
 
     const CLIENT: [u8; 16] = [7; 16];
 

@@ -8,7 +8,7 @@
 use std::{collections::HashMap, time::Instant};
 
 use rclrs_topic_statistics::Metric;
-use topic_statistics_views::row::Window;
+use topic_statistics_observe::row::Window;
 
 use super::window::{Samples, Span};
 
@@ -170,7 +170,7 @@ impl Goals {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use topic_statistics_views::testing::at;
+    use topic_statistics_observe::testing::at;
 
     const ACCEPTED: i8 = 1;
     const EXECUTING: i8 = 2;

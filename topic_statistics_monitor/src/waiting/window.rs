@@ -10,7 +10,7 @@ use std::{
 
 use rclrs_topic_statistics::{Distribution, Metric};
 use topic_statistics_core::collector::SummaryCollector;
-use topic_statistics_views::{
+use topic_statistics_observe::{
     format::milliseconds,
     row::{Figures, MetricFigures, Window},
 };

@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::Value;
 use topic_statistics_core::{collector::Distribution, Metric};
-use topic_statistics_views::{
+use topic_statistics_observe::{
     page::{render, Origin},
     recording::Recording,
     require::Conditions,

@@ -17,7 +17,7 @@ use ros_env::std_msgs::msg::String as StringMsg;
 use tempfile::TempDir;
 use test_support::{domain, program, wait_for, Spinning};
 use topic_statistics_bag::{Bag, BagStatistics, NoteKind, ReadOptions};
-use topic_statistics_views::recorded::{RecordedTotals, Scope};
+use topic_statistics_observe::recorded::{RecordedTotals, Scope};
 
 use crate::run::{text, Json};
 

@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use topic_statistics_core::health::Value;
-use topic_statistics_views::{
+use topic_statistics_observe::{
     require::{Condition, Conditions},
     row::Row,
 };

@@ -19,8 +19,8 @@ use rclrs_topic_statistics::{Distribution, Metric};
 use topic_statistics_monitor::testing::{
     detail, Screen, SourceCallbacks, SourceDistribution, SourceMetric, Sources,
 };
-use topic_statistics_programs::statistics::MAX_NAME;
-use topic_statistics_views::{
+use topic_statistics_observe::ros::statistics::MAX_NAME;
+use topic_statistics_observe::{
     page::{self, Origin},
     pattern::Pattern,
     recording::Recording,

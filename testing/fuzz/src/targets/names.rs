@@ -14,7 +14,7 @@ use topic_statistics_core::{
     IncompatiblePublisher, Metric, Summary, TopicTotals, Totals, WindowStatistics,
 };
 use topic_statistics_monitor::testing::{detail, explain};
-use topic_statistics_views::{
+use topic_statistics_observe::{
     format,
     recording::Recording,
     require::{failures, Conditions},

@@ -9,7 +9,7 @@ use std::{
 
 use rclrs_topic_statistics::Metric;
 use topic_statistics_monitor::testing::{Calls, Event, Goals, Span};
-use topic_statistics_views::row::{Figures, Kind, Row, Window};
+use topic_statistics_observe::row::{Figures, Kind, Row, Window};
 
 use super::from_statistics::is_json;
 use crate::{check::is_no_infinity, input::Input};

@@ -4,7 +4,7 @@
 
 use std::{cmp::Ordering, time::Instant};
 
-use topic_statistics_views::row::{Kind, Row, Window};
+use topic_statistics_observe::row::{Kind, Row, Window};
 
 /// A column that topics are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use topic_statistics_views::{
+use topic_statistics_observe::{
     format::{self, count_if_known, end_of, figure, seconds, start_of},
     row::{Figures, Kind, Row, Status, Window},
 };

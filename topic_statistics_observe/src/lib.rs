@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the programs that show topics share: `topic_monitor` and `bag_statistics`. Without ROS.
+//! What the programs that observe nodes and bags share: `topic_monitor`, `exporter` and `bag_statistics`. Only [`ros`]
+//! needs ROS: it is behind a feature.
 //!
 //! ```text
 //!                          ┌──▶ report, json   lines, JSON
@@ -39,6 +40,8 @@ pub mod recording;
 pub mod report;
 #[cfg(feature = "views")]
 pub mod require;
+#[cfg(feature = "ros")]
+pub mod ros;
 #[cfg(feature = "views")]
 pub mod row;
 #[doc(hidden)]
