@@ -4,6 +4,8 @@
 
 use std::{fmt, str::FromStr};
 
+use crate::source_kind::SourceKind;
+
 /// How many samples a window has.
 enum Form {
     /// Any number, so there are distributions.
@@ -14,12 +16,14 @@ enum Form {
     Count,
 }
 
-/// Defines the metrics from their table: name, unit, how many samples a window has, what a sample is, and what a high
-/// value means and what to do then.
+/// Defines the metrics from their table: name, unit, how many samples a window has, which kinds of sources can
+/// measure it (a service of another program only by its introspection), what a sample is, and what a high value means and
+/// what to do then.
 macro_rules! metrics {
     ($(
         $(#[doc = $doc:literal])+
-        $metric:ident: $name:literal, $unit:literal, $form:ident, help: $help:literal, high: $high:literal;
+        $metric:ident: $name:literal, $unit:literal, $form:ident, of [$($kind:ident),*], help: $help:literal,
+            high: $high:literal;
     )+) => {
         /// A metric of Topic Statistics: the quantity that is measured.
         ///
@@ -78,6 +82,13 @@ macro_rules! metrics {
                 }
             }
 
+            /// Returns the bits of the kinds of sources that can measure it.
+            const fn kinds(self) -> u16 {
+                match self {
+                    $(Self::$metric => 0 $(| SourceKind::$kind.bit())*,)+
+                }
+            }
+
             const fn form(self) -> Form {
                 match self {
                     $(Self::$metric => Form::$form,)+
@@ -90,263 +101,273 @@ macro_rules! metrics {
 metrics! {
     /// The age of a message when its callback starts: ROS time less the header stamp (or the source
     /// timestamp, see [`AgeSource`](crate::AgeSource)).
-    MessageAge: "message_age", "ms", Samples,
+    MessageAge: "message_age", "ms", Samples, of [Subscription],
         help: "the age of a message when its callback starts",
         high: "the message was delayed: the delays below show where";
     /// The time between the callback starts of two messages, on the monotonic clock.
-    MessagePeriod: "message_period", "ms", Samples,
+    MessagePeriod: "message_period", "ms", Samples, of [Subscription],
         help: "the time between two messages received",
         high: "messages arrive too rarely or are lost: look at the publisher and at `publication_seq_gap`. A high standard deviation: they arrive in bursts";
     /// Source timestamp less header stamp: the delay in the driver and the publisher. NaN on simulated time,
     /// which source timestamps do not follow.
-    HeaderToSource: "header_to_source_ms", "ms", Samples,
+    HeaderToSource: "header_to_source_ms", "ms", Samples, of [Subscription],
         help: "the time from the header stamp to the publication",
         high: "the driver or the publishing node is slow: look at its load and at its work between stamping and publishing";
     /// Received timestamp less source timestamp: the delay in the middleware and the network. NaN where the
     /// middleware does not report when a message was received (Cyclone DDS).
-    SourceToReceive: "source_to_receive_ms", "ms", Samples,
+    SourceToReceive: "source_to_receive_ms", "ms", Samples, of [Subscription, Service, Client],
         help: "the time from the publication to the reception",
         high: "the network or the middleware is slow, or, if it is negative, the clocks of two hosts differ: look at the link and at `clock_offset_ms` of both hosts";
     /// Callback start less received timestamp: how long the message waited for the executor or the worker.
     /// NaN where `SourceToReceive` is.
-    ReceiveToCallback: "receive_to_callback_ms", "ms", Samples,
+    ReceiveToCallback: "receive_to_callback_ms", "ms", Samples, of [Subscription, Service, Client],
         help: "the time from the reception to the callback",
         high: "the executor or the worker is busy: look for a long `callback_duration_ms` in the same node";
     /// Callback start less source timestamp: the sum of the two delays before. Available with every
     /// middleware.
-    SourceToCallback: "source_to_callback_ms", "ms", Samples,
+    SourceToCallback: "source_to_callback_ms", "ms", Samples, of [Subscription, Service, Client],
         help: "the time from the publication to the callback",
         high: "the network or the executor is slow: the two delays before show which";
     /// Callback start (ROS time) less header stamp: the age from end to end.
-    HeaderToCallback: "header_to_callback_ms", "ms", Samples,
+    HeaderToCallback: "header_to_callback_ms", "ms", Samples, of [Subscription],
         help: "the time from the header stamp to the callback",
         high: "the message was delayed on its way: the delays above show where";
     /// The duration of the callback; of an async callback, from the first poll to completion.
-    CallbackDuration: "callback_duration_ms", "ms", Samples,
+    CallbackDuration: "callback_duration_ms", "ms", Samples, of [Subscription, Service, Timer],
         help: "the duration of the callback",
         high: "the body of the callback is slow: put a stopwatch around its parts";
     /// The number of messages missing immediately before each message, of the same publisher. A message that
     /// arrives late is subtracted in the [totals](crate::Totals) only. NaN if the middleware does not number
     /// messages.
-    PublicationSeqGap: "publication_seq_gap", "messages", Samples,
+    PublicationSeqGap: "publication_seq_gap", "messages", Samples, of [Subscription],
         help: "the messages missing immediately before a message",
         high: "messages are lost: look at the QoS depth, at the load of the receiver and at the link";
     /// The time from the last message to the window's end, on the monotonic clock; one sample per window. NaN
     /// before the first message since the statistics were enabled.
-    TimeSinceLastMessage: "time_since_last_message_ms", "ms", Single,
+    TimeSinceLastMessage: "time_since_last_message_ms", "ms", Single, of [Subscription],
         help: "the time from the last message to the end of the window",
         high: "if it grows from window to window, the topic is silent: look at the publisher and at incompatible QoS";
     /// The kernel's estimate of the offset of this host's clock; one sample per window. NaN where the kernel
     /// reports that the clock is not synchronised, and where it does not know the offset: chrony and phc2sys
     /// steer the clock without telling it. It is published once for all subscriptions of a node with the same
     /// window and publisher, with the host name as `measurement_source_name`.
-    ClockOffset: "clock_offset_ms", "ms", Single,
+    ClockOffset: "clock_offset_ms", "ms", Single, of [Subscription],
         help: "the offset of the clock of a host, as its kernel estimates it",
         high: "the clock of this host is wrong, and so are delays between hosts: look at chrony or PTP";
     /// The size of a message in bytes: serialized (CDR) as it is sent, with the encapsulation header of 4
     /// bytes, and on DDS with the padding to a multiple of 4. That is what `ros2 topic bw` counts. A
     /// publisher measures it, too, if it is in its `StatisticsOptions::metrics`.
-    MessageSize: "message_size", "bytes", Samples,
+    MessageSize: "message_size", "bytes", Samples, of [Subscription, Publisher],
         help: "the serialized size of a message",
         high: "messages need much of the network: compress them, or publish less often";
     /// The time between the ends of two publications of a `StatsPublisher`, on the monotonic clock.
     /// Publications that fail are not measured.
-    PublishPeriod: "publish_period", "ms", Samples,
+    PublishPeriod: "publish_period", "ms", Samples, of [Publisher],
         help: "the time between two publications",
         high: "the node publishes too rarely: look at what triggers the publication";
     /// The duration of a publication of a `StatsPublisher`.
-    PublishDuration: "publish_duration_ms", "ms", Samples,
+    PublishDuration: "publish_duration_ms", "ms", Samples, of [Publisher],
         help: "the duration of a publication",
         high: "the middleware blocks the node: look for large messages, a slow reliable reader, a full history";
     /// The duration of code that a `Stopwatch` measures.
-    Duration: "duration_ms", "ms", Samples,
+    Duration: "duration_ms", "ms", Samples, of [Stopwatch],
         help: "the duration of code that a stopwatch measures",
         high: "the code is slow: put stopwatches around its parts";
     /// The frequency of a `Counter` in a window, in Hz. Average, minimum and maximum are this one frequency;
     /// the sample count is the count.
-    Frequency: "frequency_hz", "Hz", Single,
+    Frequency: "frequency_hz", "Hz", Single, of [Counter],
         help: "the frequency of a counter's events",
         high: "it happens often";
     /// The share of a window in which a thread of an executor was busy, in percent; one sample per thread.
     /// The maximum is the busiest thread.
-    Busy: "busy", "%", Single,
+    Busy: "busy", "%", Single, of [Executor],
         help: "the share of the time in which a thread of an executor ran callbacks",
         high: "what becomes ready has to wait: move a callback to a worker, or make it shorter";
     /// The time that a callback of an executor waited for its thread: of a timer since its time, of a task
     /// since it was woken. Not measured where rclrs does not know when the callback became ready.
-    ReadyToRun: "ready_to_run_ms", "ms", Samples,
+    ReadyToRun: "ready_to_run_ms", "ms", Samples, of [Executor],
         help: "the time that a callback of an executor waited for its thread",
         high: "another callback took long: the waits of the window name it";
     /// The longest callback of an executor, finished or still running at the window's end; one sample per
     /// window.
-    LongestCallback: "longest_callback_ms", "ms", Single,
+    LongestCallback: "longest_callback_ms", "ms", Single, of [Executor],
         help: "the duration of the longest callback of an executor",
         high: "other callbacks wait for it: its name is in the window, in the log and on /diagnostics";
     /// The requests of a service whose callbacks started in a window; one value per window.
-    Requests: "requests", "requests", Count,
+    Requests: "requests", "requests", Count, of [Service],
         help: "the requests whose callbacks started",
         high: "clients call often";
     /// The time between the callback starts of two requests, on the monotonic clock.
-    RequestPeriod: "request_period", "ms", Samples,
+    RequestPeriod: "request_period", "ms", Samples, of [Service],
         help: "the time between two requests",
         high: "clients call rarely";
     /// The duration from the start of an async service callback, which is its first poll, to its response.
-    ResponseDuration: "response_duration_ms", "ms", Samples,
+    ResponseDuration: "response_duration_ms", "ms", Samples, of [Service],
         help: "the time from the start of an async service callback to the response",
         high: "what the callback awaits is slow, or it is not polled: look at the clients that it awaits and at the executor";
     /// The requests under way at the end of a window: taken, and not answered; one value per window.
-    ActiveRequests: "active_requests", "requests", Single,
+    ActiveRequests: "active_requests", "requests", Single, of [Service],
         help: "the requests under way at its end",
         high: "if it grows from window to window, clients call more often than the service responds: make it faster, or use an async callback";
     /// The most requests under way at once in a window; one value per window.
-    MaxActiveRequests: "max_active_requests", "requests", Single,
+    MaxActiveRequests: "max_active_requests", "requests", Single, of [Service],
         help: "the most requests under way at once",
         high: "requests wait for each other: use an async callback or a worker";
     /// The callbacks of a service that panicked in a window, so that their requests have no response; one
     /// value per window.
-    CallbackPanics: "callback_panics", "callbacks", Count,
+    CallbackPanics: "callback_panics", "callbacks", Count, of [Service],
         help: "the callbacks that panicked",
         high: "the callback panics: the message is on standard error";
     /// The calls of a client that started in a window; one value per window.
-    Calls: "calls", "calls", Count,
+    Calls: "calls", "calls", Count, of [Client],
         help: "the calls of a client",
         high: "the client calls often";
     /// The responses to a client that arrived in a window; one value per window.
-    Responses: "responses", "responses", Count,
+    Responses: "responses", "responses", Count, of [Client],
         help: "the responses to a client",
         high: "the service responds often";
     /// The calls of a client that ended in a window without a response: the promise, the client or the
     /// executor was dropped; one value per window.
-    DroppedCalls: "dropped_calls", "calls", Count,
+    DroppedCalls: "dropped_calls", "calls", Count, of [Client],
         help: "the calls that ended without a response",
         high: "the service does not respond in the time that the caller waits: look at the service, or wait longer";
     /// The time from a call of a client to its response, on the monotonic clock.
-    RoundTrip: "round_trip_ms", "ms", Samples,
+    RoundTrip: "round_trip_ms", "ms", Samples, of [Client],
         help: "the time from a call to its response",
         high: "the network, the service or the executor of the client is slow: the delays of the response and the metrics of the service show which";
     /// The time from the sending of a request to the start of its service, on the clocks of two nodes, as
     /// service introspection tells them. No node measures it: `topic_monitor --services` does.
-    RequestDelay: "request_delay_ms", "ms", Samples,
+    RequestDelay: "request_delay_ms", "ms", Samples, of [],
         help: "the time from the sending of a request to the start of its service",
         high: "the network or the executor of the service is slow: look at the link and at the service";
     /// Likewise from the sending of a response to its client.
-    ResponseDelay: "response_delay_ms", "ms", Samples,
+    ResponseDelay: "response_delay_ms", "ms", Samples, of [],
         help: "the time from the sending of a response to its client",
         high: "the network or the executor of the client is slow: look at the link and at the client";
     /// The age of the oldest call that waits for its response at the end of a window, 0 if none waits; one
     /// value per window.
-    OldestCall: "oldest_call_ms", "ms", Single,
+    OldestCall: "oldest_call_ms", "ms", Single, of [Client],
         help: "the age of the oldest call that waits for a response",
         high: "if it grows from window to window, the service is stuck, or there is none: look for it in the graph";
     /// The time between two callback starts of a timer, on the monotonic clock.
-    TimerPeriod: "timer_period", "ms", Samples,
+    TimerPeriod: "timer_period", "ms", Samples, of [Timer],
         help: "the time between two callbacks of a timer",
         high: "the timer is late or skips: look at `timer_lateness_ms`";
     /// Callback start less the time for which rcl has scheduled it, on the timer's clock.
-    TimerLateness: "timer_lateness_ms", "ms", Samples,
+    TimerLateness: "timer_lateness_ms", "ms", Samples, of [Timer],
         help: "the time from the schedule of a timer to its callback",
         high: "another callback of the executor or the worker took long, or the host has no CPU time left: use a worker of its own";
     /// The periods of a timer without a call: rcl skips periods that pass before a late call; one value per
     /// window.
-    SkippedPeriods: "skipped_periods", "periods", Count,
+    SkippedPeriods: "skipped_periods", "periods", Count, of [Timer],
         help: "the periods of a timer without a callback",
         high: "the timer cannot keep its period: look at `callback_share` and `timer_lateness_ms`";
     /// The duration of a timer's callback as a percentage of the timer's period.
-    CallbackShare: "callback_share", "%", Samples,
+    CallbackShare: "callback_share", "%", Samples, of [Timer],
         help: "the duration of a callback of a timer as a percentage of its period",
         high: "above 100, the callback is longer than the period: make it shorter, or the period longer";
     /// The goals that an action server received, or that an action client sent, in a window; one value per
     /// window.
-    Goals: "goals", "goals", Count,
+    Goals: "goals", "goals", Count, of [ActionServer, ActionClient],
         help: "the goals of an action",
         high: "clients send many goals";
     /// The time from a goal to its acceptance, on the monotonic clock: of a server from the start of its
     /// callback, of a client from the sending to the response.
-    GoalToAcceptance: "goal_to_acceptance_ms", "ms", Samples,
+    GoalToAcceptance: "goal_to_acceptance_ms", "ms", Samples, of [ActionServer, ActionClient],
         help: "the time from a goal to its acceptance",
         high: "the server decides late, or, of a client alone, the network or an executor is slow: accept before other work";
     /// The time from the sending of a goal to its first feedback in an action client.
-    GoalToFeedback: "goal_to_feedback_ms", "ms", Samples,
+    GoalToFeedback: "goal_to_feedback_ms", "ms", Samples, of [ActionClient],
         help: "the time from the sending of a goal to its first feedback",
         high: "the server starts late: look at its `max_active_goals`";
     /// The time between two feedback messages that an action server published for the same goal.
-    FeedbackPeriod: "feedback_period_ms", "ms", Samples,
+    FeedbackPeriod: "feedback_period_ms", "ms", Samples, of [ActionServer],
         help: "the time between two feedback messages of a goal",
         high: "the loop of the action is slow: put a stopwatch around its parts";
     /// The time from a request to cancel a goal, as the code of an action server learns of it, to the
     /// canceled goal.
-    CancelDelay: "cancel_delay_ms", "ms", Samples,
+    CancelDelay: "cancel_delay_ms", "ms", Samples, of [ActionServer],
         help: "the time from a request to cancel a goal to its end",
         high: "the server takes long to stop: look at the code after `begin_cancelling`";
     /// The duration of a goal that succeeded: of a server from the start of its execution, of a client from
     /// the sending to the result.
-    GoalSucceeded: "goal_succeeded_ms", "ms", Samples,
+    GoalSucceeded: "goal_succeeded_ms", "ms", Samples, of [ActionServer, ActionClient],
         help: "the duration of a goal that succeeded",
         high: "the goal takes long: look at the server";
     /// Likewise of a goal that was canceled.
-    GoalCanceled: "goal_canceled_ms", "ms", Samples,
+    GoalCanceled: "goal_canceled_ms", "ms", Samples, of [ActionServer, ActionClient],
         help: "the duration of a goal that was canceled",
         high: "goals are canceled late, or take long to stop: look at `cancel_delay_ms`";
     /// Likewise of a goal that was aborted.
-    GoalAborted: "goal_aborted_ms", "ms", Samples,
+    GoalAborted: "goal_aborted_ms", "ms", Samples, of [ActionServer, ActionClient],
         help: "the duration of a goal that was aborted",
         high: "goals fail late: look at the log of the server";
     /// The goals that succeeded in a window; one value per window.
-    SucceededGoals: "succeeded_goals", "goals", Count,
+    SucceededGoals: "succeeded_goals", "goals", Count, of [ActionServer, ActionClient],
         help: "the goals that succeeded",
         high: "all is well";
     /// The goals that were canceled in a window; one value per window.
-    CanceledGoals: "canceled_goals", "goals", Count,
+    CanceledGoals: "canceled_goals", "goals", Count, of [ActionServer, ActionClient],
         help: "the goals that were canceled",
         high: "clients cancel many goals";
     /// The goals that were aborted in a window, also because the server dropped them; one value per window.
-    AbortedGoals: "aborted_goals", "goals", Count,
+    AbortedGoals: "aborted_goals", "goals", Count, of [ActionServer, ActionClient],
         help: "the goals that were aborted",
         high: "goals fail: look at the log of the server";
     /// The goals that were rejected in a window; one value per window.
-    RejectedGoals: "rejected_goals", "goals", Count,
+    RejectedGoals: "rejected_goals", "goals", Count, of [ActionServer, ActionClient],
         help: "the goals that were rejected",
         high: "the server does not accept: look at its conditions";
     /// The goals that an action client dropped in a window before it had their results; one value per window.
-    DroppedGoals: "dropped_goals", "goals", Count,
+    DroppedGoals: "dropped_goals", "goals", Count, of [ActionClient],
         help: "the goals whose results a client did not wait for",
         high: "the server does not end in the time that the caller waits: look at the server, or wait longer";
     /// The goals under way at the end of a window: received or sent, and not ended; one value per window.
-    ActiveGoals: "active_goals", "goals", Single,
+    ActiveGoals: "active_goals", "goals", Single, of [ActionServer, ActionClient],
         help: "the goals under way at its end",
         high: "if it grows from window to window, goals come faster than they end";
     /// The most goals under way at once in a window; one value per window.
-    MaxActiveGoals: "max_active_goals", "goals", Single,
+    MaxActiveGoals: "max_active_goals", "goals", Single, of [ActionServer, ActionClient],
         help: "the most goals under way at once",
         high: "goals wait for each other";
     /// The age of the oldest goal under way at the end of a window, 0 if there is none; one value per window.
-    OldestGoal: "oldest_goal_ms", "ms", Single,
+    OldestGoal: "oldest_goal_ms", "ms", Single, of [ActionServer, ActionClient],
         help: "the age of the oldest goal under way",
         high: "if it grows from window to window, the goal is stuck, or the goal of a client has no server";
     /// The time from the source timestamp of a message to the publication that its callback makes: a hop of a
     /// chain of nodes. No node measures it itself: the preloaded library does. NaN in a window with a
     /// publication whose cause is not known.
-    InputToOutput: "input_to_output_ms", "ms", Samples,
+    InputToOutput: "input_to_output_ms", "ms", Samples, of [Hop],
         help: "the time from a message to the publication in its callback",
         high: "the network, the executor or the callback is slow: the metrics of the subscription show which";
 }
 
 impl Metric {
     /// Every metric of a subscription, in the same order.
-    pub const OF_SUBSCRIPTIONS: &'static [Self] = &[
-        Self::MessageAge,
-        Self::MessagePeriod,
-        Self::HeaderToSource,
-        Self::SourceToReceive,
-        Self::ReceiveToCallback,
-        Self::SourceToCallback,
-        Self::HeaderToCallback,
-        Self::CallbackDuration,
-        Self::PublicationSeqGap,
-        Self::TimeSinceLastMessage,
-        Self::ClockOffset,
-        Self::MessageSize,
-    ];
+    pub const OF_SUBSCRIPTIONS: &'static [Self] = SourceKind::Subscription.metrics();
+
+    /// Returns the metrics that a source of a kind can measure. `COUNT`: [how many](Self::count_of) they are.
+    pub(crate) const fn of_kind<const COUNT: usize>(kind: SourceKind) -> [Self; COUNT] {
+        let (mut of_kind, mut count, mut index) = ([Self::ALL[0]; COUNT], 0, 0);
+        while index < Self::ALL.len() {
+            if Self::ALL[index].kinds() & kind.bit() != 0 {
+                of_kind[count] = Self::ALL[index];
+                count += 1;
+            }
+            index += 1;
+        }
+        of_kind
+    }
+
+    /// Returns how many metrics a source of a kind can measure.
+    pub(crate) const fn count_of(kind: SourceKind) -> usize {
+        let (mut count, mut index) = (0, 0);
+        while index < Self::ALL.len() {
+            count += (Self::ALL[index].kinds() & kind.bit() != 0) as usize;
+            index += 1;
+        }
+        count
+    }
 
     /// Returns whether a window can have more than a few samples, so that there is a
     /// [distribution](crate::WindowStatistics::distribution).
@@ -371,6 +392,27 @@ impl Metric {
     #[doc(hidden)]
     pub const fn starts_at_header_stamp(self) -> bool {
         matches!(self, Self::MessageAge | Self::HeaderToSource | Self::HeaderToCallback)
+    }
+}
+
+impl SourceKind {
+    /// Returns every metric that a source of this kind can measure.
+    pub const fn metrics(self) -> &'static [Metric] {
+        macro_rules! metrics {
+            ($($kind:ident)+) => {
+                match self {
+                    $(Self::$kind => const { &Metric::of_kind::<{ Metric::count_of(Self::$kind) }>(Self::$kind) },)+
+                }
+            };
+        }
+        metrics! {
+            Subscription Publisher Stopwatch Counter Executor Service Client Timer ActionServer ActionClient Hop
+        }
+    }
+
+    /// Returns whether a source of this kind can measure a metric.
+    pub fn measures(self, metric: Metric) -> bool {
+        self.metrics().contains(&metric)
     }
 }
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The kinds of sources, and what each kind can measure.
+//! The kinds of sources.
 
 use std::fmt;
-
-use crate::metric::Metric;
 
 /// The kind of a source: it decides which metrics a source can measure, and so which conditions apply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,77 +33,9 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// Returns every metric that a source of this kind can measure.
-    pub const fn metrics(self) -> &'static [Metric] {
-        match self {
-            Self::Subscription => Metric::OF_SUBSCRIPTIONS,
-            Self::Publisher => &[Metric::PublishPeriod, Metric::PublishDuration, Metric::MessageSize],
-            Self::Stopwatch => &[Metric::Duration],
-            Self::Counter => &[Metric::Frequency],
-            Self::Executor => &[Metric::Busy, Metric::ReadyToRun, Metric::LongestCallback],
-            Self::Service => &[
-                Metric::SourceToReceive,
-                Metric::ReceiveToCallback,
-                Metric::SourceToCallback,
-                Metric::CallbackDuration,
-                Metric::Requests,
-                Metric::RequestPeriod,
-                Metric::ResponseDuration,
-                Metric::ActiveRequests,
-                Metric::MaxActiveRequests,
-                Metric::CallbackPanics,
-            ],
-            Self::Client => &[
-                Metric::SourceToReceive,
-                Metric::ReceiveToCallback,
-                Metric::SourceToCallback,
-                Metric::Calls,
-                Metric::Responses,
-                Metric::DroppedCalls,
-                Metric::RoundTrip,
-                Metric::OldestCall,
-            ],
-            Self::Timer => &[
-                Metric::CallbackDuration,
-                Metric::TimerPeriod,
-                Metric::TimerLateness,
-                Metric::SkippedPeriods,
-                Metric::CallbackShare,
-            ],
-            Self::ActionServer => &[
-                Metric::Goals,
-                Metric::GoalToAcceptance,
-                Metric::FeedbackPeriod,
-                Metric::CancelDelay,
-                Metric::GoalSucceeded,
-                Metric::GoalCanceled,
-                Metric::GoalAborted,
-                Metric::SucceededGoals,
-                Metric::CanceledGoals,
-                Metric::AbortedGoals,
-                Metric::RejectedGoals,
-                Metric::ActiveGoals,
-                Metric::MaxActiveGoals,
-                Metric::OldestGoal,
-            ],
-            Self::ActionClient => &[
-                Metric::Goals,
-                Metric::GoalToAcceptance,
-                Metric::GoalToFeedback,
-                Metric::GoalSucceeded,
-                Metric::GoalCanceled,
-                Metric::GoalAborted,
-                Metric::SucceededGoals,
-                Metric::CanceledGoals,
-                Metric::AbortedGoals,
-                Metric::RejectedGoals,
-                Metric::DroppedGoals,
-                Metric::ActiveGoals,
-                Metric::MaxActiveGoals,
-                Metric::OldestGoal,
-            ],
-            Self::Hop => &[Metric::InputToOutput],
-        }
+    /// Returns its bit in a set of kinds.
+    pub(crate) const fn bit(self) -> u16 {
+        1 << self as u16
     }
 
     /// Returns whether silence is normal: a service or an action server waits for its clients, a client for its node,
@@ -120,11 +50,6 @@ impl SourceKind {
                 | Self::Executor
                 | Self::Hop
         )
-    }
-
-    /// Returns whether a source of this kind can measure a metric.
-    pub fn measures(self, metric: Metric) -> bool {
-        self.metrics().contains(&metric)
     }
 }
 
