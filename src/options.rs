@@ -565,9 +565,7 @@ mod tests {
                 }
             }
         }
-        for (conditions, reason) in
-            [("lost=0", "does not know what is lost"), ("age<5", "publish_period")]
-        {
+        for (conditions, reason) in [("lost=0", "does not know what is lost"), ("age<5", "publish_period")] {
             let checked = own().expect(expect(conditions)).check(SourceKind::Publisher);
             assert!(checked.unwrap_err().to_string().contains(reason), "{conditions}");
         }
