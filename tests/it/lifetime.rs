@@ -238,10 +238,9 @@ fn a_busy_disk_neither_holds_up_the_end_nor_loses_the_file_of_totals() {
     assert!(totals.contains("node_name: /busy"), "{totals}");
 }
 
-/// A callback that is replaced through rclrs ends its statistics: a window with a count of 0 would report silence. A
-/// panic ends a worker, or unwinds from spin.
+/// A callback that is replaced is measured as before. A panic ends a worker, or unwinds from spin.
 #[test]
-fn a_replaced_callback_or_a_panic_ends_no_other_statistics() {
+fn a_replaced_callback_or_a_panic_ends_no_statistics() {
     if shares_its_process() {
         return;
     }

@@ -61,7 +61,7 @@ fn a_subscription_costs_at_most_2_kb_and_a_node_30_kb() {
     // A counter has one metric. With the ninth, the history is deeper.
     let [none, eight, nine] = [0, 8, 9].map(kilobytes);
     println!("kilobytes_per_node={none}");
-    let is_right = (15..=30).contains(&none) && eight < none + 15 && nine > eight + 15;
+    let is_right = (10..=30).contains(&none) && eight < none + 15 && nine > eight + 15;
     assert!(is_right, "{none} kB, with eight counters {eight}, with nine {nine}");
 }
 
