@@ -204,31 +204,66 @@ struct DocumentedExamples;
 
 #[cfg(test)]
 mod tests {
-    use super::Metric;
+    use super::{Metric, SourceKind};
 
+    const KINDS: [(&str, &[SourceKind]); 10] = [
+        ("subscriptions", &[SourceKind::Subscription]),
+        ("publishers", &[SourceKind::Publisher]),
+        ("stopwatches", &[SourceKind::Stopwatch]),
+        ("counters", &[SourceKind::Counter]),
+        ("executors", &[SourceKind::Executor]),
+        ("services", &[SourceKind::Service]),
+        ("clients", &[SourceKind::Client]),
+        ("timers", &[SourceKind::Timer]),
+        ("action servers and clients", &[SourceKind::ActionServer, SourceKind::ActionClient]),
+        ("hops, of preloaded nodes", &[SourceKind::Hop]),
+    ];
+
+    /// The rows of the metrics, by the first kind of sources that measures them. No node measures the last ones.
+    fn table() -> String {
+        let (mut table, mut written) = (String::new(), vec![]);
+        let row = |metric: Metric| {
+            let of = |kind: SourceKind| kind.measures(metric);
+            let end = match (of(SourceKind::ActionServer), of(SourceKind::ActionClient)) {
+                (true, false) => "of servers: ",
+                (false, true) => "of clients: ",
+                _ => "",
+            };
+            let [name, unit, help, high] = [metric.name(), metric.unit(), metric.help(), metric.high()];
+            let is_one = !metric.has_distribution() && metric != Metric::Busy;
+            let once = if is_one { "; one value per window" } else { "" };
+            format!("| `{name}` | {unit} | {end}{help}{once} | {high} | {} |\n", metric.when_nan())
+        };
+        for (name, kinds) in KINDS {
+            let of_kinds = |metric: &&Metric| kinds.iter().any(|kind| kind.measures(**metric));
+            let (known, new): (Vec<Metric>, Vec<Metric>) =
+                Metric::ALL.iter().filter(of_kinds).partition(|metric| written.contains(*metric));
+            let known: Vec<_> = known.iter().map(|metric| format!("`{metric}`")).collect();
+            let also = if known.is_empty() { String::new() } else { format!("also {}", known.join(", ")) };
+            table += &format!("| **{name}** | | {also} | | |\n");
+            table.extend(new.iter().map(|metric| row(*metric)));
+            written.extend(new);
+        }
+        table += "| **[`topic_monitor --services`](topic_monitor.md#services-and-actions)** | | | | |\n";
+        table
+            .extend(Metric::ALL.iter().filter(|metric| !written.contains(metric)).map(|metric| row(*metric)));
+        table
+    }
+
+    /// `BLESS=1` writes the table.
     #[test]
-    fn the_docs_count_the_metrics() {
-        let [readme, statistics, rclcpp] = [
-            include_str!("../README.md"),
-            include_str!("../docs/statistics.md"),
-            include_str!("../docs/rclcpp.md"),
-        ];
-        let (all, of_subscriptions) = (Metric::ALL.len(), Metric::OF_SUBSCRIPTIONS.len());
-        // Besides rclcpp's two.
-        let more = ["nine", "ten", "eleven", "twelve"][of_subscriptions - 2 - 9];
-        for (docs, count) in [
-            (readme, format!("all {all} metrics")),
-            (readme, format!("[{more} more]")),
-            (
-                statistics,
-                format!(
-                    "lists all {all} metrics, `Metric::OF_SUBSCRIPTIONS` the {of_subscriptions} of a \
-                     subscription"
-                ),
-            ),
-            (rclcpp, format!("[{more} more metrics]")),
-        ] {
-            assert!(docs.contains(&count), "no {count:?} in {:?}", docs.lines().next());
+    fn docs_have_the_table_of_metrics() {
+        const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/statistics.md");
+        const HEAD: &str =
+            "| `metrics_source` | unit | one sample | a high value means | no sample |\n|---|---|---|---|---|\n";
+        let page = std::fs::read_to_string(PAGE).unwrap();
+        let (before, rows) = page.split_once(HEAD).expect(HEAD);
+        let (rows, after) = rows.split_once("\n\n").unwrap();
+        let table = table();
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(PAGE, format!("{before}{HEAD}{table}\n{after}")).unwrap();
+        } else {
+            assert_eq!(format!("{rows}\n"), table, "BLESS=1 writes the table of docs/statistics.md");
         }
     }
 }

@@ -17,13 +17,13 @@ enum Form {
 }
 
 /// Defines the metrics from their table: name, unit, how many samples a window has, which kinds of sources can
-/// measure it (a service of another program only by its introspection), what a sample is, and what a high value means and
-/// what to do then.
+/// measure it (a service of another program only by its introspection), what a sample is, what a high value means and what to do
+/// then, and when there is no sample.
 macro_rules! metrics {
     ($(
         $(#[doc = $doc:literal])+
         $metric:ident: $name:literal, $unit:literal, $form:ident, of [$($kind:ident),*], help: $help:literal,
-            high: $high:literal;
+            high: $high:literal $(, nan: $nan:literal)?;
     )+) => {
         /// A metric of Topic Statistics: the quantity that is measured.
         ///
@@ -82,6 +82,14 @@ macro_rules! metrics {
                 }
             }
 
+            /// Returns when a message, a request or a call gives no sample. Clauses without a full stop; empty if each one
+            /// gives a sample.
+            pub const fn when_nan(self) -> &'static str {
+                match self {
+                    $(Self::$metric => concat!($($nan)?),)+
+                }
+            }
+
             /// Returns the bits of the kinds of sources that can measure it.
             const fn kinds(self) -> u16 {
                 match self {
@@ -102,27 +110,32 @@ metrics! {
     /// The age of a message when its callback starts: ROS time less the header stamp (or the source
     /// timestamp, see [`AgeSource`](crate::AgeSource)).
     MessageAge: "message_age", "ms", Samples, of [Subscription],
-        help: "the age of a message when its callback starts",
-        high: "the message was delayed: the delays below show where";
+        help: "the start of the callback less the header stamp",
+        high: "the message was delayed: the delays below show where",
+        nan: "the type has no `std_msgs/Header header`; the stamp is zero; simulated time has not begun; the system clock was stepped";
     /// The time between the callback starts of two messages, on the monotonic clock.
     MessagePeriod: "message_period", "ms", Samples, of [Subscription],
-        help: "the time between two messages received",
-        high: "messages arrive too rarely or are lost: look at the publisher and at `publication_seq_gap`. A high standard deviation: they arrive in bursts";
+        help: "the time between the starts of two callbacks",
+        high: "messages arrive too rarely or are lost: look at the publisher and at `publication_seq_gap`. A high standard deviation: they arrive in bursts",
+        nan: "the first message of the window";
     /// Source timestamp less header stamp: the delay in the driver and the publisher. NaN on simulated time,
     /// which source timestamps do not follow.
     HeaderToSource: "header_to_source_ms", "ms", Samples, of [Subscription],
         help: "the time from the header stamp to the publication",
-        high: "the driver or the publishing node is slow: look at its load and at its work between stamping and publishing";
+        high: "the driver or the publishing node is slow: look at its load and at its work between stamping and publishing",
+        nan: "simulated time; the stamp is zero";
     /// Received timestamp less source timestamp: the delay in the middleware and the network. NaN where the
     /// middleware does not report when a message was received (Cyclone DDS).
     SourceToReceive: "source_to_receive_ms", "ms", Samples, of [Subscription, Service, Client],
         help: "the time from the publication to the reception",
-        high: "the network or the middleware is slow, or, if it is negative, the clocks of two hosts differ: look at the link and at `clock_offset_ms` of both hosts";
+        high: "the network or the middleware is slow, or, if it is negative, the clocks of two hosts differ: look at the link and at `clock_offset_ms` of both hosts",
+        nan: "the middleware does not report the reception";
     /// Callback start less received timestamp: how long the message waited for the executor or the worker.
     /// NaN where `SourceToReceive` is.
     ReceiveToCallback: "receive_to_callback_ms", "ms", Samples, of [Subscription, Service, Client],
         help: "the time from the reception to the callback",
-        high: "the executor or the worker is busy: look for a long `callback_duration_ms` in the same node";
+        high: "the executor or the worker is busy: look for a long `callback_duration_ms` in the same node",
+        nan: "the middleware does not report the reception";
     /// Callback start less source timestamp: the sum of the two delays before. Available with every
     /// middleware.
     SourceToCallback: "source_to_callback_ms", "ms", Samples, of [Subscription, Service, Client],
@@ -131,40 +144,46 @@ metrics! {
     /// Callback start (ROS time) less header stamp: the age from end to end.
     HeaderToCallback: "header_to_callback_ms", "ms", Samples, of [Subscription],
         help: "the time from the header stamp to the callback",
-        high: "the message was delayed on its way: the delays above show where";
+        high: "the message was delayed on its way: the delays above show where",
+        nan: "the stamp is zero";
     /// The duration of the callback; of an async callback, from the first poll to completion.
     CallbackDuration: "callback_duration_ms", "ms", Samples, of [Subscription, Service, Timer],
-        help: "the duration of the callback",
+        help: "the duration of the callback; of an async callback, from the first poll to the end",
         high: "the body of the callback is slow: put a stopwatch around its parts";
     /// The number of messages missing immediately before each message, of the same publisher. A message that
     /// arrives late is subtracted in the [totals](crate::Totals) only. NaN if the middleware does not number
     /// messages.
     PublicationSeqGap: "publication_seq_gap", "messages", Samples, of [Subscription],
         help: "the messages missing immediately before a message",
-        high: "messages are lost: look at the QoS depth, at the load of the receiver and at the link";
+        high: "messages are lost: look at the QoS depth, at the load of the receiver and at the link",
+        nan: "the middleware does not number messages; more than 256 publishers";
     /// The time from the last message to the window's end, on the monotonic clock; one sample per window. NaN
     /// before the first message since the statistics were enabled.
     TimeSinceLastMessage: "time_since_last_message_ms", "ms", Single, of [Subscription],
         help: "the time from the last message to the end of the window",
-        high: "if it grows from window to window, the topic is silent: look at the publisher and at incompatible QoS";
+        high: "if it grows from window to window, the topic is silent: look at the publisher and at incompatible QoS",
+        nan: "no message since the statistics were enabled";
     /// The kernel's estimate of the offset of this host's clock; one sample per window. NaN where the kernel
     /// reports that the clock is not synchronised, and where it does not know the offset: chrony and phc2sys
     /// steer the clock without telling it. It is published once for all subscriptions of a node with the same
     /// window and publisher, with the host name as `measurement_source_name`.
     ClockOffset: "clock_offset_ms", "ms", Single, of [Subscription],
         help: "the offset of the clock of a host, as its kernel estimates it",
-        high: "the clock of this host is wrong, and so are delays between hosts: look at chrony or PTP";
+        high: "the clock of this host is wrong, and so are delays between hosts: look at chrony or PTP",
+        nan: "the clock is not synchronised; chrony or phc2sys steer it";
     /// The size of a message in bytes: serialized (CDR) as it is sent, with the encapsulation header of 4
     /// bytes, and on DDS with the padding to a multiple of 4. That is what `ros2 topic bw` counts. A
     /// publisher measures it, too, if it is in its `StatisticsOptions::metrics`.
     MessageSize: "message_size", "bytes", Samples, of [Subscription, Publisher],
-        help: "the serialized size of a message",
-        high: "messages need much of the network: compress them, or publish less often";
+        help: "the serialized size of a message, as `ros2 topic bw` counts it",
+        high: "messages need much of the network: compress them, or publish less often",
+        nan: "the size is unknown";
     /// The time between the ends of two publications of a `StatsPublisher`, on the monotonic clock.
     /// Publications that fail are not measured.
     PublishPeriod: "publish_period", "ms", Samples, of [Publisher],
         help: "the time between two publications",
-        high: "the node publishes too rarely: look at what triggers the publication";
+        high: "the node publishes too rarely: look at what triggers the publication",
+        nan: "the first publication of the window; a thread that shares the publisher was preempted";
     /// The duration of a publication of a `StatsPublisher`.
     PublishDuration: "publish_duration_ms", "ms", Samples, of [Publisher],
         help: "the duration of a publication",
@@ -176,23 +195,25 @@ metrics! {
     /// The frequency of a `Counter` in a window, in Hz. Average, minimum and maximum are this one frequency;
     /// the sample count is the count.
     Frequency: "frequency_hz", "Hz", Single, of [Counter],
-        help: "the frequency of a counter's events",
+        help: "the frequency of a counter's events; the sample count is their number",
         high: "it happens often";
     /// The share of a window in which a thread of an executor was busy, in percent; one sample per thread.
     /// The maximum is the busiest thread.
     Busy: "busy", "%", Single, of [Executor],
-        help: "the share of the time in which a thread of an executor ran callbacks",
+        help: "the share of the window in which a thread of an executor ran callbacks; one sample for each thread",
         high: "what becomes ready has to wait: move a callback to a worker, or make it shorter";
     /// The time that a callback of an executor waited for its thread: of a timer since its time, of a task
     /// since it was woken. Not measured where rclrs does not know when the callback became ready.
     ReadyToRun: "ready_to_run_ms", "ms", Samples, of [Executor],
         help: "the time that a callback of an executor waited for its thread",
-        high: "another callback took long: the waits of the window name it";
+        high: "another callback took long: the waits of the window name it",
+        nan: "rclrs does not know when the callback became ready";
     /// The longest callback of an executor, finished or still running at the window's end; one sample per
     /// window.
     LongestCallback: "longest_callback_ms", "ms", Single, of [Executor],
         help: "the duration of the longest callback of an executor",
-        high: "other callbacks wait for it: its name is in the window, in the log and on /diagnostics";
+        high: "other callbacks wait for it: its name is in the window, in the log and on /diagnostics",
+        nan: "nothing ran";
     /// The requests of a service whose callbacks started in a window; one value per window.
     Requests: "requests", "requests", Count, of [Service],
         help: "the requests whose callbacks started",
@@ -200,14 +221,16 @@ metrics! {
     /// The time between the callback starts of two requests, on the monotonic clock.
     RequestPeriod: "request_period", "ms", Samples, of [Service],
         help: "the time between two requests",
-        high: "clients call rarely";
+        high: "clients call rarely",
+        nan: "the first request of the window";
     /// The duration from the start of an async service callback, which is its first poll, to its response.
     ResponseDuration: "response_duration_ms", "ms", Samples, of [Service],
         help: "the time from the start of an async service callback to the response",
-        high: "what the callback awaits is slow, or it is not polled: look at the clients that it awaits and at the executor";
+        high: "what the callback awaits is slow, or it is not polled: look at the clients that it awaits and at the executor",
+        nan: "the callback is not async";
     /// The requests under way at the end of a window: taken, and not answered; one value per window.
     ActiveRequests: "active_requests", "requests", Single, of [Service],
-        help: "the requests under way at its end",
+        help: "the requests under way at the end of the window",
         high: "if it grows from window to window, clients call more often than the service responds: make it faster, or use an async callback";
     /// The most requests under way at once in a window; one value per window.
     MaxActiveRequests: "max_active_requests", "requests", Single, of [Service],
@@ -247,25 +270,29 @@ metrics! {
     /// The age of the oldest call that waits for its response at the end of a window, 0 if none waits; one
     /// value per window.
     OldestCall: "oldest_call_ms", "ms", Single, of [Client],
-        help: "the age of the oldest call that waits for a response",
+        help: "the age of the oldest call that waits for a response; 0 if none waits",
         high: "if it grows from window to window, the service is stuck, or there is none: look for it in the graph";
     /// The time between two callback starts of a timer, on the monotonic clock.
     TimerPeriod: "timer_period", "ms", Samples, of [Timer],
         help: "the time between two callbacks of a timer",
-        high: "the timer is late or skips: look at `timer_lateness_ms`";
+        high: "the timer is late or skips: look at `timer_lateness_ms`",
+        nan: "the first call of the window";
     /// Callback start less the time for which rcl has scheduled it, on the timer's clock.
     TimerLateness: "timer_lateness_ms", "ms", Samples, of [Timer],
         help: "the time from the schedule of a timer to its callback",
-        high: "another callback of the executor or the worker took long, or the host has no CPU time left: use a worker of its own";
+        high: "another callback of the executor or the worker took long, or the host has no CPU time left: use a worker of its own",
+        nan: "the schedule is not known";
     /// The periods of a timer without a call: rcl skips periods that pass before a late call; one value per
     /// window.
     SkippedPeriods: "skipped_periods", "periods", Count, of [Timer],
         help: "the periods of a timer without a callback",
-        high: "the timer cannot keep its period: look at `callback_share` and `timer_lateness_ms`";
+        high: "the timer cannot keep its period: look at `callback_share` and `timer_lateness_ms`",
+        nan: "the schedule of a call is not known";
     /// The duration of a timer's callback as a percentage of the timer's period.
     CallbackShare: "callback_share", "%", Samples, of [Timer],
         help: "the duration of a callback of a timer as a percentage of its period",
-        high: "above 100, the callback is longer than the period: make it shorter, or the period longer";
+        high: "above 100, the callback is longer than the period: make it shorter, or the period longer",
+        nan: "the period is 0; simulated time";
     /// The goals that an action server received, or that an action client sent, in a window; one value per
     /// window.
     Goals: "goals", "goals", Count, of [ActionServer, ActionClient],
@@ -324,7 +351,7 @@ metrics! {
         high: "the server does not end in the time that the caller waits: look at the server, or wait longer";
     /// The goals under way at the end of a window: received or sent, and not ended; one value per window.
     ActiveGoals: "active_goals", "goals", Single, of [ActionServer, ActionClient],
-        help: "the goals under way at its end",
+        help: "the goals under way at the end of the window",
         high: "if it grows from window to window, goals come faster than they end";
     /// The most goals under way at once in a window; one value per window.
     MaxActiveGoals: "max_active_goals", "goals", Single, of [ActionServer, ActionClient],
@@ -332,14 +359,15 @@ metrics! {
         high: "goals wait for each other";
     /// The age of the oldest goal under way at the end of a window, 0 if there is none; one value per window.
     OldestGoal: "oldest_goal_ms", "ms", Single, of [ActionServer, ActionClient],
-        help: "the age of the oldest goal under way",
+        help: "the age of the oldest goal under way; 0 if there is none",
         high: "if it grows from window to window, the goal is stuck, or the goal of a client has no server";
     /// The time from the source timestamp of a message to the publication that its callback makes: a hop of a
     /// chain of nodes. No node measures it itself: the preloaded library does. NaN in a window with a
     /// publication whose cause is not known.
     InputToOutput: "input_to_output_ms", "ms", Samples, of [Hop],
         help: "the time from a message to the publication in its callback",
-        high: "the network, the executor or the callback is slow: the metrics of the subscription show which";
+        high: "the network, the executor or the callback is slow: the metrics of the subscription show which",
+        nan: "the system clock was stepped; the cause of a publication is not known";
 }
 
 impl Metric {
@@ -385,6 +413,23 @@ impl Metric {
     #[doc(hidden)]
     pub const fn is_period(self) -> bool {
         matches!(self, Self::MessagePeriod | Self::PublishPeriod | Self::RequestPeriod | Self::TimerPeriod)
+    }
+
+    /// Returns whether it compares times of the system clock: a step of that clock leaves a window without samples.
+    #[doc(hidden)]
+    pub const fn is_of_system_time(self) -> bool {
+        matches!(
+            self,
+            Self::MessageAge
+                | Self::HeaderToSource
+                | Self::SourceToReceive
+                | Self::ReceiveToCallback
+                | Self::SourceToCallback
+                | Self::HeaderToCallback
+                | Self::RequestDelay
+                | Self::ResponseDelay
+                | Self::InputToOutput
+        )
     }
 
     /// Returns whether it is not measured without a header stamp. A [`MessageAge`](Self::MessageAge) from the source

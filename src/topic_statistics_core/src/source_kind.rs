@@ -33,6 +33,21 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
+    /// Every kind.
+    pub const ALL: [Self; 11] = [
+        Self::Subscription,
+        Self::Publisher,
+        Self::Stopwatch,
+        Self::Counter,
+        Self::Executor,
+        Self::Service,
+        Self::Client,
+        Self::Timer,
+        Self::ActionServer,
+        Self::ActionClient,
+        Self::Hop,
+    ];
+
     /// Returns its bit in a set of kinds.
     pub(crate) const fn bit(self) -> u16 {
         1 << self as u16

@@ -33,14 +33,22 @@ pub struct Summary {
     pub sample_count: u64,
 }
 
+impl Summary {
+    /// Creates a summary of these figures, in the order of rclcpp's data points, with the minimum before the maximum.
+    #[doc(hidden)] // for other samples than those of this crate
+    pub const fn new(
+        average: f64,
+        minimum: f64,
+        maximum: f64,
+        standard_deviation: f64,
+        sample_count: u64,
+    ) -> Self {
+        Self { average, minimum, maximum, standard_deviation, sample_count }
+    }
+}
+
 impl Default for Summary {
     fn default() -> Self {
-        Self {
-            average: f64::NAN,
-            minimum: f64::NAN,
-            maximum: f64::NAN,
-            standard_deviation: f64::NAN,
-            sample_count: 0,
-        }
+        Self::new(f64::NAN, f64::NAN, f64::NAN, f64::NAN, 0)
     }
 }
