@@ -15,7 +15,7 @@ use topic_statistics_core::{
     },
     Metric, PublisherTotals, Summary, Timestamp, Totals, Window, WindowStatistics,
 };
-use topic_statistics_observe::{recording::Merged, row::Figures};
+use topic_statistics_observe::recording::Merged;
 
 use crate::{message::Message, proof::Publisher};
 
@@ -216,7 +216,7 @@ impl Topic {
         self.windows += 1;
         for (metric, merged) in &mut self.summaries {
             if let Some(summary) = window.get(*metric) {
-                merged.merge(&Merged::from(&Figures::from(summary)));
+                merged.merge(&Merged::from(summary));
             }
         }
         self.distributions.merge(&window.distributions);

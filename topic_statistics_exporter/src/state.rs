@@ -24,7 +24,11 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use topic_statistics_observe::bounds::{Sender, Shares};
+use topic_statistics_core::{health::Level, Window};
+use topic_statistics_observe::{
+    bounds::{Sender, Shares},
+    ros::wire::Refused,
+};
 
 pub use self::{
     buckets::Buckets,
@@ -44,7 +48,7 @@ use self::{
 };
 use super::{
     filter::NodeFilter,
-    model::{Diagnostic, DiagnosticName, Level, Losses, MetricName, Received, Refused, SourceName, Window},
+    model::{Diagnostic, DiagnosticName, Losses, MetricName, Received, SourceName},
 };
 
 /// The state, as the subscriptions write it and the ways out read it.

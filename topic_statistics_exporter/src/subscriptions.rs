@@ -12,12 +12,15 @@ use rclrs::*;
 #[cfg(feature = "interfaces")]
 use ros_env::topic_statistics_interfaces::msg::{MessagesLostEvent, MetricsDistribution};
 use ros_env::{diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage};
-use topic_statistics_observe::bounds::Sender;
-
 #[cfg(feature = "interfaces")]
-use super::model::{Losses, MetricDistribution};
+use topic_statistics_observe::ros::wire::{Losses, MetricDistribution};
+use topic_statistics_observe::{
+    bounds::Sender,
+    ros::wire::{Diagnostic, MetricWindow, Refused},
+};
+
 use super::{
-    model::{Diagnostic, MetricWindow, Received, Refused},
+    model::Received,
     options::Options,
     state::{Counts, Now, SharedState},
 };
@@ -74,27 +77,27 @@ impl Subscriptions {
         let topics = [
             topics(&options.statistics_topics, |worker, options, state| {
                 subscribe(worker, options, state, |message: MetricsMessage, accept| {
-                    accept(MetricWindow::new(&message).map(Received::Window));
+                    accept(MetricWindow::new(&message).map(Received::from));
                 })
             }),
             #[cfg(feature = "interfaces")]
             topics(&distributions, |worker, options, state| {
                 subscribe(worker, options, state, |message: MetricsDistribution, accept| {
-                    accept(MetricDistribution::new(&message).map(Received::Distribution));
+                    accept(MetricDistribution::new(&message).map(Received::from));
                 })
             }),
             #[cfg(feature = "interfaces")]
             topics(&options.losses_topics, |worker, options, state| {
                 subscribe(worker, options, state, |message: MessagesLostEvent, accept| {
                     for losses in &message.messages_lost_statistics {
-                        accept(Losses::new(&message.node_name, losses).map(Received::Losses));
+                        accept(Losses::new(&message.node_name, losses).map(Received::from));
                     }
                 })
             }),
             topics(&options.diagnostics_topics, |worker, options, state| {
                 subscribe(worker, options, state, |message: DiagnosticArray, accept| {
                     for status in &message.status {
-                        accept(Diagnostic::new(status).map(Received::Diagnostic));
+                        accept(Diagnostic::new(status).map(Received::from));
                     }
                 })
             }),

@@ -6,7 +6,7 @@ pub use crate::{
     compression::compress,
     exposition::Format,
     http::{serve, Metrics, Server},
-    model::{Diagnostic, Losses, MetricDistribution, MetricWindow, Received},
+    model::Received,
     options::Options,
     otlp::{
         Answer, Backoff, Client, ClientOptions, Delivery, Failure, Limits as QueueLimits, Outcome, Push,
@@ -14,4 +14,7 @@ pub use crate::{
     },
     state::{HealthState, Limits, MetricState, Now, Source, State},
 };
-pub use topic_statistics_observe::bounds::Sender;
+pub use topic_statistics_observe::{
+    bounds::Sender,
+    ros::wire::{Diagnostic, Losses, MetricDistribution, MetricWindow},
+};

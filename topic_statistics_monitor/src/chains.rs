@@ -6,31 +6,22 @@ mod hops;
 mod missing;
 mod output;
 
-use std::{
-    fs::File,
-    io::BufWriter,
-    time::{Duration, Instant},
-};
+use std::{fs::File, io::BufWriter, time::Instant};
 
 use rclrs::Node;
 use topic_statistics_observe::ros::executor::Spinning;
 
 use crate::{
     arguments::Arguments,
-    error::{print_error, Failure},
+    error::{print_error, Failure, UNFULFILLED},
     provider::{notice_of_statistics, Notices},
-    session::UNFULFILLED,
+    session::{DISCOVERY, TICK},
     signals::Interrupt,
     statistics::StatisticsReader,
 };
 use hops::Hops;
 use missing::Nodes;
 use output::Output;
-
-/// How often messages are read.
-const TICK: Duration = Duration::from_millis(50);
-/// How long the discovery of the graph takes at most.
-const DISCOVERY: Duration = Duration::from_secs(2);
 
 /// Reports the chains from one topic to another until the program ends. Returns the exit status.
 pub fn run(

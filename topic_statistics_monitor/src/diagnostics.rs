@@ -70,14 +70,11 @@ impl Diagnostics {
 
 /// Returns the status of a row, which has the name and the keys that nodes with statistics of their own have.
 fn status(node: &NodeNames, hardware_id: &str, row: &Row, judge: &Judge) -> DiagnosticStatus {
-    let metrics = row.window.iter().flat_map(|window| &window.metrics).map(
-        |MetricFigures { name, figures, .. }| {
-            let mut summary = Summary::default();
-            (summary.average, summary.minimum, summary.maximum) = (figures.mean, figures.min, figures.max);
-            (summary.standard_deviation, summary.sample_count) = (figures.std_dev, figures.count);
-            (Escaped(name).to_string(), summary)
-        },
-    );
+    let metrics = row
+        .window
+        .iter()
+        .flat_map(|window| &window.metrics)
+        .map(|MetricFigures { name, figures, .. }| (Escaped(name).to_string(), *figures));
     let metrics: Vec<(String, Summary)> = metrics.collect();
     let window = row.window.as_ref().map(|window| {
         let metrics = metrics.iter().map(|(name, summary)| (&**name, *summary)).collect();

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Errors that end the program, and how they are reported.
+//! Errors that end the program.
 
-use std::{
-    error::Error,
-    io::{self, Write},
-};
+use std::{error::Error, io};
 
-/// An error that ends the program.
-pub type Failure = Box<dyn Error>;
+use topic_statistics_observe::error;
+pub use topic_statistics_observe::error::{Failure, FAILED, UNFULFILLED};
 
-/// Writes to standard error, which may be closed. Names from the network are escaped by the caller.
+/// Writes to standard error. The caller escapes names from the network.
 pub fn print_error(text: &str) {
-    let _closed = writeln!(io::stderr(), "topic_monitor: {text}");
+    error::print_error("topic_monitor", text);
 }
 
-/// Returns whether an error means that the reader of the output is gone, as behind `| head` or when a terminal is
-/// closed.
+/// Writes each text to standard error.
+pub fn print_all(texts: &[String]) {
+    texts.iter().for_each(|text| print_error(text));
+}
+
+/// Returns whether an error means that the reader of the output is gone, or that the terminal is closed.
 pub fn has_no_reader(error: &(dyn Error + 'static), is_terminal: bool) -> bool {
     let io = error.downcast_ref::<io::Error>();
-    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe || is_terminal && is_closed(error))
+    error::has_no_reader(error) || is_terminal && io.is_some_and(is_closed)
 }
 
 /// Returns whether an error of a terminal means that it is closed.

@@ -7,23 +7,25 @@
 //! The modules follow the way of the data:
 //!
 //! ```text
-//!  graph, messages ──▶ topics ──────┐                        ┌──▶ views         live view
-//!  events, statuses ─▶ waiting ─────┼──▶ provider ──▶ rows ──┼──▶ diagnostics   /diagnostics
-//!  /statistics ──────▶ statistics ──┘                        └──▶ topic_statistics_observe   lines, JSON, exit
-//!                                                                                      status, states, page of --report
+//!  graph, messages ──▶ topics ──────┐                                   ┌──▶ views         live view
+//!  events, statuses ─▶ waiting ─────┼──▶ provider ──▶ rows ──▶ session ─┼──▶ lines         lines, JSON, exit status
+//!  /statistics ──────▶ statistics ──┘                                   ├──▶ diagnostics   /diagnostics
+//!                                                                       └──▶ page of --report
 //! ```
 //!
 //! With `--record`, the callbacks of `topics` give each message to `record`, too.
 //!
-//! `chains` reads `statistics`, too, and adds up the hops of nodes. `session` polls the provider and passes the rows
-//! on. A row, of `topic_statistics_observe`, holds plain values: `topics`, `waiting` and `statistics` write it;
-//! `views`, `diagnostics` and the modules of `topic_statistics_observe` read it. Neither side imports the other. `arguments` is
-//! the command line; `signals`, `output`, `error` and `origin` are about the process.
+//! `session` polls the provider, has the rows judged, and gives them to a view: `views` is the live one, `lines` writes
+//! lines or JSON. `chains` reads `statistics`, too, and adds up the hops of nodes. A row, of
+//! `topic_statistics_observe`, holds plain values: `topics`, `waiting` and `statistics` write it; `views`, `lines` and
+//! `diagnostics` read it. Neither side imports the other. `arguments` is the command line; `signals`, `output`, `error`
+//! and `origin` are about the process.
 
 mod arguments;
 mod chains;
 mod diagnostics;
 mod error;
+mod lines;
 mod origin;
 mod output;
 mod provider;
@@ -50,12 +52,14 @@ use topic_statistics_observe::{expect::ExpectationFile, page::PageFile};
 use crate::{
     arguments::Arguments,
     diagnostics::Diagnostics,
-    error::{has_no_reader, print_error, Failure},
+    error::{has_no_reader, print_error, Failure, FAILED, UNFULFILLED},
+    lines::Lines,
     output::take_stdout,
     provider::RowProvider,
     record::Recorder,
-    session::{Session, FAILED, UNFULFILLED},
+    session::{Session, Suggestion},
     signals::Interrupt,
+    views::Live,
 };
 
 /// Runs the program, with the arguments of the process.
@@ -100,14 +104,14 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     let hardware_id = || arguments.hardware_id.clone();
     let diagnostics = arguments.diagnostics.then(|| Diagnostics::new(&node, hardware_id())).transpose()?;
     let spinning = Spinning::start(executor)?;
-    let mut session = Session::new(arguments, output, expected, diagnostics, spinning, interrupt);
+    let mut session = Session::new(arguments, expected, diagnostics, spinning, interrupt);
     session.recorder = recorder;
     let ended = if let Some(tolerance) = arguments.print_expectations {
-        session.print_expectations(&mut provider, tolerance)
+        session.run(&mut provider, &mut Suggestion { output, tolerance })
     } else if arguments.is_live(is_terminal) {
-        session.show_live_view(&mut provider)
+        Live::start(&output, arguments.kind()).and_then(|mut live| session.run(&mut provider, &mut live))
     } else {
-        session.write_lines(&mut provider)
+        session.run(&mut provider, &mut Lines::new(arguments, output))
     };
     let code = match ended {
         Err(error) if has_no_reader(&*error, is_terminal) => Ok(0),

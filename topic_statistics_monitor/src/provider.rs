@@ -8,10 +8,9 @@ use std::{
 };
 
 use rclrs::Node;
-use rclrs_topic_statistics::health::Health;
 use topic_statistics_observe::{
     pattern::{Pattern, Selection},
-    row::{Kind, Row},
+    row::{Kind, Row, Rows},
 };
 
 use crate::{
@@ -76,26 +75,6 @@ impl RowProvider {
         })
     }
 
-    pub fn rows(&self) -> Vec<&Row> {
-        match self {
-            Self::Topics(topics) => topics.rows().collect(),
-            Self::Statistics(statistics) => statistics.rows().collect(),
-            Self::Waiting(waiting) => waiting.rows().collect(),
-        }
-    }
-
-    /// Sets the health of a row.
-    pub fn set_health(&mut self, name: &str, health: Health) {
-        let row = match self {
-            Self::Topics(topics) => topics.row_mut(name),
-            Self::Statistics(statistics) => statistics.row_mut(name),
-            Self::Waiting(waiting) => waiting.row_mut(name),
-        };
-        if let Some(row) = row {
-            row.health = Some(health);
-        }
-    }
-
     /// Describes in a few words what is left out or dropped because a bound is reached.
     pub fn notice(&self) -> Option<String> {
         match self {
@@ -106,16 +85,34 @@ impl RowProvider {
     }
 }
 
-/// Describes what of the statistics is left out or dropped because a bound is reached.
-pub fn notice_of_statistics(statistics: &StatisticsReader) -> Option<String> {
-    notice(statistics.left_out(), statistics.dropped(), statistics.invalid())
+impl Rows for RowProvider {
+    fn rows(&self) -> Vec<&Row> {
+        match self {
+            Self::Topics(topics) => topics.rows().collect(),
+            Self::Statistics(statistics) => statistics.rows().collect(),
+            Self::Waiting(waiting) => waiting.rows().collect(),
+        }
+    }
+
+    fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
+        match self {
+            Self::Topics(topics) => topics.row_mut(name),
+            Self::Statistics(statistics) => statistics.row_mut(name),
+            Self::Waiting(waiting) => waiting.row_mut(name),
+        }
+    }
 }
 
-fn notice(left_out: usize, dropped: u64, invalid: Option<(u64, &str)>) -> Option<String> {
+/// Describes what of the statistics is left out or dropped because a bound is reached.
+pub fn notice_of_statistics(statistics: &StatisticsReader) -> Option<String> {
+    notice(statistics.left_out(), statistics.dropped(), statistics.refused())
+}
+
+fn notice(left_out: usize, dropped: u64, refused: Option<(u64, &str)>) -> Option<String> {
     let left_out = (left_out > 0).then(|| format!("{left_out} left out (--max-topics)"));
     let dropped = (dropped > 0).then(|| format!("{dropped} messages dropped"));
-    let invalid = invalid.map(|(number, why)| format!("{number} invalid distributions, the last one {why}"));
-    let notices: Vec<String> = left_out.into_iter().chain(dropped).chain(invalid).collect();
+    let refused = refused.map(|(number, why)| format!("{number} messages refused, the last one {why}"));
+    let notices: Vec<String> = left_out.into_iter().chain(dropped).chain(refused).collect();
     (!notices.is_empty()).then(|| notices.join(", "))
 }
 

@@ -7,7 +7,6 @@
 
 #[cfg(test)]
 mod judged;
-mod message;
 mod source;
 mod sources;
 mod told;
@@ -25,13 +24,20 @@ use rclrs::*;
 #[cfg(feature = "interfaces")]
 use ros_env::topic_statistics_interfaces::msg::MetricsDistribution;
 use ros_env::{diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage};
-use topic_statistics_observe::{bounds::Sender, pattern::Pattern, row::Row};
+#[cfg(feature = "interfaces")]
+use topic_statistics_observe::ros::wire::MetricDistribution;
+use topic_statistics_observe::{
+    bounds::Sender,
+    format::name,
+    pattern::Pattern,
+    ros::wire::{ExecutorCallbacks, MetricWindow, Refused},
+    row::Row,
+};
 
 use crate::{
     diagnostics::Diagnostics,
     topics::{Graph, Qos},
 };
-pub use message::{SourceCallbacks, SourceDistribution, SourceMetric};
 pub use sources::Sources;
 
 /// The statistics that nodes publish.
@@ -42,23 +48,37 @@ pub struct StatisticsReader {
     #[cfg(feature = "interfaces")]
     distributions: Subscribed<MetricsDistribution>,
     diagnostics: Subscribed<DiagnosticArray>,
-    sender: SyncSender<Received>,
-    messages: Receiver<Received>,
-    /// Messages that were not accepted: the queue was full, or their names were too long.
-    dropped: Arc<AtomicU64>,
-    /// How many distributions were invalid, and why the last one was.
-    invalid: Option<(u64, String)>,
+    queue: Queue,
+    messages: Receiver<(Instant, Received)>,
+    /// How many messages were refused, and why the last one was.
+    refused: Option<(u64, String)>,
     sources: Sources,
 }
 
-/// A message that waits to be read.
-#[cfg_attr(not(feature = "interfaces"), allow(dead_code))] // there are no distributions
+/// What was received, and waits to be read.
 enum Received {
-    Metric(SourceMetric),
-    Distribution(SourceDistribution),
-    Callbacks(SourceCallbacks),
-    /// A distribution that is invalid, and why.
-    Invalid(String),
+    Metric(Sender, MetricWindow),
+    #[cfg(feature = "interfaces")]
+    Distribution(MetricDistribution),
+    Callbacks(ExecutorCallbacks),
+    /// A message that was refused, and why.
+    Refused(String),
+}
+
+/// Where the subscriptions put what they receive.
+#[derive(Clone)]
+struct Queue {
+    sender: SyncSender<(Instant, Received)>,
+    /// What there was no room for.
+    dropped: Arc<AtomicU64>,
+}
+
+impl Queue {
+    fn put(&self, received: Received) {
+        if self.sender.try_send((Instant::now(), received)).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The subscription of a topic, with a QoS that all its publishers can serve. There is none before the first publisher.
@@ -88,10 +108,9 @@ impl StatisticsReader {
             #[cfg(feature = "interfaces")]
             distributions: Subscribed { topic: format!("{topic}/distribution"), subscription: None },
             diagnostics: Subscribed { topic: Diagnostics::TOPIC.to_owned(), subscription: None },
-            sender,
+            queue: Queue { sender, dropped: Arc::default() },
             messages,
-            dropped: Arc::default(),
-            invalid: None,
+            refused: None,
             sources: Sources::new(patterns, topic, max_sources),
         }
     }
@@ -110,17 +129,18 @@ impl StatisticsReader {
             self.subscribe()?;
         }
         // One queue at most, so that a flood of messages does not hold up the rest.
-        for message in self.messages.try_iter().take(Self::QUEUE) {
-            match message {
-                Received::Metric(metric) => {
-                    let name = self.sources.accept(metric);
+        for (at, received) in self.messages.try_iter().take(Self::QUEUE) {
+            match received {
+                Received::Metric(sender, window) => {
+                    let name = self.sources.accept(window, sender, at);
                     name.and_then(|name| self.sources.row(&name)).into_iter().for_each(&mut complete);
                 }
-                Received::Distribution(distribution) => self.sources.accept_distribution(&distribution),
+                #[cfg(feature = "interfaces")]
+                Received::Distribution(distribution) => self.sources.accept_distribution(&distribution, at),
                 Received::Callbacks(callbacks) => self.sources.accept_callbacks(callbacks),
-                Received::Invalid(why) => {
-                    let number = self.invalid.as_ref().map_or(0, |(number, _)| *number);
-                    self.invalid = Some((number + 1, why));
+                Received::Refused(why) => {
+                    let number = self.refused.as_ref().map_or(0, |(number, _)| *number);
+                    self.refused = Some((number + 1, why));
                 }
             }
         }
@@ -142,46 +162,45 @@ impl StatisticsReader {
         self.sources.left_out()
     }
 
-    /// Returns how many messages were not accepted.
+    /// Returns how many messages there was no room for.
     pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.queue.dropped.load(Ordering::Relaxed)
     }
 
-    /// Returns how many distributions were invalid, and why the last one was. `None` without any.
-    pub fn invalid(&self) -> Option<(u64, &str)> {
-        self.invalid.as_ref().map(|(number, why)| (*number, &**why))
+    /// Returns how many messages were refused, and why the last one was. `None` without any.
+    pub fn refused(&self) -> Option<(u64, &str)> {
+        self.refused.as_ref().map(|(number, why)| (*number, &**why))
     }
 
     fn subscribe(&mut self) -> Result<(), RclrsError> {
-        let sender = |sender: &SyncSender<Received>, dropped: &Arc<AtomicU64>| {
-            let (sender, dropped) = (sender.clone(), Arc::clone(dropped));
-            move |message: Option<Received>| {
-                if message.is_none_or(|message| sender.try_send(message).is_err()) {
-                    dropped.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        };
-        let send = sender(&self.sender, &self.dropped);
+        let queue = self.queue.clone();
         self.metrics.refresh(&self.graph, &self.worker, move |message, info| {
-            let metric = SourceMetric::new(message, Instant::now());
             let sender = Sender::new(&info.publisher_gid.data);
-            send(metric.map(|metric| Received::Metric(SourceMetric { sender, ..metric })));
+            let why = |error| refused(&message.metrics_source, &message.measurement_source_name, &error);
+            let window = MetricWindow::new(&message);
+            queue.put(window.map_or_else(why, |window| Received::Metric(sender, window)));
         })?;
         #[cfg(feature = "interfaces")]
         {
-            let send = sender(&self.sender, &self.dropped);
+            let queue = self.queue.clone();
             self.distributions.refresh(&self.graph, &self.worker, move |message, _| {
-                let checked = SourceDistribution::new(message, Instant::now());
-                send(Some(checked.map_or_else(Received::Invalid, Received::Distribution)));
+                let why = |error| refused(&message.metrics_source, &message.measurement_source_name, &error);
+                queue.put(MetricDistribution::new(&message).map_or_else(why, Received::Distribution));
             })?;
         }
-        let send = sender(&self.sender, &self.dropped);
+        let queue = self.queue.clone();
         self.diagnostics.refresh(&self.graph, &self.worker, move |message, _| {
-            for callbacks in message.status.into_iter().filter_map(SourceCallbacks::new) {
-                send(Some(Received::Callbacks(callbacks)));
-            }
+            let callbacks = message.status.iter().filter_map(ExecutorCallbacks::new);
+            callbacks.for_each(|callbacks| queue.put(Received::Callbacks(callbacks)));
         })
     }
+}
+
+/// Says which message was refused, and why, in printable characters.
+fn refused(metric: &str, source: &str, error: &Refused) -> Received {
+    const SHOWN: usize = 200;
+    let [metric, source] = [metric, source].map(|text| name(&text.chars().take(SHOWN).collect::<String>()));
+    Received::Refused(format!("{metric} of {source}: {error}"))
 }
 
 impl<T: rosidl_runtime_rs::Message> Subscribed<T> {

@@ -4,8 +4,8 @@
 
 pub use crate::{
     output::take_stdout,
-    statistics::{SourceCallbacks, SourceDistribution, SourceMetric, Sources},
+    statistics::Sources,
     topics::explain,
     views::{detail, Input, LiveTerminal, Screen},
-    waiting::{Calls, Event, Goals, Span},
+    waiting::{Calls, Event, Goals},
 };

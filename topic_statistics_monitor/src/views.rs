@@ -3,9 +3,11 @@
 //! The live view on a terminal.
 
 pub mod detail;
+mod live;
 mod screen;
 mod sparkline;
 mod terminal;
 
+pub use live::Live;
 pub use screen::Screen;
 pub use terminal::{Input, LiveTerminal};

@@ -20,6 +20,7 @@ use std::{
 
 use rclrs::*;
 use ros_env::action_msgs::msg::GoalStatusArray;
+use topic_statistics_core::Window as Times;
 use topic_statistics_observe::{
     format::name,
     pattern::Selection,
@@ -30,7 +31,6 @@ use crate::topics::{Graph, Qos};
 pub use calls::{Calls, Event};
 use foreign::{ForeignMessage, ForeignType};
 pub use goals::{GoalId, Goals};
-pub use window::Span;
 
 /// What is watched, and how.
 pub struct Options {
@@ -172,9 +172,9 @@ impl WaitingWatcher {
             return vec![];
         }
         let stop = now();
-        let span = Span { start: self.began.1, stop, ended, length };
+        let window = Window::new(Times::from_nanoseconds(self.began.1, stop), ended, length);
         let began = std::mem::replace(&mut self.began, (ended, stop)).0;
-        self.watched.values_mut().filter_map(|watched| watched.end_window(&span, began)).collect()
+        self.watched.values_mut().filter_map(|watched| watched.end_window(&window, began)).collect()
     }
 
     pub fn rows(&self) -> impl Iterator<Item = &Row> {
@@ -339,10 +339,10 @@ impl Watched {
     }
 
     /// Ends the window that began then. Returns the name if it is whole.
-    fn end_window(&mut self, span: &Span, began: Instant) -> Option<String> {
+    fn end_window(&mut self, window: &Window, began: Instant) -> Option<String> {
         let (window, received): (Window, u64) = match &mut self.state {
-            State::Calls(calls) => (calls.end_window(span), calls.received),
-            State::Goals(goals) => (goals.end_window(span), goals.received),
+            State::Calls(calls) => (calls.end_window(window.clone()), calls.received),
+            State::Goals(goals) => (goals.end_window(window.clone()), goals.received),
         };
         self.row.received = received;
         let since = self.subscribed.as_ref()?.since;
@@ -350,7 +350,7 @@ impl Watched {
             return None;
         }
         for (metric, distribution) in &window.distributions {
-            self.row.last_minute.add(*metric, distribution, span.ended);
+            self.row.last_minute.add(*metric, distribution, window.ended);
         }
         self.row.add_window(window);
         Some(self.row.name.clone())

@@ -19,7 +19,11 @@ use topic_statistics_core::{
     Metric, Window,
 };
 
-use crate::{require::value_of, row::Row};
+use crate::{
+    format,
+    require::value_of,
+    row::{Row, Rows},
+};
 
 /// Judges the windows of the rows.
 #[derive(Debug)]
@@ -96,13 +100,33 @@ impl Expected {
         judged
     }
 
+    /// Judges the rows, and sets their health. Returns the rows whose health has another level, with the change.
+    pub fn update(&mut self, new: &[String], rows: &mut impl Rows, now: Instant) -> Vec<(String, Change)> {
+        let mut changes = vec![];
+        for JudgedRow { name, health, change } in self.judge(new, &rows.rows(), now) {
+            if let Some(row) = rows.row_mut(&name) {
+                row.health = Some(health);
+            }
+            changes.extend(change.map(|change| (name, change)));
+        }
+        changes
+    }
+
     /// Returns the rows with expectations, with their judges.
     pub fn judged<'a>(&'a self, rows: &'a [&Row]) -> impl Iterator<Item = (&'a Row, &'a Judge)> {
         rows.iter().filter_map(|row| Some((*row, &self.sources.get(&row.name)?.as_ref()?.judge)))
     }
 
+    /// Reports the rows that have an error now, by this function. Returns whether there is none.
+    pub fn report_errors(&self, report: impl Fn(&str)) -> bool {
+        let report = |(name, health): (&str, &Health)| {
+            report(&format!("{}: {}: {health}", format::name(name), health.level));
+        };
+        self.errors().map(report).count() == 0
+    }
+
     /// Returns the names of the rows that have an error now, with their health.
-    pub fn errors(&self) -> impl Iterator<Item = (&str, &Health)> {
+    fn errors(&self) -> impl Iterator<Item = (&str, &Health)> {
         let judged = self.sources.iter().filter_map(|(name, source)| Some((&**name, source.as_ref()?)));
         judged
             .map(|(name, source)| (name, source.judge.health()))
@@ -140,7 +164,7 @@ impl Source {
         let window = row.window.as_ref()?;
         self.judged_until = window.ended;
         self.lengths = [self.lengths[1], window.length];
-        let judged = Window::from_nanoseconds(window.start, window.stop);
+        let judged = window.times;
         Some(
             JudgedWindow::new(judged, window.length, window.received.or(window.told))
                 .with_history(window.has_history),
@@ -169,7 +193,7 @@ impl Source {
 mod tests {
     use super::*;
     use crate::{
-        row::{Figures, Window as RowWindow},
+        row::Window as RowWindow,
         testing::{at, row, window},
     };
 
@@ -320,7 +344,10 @@ mod tests {
         let mut imu = row("/imu", 100.0, 0);
         let without_samples = |stop| {
             let mut window = window(stop, 100.0, 0);
-            window.metrics.iter_mut().for_each(|metric| metric.figures = Figures::NONE);
+            window
+                .metrics
+                .iter_mut()
+                .for_each(|metric| metric.figures = topic_statistics_core::Summary::default());
             window
         };
         let unknown =

@@ -12,13 +12,13 @@ use serde::Serialize;
 use topic_statistics_core::{
     collector::Distribution,
     health::{Cause, Change, Health},
-    Metric, Timestamp,
+    Metric, Summary, Timestamp,
 };
 
 use crate::{
     overall::Overall,
     recording::RecordedMetric,
-    row::{Figures, MetricFigures, Publisher, Row, Status, Window},
+    row::{MetricFigures, Publisher, Row, Status, Window},
 };
 
 /// Writes a window of a topic as an object on a line of its own.
@@ -168,6 +168,19 @@ struct MetricLine<'a> {
     count: u64,
 }
 
+impl<'a> MetricLine<'a> {
+    fn new(unit: &'a str, summary: Summary) -> Self {
+        Self {
+            unit,
+            mean: summary.average,
+            min: summary.minimum,
+            max: summary.maximum,
+            std_dev: summary.standard_deviation,
+            count: summary.sample_count,
+        }
+    }
+}
+
 /// A distribution. The names are those of `MetricsDistribution`.
 #[derive(Serialize)]
 struct LastMinuteLine {
@@ -231,15 +244,7 @@ struct OverallMetricLine<'a> {
 impl<'a> OverallLine<'a> {
     fn of(row: &'a Row, overall: &'a Overall) -> Self {
         let metric = |metric: &'a RecordedMetric| {
-            let figures = &metric.figures;
-            let figures = MetricLine {
-                unit: &metric.unit,
-                mean: figures.mean(),
-                min: figures.min(),
-                max: figures.max(),
-                std_dev: figures.std_dev(),
-                count: figures.count(),
-            };
+            let figures = MetricLine::new(&metric.unit, metric.figures.summary());
             let percentiles = Percentiles::of(&metric.distribution);
             (&*metric.name, OverallMetricLine { figures, percentiles })
         };
@@ -297,10 +302,8 @@ impl<'a> Line<'a> {
             Status::Waiting => "waiting",
             Status::Ok | Status::Good => "good",
         };
-        let metric = |metric: &'a MetricFigures| {
-            let Figures { mean, min, max, std_dev, count } = metric.figures;
-            (&*metric.name, MetricLine { unit: &metric.unit, mean, min, max, std_dev, count })
-        };
+        let metric =
+            |metric: &'a MetricFigures| (&*metric.name, MetricLine::new(&metric.unit, metric.figures));
         let last_minute = |metric: Metric| {
             let distribution = row.last_minute.distribution(metric, now)?;
             let line = LastMinuteLine {
@@ -318,8 +321,8 @@ impl<'a> Line<'a> {
             state,
             problem: row.problem.as_ref().map(|problem| problem.text()),
             health: row.health.as_ref().map(HealthLine::of),
-            window_start: window.start,
-            window_stop: window.stop,
+            window_start: window.times.start.as_nanoseconds(),
+            window_stop: window.times.stop.as_nanoseconds(),
             clock_step: window.clock_step,
             publishers: row.publisher_count,
             nodes: &row.nodes,

@@ -12,11 +12,13 @@
 //!
 //! A row holds plain values. A program writes it; the modules here read it. `arguments` and `pattern` are the command
 //! line; `input` reads files; `bounds` is about tables that anybody can fill; `format` and `histogram` are text;
-//! `recorded` is what a recorder writes besides messages.
+//! `recorded` is what a recorder writes besides messages; `error` has errors that end a program, and exit statuses.
 
 #[cfg(feature = "views")]
 pub mod arguments;
 pub mod bounds;
+#[cfg(feature = "views")]
+pub mod error;
 #[cfg(feature = "views")]
 pub mod expect;
 #[cfg(feature = "views")]

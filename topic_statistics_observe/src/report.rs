@@ -106,14 +106,14 @@ impl<W: Write> Report<W> {
         let quantile = |metric, quantile| row.quantile(metric, quantile, now);
         for value in [
             window.bandwidth(),
-            first.mean,
-            first.min,
-            first.max,
-            first.std_dev,
+            first.average,
+            first.minimum,
+            first.maximum,
+            first.standard_deviation,
             quantile(metrics[0], 0.5),
             quantile(metrics[0], 0.99),
-            second.mean,
-            second.max,
+            second.average,
+            second.maximum,
             quantile(metrics[1], 0.5),
             quantile(metrics[1], 0.99),
         ] {
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::testing::{at, distribution, row, window, S};
     use serde_json::{json, Value};
-    use topic_statistics_core::Metric;
+    use topic_statistics_core::{Metric, Summary};
 
     fn written(is_json: bool, rows: &[Row]) -> String {
         let mut to = vec![];
@@ -165,7 +165,7 @@ mod tests {
     fn an_object_has_the_window_and_null_for_what_was_not_measured() {
         let mut imu = imu();
         let mut last = Window { lost: None, ..window(101, 100.0, 1) };
-        last.metrics[0].figures = crate::row::Figures::NONE;
+        last.metrics[0].figures = Summary::default();
         imu.add_window(last);
         let json: Value = serde_json::from_str(&written(true, &[imu])).unwrap();
         for (pointer, expected) in [

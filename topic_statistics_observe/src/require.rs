@@ -66,14 +66,15 @@ fn overlap(windows: &[&Window], now: Instant) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{at, row, window};
+    use crate::testing::{at, row, window, S};
+    use topic_statistics_core::Window as Times;
 
     #[test]
     fn each_topic_that_fails_is_reported_with_its_value() {
         let moved = |seconds: i64, step: i64| {
             let mut odom = row("/odom", 50.0, 0);
             let mut last = window(100 + seconds, 50.0, 0);
-            (last.start, last.stop) = (last.start + step * 1_000_000_000, last.stop + step * 1_000_000_000);
+            last.times = Times::from_nanoseconds((99 + seconds + step) * S, (100 + seconds + step) * S);
             odom.add_window(last);
             odom
         };

@@ -17,7 +17,7 @@ use std::{
 use topic_statistics_core::{
     collector::Distribution,
     health::{Health, Level},
-    Metric, Summary,
+    Metric, Summary, Window as Times,
 };
 
 pub use last_minute::LastMinute;
@@ -115,6 +115,15 @@ pub struct Row {
     pub callbacks: Vec<String>,
 }
 
+/// Where rows come from.
+pub trait Rows {
+    /// Returns all rows.
+    fn rows(&self) -> Vec<&Row>;
+
+    /// Returns the row of that name.
+    fn row_mut(&mut self, name: &str) -> Option<&mut Row>;
+}
+
 /// Why messages of a topic are not received, or not all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
@@ -136,10 +145,8 @@ impl Problem {
 /// A window that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
-    /// The start on the system clock, as nanoseconds since the epoch.
-    pub start: i64,
-    /// The stop on the system clock, as nanoseconds since the epoch.
-    pub stop: i64,
+    /// The start and the stop, on the system clock.
+    pub times: Times,
     /// The step of the system clock in the window, in nanoseconds. `None` if there was none, or if unknown.
     pub clock_step: Option<i64>,
     /// When the window ended, on the monotonic clock.
@@ -182,40 +189,8 @@ pub struct MetricFigures {
     pub name: String,
     /// The unit of the figures.
     pub unit: String,
-    /// The figures.
-    pub figures: Figures,
-}
-
-/// The figures of a window's samples, in the unit of the metric. NaN without samples.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figures {
-    /// The average.
-    pub mean: f64,
-    /// The minimum.
-    pub min: f64,
-    /// The maximum.
-    pub max: f64,
-    /// The standard deviation.
-    pub std_dev: f64,
-    /// The number of samples.
-    pub count: u64,
-}
-
-impl Figures {
-    /// The figures without a sample.
-    pub const NONE: Self = Self { mean: f64::NAN, min: f64::NAN, max: f64::NAN, std_dev: f64::NAN, count: 0 };
-}
-
-impl From<&Summary> for Figures {
-    fn from(summary: &Summary) -> Self {
-        Self {
-            mean: summary.average,
-            min: summary.minimum,
-            max: summary.maximum,
-            std_dev: summary.standard_deviation,
-            count: summary.sample_count,
-        }
-    }
+    /// The figures, in that unit.
+    pub figures: Summary,
 }
 
 /// A publisher that messages were received from.
@@ -306,9 +281,9 @@ impl Row {
     }
 
     /// Returns the figures of a metric in the last window.
-    pub fn figures(&self, metric: &str) -> Figures {
+    pub fn figures(&self, metric: &str) -> Summary {
         let mut metrics = self.window.iter().flat_map(|window| &window.metrics);
-        metrics.find(|measured| measured.name == metric).map_or(Figures::NONE, |measured| measured.figures)
+        metrics.find(|measured| measured.name == metric).map(|measured| measured.figures).unwrap_or_default()
     }
 
     /// Returns the two metrics that a table shows first. The statistics of a publisher, a service or a timer have
@@ -373,6 +348,28 @@ impl Row {
 }
 
 impl Window {
+    /// Creates a window of which nothing else is known yet.
+    pub fn new(times: Times, ended: Instant, length: Duration) -> Self {
+        Self {
+            times,
+            clock_step: None,
+            ended,
+            length,
+            rate: f64::NAN,
+            received: None,
+            told: None,
+            lost: None,
+            lost_since: None,
+            out_of_order: None,
+            bytes: None,
+            unstamped: false,
+            without_clock: false,
+            has_history: false,
+            metrics: vec![],
+            distributions: vec![],
+        }
+    }
+
     /// Returns the bytes received per second. NaN if unknown.
     pub fn bandwidth(&self) -> f64 {
         match self.bytes {
@@ -448,8 +445,8 @@ mod tests {
     fn a_step_of_the_system_clock_makes_no_topic_stale_or_fresh() {
         for step in [-60, 3600] {
             let mut row = row("/imu", 100.0, 0);
-            let stop = window(101, 100.0, 0).stop + step * S;
-            row.add_window(Window { stop, ..window(101, 100.0, 0) });
+            let times = Times::from_nanoseconds(100 * S, (101 + step) * S);
+            row.add_window(Window { times, ..window(101, 100.0, 0) });
             row.last_message = Some(at(101));
             assert_eq!((row.status(at(102)), row.history.len()), (Status::Good, 2));
             assert!(matches!(row.status(at(105)), Status::Stale(_)));

@@ -7,9 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use topic_statistics_core::collector::Distribution;
+use topic_statistics_core::{collector::Distribution, Summary, Window as Times};
 
-use crate::row::{Figures, MetricFigures, Row, Window};
+use crate::row::{MetricFigures, Row, Window};
 
 /// One second in nanoseconds.
 pub const S: i64 = 1_000_000_000;
@@ -28,8 +28,8 @@ pub fn distribution(samples: &[f64]) -> Distribution {
 }
 
 /// The figures of a number of equal samples.
-pub fn figures(mean: f64, count: u64) -> Figures {
-    Figures { mean, min: mean, max: mean, std_dev: f64::NAN, count }
+pub fn figures(mean: f64, count: u64) -> Summary {
+    Summary::new(mean, mean, mean, f64::NAN, count)
 }
 
 /// A metric with a number of equal samples.
@@ -42,26 +42,18 @@ pub fn window(stop: i64, rate: f64, lost: u64) -> Window {
     let metric = |name: &str, unit: &str, mean: f64| MetricFigures {
         name: name.to_owned(),
         unit: unit.to_owned(),
-        figures: Figures { mean, min: mean - 1.0, max: mean + 1.0, std_dev: 0.5, count: rate as u64 },
+        figures: Summary::new(mean, mean - 1.0, mean + 1.0, 0.5, rate as u64),
     };
+    let times = Times::from_nanoseconds((stop - 1) * S, stop * S);
     Window {
-        start: (stop - 1) * S,
-        stop: stop * S,
-        clock_step: None,
-        ended: at(stop),
-        length: Duration::from_secs(1),
         rate,
         received: Some(rate as u64),
-        told: None,
         lost: Some(lost),
         lost_since: Some(lost),
         out_of_order: Some(0),
         bytes: Some(320 * rate as u64),
-        unstamped: false,
-        without_clock: false,
-        has_history: false,
         metrics: vec![metric("message_age", "ms", 2.5), metric("message_period", "ms", 1000.0 / rate)],
-        distributions: vec![],
+        ..Window::new(times, at(stop), Duration::from_secs(1))
     }
 }
 

@@ -2,6 +2,8 @@
 
 //! Properties that several targets have in common.
 
+use topic_statistics_core::Summary;
+
 /// Returns whether a terminal interprets a character, or shows text in another order because of it.
 ///
 /// This is the promise of `Escaped`, written a second time: without the ranges that its code has beyond it.
@@ -30,4 +32,12 @@ pub fn has_lines(text: &str, lines: usize, what: &str) {
 /// Panics if a figure is infinite.
 pub fn is_no_infinity(figure: f64, what: &str) {
     assert!(!figure.is_infinite(), "{what} is {figure}");
+}
+
+/// Panics if a figure of a summary is infinite.
+pub fn has_no_infinity(summary: &Summary, what: &str) {
+    let Summary { average, minimum, maximum, standard_deviation, .. } = *summary;
+    [average, minimum, maximum, standard_deviation]
+        .into_iter()
+        .for_each(|figure| is_no_infinity(figure, what));
 }

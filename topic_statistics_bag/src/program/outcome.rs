@@ -17,7 +17,7 @@ use topic_statistics_observe::{
     page::{self, Origin},
     pattern::Selection,
     recording::{Merged, RecordedMetric},
-    row::{Figures, LastMinute, Problem, Row},
+    row::{LastMinute, Problem, Row, Rows},
 };
 
 use super::{
@@ -124,7 +124,7 @@ impl Outcome<'_> {
         let metrics = METRICS.iter().map(|metric| RecordedMetric {
             name: metric.name().to_owned(),
             unit: metric.unit().to_owned(),
-            figures: Merged::from(&Figures::from(&topic.summary(*metric))),
+            figures: Merged::from(&topic.summary(*metric)),
             distribution: topic.distributions().get(*metric).cloned().unwrap_or_default(),
         });
         Overall {

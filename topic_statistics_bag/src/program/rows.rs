@@ -11,7 +11,7 @@ use topic_statistics_bag::{BagClock, Topic, TopicWindow};
 use topic_statistics_core::{Timestamp, Totals};
 use topic_statistics_observe::{
     format,
-    row::{row_window, Problem, Publisher, Row},
+    row::{row_window, Problem, Publisher, Row, Rows},
 };
 
 /// The times of a bag as times of the monotonic clock, which the views take.
@@ -103,24 +103,24 @@ impl BagRows {
         self.rows.entry(topic.name().to_owned()).or_insert_with(new)
     }
 
-    /// Returns the rows, by their names.
-    pub fn rows(&self) -> Vec<&Row> {
-        self.rows.values().map(|row| &row.row).collect()
-    }
-
     /// Returns the row of a topic.
     pub fn row(&self, name: &str) -> Option<&Row> {
         self.rows.get(name).map(|row| &row.row)
     }
 
-    /// Returns the row of a topic, to set its health.
-    pub fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
-        self.rows.get_mut(name).map(|row| &mut row.row)
-    }
-
     /// Returns the times. None before the first window.
     pub fn times(&self) -> Option<Times> {
         self.times
+    }
+}
+
+impl Rows for BagRows {
+    fn rows(&self) -> Vec<&Row> {
+        self.rows.values().map(|row| &row.row).collect()
+    }
+
+    fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
+        self.rows.get_mut(name).map(|row| &mut row.row)
     }
 }
 

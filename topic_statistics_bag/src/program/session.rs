@@ -9,13 +9,14 @@ use std::{
 };
 
 use topic_statistics_bag::{compare::Profile, BagStatistics, Progress, TopicWindow, Visitor};
-use topic_statistics_core::{health::Level, Timestamp};
+use topic_statistics_core::Timestamp;
 use topic_statistics_observe::{
-    expect::{ExpectationFile, Expected, JudgedRow},
+    expect::{ExpectationFile, Expected},
     format,
     pattern::Selection,
     recording::Recording,
     report::Report,
+    row::Rows,
 };
 
 use super::{
@@ -85,12 +86,7 @@ impl Session {
 
     /// Reports the topics that have an error at the end. Returns whether there is none.
     pub fn report_errors(&self) -> bool {
-        let mut is_healthy = true;
-        for (topic, health) in self.expected.iter().flat_map(Expected::errors) {
-            print_error(&format!("{}: {}: {health}", format::name(topic), Level::Error));
-            is_healthy = false;
-        }
-        is_healthy
+        self.expected.as_ref().is_none_or(|expected| expected.report_errors(print_error))
     }
 
     /// Sets the time of the start.
@@ -120,11 +116,7 @@ impl Session {
     /// Judges the rows by the expectations, sets their health, and reports its changes.
     fn judge(&mut self, new: &[String], now: Instant) -> io::Result<()> {
         let Some(expected) = &mut self.expected else { return Ok(()) };
-        for JudgedRow { name, health, change } in expected.judge(new, &self.rows.rows(), now) {
-            if let Some(row) = self.rows.row_mut(&name) {
-                row.health = Some(health);
-            }
-            let Some(change) = change else { continue };
+        for (name, change) in expected.update(new, &mut self.rows, now) {
             if let Some(report) = &mut self.report {
                 report.write_change(&name, &change)?;
             }

@@ -4,10 +4,12 @@
 
 use std::{
     cell::OnceCell,
+    sync::LazyLock,
     time::{Instant, SystemTime},
 };
 
 use rclrs_topic_statistics::{Metric, SourceKind};
+use topic_statistics_core::condition::Figure;
 
 use super::{
     health::write_health,
@@ -15,7 +17,7 @@ use super::{
     writer::{family, Family, Kind, Labels, SummaryValue, Writer},
 };
 use crate::{
-    model::{Level, MetricName, SourceName, Unit},
+    model::{MetricName, SourceName, Unit},
     state::{FirstZero, MetricState, ProcessFigures, Source, State, WindowState},
 };
 
@@ -32,7 +34,7 @@ pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut w
             let index = OF_METRICS.iter().position(|families| families.metric == name.known());
             let Some(of_metric) = of_metrics.get_mut(index.unwrap_or(OF_METRICS.len() - 1)) else { continue };
             let labels = match name {
-                MetricName::Known(metric) => labels.of_kind(SeriesKind::of(*metric, source)).clone(),
+                MetricName::Known(metric) => labels.of_kind(kind_of(*metric, source)).clone(),
                 MetricName::Other { name, unit: of_metric } => {
                     labels.with([("metric", name), ("unit", unit(of_metric))])
                 }
@@ -75,19 +77,19 @@ fn write_metric<W: Writer>(
             .iter()
             .filter_map(|(labels, metric)| metric.window.as_ref().map(|window| (labels, *metric, window)))
     };
-    type Figure = fn(&WindowState) -> Option<f64>;
-    let mean: (&Family, Figure) = (&families.mean, |window| window.figures.mean);
-    let others: [(&Family, Figure); 3] = [
-        (&families.min, |window| window.figures.min),
-        (&families.max, |window| window.figures.max),
-        (&families.std_dev, |window| window.figures.std_dev),
+    let mean = (&families.mean, Figure::Average);
+    let others = [
+        (&families.min, Figure::Minimum),
+        (&families.max, Figure::Maximum),
+        (&families.std_dev, Figure::StandardDeviation),
     ];
     let others = if families.shape == Shape::Samples { &others[..] } else { &[] };
     let mean = (families.shape != Shape::Count).then_some(mean);
     for (family, figure) in mean.iter().chain(others) {
         writer.family(family);
         for (labels, _, window) in windows().filter(|(_, _, window)| window.life.is_current(now)) {
-            if let Some(value) = figure(window) {
+            let value = figure.of(&window.figures);
+            if !value.is_nan() {
                 writer.gauge(labels, value);
             }
         }
@@ -142,13 +144,13 @@ fn write_sources<W: Writer>(
     let count = |count: Option<u64>| count.map(|count| count as f64);
     let rate = |source: &Source, period| {
         let window = source.metric_state(&MetricName::Known(period))?.window.as_ref()?;
-        let period = window.figures.mean.filter(|_| window.life.is_current(now))?;
-        Some(1.0 / period).filter(|rate| rate.is_finite() && *rate > 0.0)
+        let rate = 1.0 / window.figures.average;
+        (rate.is_finite() && rate > 0.0 && window.life.is_current(now)).then_some(rate)
     };
-    let families: [(&str, SeriesKind, Kind, &'static str, &str, Get<'_>); 7] = [
+    let families: [(&str, Option<SourceKind>, Kind, &'static str, &str, Get<'_>); 7] = [
         (
             "messages_received",
-            SeriesKind::Subscription,
+            Some(SourceKind::Subscription),
             Kind::Counter,
             "",
             "Messages that a subscription has received, at least: the largest sample count of each window. High: \
@@ -157,7 +159,7 @@ fn write_sources<W: Writer>(
         ),
         (
             "messages_published",
-            SeriesKind::Publisher,
+            Some(SourceKind::Publisher),
             Kind::Counter,
             "",
             "Messages that a publisher has published, at least: the largest sample count of each window. High: \
@@ -166,7 +168,7 @@ fn write_sources<W: Writer>(
         ),
         (
             "messages_lost",
-            SeriesKind::Subscription,
+            Some(SourceKind::Subscription),
             Kind::Counter,
             "",
             "Messages that a subscription has lost, by all gaps in sequence numbers; one that came late is among them. \
@@ -175,7 +177,7 @@ fn write_sources<W: Writer>(
         ),
         (
             "receive_rate",
-            SeriesKind::Subscription,
+            Some(SourceKind::Subscription),
             Kind::Gauge,
             "hertz",
             "Messages received per second in the last window, by their average period. High: the topic is busy",
@@ -183,7 +185,7 @@ fn write_sources<W: Writer>(
         ),
         (
             "publish_rate",
-            SeriesKind::Publisher,
+            Some(SourceKind::Publisher),
             Kind::Gauge,
             "hertz",
             "Messages published per second in the last window, by their average period. High: the topic is busy",
@@ -191,7 +193,7 @@ fn write_sources<W: Writer>(
         ),
         (
             "windows",
-            SeriesKind::Any,
+            None,
             Kind::Counter,
             "",
             "Windows of statistics that a source has published. High: its windows are short",
@@ -199,7 +201,7 @@ fn write_sources<W: Writer>(
         ),
         (
             "last_window_timestamp",
-            SeriesKind::Any,
+            None,
             Kind::Gauge,
             "seconds",
             "When the last window of a source was received, in seconds since the epoch. Low: the node has ended or \
@@ -238,13 +240,8 @@ fn write_diagnostics<W: Writer>(writer: &mut W, state: &State) {
     let help = "Level of a diagnostic status: 0 OK, 1 warning, 2 error, 3 stale. High: something is wrong";
     writer.family(&family("diagnostic_level", Kind::Gauge, "", help));
     for (name, diagnostic) in state.diagnostics() {
-        let level = match diagnostic.level {
-            Level::Ok => 0.0,
-            Level::Warn => 1.0,
-            Level::Error => 2.0,
-            Level::Stale => 3.0,
-        };
-        writer.gauge(&W::labels(&[("name", &name.name), ("hardware_id", &name.hardware_id)]), level);
+        let labels = W::labels(&[("name", &name.name), ("hardware_id", &name.hardware_id)]);
+        writer.gauge(&labels, f64::from(diagnostic.level as u8));
     }
 }
 
@@ -405,7 +402,8 @@ fn write_process<W: Writer>(writer: &mut W, process: Option<&ProcessFigures>) {
 /// They are encoded once for all time series of a kind.
 struct SourceLabels<'a, W: Writer> {
     values: LabelValues<'a>,
-    of_kinds: [OnceCell<W::Labels>; KINDS.len()],
+    /// At last those of any kind.
+    of_kinds: [OnceCell<W::Labels>; SourceKind::ALL.len() + 1],
 }
 
 impl<'a, W: Writer> SourceLabels<'a, W> {
@@ -423,9 +421,12 @@ impl<'a, W: Writer> SourceLabels<'a, W> {
         Self { values, of_kinds: Default::default() }
     }
 
-    /// Returns the labels of a time series that only a source of this kind has.
-    fn of_kind(&self, kind: SeriesKind) -> &W::Labels {
-        self.of_kinds[kind as usize].get_or_init(|| self.with([("kind", KINDS[kind as usize]), ("", "")]))
+    /// Returns the labels of a time series that only a source of this kind has, or a source of any kind.
+    fn of_kind(&self, kind: Option<SourceKind>) -> &W::Labels {
+        let index = kind.and_then(|kind| SourceKind::ALL.iter().position(|known| *known == kind));
+        let label = index.map_or("", |index| &KINDS[index]);
+        let labels = &self.of_kinds[index.unwrap_or(SourceKind::ALL.len())];
+        labels.get_or_init(|| self.with([("kind", label), ("", "")]))
     }
 
     fn with(&self, others: [(&'static str, &'a str); 2]) -> W::Labels {
@@ -435,70 +436,24 @@ impl<'a, W: Writer> SourceLabels<'a, W> {
     }
 }
 
-/// The kind of source of a time series. A label that changes would end the counters: so it follows from the family,
-/// where only one kind of source has that.
+/// The label `kind` of each kind of source.
+static KINDS: LazyLock<[String; SourceKind::ALL.len()]> =
+    LazyLock::new(|| SourceKind::ALL.map(|kind| kind.to_string().replace(' ', "_")));
+
+/// Returns the kind of source of a metric's time series. A label that changes would end the counters: so it follows from
+/// the metric, where only one kind of source has it.
 ///
 /// Services, clients and timers have some metrics of subscriptions, too, and action servers some of their clients. They
 /// are told apart by their own metrics, which are published within milliseconds.
-#[derive(Clone, Copy)]
-enum SeriesKind {
-    Any,
-    Subscription,
-    Publisher,
-    Stopwatch,
-    Counter,
-    Executor,
-    Service,
-    Client,
-    Timer,
-    ActionServer,
-    ActionClient,
-    Hop,
-}
-
-/// The label `kind` of each [`SeriesKind`].
-const KINDS: [&str; 12] = [
-    "",
-    "subscription",
-    "publisher",
-    "stopwatch",
-    "counter",
-    "executor",
-    "service",
-    "client",
-    "timer",
-    "action_server",
-    "action_client",
-    "hop",
-];
-
-impl SeriesKind {
-    fn of(metric: Metric, source: &Source) -> Self {
-        match metric {
-            Metric::PublishPeriod | Metric::PublishDuration => Self::Publisher,
-            Metric::Duration => Self::Stopwatch,
-            Metric::Frequency => Self::Counter,
-            Metric::Busy | Metric::ReadyToRun | Metric::LongestCallback => Self::Executor,
-            // Publishers have sizes, too. The clock is the host's.
-            Metric::MessageSize | Metric::ClockOffset => Self::Any,
-            metric if Metric::OF_SUBSCRIPTIONS.contains(&metric) => match source.kind() {
-                Some(SourceKind::Service) => Self::Service,
-                Some(SourceKind::Client) => Self::Client,
-                Some(SourceKind::Timer) => Self::Timer,
-                _ => Self::Subscription,
-            },
-            Metric::InputToOutput => Self::Hop,
-            metric if SourceKind::Service.measures(metric) => Self::Service,
-            metric if SourceKind::Client.measures(metric) => Self::Client,
-            metric if SourceKind::Timer.measures(metric) => Self::Timer,
-            // Most metrics of an action server are those of its clients, too.
-            _ => match source.kind() {
-                Some(SourceKind::ActionServer) => Self::ActionServer,
-                Some(SourceKind::ActionClient) => Self::ActionClient,
-                _ => Self::Any,
-            },
-        }
+fn kind_of(metric: Metric, source: &Source) -> Option<SourceKind> {
+    // Publishers have sizes, too. The clock is the host's.
+    if matches!(metric, Metric::MessageSize | Metric::ClockOffset) {
+        return None;
     }
+    let mut kinds = SourceKind::ALL.into_iter().filter(|kind| kind.measures(metric));
+    let (first, others) = (kinds.next()?, kinds.count());
+    let own = source.kind().filter(|kind| others > 0 && kind.measures(metric));
+    own.or((others == 0 || first == SourceKind::Subscription).then_some(first))
 }
 
 /// Returns a unit as written in the names of families.

@@ -5,12 +5,16 @@
 use std::collections::BTreeMap;
 
 use rclrs_topic_statistics::Metric;
-use topic_statistics_core::condition::{Figure, Quantity};
+use topic_statistics_core::{
+    condition::{Figure, Quantity},
+    health::Level,
+};
+use topic_statistics_observe::ros::wire::ExpectedLimit;
 
 use super::writer::{family, Kind, Writer};
 use crate::{
-    model::{ExpectedLimit, Level},
-    state::{HealthState, Judged, State},
+    model::Unit,
+    state::{Judged, State},
 };
 
 /// The name and the unit of the expected values of a quantity.
@@ -39,8 +43,9 @@ pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn
         "Windows of a source by the health that they led to. High, other than ok: it is often not as expected";
     writer.family(&family("windows_judged", Kind::Counter, "", help));
     for (labels, health) in healths() {
-        for level in HealthState::LEVELS {
-            let labels = [&labels[..], &[("level", level_name(level))]].concat();
+        for level in Level::ALL {
+            let name = level.name().to_ascii_lowercase();
+            let labels = [&labels[..], &[("level", &*name)]].concat();
             writer.counter(&W::labels(&labels), health.windows(level) as f64, health.created);
         }
     }
@@ -52,7 +57,8 @@ pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn
                 ("bound", if limit.is_lower { "lower" } else { "upper" }),
                 ("level", if limit.is_error { "error" } else { "warn" }),
             ];
-            let series = (W::labels(&[&labels[..], &further].concat()), limit.value);
+            let value = limit.value * Unit::new(limit.quantity.unit()).1;
+            let series = (W::labels(&[&labels[..], &further].concat()), value);
             expected.entry(name_and_unit(limit, &of_metric)).or_default().push(series);
         }
     }
@@ -73,15 +79,6 @@ fn labels(judged: &Judged) -> [(&'static str, &str); 3] {
         name => ("name", name.unwrap_or_default()),
     };
     [("node", &judged.source.node), label, ("judge", &judged.judge)]
-}
-
-fn level_name(level: Level) -> &'static str {
-    match level {
-        Level::Ok => "ok",
-        Level::Warn => "warn",
-        Level::Error => "error",
-        Level::Stale => "stale",
-    }
 }
 
 fn name_and_unit(limit: &ExpectedLimit, of_metric: impl Fn(Metric) -> Expected) -> Expected {

@@ -7,19 +7,20 @@ use std::{
 
 use prost::encoding::{decode_key, decode_varint, WireType};
 use rclrs_topic_statistics::{Distribution, Metric};
-use ros_env::{
-    diagnostic_msgs::msg::{DiagnosticStatus, KeyValue},
-    topic_statistics_interfaces::msg::MessagesLostEventTopicStat,
+use ros_env::topic_statistics_interfaces::msg::MessagesLostEventTopicStat;
+
+use topic_statistics_core::Window;
+use topic_statistics_observe::ros::{
+    testing::{distribution, message, status},
+    wire::{Diagnostic, Losses, MetricDistribution, MetricWindow},
 };
 
 use super::{
     super::{
-        model::{
-            tests::{distribution, message},
-            Diagnostic, Losses, MetricDistribution, MetricWindow, Received, SourceName, Window,
-        },
+        model::Received,
         state::{Limits, Now, ProcessFigures, PushCounts},
     },
+    metric_families::{MetricFamilies, Shape, OF_METRICS},
     *,
 };
 
@@ -107,20 +108,18 @@ fn everything() -> (State, Now) {
             Metric::ALL.iter().map(|metric| (metric.name(), metric.unit())).chain([("ji\"tter\\", "ms")])
         {
             let window = message("/listener:/im\"u", metric, unit, stop, [1.5, 4.0, min, 50.0, 0.5]);
-            state.accept(MetricWindow::new(&window).map(Received::Window), start);
+            state.accept(MetricWindow::new(&window).map(Received::from), start);
         }
     }
     let ages = MetricDistribution::new(&distribution("/listener:/im\"u", 100));
-    state.accept(ages.map(Received::Distribution), start);
+    state.accept(ages.map(Received::from), start);
     let lost = MessagesLostEventTopicStat { topic_name: "/imu".to_owned(), messages_lost: 1 };
-    state.accept(Losses::new("/listener", &lost).map(Received::Losses), start);
+    state.accept(Losses::new("/listener", &lost).map(Received::from), start);
     let conditions =
         "rate>=1 age.p99<1 age.count>1 lost=0 bandwidth>0 bytes>0 received>0 out_of_order=0 publishers>0";
     let values =
         [("measurement_source_name", "/a:/b"), ("Actual frequency (Hz)", "1.0"), ("warn_unless", conditions)];
-    let values = values.map(|(key, value)| KeyValue { key: key.to_owned(), value: value.to_owned() });
-    let status = DiagnosticStatus { name: "x".to_owned(), values: values.into(), ..Default::default() };
-    state.accept(Diagnostic::new(&status).map(Received::Diagnostic), start);
+    state.accept(Diagnostic::new(&status("x", 0, &values)).map(Received::from), start);
     state.set_push(PushCounts::default());
     state.set_process(ProcessFigures::read());
     (state, start)
@@ -160,9 +159,9 @@ fn gauges_end_before_counters_when_windows_are_missing() {
     let mut state = State::new(Limits::default(), start);
     let mut window = message("/listener:/imu", "message_age", "ms", 100, [1.5, 4.0, 1.0, 50.0, 0.5]);
     window.window_start.sec = 95;
-    state.accept(MetricWindow::new(&window).map(Received::Window), start);
-    let ages = MetricDistribution::new(&distribution("/listener:/imu", 100)).unwrap();
-    state.accept(Ok(Received::Distribution(ages)), start);
+    state.accept(MetricWindow::new(&window).map(Received::from), start);
+    let ages = MetricDistribution::new(&distribution("/listener:/imu", 100));
+    state.accept(ages.map(Received::from), start);
     let count = |after, text: &str| {
         let now = start.monotonic + Duration::from_secs_f64(after);
         let values = read_text(Format::Text.encode(&state, now, 1e9, vec![]));
@@ -183,7 +182,7 @@ fn a_metric_has_the_kind_of_its_source() {
     let mut receive = |source: &str, metric: Metric, stop, value: f64| {
         let figures = [value, value, value, 1.0, f64::NAN];
         let window = message(source, metric.name(), metric.unit(), stop, figures);
-        state.accept(MetricWindow::new(&window).map(Received::Window), start);
+        state.accept(MetricWindow::new(&window).map(Received::from), start);
     };
     for stop in [100, 101] {
         for (source, shared, own) in [
@@ -216,6 +215,31 @@ fn a_metric_has_the_kind_of_its_source() {
         assert!(text.contains(&format!("\ntopic_statistics_{line}\n")), "no {line} in {text}");
     }
     assert_eq!(text.matches("\ntopic_statistics_messages_received_total{").count(), 1, "of the subscription");
+}
+
+/// `BLESS=1` writes the table.
+#[test]
+fn docs_have_the_table_of_names() {
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/fleet.md");
+    const HEAD: &str = "| `metrics_source` | name | unit |\n|---|---|---|\n";
+    let row = |families: &MetricFamilies| {
+        let metric = families.metric?;
+        let name = match families.shape {
+            Shape::Count => format!("{}_total", families.summary.name),
+            _ => format!("topic_statistics_{}", families.base_name),
+        };
+        Some(format!("| `{metric}` | `{name}` | {} |\n", families.mean.unit))
+    };
+    let other = "| any other | `topic_statistics_other`, with the labels `metric` and `unit` | |\n";
+    let table = (OF_METRICS.iter().filter_map(row).collect::<String>() + other).replace("|  |", "| |");
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (before, rows) = page.split_once(HEAD).expect(HEAD);
+    let (rows, after) = rows.split_once("\n\n").unwrap();
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(PAGE, format!("{before}{HEAD}{table}\n{after}")).unwrap();
+    } else {
+        assert_eq!(format!("{rows}\n"), table, "BLESS=1 writes the table of docs/fleet.md");
+    }
 }
 
 #[test]
@@ -257,10 +281,10 @@ fn classic_buckets_count_the_samples_up_to_their_bounds() {
     let mut add = |topic: &str, samples: &[f64]| {
         let mut distribution = Box::<Distribution>::default();
         samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
-        let (source, metric) = (SourceName::new(&format!("/a:{topic}")), Metric::MessageAge);
-        let window = Window { start: 0, stop: 1 };
+        let (source, metric) = (format!("/a:{topic}"), Metric::MessageAge);
+        let window = Window::from_nanoseconds(0, 1);
         let message = MetricDistribution { source, metric, window, distribution };
-        state.accept(Ok(Received::Distribution(message)), start);
+        state.accept(Ok(message.into()), start);
     };
     // In milliseconds. A bucket that contains a bound counts as above it.
     add("/b", &[0.0, 0.5, 0.9, 2.0, 50.0, 95.0, 101.0, 110.0, 5000.0, 20_000.0]);

@@ -242,28 +242,23 @@ fn nanoseconds(time: SystemTime) -> u64 {
 mod tests {
     use std::{collections::BTreeSet, time::Instant};
 
-    use rclrs_topic_statistics::Metric as Known;
+    use rclrs_topic_statistics::{health::Level, Metric as Known, Summary, Window};
 
     use super::*;
     use crate::{
         exposition::{write_state, Format},
-        model::{
-            Diagnostic, DiagnosticName, Figures, Level, Losses, MetricName, MetricWindow, Received,
-            SourceName, Window,
-        },
+        model::{Diagnostic, DiagnosticName, Losses, MetricName, MetricWindow, Received, SourceName},
         state::{Limits, Now, PushCounts, State},
     };
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn window(source: &str, metric: Known, stop: i64) -> Received {
-        let figure = Some(0.002);
-        let figures = Figures { mean: figure, min: figure, max: figure, std_dev: Some(0.0), count: 50 };
         Received::Window(MetricWindow {
             source: SourceName::new(source),
             metric: MetricName::Known(metric),
-            window: Window { start: stop - 1_000_000_000, stop },
-            figures,
+            window: Window::from_nanoseconds(stop - 1_000_000_000, stop),
+            figures: Summary::new(0.002, 0.002, 0.002, 0.0, 50),
         })
     }
 

@@ -4,10 +4,11 @@
 
 use std::time::SystemTime;
 
-use topic_statistics_observe::bounds::Sender;
+use topic_statistics_core::health::Level;
+use topic_statistics_observe::{bounds::Sender, ros::wire::ExpectedLimit};
 
 use super::{held::Held, now::Now};
-use crate::model::{ExpectedLimit, Level, SourceHealth, SourceName};
+use crate::model::{SourceHealth, SourceName};
 
 /// A source and who judges it: its node, `topic_monitor`, or both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +27,7 @@ pub struct HealthState {
     pub level: Level,
     /// Messages per second, counted over as many windows as that takes.
     pub rate: Option<f64>,
-    /// The limits that its conditions set.
+    /// The limits that its conditions set, in the units of their quantities.
     pub limits: Vec<ExpectedLimit>,
     /// The windows judged since the first status, by level.
     windows: [u64; 4],
@@ -38,9 +39,7 @@ pub struct HealthState {
 
 impl HealthState {
     /// How many time series it has besides the limits: level, rate, and windows by level.
-    const SERIES: usize = 2 + Self::LEVELS.len();
-    /// The levels, in the order of the counters.
-    pub const LEVELS: [Level; 4] = [Level::Ok, Level::Warn, Level::Error, Level::Stale];
+    const SERIES: usize = 2 + Level::ALL.len();
 
     pub(super) fn new(held: Held, now: Now) -> Self {
         Self {

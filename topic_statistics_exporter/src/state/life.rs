@@ -4,10 +4,10 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use topic_statistics_core::Window;
 use topic_statistics_observe::bounds::believed;
 
 use super::{budget::NotAdded, now::Now};
-use crate::model::Window;
 
 /// The windows of one metric: which were received, and when.
 #[derive(Clone, Debug)]
@@ -65,8 +65,8 @@ impl Life {
     /// node's host differs.
     pub(super) fn begin(window: Window, now: Now) -> SystemTime {
         let latest = now.system.checked_sub(length(window)).unwrap_or(SystemTime::UNIX_EPOCH);
-        let stamped =
-            SystemTime::UNIX_EPOCH + Duration::from_nanos(window.start.try_into().unwrap_or_default());
+        let stamped = SystemTime::UNIX_EPOCH
+            + Duration::from_nanos(window.start.as_nanoseconds().try_into().unwrap_or_default());
         match latest.duration_since(stamped) {
             Ok(delay) if delay <= Self::MAX_DELAY => stamped,
             _ => latest,
@@ -110,6 +110,6 @@ impl Life {
 
 /// Returns the length of a window by its stamps.
 fn length(window: Window) -> Duration {
-    let nanoseconds = window.stop.saturating_sub(window.start).try_into().unwrap_or_default();
-    Duration::from_nanos(nanoseconds).min(Life::MAX_LENGTH)
+    let (start, stop) = (window.start.as_nanoseconds(), window.stop.as_nanoseconds());
+    Duration::from_nanos(stop.saturating_sub(start).try_into().unwrap_or_default()).min(Life::MAX_LENGTH)
 }

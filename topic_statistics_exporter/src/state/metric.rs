@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use rclrs_topic_statistics::{Distribution, Metric};
+use rclrs_topic_statistics::{Distribution, Metric, Summary, Window};
 
 use super::{
     budget::NotAdded,
@@ -14,7 +14,7 @@ use super::{
     life::{Kept, Life},
     now::Now,
 };
-use crate::model::{Figures, Unit, Window};
+use crate::model::Unit;
 
 /// The quantiles of the last window that are kept.
 pub const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
@@ -32,8 +32,8 @@ pub struct MetricState {
 /// The figures of one metric.
 #[derive(Debug)]
 pub struct WindowState {
-    /// The figures of the last window.
-    pub figures: Figures,
+    /// The figures of the last window, in the base unit.
+    pub figures: Summary,
     /// The sum of all windows.
     pub total: Total,
     /// When windows were received.
@@ -77,7 +77,7 @@ impl MetricState {
     pub(super) fn accept_window(
         &mut self,
         window: Window,
-        figures: Figures,
+        figures: Summary,
         now: Now,
     ) -> Result<(), NotAdded> {
         let state = match &mut self.window {
@@ -140,12 +140,15 @@ impl MetricState {
 }
 
 impl Total {
-    fn add(&mut self, figures: &Figures) {
-        let Some(sum) = figures.sum() else { return };
-        if sum < 0.0 || figures.min.is_some_and(|min| min < 0.0) {
+    fn add(&mut self, figures: &Summary) {
+        let sum = figures.average * figures.sample_count as f64;
+        if sum.is_nan() {
+            return;
+        }
+        if sum < 0.0 || figures.minimum < 0.0 {
             self.negative_windows.add(1);
         } else {
-            self.count += figures.count;
+            self.count += figures.sample_count;
             self.sum += sum;
         }
     }

@@ -7,7 +7,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use rclrs_topic_statistics::{Metric, SourceKind};
+use rclrs_topic_statistics::{Metric, SourceKind, Window};
 
 use topic_statistics_observe::bounds::Sender;
 
@@ -19,7 +19,7 @@ use super::{
     metric::MetricState,
     now::Now,
 };
-use crate::model::{MetricDistribution, MetricName, MetricWindow, Window};
+use crate::model::{MetricDistribution, MetricName, MetricWindow};
 
 /// A source of statistics.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Source {
         let counted = self.window(window);
         // Metrics have different numbers of samples: n messages have n - 1 periods, and no age without a header.
         let count = |total: &mut Option<u64>, counted: &mut u64| {
-            let more = figures.count.saturating_sub(*counted);
+            let more = figures.sample_count.saturating_sub(*counted);
             *counted += more;
             let total = total.get_or_insert_default();
             *total = total.saturating_add(more);
@@ -111,8 +111,8 @@ impl Source {
             }
             _ => {}
         }
-        if let (Some(Metric::PublicationSeqGap), Some(sum)) = (known, figures.sum().filter(|sum| *sum >= 0.0))
-        {
+        let sum = figures.average * figures.sample_count as f64;
+        if known == Some(Metric::PublicationSeqGap) && sum >= 0.0 {
             self.lost.get_or_insert_default().add(sum.round() as u64);
         }
         Ok(())

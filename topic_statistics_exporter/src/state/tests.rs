@@ -4,20 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use rclrs_topic_statistics::{Distribution, Metric};
-use ros_env::{
-    builtin_interfaces::msg::Time,
-    diagnostic_msgs::msg::{DiagnosticStatus, KeyValue},
-    topic_statistics_interfaces::msg::MessagesLostEventTopicStat,
+use ros_env::{builtin_interfaces::msg::Time, topic_statistics_interfaces::msg::MessagesLostEventTopicStat};
+
+use topic_statistics_observe::ros::{
+    testing::{distribution, message, status as of_values, FIGURES},
+    wire::{Diagnostic, Losses, MetricDistribution, MetricWindow},
 };
 
-use super::{
-    super::model::{
-        tests::{distribution, message, FIGURES},
-        Diagnostic, Losses, MetricDistribution, MetricName, MetricWindow,
-    },
-    metric::Total,
-    FirstZero, *,
-};
+use super::{super::model::MetricName, metric::Total, FirstZero, *};
 
 /// The series of a source with one metric.
 const SOURCE: usize = Source::SERIES + MetricState::SERIES;
@@ -74,14 +68,14 @@ impl Test {
 
 fn window(source: &str, metric: &str, stop: i32, figures: [f64; 5]) -> Result<Received, Refused> {
     let unit = metric.parse().map_or("ms", |metric: Metric| metric.unit());
-    MetricWindow::new(&message(source, metric, unit, stop, figures)).map(Received::Window)
+    MetricWindow::new(&message(source, metric, unit, stop, figures)).map(Received::from)
 }
 
 /// A window of ages with any times.
 fn window_from(source: &str, start: Time, stop: Time) -> Result<Received, Refused> {
     let mut message = message(source, "message_age", "ms", 100, FIGURES);
     (message.window_start, message.window_stop) = (start, stop);
-    MetricWindow::new(&message).map(Received::Window)
+    MetricWindow::new(&message).map(Received::from)
 }
 
 fn seconds(seconds: f64) -> Time {
@@ -94,14 +88,11 @@ fn numbered(prefix: &str, numbers: std::ops::Range<usize>) -> Vec<String> {
 
 fn losses(node: &str, messages_lost: u64) -> Result<Received, Refused> {
     let loss = MessagesLostEventTopicStat { topic_name: "/b".to_owned(), messages_lost };
-    Losses::new(node, &loss).map(Received::Losses)
+    Losses::new(node, &loss).map(Received::from)
 }
 
 fn status(name: &str, level: u8, values: &[(&str, &str)]) -> Result<Received, Refused> {
-    let values = values.iter().map(|(key, value)| KeyValue { key: (*key).into(), value: (*value).into() });
-    let status =
-        DiagnosticStatus { level, name: name.to_owned(), values: values.collect(), ..Default::default() };
-    Diagnostic::new(&status).map(Received::Diagnostic)
+    Diagnostic::new(&of_values(name, level, values)).map(Received::from)
 }
 
 /// A status of a source by the node of that name.
@@ -152,7 +143,7 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
     {
         let mut message = message("cpp_listener", metric, "ms", 100, FIGURES);
         (message.window_start.nanosec, message.window_stop.nanosec) = (nanosec, nanosec);
-        test.accept(MetricWindow::new(&message).map(Received::Window), 0.0);
+        test.accept(MetricWindow::new(&message).map(Received::from), 0.0);
     }
     assert_eq!((test.only().received(), test.only().windows()), (Some(100), 2));
 }
@@ -356,7 +347,7 @@ fn the_filters_hold_for_everything_that_is_exported() {
         test.state.set_filter(NodeFilter::new(patterns(include), patterns(exclude)));
         for node in &all[..3] {
             let source = format!("{node}:/imu");
-            let ages = MetricDistribution::new(&distribution(&source, 100)).map(Received::Distribution);
+            let ages = MetricDistribution::new(&distribution(&source, 100)).map(Received::from);
             let judged = judged("topic_monitor", &source, 0, &[]);
             let window = window(&source, "message_age", 100, FIGURES);
             for received in [window, ages, losses(node, 1), judged, named(node)] {
@@ -446,7 +437,7 @@ fn judged_windows_count_from_the_first_status_of_a_judge() {
         let status = judged("topic_monitor", "/a:/b", 0, &[("windows_judged", windows)]);
         test.state.accept_from(Sender::new(&[sender; 16]), status, test.start);
         let (_, health) = test.state.healths().next().unwrap();
-        assert_eq!(HealthState::LEVELS.map(|level| health.windows(level)), expected, "{windows}");
+        assert_eq!(Level::ALL.map(|level| health.windows(level)), expected, "{windows}");
     }
 }
 
@@ -471,7 +462,7 @@ fn a_status_is_gone_without_room_or_repetition() {
 fn distributions_are_added_up_and_the_last_one_has_quantiles() {
     let mut test = Test::new(Limits::default());
     for stop in [100, 101, 101, 102] {
-        let ages = MetricDistribution::new(&distribution("/a:/b", stop)).map(Received::Distribution);
+        let ages = MetricDistribution::new(&distribution("/a:/b", stop)).map(Received::from);
         test.accept(ages, 0.0);
     }
     assert_eq!((test.state.counts().distributions, test.state.counts().duplicate), (3, 1));

@@ -52,20 +52,20 @@ impl Exporter {
     }
 
     pub fn window(&self, message: &MetricsMessage) {
-        self.accept(Received::Window(MetricWindow::new(message).unwrap()));
+        self.accept(MetricWindow::new(message).unwrap().into());
     }
 
     pub fn ages(&self, message: &MetricsDistribution) {
-        self.accept(Received::Distribution(MetricDistribution::new(message).unwrap()));
+        self.accept(MetricDistribution::new(message).unwrap().into());
     }
 
     pub fn losses(&self, node: &str, topic: &str, lost: u64) {
         let event = common::losses(node, topic, lost);
-        self.accept(Received::Losses(Losses::new(node, &event.messages_lost_statistics[0]).unwrap()));
+        self.accept(Losses::new(node, &event.messages_lost_statistics[0]).unwrap().into());
     }
 
     pub fn status(&self, status: &DiagnosticStatus) {
-        self.accept(Received::Diagnostic(Diagnostic::new(status).unwrap()));
+        self.accept(Diagnostic::new(status).unwrap().into());
     }
 
     pub fn scrape_until(&self, what: &str, has: impl Fn(&Series) -> bool) {

@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs_topic_statistics::Metric;
-use topic_statistics_observe::row::{Figures, Window};
+use rclrs_topic_statistics::{Metric, Summary};
+use topic_statistics_observe::row::Window;
 
 /// What nodes have published about hops, and about the subscriptions and publishers at their ends.
 #[derive(Debug, Default)]
@@ -60,14 +60,14 @@ type Span = (Instant, Instant);
 
 /// The windows of the last minute, the oldest first; and always the last one.
 #[derive(Debug, Default)]
-struct Windows(VecDeque<(Instant, Duration, Figures)>);
+struct Windows(VecDeque<(Instant, Duration, Summary)>);
 
 impl Windows {
     const KEPT: Duration = Duration::from_secs(60);
     /// Of windows of 60 ms and more, all of the last minute are kept.
     const BOUND: usize = 1000;
 
-    fn add(&mut self, window: &Window, figures: Figures) {
+    fn add(&mut self, window: &Window, figures: Summary) {
         self.0.push_back((window.ended, window.length, figures));
         while self.0.len() > Self::BOUND {
             self.0.pop_front();
@@ -95,13 +95,13 @@ impl Windows {
     }
 
     /// Returns the figures of the windows that ended in that time.
-    fn within(&self, span: Span) -> impl Iterator<Item = &Figures> {
+    fn within(&self, span: Span) -> impl Iterator<Item = &Summary> {
         let is_within = move |ended: &Instant| *ended > span.0 && *ended <= span.1;
         self.0.iter().filter(move |(ended, ..)| is_within(ended)).map(|(.., figures)| figures)
     }
 
     fn count(&self, span: Span) -> u64 {
-        self.within(span).map(|figures| figures.count).fold(0, u64::saturating_add)
+        self.within(span).map(|figures| figures.sample_count).fold(0, u64::saturating_add)
     }
 }
 
@@ -270,9 +270,11 @@ impl Hops {
     }
 
     fn path_hop(&self, hop: &Hop, span: Span) -> PathHop {
-        let known = || hop.windows.within(span).filter(|figures| figures.count > 0 && !figures.mean.is_nan());
-        let count = known().map(|figures| figures.count).fold(0, u64::saturating_add);
-        let sum: f64 = known().map(|figures| figures.mean * figures.count as f64).sum();
+        let known = || {
+            hop.windows.within(span).filter(|figures| figures.sample_count > 0 && !figures.average.is_nan())
+        };
+        let count = known().map(|figures| figures.sample_count).fold(0, u64::saturating_add);
+        let sum: f64 = known().map(|figures| figures.average * figures.sample_count as f64).sum();
         let HopId { node, input, output } = &hop.id;
         let sum_of =
             |windows: &BTreeMap<String, Windows>, topic: &str, get: &dyn Fn(&Windows) -> Option<u64>| {
@@ -282,17 +284,21 @@ impl Hops {
             };
         let lost = |windows: &Windows| {
             // Without a sample the middleware may not number messages.
-            let gaps = || windows.within(span).filter(|gap| gap.count > 0 && gap.mean >= 0.0);
+            let gaps = || windows.within(span).filter(|gap| gap.sample_count > 0 && gap.average >= 0.0);
             gaps().next()?;
-            Some(gaps().map(|gap| (gap.mean * gap.count as f64).round() as u64).fold(0, u64::saturating_add))
+            Some(
+                gaps()
+                    .map(|gap| (gap.average * gap.sample_count as f64).round() as u64)
+                    .fold(0, u64::saturating_add),
+            )
         };
         PathHop {
             id: hop.id.clone(),
             mean: sum / count as f64,
-            min: known().map(|figures| figures.min).fold(f64::NAN, f64::min),
-            max: known().map(|figures| figures.max).fold(f64::NAN, f64::max),
+            min: known().map(|figures| figures.minimum).fold(f64::NAN, f64::min),
+            max: known().map(|figures| figures.maximum).fold(f64::NAN, f64::max),
             count,
-            of_one_window: known().map(|figures| figures.count).max().unwrap_or_default(),
+            of_one_window: known().map(|figures| figures.sample_count).max().unwrap_or_default(),
             // Without a sample the middleware may have no source timestamps.
             received: sum_of(&self.received, input, &|windows| {
                 Some(windows.count(span)).filter(|count| *count > 0)

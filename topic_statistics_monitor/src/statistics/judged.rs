@@ -4,15 +4,16 @@
 
 use std::time::Duration;
 
-use topic_statistics_core::health::Level;
+use topic_statistics_core::{health::Level, Window};
 use topic_statistics_observe::{
     expect::{ExpectationFile, Expected},
     recording::Recording,
     require::Conditions,
-    testing::{at, metric, S},
+    ros::wire::MetricWindow,
+    testing::{at, figures, S},
 };
 
-use super::{source::Source, SourceMetric};
+use super::source::Source;
 
 /// The metrics of a window, by name with mean and count.
 type Told = &'static [(&'static str, f64, u64)];
@@ -24,14 +25,14 @@ const FAST: Told = &[("message_age", 2.0, 100), ("message_period", 10.0, 99)];
 /// Gives a source a window of 1 s that stops at `stop` on its system clock and is received at `second`.
 fn accept(source: &mut Source, second: i64, stop: i64, metrics: Told) {
     for &(name, mean, count) in metrics {
-        source.accept(SourceMetric {
-            received_at: at(second),
-            sender: Default::default(),
+        let window = MetricWindow {
             source: "/imu".to_owned(),
-            start: (stop - 1) * S,
-            stop: stop * S,
-            metric: metric(name, mean, count),
-        });
+            metric: name.to_owned(),
+            unit: String::new(),
+            window: Window::from_nanoseconds((stop - 1) * S, stop * S),
+            figures: figures(mean, count),
+        };
+        source.accept(window, at(second));
     }
     assert!(source.settle(at(second) + Duration::from_millis(300)));
 }

@@ -8,15 +8,14 @@ use std::{
 };
 
 use rclrs_topic_statistics::{Distribution, Metric};
+use topic_statistics_core::Window as Times;
 use topic_statistics_observe::{
     bounds::{believed, Sender},
-    row::{Figures, MetricFigures, Row, Window},
+    ros::wire::{MetricDistribution, MetricWindow},
+    row::{MetricFigures, Row, Window},
 };
 
-use super::{
-    message::{SourceDistribution, SourceMetric},
-    told::Told,
-};
+use super::told::Told;
 
 /// A source of statistics.
 #[derive(Debug)]
@@ -65,39 +64,21 @@ impl Source {
     }
 
     /// Adds a metric; returns whether it completes the window before.
-    pub fn accept(&mut self, message: SourceMetric) -> bool {
-        let SourceMetric { received_at, start, stop, metric, .. } = message;
+    pub fn accept(&mut self, message: MetricWindow, received_at: Instant) -> bool {
+        let MetricWindow { metric: name, unit, window: times, figures, .. } = message;
+        let metric = MetricFigures { name, unit, figures };
         self.last_received = Some(received_at);
         // All metrics of a window have the same start and stop, rclcpp's too: it reads the clock once.
         let is_same = |window: &Window| {
-            (window.start, window.stop) == (start, stop)
-                && !window.metrics.iter().any(|present| present.name == metric.name)
+            window.times == times && !window.metrics.iter().any(|present| present.name == metric.name)
         };
         let completes_last =
             !self.incomplete.as_ref().is_some_and(|(window, _)| is_same(window)) && self.complete();
         if self.incomplete.is_none() {
-            let length = self.length(start, stop, received_at);
+            let length = self.length(times, received_at);
             self.first_window.get_or_insert(received_at);
             self.last_window = Some(received_at);
-            let window = Window {
-                start,
-                stop,
-                clock_step: None,
-                ended: received_at,
-                length,
-                rate: f64::NAN,
-                received: None,
-                told: None,
-                lost: None,
-                lost_since: None,
-                out_of_order: None,
-                bytes: None,
-                unstamped: false,
-                without_clock: false,
-                has_history: false,
-                metrics: vec![],
-                distributions: vec![],
-            };
+            let window = Window::new(times, received_at, length);
             self.incomplete = Some((window, received_at));
         }
         if let Some((window, last)) = &mut self.incomplete {
@@ -110,9 +91,9 @@ impl Source {
     }
 
     /// Adds a distribution to the last minute, and to the window that will be complete next.
-    pub fn accept_distribution(&mut self, message: &SourceDistribution) {
-        let SourceDistribution { received_at, metric, distribution, .. } = message;
-        self.row.last_minute.add(*metric, distribution, *received_at);
+    pub fn accept_distribution(&mut self, message: &MetricDistribution, received_at: Instant) {
+        let MetricDistribution { metric, distribution, .. } = message;
+        self.row.last_minute.add(*metric, distribution, received_at);
         self.distributions.retain(|(present, _)| present != metric);
         self.distributions.push((*metric, Arc::new((**distribution).clone())));
     }
@@ -127,7 +108,8 @@ impl Source {
     ///
     /// Its stamps are from the system clock of another host. If that clock was stepped in the window, they disagree
     /// with the time since the previous window was received; then that time is the length.
-    fn length(&self, start: i64, stop: i64, received_at: Instant) -> Duration {
+    fn length(&self, times: Times, received_at: Instant) -> Duration {
+        let (start, stop) = (times.start.as_nanoseconds(), times.stop.as_nanoseconds());
         let stamped = stop.saturating_sub(start).clamp(0, Self::MAX_LENGTH);
         let stamped = Duration::from_nanos(stamped.try_into().unwrap_or_default());
         let since = self.last_window.map(|last| received_at.saturating_duration_since(last));
@@ -141,39 +123,39 @@ impl Source {
         let Some((mut window, _)) = self.incomplete.take() else { return false };
         let value_of = |name: &str| {
             let found = window.metrics.iter().find(|metric| metric.name == name);
-            found.map_or(Figures::NONE, |metric| metric.figures)
+            found.map(|metric| metric.figures).unwrap_or_default()
         };
         // Of messages that are received or published, requests, or calls of a timer.
         let is_period = |metric: &&MetricFigures| metric.name.parse().is_ok_and(Metric::is_period);
-        let period = window.metrics.iter().find(is_period).map_or(Figures::NONE, |metric| metric.figures);
+        let period = window.metrics.iter().find(is_period).map(|metric| metric.figures).unwrap_or_default();
         let age = value_of("message_age");
         let (gap, silence) = (value_of("publication_seq_gap"), value_of("time_since_last_message_ms"));
         let size = value_of(Metric::MessageSize.name());
         window.distributions = std::mem::take(&mut self.distributions);
         let row = &mut self.row;
         window.told = self.told.messages(&window, row.window.as_ref());
-        window.rate = rate(period.mean);
+        window.rate = rate(period.average);
         // A node knows the size of all messages of a type, or of none. Without a sample there may be messages of
         // unknown size.
-        window.bytes =
-            (size.count > 0 && size.mean >= 0.0).then(|| (size.mean * size.count as f64).round() as u64);
+        window.bytes = (size.sample_count > 0 && size.average >= 0.0)
+            .then(|| (size.average * size.sample_count as f64).round() as u64);
         // A sample is the number of messages lost before a message.
-        if gap.count > 0 && gap.mean >= 0.0 {
-            let lost = (gap.mean * gap.count as f64).round() as u64;
+        if gap.sample_count > 0 && gap.average >= 0.0 {
+            let lost = (gap.average * gap.sample_count as f64).round() as u64;
             window.lost = Some(lost);
             row.lost = Some(row.lost.unwrap_or_default().saturating_add(lost));
         }
         // n messages have n - 1 periods, or n where periods are carried over from window to window.
-        let messages = period.count.max(age.count);
+        let messages = period.sample_count.max(age.sample_count);
         row.received = row.received.saturating_add(messages);
-        let silence = Duration::try_from_secs_f64(silence.mean / 1e3).ok();
+        let silence = Duration::try_from_secs_f64(silence.average / 1e3).ok();
         if let Some(last) = silence.and_then(|silence| window.ended.checked_sub(silence)) {
             row.last_message = Some(last);
         } else if messages > 0 {
             row.last_message = Some(window.ended);
         }
         if !window.rate.is_nan() {
-            row.mean_period = period.mean;
+            row.mean_period = period.average;
         }
         row.add_window(window);
         true

@@ -10,13 +10,11 @@ use std::{
 use topic_statistics_observe::{
     bounds::{Sender, Shares},
     pattern::Pattern,
+    ros::wire::{ExecutorCallbacks, MetricDistribution, MetricWindow},
     row::{Problem, Row},
 };
 
-use super::{
-    message::{SourceCallbacks, SourceDistribution, SourceMetric},
-    source::Source,
-};
+use super::source::Source;
 
 /// The sources that have published, and the sources given by name, which have room in any case.
 #[derive(Debug)]
@@ -65,8 +63,9 @@ impl Sources {
         self.left_out.len()
     }
 
-    /// Adds a metric. Returns the name of its source if that completes the source's window before.
-    pub fn accept(&mut self, message: SourceMetric) -> Option<String> {
+    /// Adds a metric of a process, received at that time. Returns the name of its source if that completes the source's
+    /// window before.
+    pub fn accept(&mut self, message: MetricWindow, sender: Sender, at: Instant) -> Option<String> {
         let name = message.source.clone();
         if !self.patterns.is_empty() && !self.patterns.iter().any(|pattern| pattern.is_match(&name)) {
             return None;
@@ -75,32 +74,32 @@ impl Sources {
             self.remove_waiting(name.trim_start_matches('/'));
             let mut source = Source::new(&name);
             if !is_asked_for(&self.patterns, &name) {
-                self.make_room(message.sender, message.received_at);
-                if !self.shares.reserve(message.sender, 1) {
+                self.make_room(sender, at);
+                if !self.shares.reserve(sender, 1) {
                     if self.left_out.len() < self.max {
                         self.left_out.insert(name);
                     }
                     return None;
                 }
-                source.sender = Some(message.sender);
+                source.sender = Some(sender);
             }
             self.sources.insert(name.clone(), source);
         }
         let source = self.sources.get_mut(&name)?;
         source.row.problem = None;
-        source.accept(message).then_some(name)
+        source.accept(message, at).then_some(name)
     }
 
     /// Adds a distribution to the last minute of its source. One of a source without metrics is ignored: its metrics
     /// are about to be received, or there is no room for it.
-    pub fn accept_distribution(&mut self, message: &SourceDistribution) {
+    pub fn accept_distribution(&mut self, message: &MetricDistribution, at: Instant) {
         if let Some(source) = self.sources.get_mut(&message.source) {
-            source.accept_distribution(message);
+            source.accept_distribution(message, at);
         }
     }
 
     /// Sets what an executor ran, if it has metrics.
-    pub fn accept_callbacks(&mut self, message: SourceCallbacks) {
+    pub fn accept_callbacks(&mut self, message: ExecutorCallbacks) {
         if let Some(row) = self.row_mut(&message.source) {
             row.callbacks = message.lines;
         }
@@ -164,13 +163,41 @@ fn is_asked_for(patterns: &[Pattern], name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::message::tests::{distribution, message};
     use rclrs_topic_statistics::Metric;
     use std::time::Duration;
+    use topic_statistics_core::{Summary, Window as Times};
     use topic_statistics_observe::{
         row::Status,
-        testing::{at, S},
+        testing::{at, distribution},
     };
+
+    /// A metric of a window of one second that ends at `stop` (s), with 50 samples.
+    fn message(source: &str, metric: &str, stop: i64, average: f64) -> MetricWindow {
+        MetricWindow {
+            source: source.to_owned(),
+            metric: metric.to_owned(),
+            unit: "ms".to_owned(),
+            window: times(stop - 1, stop),
+            figures: Summary::new(average, average, average, 0.0, 50),
+        }
+    }
+
+    fn times(start: i64, stop: i64) -> Times {
+        const S: i64 = 1_000_000_000;
+        Times::from_nanoseconds(start * S, stop * S)
+    }
+
+    impl Sources {
+        /// Receives a metric when its window ends.
+        fn receive(&mut self, message: MetricWindow) {
+            self.receive_from(0, message);
+        }
+
+        fn receive_from(&mut self, process: u8, message: MetricWindow) {
+            let stop = message.window.stop.as_nanoseconds() / 1_000_000_000;
+            self.accept(message, Sender::new(&[process; 16]), at(stop));
+        }
+    }
 
     fn sources(patterns: &[&str], max: usize) -> Sources {
         let patterns = patterns.iter().map(|pattern| pattern.parse().unwrap()).collect();
@@ -186,7 +213,7 @@ mod tests {
         let mut sources = sources(&["r1/listener:/imu", "cpp_listener", "/custom", "/r1/*:/scan"], 10);
         assert_eq!(names(&sources), ["/r1/listener:/imu", "cpp_listener", "custom"]);
         for source in ["/r1/listener:/imu", "/r2/listener:/imu", "cpp_listener", "/custom", "/r1/a:/scan"] {
-            sources.accept(message(source, "message_age", 100, 1.5));
+            sources.receive(message(source, "message_age", 100, 1.5));
         }
         assert_eq!(names(&sources), ["/custom", "/r1/a:/scan", "/r1/listener:/imu", "cpp_listener"]);
         assert!(sources.rows().all(|row| row.problem.is_none()));
@@ -196,10 +223,11 @@ mod tests {
     fn a_silent_source_is_dropped_after_ten_windows_and_a_minute() {
         let mut sources = sources(&["asked_for", "*"], 10);
         for source in ["asked_for", "node"] {
-            sources.accept(message(source, "message_period", 100, 20.0));
-            sources.accept(message(source, "message_period", 101, 20.0));
+            sources.receive(message(source, "message_period", 100, 20.0));
+            sources.receive(message(source, "message_period", 101, 20.0));
         }
-        sources.accept(SourceMetric { start: 91 * S, ..message("slow", "message_period", 101, 20.0) });
+        sources
+            .receive(MetricWindow { window: times(91, 101), ..message("slow", "message_period", 101, 20.0) });
         assert_eq!(sources.settle(at(102)), ["asked_for", "node", "slow"]);
         for (second, left) in
             [(161, &["asked_for", "node", "slow"][..]), (163, &["asked_for", "slow"]), (202, &["asked_for"])]
@@ -214,11 +242,11 @@ mod tests {
     fn windows_of_a_source_have_its_rate_bytes_and_metrics() {
         for period in ["publish_period", "request_period", "timer_period"] {
             let mut sources = sources(&[], 10);
-            sources.accept(message("/a:/b", period, 100, 20.0));
-            sources.accept(message("/a:/b", period, 101, 20.0));
+            sources.receive(message("/a:/b", period, 100, 20.0));
+            sources.receive(message("/a:/b", period, 101, 20.0));
             let row = sources.rows().next().unwrap();
             assert_eq!(row.metrics().map(Metric::name), [period, "message_age"]);
-            let figures = (row.window.as_ref().unwrap().rate, row.figures(period).mean);
+            let figures = (row.window.as_ref().unwrap().rate, row.figures(period).average);
             assert_eq!(figures, (50.0, 20.0), "{period}");
         }
         let mut sources = sources(&[], 10);
@@ -229,8 +257,8 @@ mod tests {
             (103, &[-1.0], None),
             (104, &[1e300], Some(u64::MAX)),
         ] {
-            sources.accept(message("/a:/b", "message_period", second, 20.0));
-            sizes.iter().for_each(|size| _ = sources.accept(message("/a:/b", "message_size", second, *size)));
+            sources.receive(message("/a:/b", "message_period", second, 20.0));
+            sizes.iter().for_each(|size| sources.receive(message("/a:/b", "message_size", second, *size)));
             sources.settle(at(second) + Duration::from_secs(1));
             let window = sources.rows().next().unwrap().window.as_ref().unwrap();
             assert_eq!(window.bytes, bytes, "{second}");
@@ -238,10 +266,10 @@ mod tests {
         }
         // Two subscriptions of rclcpp have the same name, and their windows end one after the other.
         let mut sources = self::sources(&[], 3);
-        sources.accept(message("cpp_listener", "message_age", 100, 1.5));
+        sources.receive(message("cpp_listener", "message_age", 100, 1.5));
         let mut other = message("cpp_listener", "message_period", 100, 20.0);
-        (other.start, other.stop) = (other.start + 200_000, other.stop + 200_000);
-        sources.accept(other);
+        other.window = Times::from_nanoseconds(99_000_200_000, 100_000_200_000);
+        sources.receive(other);
         for expected in ["message_age", "message_period"] {
             let metrics = &sources.rows().next().unwrap().window.as_ref().unwrap().metrics;
             assert_eq!(metrics.iter().map(|metric| &*metric.name).collect::<Vec<_>>(), [expected]);
@@ -249,10 +277,9 @@ mod tests {
         }
     }
 
-    /// A metric of a window of that length (s) that ends at `stop` (s), of the process with that number.
-    fn message_of(process: u8, source: &str, stop: i64, length: i64) -> SourceMetric {
-        let message = message(source, "message_period", stop, 20.0);
-        SourceMetric { sender: Sender::new(&[process; 16]), start: (stop - length) * S, ..message }
+    /// A metric of a window of that length (s) that ends at `stop` (s).
+    fn of_length(source: &str, stop: i64, length: i64) -> MetricWindow {
+        MetricWindow { window: times(stop - length, stop), ..message(source, "message_period", stop, 20.0) }
     }
 
     #[test]
@@ -260,15 +287,15 @@ mod tests {
         let mut sources = sources(&[], 20);
         // Forged: each is seen once, and claims windows of a day.
         for number in 0..40 {
-            sources.accept(message_of(1, &format!("/forged:/{number:02}"), 100, 86_400));
+            sources.receive_from(1, of_length(&format!("/forged:/{number:02}"), 100, 86_400));
         }
         assert_eq!((names(&sources).len(), sources.left_out()), (20, 20));
         for second in 101..200 {
             // Its sources go on; one of them publishes regularly.
-            sources.accept(message_of(1, &format!("/forged:/{:02}", second % 40), second, 86_400));
-            sources.accept(message_of(1, "/forged:/00", second, 1));
-            sources.accept(message_of(2, "/robot:/imu", second, 1));
-            sources.accept(message_of(2, "/robot:/odom", second, 1));
+            sources.receive_from(1, of_length(&format!("/forged:/{:02}", second % 40), second, 86_400));
+            sources.receive_from(1, of_length("/forged:/00", second, 1));
+            sources.receive_from(2, of_length("/robot:/imu", second, 1));
+            sources.receive_from(2, of_length("/robot:/odom", second, 1));
             sources.settle(at(second) + Duration::from_millis(300));
             let shown = names(&sources);
             let has_all =
@@ -276,13 +303,14 @@ mod tests {
             assert!(has_all && shown.len() <= 20, "what is regular goes last: {second}: {shown:?}");
         }
         // They share the table equally, whatever either of them publishes.
-        let robots = (0..40).map(|number| message_of(2, &format!("/robot:/{number:02}"), 200, 1));
-        robots.for_each(|message| _ = sources.accept(message));
+        for number in 0..40 {
+            sources.receive_from(2, of_length(&format!("/robot:/{number:02}"), 200, 1));
+        }
         let of_robot = names(&sources).iter().filter(|name| name.starts_with("/robot")).count();
         assert!((10..=20).contains(&of_robot), "{of_robot}");
         // Room is used again.
         sources.settle(at(4000));
-        sources.accept(message("node", "message_age", 4000, 1.5));
+        sources.receive(message("node", "message_age", 4000, 1.5));
         assert_eq!((names(&sources), sources.left_out()), (vec!["node"], 0));
     }
 
@@ -290,15 +318,15 @@ mod tests {
     fn a_claim_that_was_not_observed_holds_no_place_for_long() {
         let mut sources = sources(&[], 20);
         for number in 0..20 {
-            sources.accept(message_of(number, &format!("/forged:/{number:02}"), 100, 86_400));
+            sources.receive_from(number, of_length(&format!("/forged:/{number:02}"), 100, 86_400));
         }
         sources.settle(at(101));
-        sources.accept(message_of(99, "/robot:/imu", 105, 1));
+        sources.receive_from(99, of_length("/robot:/imu", 105, 1));
         assert!(!names(&sources).contains(&"/robot:/imu"), "each of 20 processes has one");
-        sources.accept(message_of(99, "/robot:/imu", 111, 1));
+        sources.receive_from(99, of_length("/robot:/imu", 111, 1));
         assert_eq!(names(&sources), ["/robot:/imu"], "10 s after the last of them");
         // Where there is room, a claim counts for 10 windows of 5 minutes.
-        sources.accept(message_of(1, "/forged:/00", 112, 86_400));
+        sources.receive_from(1, of_length("/forged:/00", 112, 86_400));
         sources.settle(at(113));
         for (second, is_shown) in [(112 + 3000, true), (112 + 3001, false)] {
             sources.settle(at(second));
@@ -318,9 +346,14 @@ mod tests {
             ("/r2/a:/imu", 121, &[20, 10]), // not asked for
             ("/r1/b:/imu", 162, &[10, 10]), // a minute later
         ] {
-            let distribution = SourceDistribution::new(distribution(source), at(second)).unwrap();
-            sources.accept_distribution(&distribution);
-            sources.accept(message(source, "message_age", second, 1.5));
+            let distribution = MetricDistribution {
+                source: source.to_owned(),
+                metric: Metric::MessageAge,
+                window: times(second - 1, second),
+                distribution: Box::new(distribution(&[1.5; 10])),
+            };
+            sources.accept_distribution(&distribution, at(second));
+            sources.receive(message(source, "message_age", second, 1.5));
             let ages = |row: &Row| row.last_minute.distribution(Metric::MessageAge, at(second));
             let counts = sources.rows().map(|row| ages(row).map_or(0, |ages| ages.count()));
             assert_eq!(counts.collect::<Vec<_>>(), expected, "{source} {second}");
@@ -332,7 +365,8 @@ mod tests {
         let mut sources = sources(&[], 3);
         for (stop, start, stamp) in [(100, 99, 100), (101, 100, 3701), (102, 3701, 3702), (103, 3702, 3642)] {
             let message = message("node", "message_period", stop, 20.0);
-            sources.accept(SourceMetric { start: start * S, stop: stamp * S, ..message });
+            let message = MetricWindow { window: times(start, stamp), ..message };
+            sources.accept(message, Sender::default(), at(stop));
             sources.settle(at(stop) + Duration::from_millis(300));
             let row = sources.rows().next().unwrap();
             assert_eq!(row.window.as_ref().unwrap().length, Duration::from_secs(1), "{stop}");

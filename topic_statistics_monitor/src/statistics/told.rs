@@ -48,7 +48,8 @@ impl Told {
     /// Returns the number of messages in a window; None if unknown. `last` is the window before.
     pub fn messages(&mut self, window: &Window, last: Option<&Window>) -> Option<u64> {
         // Both times of a window are on the clock at its end.
-        if last.is_some_and(|last| last.stop.saturating_sub(window.start) > Self::STEP) {
+        let start = window.times.start.as_nanoseconds();
+        if last.is_some_and(|last| last.times.stop.as_nanoseconds().saturating_sub(start) > Self::STEP) {
             self.no_ages_until = window.ended.checked_add(Self::WITHOUT_AGES + window.length);
         }
         let seconds = window.length.as_secs_f64();
@@ -57,21 +58,21 @@ impl Told {
         for MetricFigures { name, figures, .. } in &window.metrics {
             match name.parse::<Metric>() {
                 // n messages have n or n - 1 periods.
-                Ok(metric) if metric.is_period() && figures.mean > 0.0 => {
-                    let messages = 1000.0 / figures.mean * seconds;
+                Ok(metric) if metric.is_period() && figures.average > 0.0 => {
+                    let messages = 1000.0 / figures.average * seconds;
                     by_rate = Some(messages);
                     is_independent_of_clock |= messages >= 2.0;
                 }
-                Ok(Metric::Frequency) if figures.mean >= 0.0 => {
-                    (samples, self.by) = (whole(figures.mean * seconds), By::Samples);
+                Ok(Metric::Frequency) if figures.average >= 0.0 => {
+                    (samples, self.by) = (whole(figures.average * seconds), By::Samples);
                     is_known_to_be_empty = samples == 0;
                 }
-                Ok(Metric::Requests | Metric::Calls | Metric::Goals) if figures.mean >= 0.0 => {
-                    (samples, self.by) = (whole(figures.mean), By::Samples);
+                Ok(Metric::Requests | Metric::Calls | Metric::Goals) if figures.average >= 0.0 => {
+                    (samples, self.by) = (whole(figures.average), By::Samples);
                     is_known_to_be_empty = samples == 0;
                     is_counted = true;
                 }
-                Ok(Metric::TimeSinceLastMessage) => is_known_to_be_empty |= figures.mean >= seconds * 1e3,
+                Ok(Metric::TimeSinceLastMessage) => is_known_to_be_empty |= figures.average >= seconds * 1e3,
                 // A window has one sample of the clock, or of a count, with and without messages. An executor has no
                 // messages. A hop has only the messages that cause a publication.
                 Ok(Metric::ReadyToRun | Metric::InputToOutput) => {}
@@ -79,26 +80,9 @@ impl Told {
                 Err(_) => {}
                 Ok(metric) => {
                     if !is_counted {
-                        samples = samples.max(figures.count);
+                        samples = samples.max(figures.sample_count);
                     }
-                    let is_of_messages_alone = matches!(
-                        metric,
-                        Metric::MessageSize
-                            | Metric::CallbackDuration
-                            | Metric::PublishDuration
-                            | Metric::Duration
-                            | Metric::ResponseDuration
-                            | Metric::RoundTrip
-                            | Metric::TimerLateness
-                            | Metric::GoalToAcceptance
-                            | Metric::GoalToFeedback
-                            | Metric::FeedbackPeriod
-                            | Metric::CancelDelay
-                            | Metric::GoalSucceeded
-                            | Metric::GoalCanceled
-                            | Metric::GoalAborted
-                    );
-                    is_independent_of_clock |= is_of_messages_alone && figures.count > 0;
+                    is_independent_of_clock |= !metric.is_of_system_time() && figures.sample_count > 0;
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rclrs::{DynamicMessage, Node};
 use rclrs_topic_statistics::{PublisherTotals, StatsWorkerSubscription, Totals};
-use topic_statistics_observe::row::{row_window, Publisher, Row};
+use topic_statistics_observe::row::{Publisher, Row};
 
 use super::{
     qos::Qos,
@@ -123,7 +123,7 @@ impl Subscribed {
             row.publishers = self.publishers(&row.publishers, &row.nodes, now);
         }
         let Some((window, last_minute)) = window else { return false };
-        row.add_window(row_window(&window.statistics, &window.before, window.ended));
+        row.add_window(window);
         row.last_minute = last_minute;
         true
     }

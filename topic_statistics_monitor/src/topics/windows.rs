@@ -9,7 +9,7 @@ use std::{
 
 use rclrs::{DynamicMessage, Node};
 use rclrs_topic_statistics::{StatsWorkerSubscription, Totals, WindowStatistics};
-use topic_statistics_observe::row::LastMinute;
+use topic_statistics_observe::row::{row_window, LastMinute, Window};
 
 /// The windows of a subscription. A task of the executor reads each one when it ends: percentiles would be wrong
 /// without the windows that pass while nobody reads the monitor's output.
@@ -17,21 +17,12 @@ pub struct Windows(Arc<Mutex<State>>);
 
 struct State {
     since: Instant,
-    /// The last whole window, if it was not taken yet.
-    latest: Option<WholeWindow>,
+    /// The last whole window, if it was not taken yet, and the totals before it: at the end of the last one taken, because
+    /// the losses of a window that was not taken are in the next one that is.
+    latest: Option<(Window, Totals)>,
     last_minute: LastMinute,
     /// The totals at the end of the last window.
     totals: Totals,
-}
-
-/// A window that was subscribed from its start to its end.
-pub struct WholeWindow {
-    pub statistics: Arc<WindowStatistics>,
-    /// When it ended, on the monotonic clock.
-    pub ended: Instant,
-    /// The totals at the end of the window before, or of the last one taken: the losses of a window that was not taken
-    /// are in the next one that is.
-    pub before: Totals,
 }
 
 impl Windows {
@@ -59,10 +50,11 @@ impl Windows {
         Self(state)
     }
 
-    /// Returns the last whole window and the last minute at its end. `None` if it was already taken.
-    pub fn take(&self) -> Option<(WholeWindow, LastMinute)> {
+    /// Returns the last window that was subscribed from its start to its end, and the last minute at its end. `None` if
+    /// it was already taken.
+    pub fn take(&self) -> Option<(Window, LastMinute)> {
         let mut state = lock(&self.0);
-        Some((state.latest.take()?, state.last_minute.clone()))
+        Some((state.latest.take()?.0, state.last_minute.clone()))
     }
 }
 
@@ -83,8 +75,8 @@ impl State {
             return;
         }
         self.last_minute.add_window(&statistics, ended);
-        let before = self.latest.take().map_or(before, |not_taken| not_taken.before);
-        self.latest = Some(WholeWindow { statistics, ended, before });
+        let before = self.latest.take().map_or(before, |(_, before)| before);
+        self.latest = Some((row_window(&statistics, &before, ended), before));
     }
 }
 
@@ -92,12 +84,12 @@ impl State {
 mod tests {
     use super::*;
     use rclrs_topic_statistics::Metric;
-    use topic_statistics_core::{distributions::Distributions, Window};
-    use topic_statistics_observe::{row::row_window, testing::at};
+    use topic_statistics_core::{distributions::Distributions, Window as Times};
+    use topic_statistics_observe::testing::at;
 
     /// A window of a second with five messages, and their totals up to its end.
     fn window(received: u64, lost: u64) -> Arc<WindowStatistics> {
-        let times = Window::from_nanoseconds(0, 1_000_000_000);
+        let times = Times::from_nanoseconds(0, 1_000_000_000);
         let mut window = WindowStatistics::new(times, Duration::from_secs(1), 5, vec![]);
         window.distributions = Distributions::new([Metric::MessageSize].into_iter().collect());
         (0..5).for_each(|_| window.distributions.accept(Metric::MessageSize, 1.0));
@@ -116,14 +108,13 @@ mod tests {
                 // As after a process was stopped: the losses are in the first of two windows that end together.
                 state.add(window(5 * second, if *second < 3 { 1 } else { 16 }), at(*second as i64));
                 if *second == 2 {
-                    assert_eq!(state.latest.take().unwrap().before.lost, None);
+                    assert_eq!(state.latest.take().unwrap().1.lost, None);
                 }
             }
             let sizes = state.last_minute.distribution(Metric::MessageSize, at(5)).unwrap();
             assert_eq!(sizes.count(), in_last_minute, "{read:?}");
-            let WholeWindow { statistics, before, ended } = state.latest.take().unwrap();
-            assert_eq!((before.received, before.lost), (10, Some(1)));
-            assert_eq!(row_window(&statistics, &before, ended).lost_since, Some(15));
+            let (window, before) = state.latest.take().unwrap();
+            assert_eq!((before.received, before.lost, window.lost_since), (10, Some(1), Some(15)));
         }
     }
 }

@@ -119,11 +119,11 @@ fn metric_line(row: &Row, metric: &MetricFigures, has_percentiles: bool, now: In
         "{:27} {:8} {:>7} {:>7} {:>7} {:>7} {:>7}",
         start_of(&name(&metric.name), 27),
         start_of(&name(&metric.unit), 8),
-        figure(figures.mean),
-        figure(figures.min),
-        figure(figures.max),
-        figure(figures.std_dev),
-        count(figures.count),
+        figure(figures.average),
+        figure(figures.minimum),
+        figure(figures.maximum),
+        figure(figures.standard_deviation),
+        count(figures.sample_count),
     );
     if let (true, Ok(metric)) = (has_percentiles, metric.name.parse()) {
         for quantile in [0.5, 0.99] {

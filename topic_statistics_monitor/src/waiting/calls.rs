@@ -12,7 +12,7 @@ use std::{
 use rclrs_topic_statistics::Metric;
 use topic_statistics_observe::{format::milliseconds, row::Window};
 
-use super::window::{Samples, Span};
+use super::window::Samples;
 
 /// What happened to a call: the `event_type` of `service_msgs/msg/ServiceEventInfo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,9 +163,9 @@ impl Calls {
         true
     }
 
-    /// Ends the window.
-    pub fn end_window(&mut self, span: &Span) -> Window {
-        let now = span.ended;
+    /// Ends a window, of which only the times are known.
+    pub fn end_window(&mut self, window: Window) -> Window {
+        let now = window.ended;
         let before = self.calls.len();
         let has_time = |since: Instant, limit| now.saturating_duration_since(since) < limit;
         let mut dropped = 0;
@@ -210,7 +210,7 @@ impl Calls {
             self.received += requests;
             received = Some(requests);
         }
-        samples.end(Self::METRICS, span, received)
+        samples.end(Self::METRICS, window, received)
     }
 }
 
@@ -239,6 +239,7 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::waiting::window::tests::empty;
     use topic_statistics_observe::testing::at;
 
     const CLIENT: [u8; 16] = [7; 16];
@@ -261,8 +262,8 @@ mod tests {
     /// Ends a window at this time. Returns the means of metrics by their names.
     fn means(calls: &mut Calls, milliseconds: u64, names: &str) -> Vec<f64> {
         let ended = at(0) + Duration::from_millis(milliseconds);
-        let window = calls.end_window(&Span { start: 0, stop: 1, ended, length: Duration::from_secs(1) });
-        let mean = |name| window.metrics.iter().find(|metric| metric.name == name).unwrap().figures.mean;
+        let window = calls.end_window(empty(ended));
+        let mean = |name| window.metrics.iter().find(|metric| metric.name == name).unwrap().figures.average;
         names.split(' ').map(mean).collect()
     }
 
@@ -295,11 +296,10 @@ mod tests {
             let found = means(&mut calls(events), 1000, parts);
             assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{events:?}");
         }
-        let span = Span { start: 0, stop: 1, ended: at(1), length: Duration::from_secs(1) };
         let (mut none, mut one) = (Calls::default(), calls(&all));
-        let nothing = none.end_window(&span);
+        let nothing = none.end_window(empty(at(1)));
         assert!(nothing.rate.is_nan() && nothing.received.is_none());
-        assert_eq!((one.end_window(&span).rate, one.received), (1.0, 1));
+        assert_eq!((one.end_window(empty(at(1))).rate, one.received), (1.0, 1));
     }
 
     #[test]

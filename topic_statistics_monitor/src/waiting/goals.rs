@@ -10,7 +10,7 @@ use std::{collections::HashMap, time::Instant};
 use rclrs_topic_statistics::Metric;
 use topic_statistics_observe::row::Window;
 
-use super::window::{Samples, Span};
+use super::window::Samples;
 
 /// The id of a goal.
 pub type GoalId = [u8; 16];
@@ -150,8 +150,8 @@ impl Goals {
         }
     }
 
-    /// Ends the window.
-    pub fn end_window(&mut self, span: &Span) -> Window {
+    /// Ends a window, of which only the times are known.
+    pub fn end_window(&mut self, window: Window) -> Window {
         let mut samples = std::mem::take(&mut self.samples);
         let counts = std::mem::take(&mut self.counts);
         let count_of = |metric: Metric| counts.get(&metric).copied().unwrap_or_default();
@@ -160,15 +160,16 @@ impl Goals {
             let active = || self.goals.values().filter(|goal| !goal.has_ended());
             samples.add(Metric::ActiveGoals, active().count() as f64);
             let oldest = active().map(|goal| goal.since).min();
-            samples.add_between(Metric::OldestGoal, oldest.unwrap_or(span.ended), span.ended);
+            samples.add_between(Metric::OldestGoal, oldest.unwrap_or(window.ended), window.ended);
         }
-        samples.end(Self::METRICS, span, self.is_known.then(|| count_of(Metric::Goals)))
+        samples.end(Self::METRICS, window, self.is_known.then(|| count_of(Metric::Goals)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::waiting::window::tests::empty;
     use std::time::Duration;
     use topic_statistics_observe::testing::at;
 
@@ -181,10 +182,9 @@ mod tests {
 
     /// Ends a window at this time. Returns the means and counts of metrics by their names.
     fn figures(goals: &mut Goals, milliseconds: u64, names: &str) -> Vec<(f64, u64)> {
-        let span = Span { start: 0, stop: 1, ended: ms(milliseconds), length: Duration::from_secs(1) };
-        let window = goals.end_window(&span);
+        let window = goals.end_window(empty(ms(milliseconds)));
         let figures = |name| window.metrics.iter().find(|metric| metric.name == name).unwrap().figures;
-        names.split(' ').map(|name| (figures(name).mean, figures(name).count)).collect()
+        names.split(' ').map(|name| (figures(name).average, figures(name).sample_count)).collect()
     }
 
     #[test]

@@ -2,17 +2,13 @@
 
 //! The samples and counts of a window.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use rclrs_topic_statistics::{Distribution, Metric};
 use topic_statistics_core::collector::SummaryCollector;
 use topic_statistics_observe::{
     format::milliseconds,
-    row::{Figures, MetricFigures, Window},
+    row::{MetricFigures, Window},
 };
 
 /// The samples and counts of a window that has not ended.
@@ -33,48 +29,30 @@ impl Samples {
         self.add(metric, milliseconds(to.saturating_duration_since(from)));
     }
 
-    /// Ends the window. It has a row for each of the metrics, in their order.
-    pub fn end(self, metrics: &[Metric], span: &Span, received: Option<u64>) -> Window {
-        let Span { start, stop, ended, length } = *span;
+    /// Ends a window. It gets each of the metrics, in their order.
+    pub fn end(self, metrics: &[Metric], mut window: Window, received: Option<u64>) -> Window {
         let figures = |metric: &Metric| {
-            let summary = self.0.get(metric).map(|(summary, _)| summary.summary());
-            let figures = summary.as_ref().map_or(Figures::NONE, Figures::from);
+            let figures = self.0.get(metric).map(|(summary, _)| summary.summary()).unwrap_or_default();
             MetricFigures { name: metric.name().to_owned(), unit: metric.unit().to_owned(), figures }
         };
-        let metrics = metrics.iter().map(figures).collect();
+        window.rate = received.map_or(f64::NAN, |received| received as f64 / window.length.as_secs_f64());
+        window.received = received;
+        window.metrics = metrics.iter().map(figures).collect();
         let has_samples = |distribution: &Distribution| distribution.count() > 0;
         let distributions = self.0.into_iter().filter(|(_, (_, distribution))| has_samples(distribution));
-        Window {
-            start,
-            stop,
-            clock_step: None,
-            ended,
-            length,
-            rate: received.map_or(f64::NAN, |received| received as f64 / length.as_secs_f64()),
-            received,
-            told: None,
-            lost: None,
-            lost_since: None,
-            out_of_order: None,
-            bytes: None,
-            unstamped: false,
-            without_clock: false,
-            has_history: false,
-            metrics,
-            distributions: distributions.map(|(metric, (_, all))| (metric, Arc::new(all))).collect(),
-        }
+        window.distributions = distributions.map(|(metric, (_, all))| (metric, Arc::new(all))).collect();
+        window
     }
 }
 
-/// When a window was.
-#[derive(Clone, Copy, Debug)]
-pub struct Span {
-    /// The start on the system clock, in nanoseconds since the epoch.
-    pub start: i64,
-    /// The stop on the system clock, in nanoseconds since the epoch.
-    pub stop: i64,
-    /// When it ended, on the monotonic clock.
-    pub ended: Instant,
-    /// The length, on the monotonic clock.
-    pub length: Duration,
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use std::time::Duration;
+    use topic_statistics_core::Window as Times;
+
+    /// A window of a second, of which only the times are known.
+    pub fn empty(ended: Instant) -> Window {
+        Window::new(Times::from_nanoseconds(0, 1), ended, Duration::from_secs(1))
+    }
 }

@@ -64,9 +64,9 @@ fn hostile_statistics_are_reported_and_bounded() {
     terminal.resize(60, 400);
     for (order, expected) in [
         ("names", "\\u{202e}"),
-        ("names", "messages dropped"),
+        ("names", "messages refused, the last one"),
         ("numbers", "liar"),
-        ("lies", "invalid distributions, the last one"),
+        ("lies", "messages refused, the last one message_age of /honest:/imu"),
         ("sources 100", "left out (--max-topics)"),
     ] {
         wait_for(expected, || {

@@ -66,7 +66,7 @@ fn entry(row: &Row, tolerance: u32, now: Instant) -> Option<String> {
     let factor = 1.0 + f64::from(tolerance) / 100.0;
     let highest_age = match row.last_minute.distribution(Metric::MessageAge, now) {
         Some(ages) => ages.maximum(),
-        None => row.figures(Metric::MessageAge.name()).max,
+        None => row.figures(Metric::MessageAge.name()).maximum,
     };
     if highest_age > 0.0 && highest_age.is_finite() {
         warn.push(format!("age<{}ms", short(highest_age * factor)));

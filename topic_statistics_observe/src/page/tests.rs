@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     recording::{Merged, Timeline},
     require::Conditions,
-    row::{Figures, Problem, Row, Window},
+    row::{Problem, Row, Window},
     testing::{at, window},
 };
 
@@ -33,11 +33,14 @@ fn a_topic_has_rows_and_charts_of_what_was_measured_only() {
         ["/silent", "/imu", "/unknown", "/waiting"].map(Row::new);
     for stop in 1..=3 {
         let mut empty = window(stop, 0.0, 0);
-        empty.metrics.iter_mut().for_each(|metric| metric.figures = Figures::NONE);
+        empty
+            .metrics
+            .iter_mut()
+            .for_each(|metric| metric.figures = topic_statistics_core::Summary::default());
         unknown.add_window(Window { rate: f64::NAN, lost: None, received: None, ..empty.clone() });
         silent.add_window(empty);
         let mut window = window(stop, 100.0, 0);
-        window.metrics[0].figures = Figures::NONE; // of the age
+        window.metrics[0].figures = topic_statistics_core::Summary::default(); // of the age
         imu.add_window(window);
         [&silent, &imu, &unknown].into_iter().for_each(|row| recording.add(row));
     }

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use topic_statistics_core::Summary;
 
-use crate::row::Figures;
-
 /// The figures of the samples of several windows, from the figures of each: as if they had been one window.
 ///
 /// Mean and standard deviation are merged by their weights (Chan, Golub and LeVeque 1979), minimum and maximum are
@@ -91,25 +89,19 @@ impl Merged {
 
     /// Returns the figures as those of a window.
     pub fn summary(&self) -> Summary {
-        let mut summary = Summary::default();
-        summary.average = self.mean();
-        summary.minimum = self.min;
-        summary.maximum = self.max;
-        summary.standard_deviation = self.std_dev();
-        summary.sample_count = self.count();
-        summary
+        Summary::new(self.mean(), self.min, self.max, self.std_dev(), self.count())
     }
 }
 
-impl From<&Figures> for Merged {
-    fn from(figures: &Figures) -> Self {
-        let Figures { mean, min, max, std_dev, count } = *figures;
+impl From<&Summary> for Merged {
+    fn from(summary: &Summary) -> Self {
+        let Summary { average: mean, minimum: min, maximum: max, sample_count: count, .. } = *summary;
         if count == 0 || mean.is_nan() {
             return Self::NONE;
         }
         let weight = count as f64;
         // One sample has no standard deviation, and differs by 0 from its mean.
-        let squares = if count == 1 { 0.0 } else { std_dev * std_dev * weight };
+        let squares = if count == 1 { 0.0 } else { summary.standard_deviation.powi(2) * weight };
         Self { weight, mean, squares, min, max }
     }
 }
@@ -133,13 +125,13 @@ mod tests {
         let count = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / count;
         let variance = samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / count;
-        Merged::from(&Figures {
+        Merged::from(&Summary::new(
             mean,
-            min: samples.iter().copied().fold(f64::NAN, f64::min),
-            max: samples.iter().copied().fold(f64::NAN, f64::max),
-            std_dev: if samples.len() < 2 { f64::NAN } else { variance.sqrt() },
-            count: samples.len() as u64,
-        })
+            samples.iter().copied().fold(f64::NAN, f64::min),
+            samples.iter().copied().fold(f64::NAN, f64::max),
+            if samples.len() < 2 { f64::NAN } else { variance.sqrt() },
+            samples.len() as u64,
+        ))
     }
 
     #[test]

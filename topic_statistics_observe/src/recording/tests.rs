@@ -29,7 +29,7 @@ fn recording(conditions: &str, windows: impl IntoIterator<Item = Window>) -> (Re
 fn ages(stop: i64, samples: &[f64]) -> Window {
     let distribution = distribution(samples);
     let mut metric = metric(AGE, samples.iter().sum::<f64>() / samples.len() as f64, samples.len() as u64);
-    (metric.figures.min, metric.figures.max) = (distribution.minimum(), distribution.maximum());
+    (metric.figures.minimum, metric.figures.maximum) = (distribution.minimum(), distribution.maximum());
     Window {
         metrics: vec![metric],
         distributions: vec![(Metric::MessageAge, Arc::new(distribution))],

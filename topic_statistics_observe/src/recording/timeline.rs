@@ -146,10 +146,7 @@ impl Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        row::Figures,
-        testing::{at, window},
-    };
+    use crate::testing::{at, window};
 
     const PERIOD: usize = 0;
 
@@ -157,7 +154,7 @@ mod tests {
     fn slot(stop: i64, rate: f64, period: f64, lost: Option<u64>) -> Slot {
         let window = Window { lost, ..window(stop, rate, 0) };
         let mut slot = Slot::new(&window, at(0), Merged::of_rate(rate, window.length));
-        let figures = Figures { mean: period, min: period - 1.0, max: period + 1.0, std_dev: 0.5, count: 10 };
+        let figures = topic_statistics_core::Summary::new(period, period - 1.0, period + 1.0, 0.5, 10);
         slot.set_metric(PERIOD, Merged::from(&figures));
         slot
     }

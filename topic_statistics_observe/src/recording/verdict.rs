@@ -52,7 +52,7 @@ impl Verdict {
         self.judged += 1;
         if !condition.is_fulfilled_by(value) {
             self.failed += 1;
-            let failure = Failure { ended, stop: window.stop, value };
+            let failure = Failure { ended, stop: window.times.stop.as_nanoseconds(), value };
             self.first.get_or_insert(failure);
             self.last = Some(failure);
         }

@@ -5,14 +5,14 @@
 use std::{fmt, str::FromStr, time::Instant};
 
 use topic_statistics_core::{
-    condition::{self, Figure, Quantity},
+    condition::{self, Quantity},
     health::{Missing, Value},
     Metric,
 };
 
 use crate::{
     pattern::Pattern,
-    row::{Figures, MetricFigures, Row},
+    row::{MetricFigures, Row},
 };
 
 /// The conditions of one argument of `--require`.
@@ -91,11 +91,11 @@ pub fn value_of(quantity: Quantity, row: &Row, now: Instant) -> Value {
             let figures = row.figures(metric.name());
             let value = match figure.quantile() {
                 Some(quantile) => row.quantile(metric, quantile, now),
-                None if figures.count == 0 => f64::NAN,
-                None => of(figure, &figures),
+                None if figures.sample_count == 0 => f64::NAN,
+                None => figure.of(&figures),
             };
             match Value::from(value) {
-                Value::Unknown if figures.count == 0 => Value::without_sample(
+                Value::Unknown if figures.sample_count == 0 => Value::without_sample(
                     metric,
                     figure,
                     window.received,
@@ -133,18 +133,6 @@ pub fn missing_samples(quantity: Quantity, row: &Row, now: Instant) -> Option<(u
     let needed = (1.0 / (1.0 - figure.quantile()?)).round() as u64;
     let count = row.last_minute.distribution(metric, now).map_or(0, |distribution| distribution.count());
     (count < needed).then_some((count, needed))
-}
-
-/// Returns a figure of a window.
-fn of(figure: Figure, figures: &Figures) -> f64 {
-    match figure {
-        Figure::Average => figures.mean,
-        Figure::Minimum => figures.min,
-        Figure::Maximum => figures.max,
-        Figure::StandardDeviation => figures.std_dev,
-        Figure::SampleCount => figures.count as f64,
-        _ => f64::NAN,
-    }
 }
 
 impl fmt::Display for Condition {

@@ -1,79 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The messages on `/statistics` and `/statistics/distribution`.
+//! What nodes publish about their statistics, read once for all programs.
 //!
-//! Anybody can publish anything there. Each program decides what it does with a wrong message.
+//! Anybody can publish anything on these topics. Names have a bound, and a wrong message is refused as a whole, with the
+//! reason: one impossible figure makes the others untrustworthy.
 
+mod diagnostic;
+#[cfg(test)]
+mod tests;
+
+#[cfg(feature = "interfaces")]
+use ros_env::topic_statistics_interfaces::msg::{MessagesLostEventTopicStat, MetricsDistribution};
 use ros_env::{
     builtin_interfaces::msg::Time,
-    statistics_msgs::msg::{StatisticDataPoint, StatisticDataType},
+    statistics_msgs::msg::{MetricsMessage, StatisticDataPoint, StatisticDataType},
 };
-use topic_statistics_core::{collector::InvalidDistribution, Escaped, Metric};
+use topic_statistics_core::{
+    collector::{Distribution, InvalidDistribution},
+    Escaped, Metric, Summary, Window,
+};
+
+pub use diagnostic::{Diagnostic, ExecutorCallbacks, ExpectedLimit, SourceHealth};
 
 /// The longest name that is accepted, in bytes: that of a hop, `NODE:TOPIC:TOPIC`.
 pub const MAX_NAME: usize = 3 * 255 + 2 * ":".len();
+/// The largest figure that is accepted, in the unit of its message. In milliseconds, it is 30 000 years.
+const MAX_FIGURE: f64 = 1e15;
+/// The largest number of samples of a window that is accepted, and of messages that were lost.
+const MAX_COUNT: f64 = 1e12;
 
-/// A name is too long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a name has {bytes} bytes; at most {MAX_NAME} are read")]
-pub struct NameTooLong {
-    /// The length of the name.
-    pub bytes: usize,
+/// One metric of one finished window of one source, from `/statistics`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricWindow {
+    /// The `measurement_source_name`, with any characters.
+    pub source: String,
+    /// The `metrics_source`, with any characters.
+    pub metric: String,
+    /// The unit of the figures, with any characters.
+    pub unit: String,
+    /// The start and the stop, on the system clock of the node's host. If that clock was stepped, the stop can be
+    /// before the start.
+    pub window: Window,
+    /// The figures, in that unit. NaN: not measured.
+    pub figures: Summary,
 }
 
-/// Errors with the first name that is longer than [`MAX_NAME`].
-pub fn check_names(names: &[&str]) -> Result<(), NameTooLong> {
-    let long = names.iter().find(|name| name.len() > MAX_NAME);
-    long.map_or(Ok(()), |name| Err(NameTooLong { bytes: name.len() }))
+/// The distribution of one metric of one finished window of one source, from `/statistics/distribution`.
+#[derive(Clone, Debug)]
+pub struct MetricDistribution {
+    /// The `measurement_source_name`, with any characters.
+    pub source: String,
+    /// The metric.
+    pub metric: Metric,
+    /// The window.
+    pub window: Window,
+    /// The samples, in the unit of the metric. Boxed, because many messages can wait.
+    pub distribution: Box<Distribution>,
 }
 
-/// Returns a time in nanoseconds since the epoch.
-pub fn nanoseconds(time: &Time) -> i64 {
-    i64::from(time.sec) * 1_000_000_000 + i64::from(time.nanosec)
+/// Messages that the subscriptions of a node to a topic have lost since the event before, from `/events/messages_lost`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Losses {
+    /// The fully qualified name of the node, with any characters.
+    pub node: String,
+    /// The name of the topic, with any characters.
+    pub topic: String,
+    /// The number of messages.
+    pub lost: u64,
 }
 
-/// The data points of a `MetricsMessage` as received: any numbers.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DataPoints {
-    /// The average; NaN if the message has none, as the next three.
-    pub average: f64,
-    /// The minimum.
-    pub minimum: f64,
-    /// The maximum.
-    pub maximum: f64,
-    /// The standard deviation.
-    pub standard_deviation: f64,
-    /// The number of samples. `None` if the message has none.
-    pub sample_count: Option<f64>,
-}
-
-impl DataPoints {
-    /// Reads the points of a message. The last one of each type counts.
-    pub fn new(points: &[StatisticDataPoint]) -> Self {
-        let nan = f64::NAN;
-        let mut read =
-            Self { average: nan, minimum: nan, maximum: nan, standard_deviation: nan, sample_count: None };
-        for StatisticDataPoint { data_type, data } in points {
-            match *data_type {
-                StatisticDataType::STATISTICS_DATA_TYPE_AVERAGE => read.average = *data,
-                StatisticDataType::STATISTICS_DATA_TYPE_MINIMUM => read.minimum = *data,
-                StatisticDataType::STATISTICS_DATA_TYPE_MAXIMUM => read.maximum = *data,
-                StatisticDataType::STATISTICS_DATA_TYPE_STDDEV => read.standard_deviation = *data,
-                StatisticDataType::STATISTICS_DATA_TYPE_SAMPLE_COUNT => read.sample_count = Some(*data),
-                _ => {}
-            }
-        }
-        read
-    }
-}
-
-/// Why a `MetricsDistribution` cannot be read. The text has no control characters.
+/// Why a message was refused. Names are not in it, and units are escaped.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum UnreadableDistribution {
-    /// The metric is unknown.
-    #[error("not a metric of this library")]
+pub enum Refused {
+    /// A name is too long.
+    #[error("a name has {bytes} bytes; at most {MAX_NAME} are read")]
+    Name {
+        /// The length of the name.
+        bytes: usize,
+    },
+    /// The number of samples is missing or impossible.
+    #[error("The sample count is {count:?}: it has to be a whole number from 0 to {MAX_COUNT:e}")]
+    Count {
+        /// The count.
+        count: Option<f64>,
+    },
+    /// A figure is impossible.
+    #[error("The {figure} is {value}: it has to be NaN, or from {least:e} to {MAX_FIGURE:e}")]
+    Figure {
+        /// Which one.
+        figure: &'static str,
+        /// Its value.
+        value: f64,
+        /// The least value that it can have.
+        least: f64,
+    },
+    /// The figures contradict each other.
+    #[error("The minimum is {min}, the average {mean} and the maximum {max}: they have to be in order")]
+    Order {
+        /// The minimum.
+        min: f64,
+        /// The average.
+        mean: f64,
+        /// The maximum.
+        max: f64,
+    },
+    /// A distribution is of no metric of the library.
+    #[error("The distribution is of no known metric")]
     Metric,
-    /// The unit is not the metric's.
+    /// The unit of a distribution is not the metric's.
     #[error("The unit is {unit}: it has to be {}", metric.unit(), unit = Escaped(unit))]
     Unit {
         /// The unit as received.
@@ -81,28 +115,133 @@ pub enum UnreadableDistribution {
         /// The metric.
         metric: Metric,
     },
-    /// The figures are impossible.
+    /// A distribution is impossible.
     #[error(transparent)]
     Distribution(#[from] InvalidDistribution),
+    /// The level of a diagnostic status is unknown.
+    #[error("The level is {level}: it has to be from 0 to 3")]
+    Level {
+        /// The level.
+        level: u8,
+    },
 }
 
-/// Reads a distribution, and the metric whose samples it has.
-#[cfg(feature = "interfaces")]
-pub fn read_distribution(
-    message: &ros_env::topic_statistics_interfaces::msg::MetricsDistribution,
-) -> Result<(Metric, topic_statistics_core::collector::Distribution), UnreadableDistribution> {
-    use topic_statistics_core::collector::{Distribution, DistributionParts};
-
-    let metric: Metric = message.metrics_source.parse().map_err(|_| UnreadableDistribution::Metric)?;
-    if message.unit != metric.unit() {
-        return Err(UnreadableDistribution::Unit { unit: message.unit.clone(), metric });
+impl MetricWindow {
+    /// Reads a message.
+    pub fn new(message: &MetricsMessage) -> Result<Self, Refused> {
+        let MetricsMessage { measurement_source_name: source, metrics_source: metric, unit, .. } = message;
+        check_names(&[source, metric, unit])?;
+        Ok(Self {
+            source: source.clone(),
+            metric: metric.clone(),
+            unit: unit.clone(),
+            window: window(&message.window_start, &message.window_stop),
+            figures: figures(&message.statistics)?,
+        })
     }
-    let mut parts = DistributionParts::default();
-    (parts.count, parts.sum) = (message.count, message.sum);
-    (parts.minimum, parts.maximum) = (message.minimum, message.maximum);
-    (parts.scale, parts.zero_threshold) = (message.scale, message.zero_threshold);
-    parts.zero_count = message.zero_count;
-    (parts.positive_offset, parts.positive_counts) = (message.positive_offset, &message.positive_counts);
-    (parts.negative_offset, parts.negative_counts) = (message.negative_offset, &message.negative_counts);
-    Ok((metric, Distribution::from_parts(&parts)?))
+}
+
+#[cfg(feature = "interfaces")]
+impl MetricDistribution {
+    /// Reads a message.
+    pub fn new(message: &MetricsDistribution) -> Result<Self, Refused> {
+        use topic_statistics_core::collector::DistributionParts;
+
+        check_names(&[&message.measurement_source_name, &message.metrics_source, &message.unit])?;
+        let metric: Metric = message.metrics_source.parse().map_err(|_| Refused::Metric)?;
+        if message.unit != metric.unit() {
+            return Err(Refused::Unit { unit: message.unit.clone(), metric });
+        }
+        let mut parts = DistributionParts::default();
+        (parts.count, parts.sum) = (message.count, message.sum);
+        (parts.minimum, parts.maximum) = (message.minimum, message.maximum);
+        (parts.scale, parts.zero_threshold) = (message.scale, message.zero_threshold);
+        parts.zero_count = message.zero_count;
+        (parts.positive_offset, parts.positive_counts) = (message.positive_offset, &message.positive_counts);
+        (parts.negative_offset, parts.negative_counts) = (message.negative_offset, &message.negative_counts);
+        let distribution = Distribution::from_parts(&parts)?;
+        let samples = count(Some(message.count as f64))? as f64;
+        check_figure("minimum", message.minimum, -MAX_FIGURE)?;
+        check_figure("maximum", message.maximum, -MAX_FIGURE)?;
+        if samples > 0.0 {
+            // `from_parts` takes the sum as it is.
+            let mean = message.sum / samples;
+            if mean.is_nan() {
+                return Err(Refused::Figure { figure: "sum", value: mean, least: -MAX_FIGURE });
+            }
+            check_order(message.minimum, mean, message.maximum)?;
+        }
+        Ok(Self {
+            source: message.measurement_source_name.clone(),
+            metric,
+            window: window(&message.window_start, &message.window_stop),
+            distribution: Box::new(distribution),
+        })
+    }
+}
+
+#[cfg(feature = "interfaces")]
+impl Losses {
+    /// Reads the losses of one topic of a node.
+    pub fn new(node: &str, losses: &MessagesLostEventTopicStat) -> Result<Self, Refused> {
+        check_names(&[node, &losses.topic_name])?;
+        let lost = count(Some(losses.messages_lost as f64)).map(|_| losses.messages_lost)?;
+        Ok(Self { node: node.to_owned(), topic: losses.topic_name.clone(), lost })
+    }
+}
+
+/// Errors with the first name that is too long.
+fn check_names(names: &[&str]) -> Result<(), Refused> {
+    let long = names.iter().find(|name| name.len() > MAX_NAME);
+    long.map_or(Ok(()), |name| Err(Refused::Name { bytes: name.len() }))
+}
+
+fn window(start: &Time, stop: &Time) -> Window {
+    let nanoseconds = |time: &Time| i64::from(time.sec) * 1_000_000_000 + i64::from(time.nanosec);
+    Window::from_nanoseconds(nanoseconds(start), nanoseconds(stop))
+}
+
+/// Reads the figures of a message. The last one of each type counts.
+fn figures(points: &[StatisticDataPoint]) -> Result<Summary, Refused> {
+    let (mut figures, mut samples) = (Summary::default(), None);
+    for StatisticDataPoint { data_type, data } in points {
+        match *data_type {
+            StatisticDataType::STATISTICS_DATA_TYPE_AVERAGE => figures.average = *data,
+            StatisticDataType::STATISTICS_DATA_TYPE_MINIMUM => figures.minimum = *data,
+            StatisticDataType::STATISTICS_DATA_TYPE_MAXIMUM => figures.maximum = *data,
+            StatisticDataType::STATISTICS_DATA_TYPE_STDDEV => figures.standard_deviation = *data,
+            StatisticDataType::STATISTICS_DATA_TYPE_SAMPLE_COUNT => samples = Some(*data),
+            _ => {}
+        }
+    }
+    figures.sample_count = count(samples)?;
+    check_figure("average", figures.average, -MAX_FIGURE)?;
+    check_figure("minimum", figures.minimum, -MAX_FIGURE)?;
+    check_figure("maximum", figures.maximum, -MAX_FIGURE)?;
+    check_figure("standard deviation", figures.standard_deviation, 0.0)?;
+    check_order(figures.minimum, figures.average, figures.maximum)?;
+    Ok(figures)
+}
+
+fn count(count: Option<f64>) -> Result<u64, Refused> {
+    let is_possible = |count: &f64| (0.0..=MAX_COUNT).contains(count) && count.fract() == 0.0;
+    count.filter(is_possible).map(|count| count as u64).ok_or(Refused::Count { count })
+}
+
+/// Accepts NaN: nothing was measured.
+fn check_figure(figure: &'static str, value: f64, least: f64) -> Result<(), Refused> {
+    if value.is_nan() || (least..=MAX_FIGURE).contains(&value) {
+        Ok(())
+    } else {
+        Err(Refused::Figure { figure, value, least })
+    }
+}
+
+/// An average is rounded. NaN is in any order.
+fn check_order(min: f64, mean: f64, max: f64) -> Result<(), Refused> {
+    let rounding = 1e-9 * min.abs().max(max.abs());
+    if min > max || mean < min - rounding || mean > max + rounding {
+        return Err(Refused::Order { min, mean, max });
+    }
+    Ok(())
 }

@@ -24,20 +24,15 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
     let metrics = window.metrics.iter().map(|(metric, summary)| MetricFigures {
         name: metric.name().to_owned(),
         unit: metric.unit().to_owned(),
-        figures: summary.into(),
+        figures: *summary,
     });
     let metrics_of_subscriptions = Metric::OF_SUBSCRIPTIONS.iter().copied();
     let distributions = metrics_of_subscriptions
         .filter_map(|metric| Some((metric, Arc::new(window.distribution(metric)?.clone()))));
     Window {
-        start: window.window.start.as_nanoseconds(),
-        stop: window.window.stop.as_nanoseconds(),
         clock_step: window.clock_step.map(ClockStep::as_nanoseconds),
-        ended,
-        length: window.length,
         rate: window.rate(),
         received: window.is_count_known.then_some(window.count),
-        told: None,
         lost: in_window(totals.lost, before.lost, window.count, since, gaps),
         lost_since: totals.lost.map(|lost| lost.saturating_sub(before.lost.unwrap_or_default())),
         out_of_order: in_window(totals.out_of_order, before.out_of_order, window.count, since, None),
@@ -47,6 +42,7 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
         has_history: window.has_history,
         metrics: metrics.collect(),
         distributions: distributions.collect(),
+        ..Window::new(window.window, ended, window.length)
     }
 }
 

@@ -54,16 +54,16 @@ pub fn exposition(bytes: &[u8]) {
                 hardware_id: input.text(),
                 ..Default::default()
             })
-            .map(Received::Diagnostic),
+            .map(Received::from),
             1 => {
                 let lost =
                     MessagesLostEventTopicStat { topic_name: input.text(), messages_lost: input.u64() };
-                Losses::new(&input.text(), &lost).map(Received::Losses)
+                Losses::new(&input.text(), &lost).map(Received::from)
             }
-            2..=4 => MetricDistribution::new(&distribution(&mut input)).map(Received::Distribution),
-            5 => MetricWindow::new(&message(&mut input)).map(Received::Window),
-            6 => Diagnostic::new(&judged(&mut input)).map(Received::Diagnostic),
-            _ => MetricWindow::new(&usual(&mut input, number)).map(Received::Window),
+            2..=4 => MetricDistribution::new(&distribution(&mut input)).map(Received::from),
+            5 => MetricWindow::new(&message(&mut input)).map(Received::from),
+            6 => Diagnostic::new(&judged(&mut input)).map(Received::from),
+            _ => MetricWindow::new(&usual(&mut input, number)).map(Received::from),
         };
         if let Err(refused) = &received {
             has_no_control(&refused.to_string(), "why a message is refused");

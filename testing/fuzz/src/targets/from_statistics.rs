@@ -16,21 +16,20 @@ use ros_env::{
 };
 
 use rclrs_topic_statistics::{Distribution, Metric};
-use topic_statistics_monitor::testing::{
-    detail, Screen, SourceCallbacks, SourceDistribution, SourceMetric, Sources,
-};
-use topic_statistics_observe::ros::statistics::MAX_NAME;
+use topic_statistics_monitor::testing::{detail, Screen, Sources};
 use topic_statistics_observe::{
+    bounds::Sender,
     page::{self, Origin},
     pattern::Pattern,
     recording::Recording,
     report::Report,
     require::{failures, Conditions},
-    row::{Figures, Row},
+    ros::wire::{ExecutorCallbacks, MetricDistribution, MetricWindow, MAX_NAME},
+    row::Row,
 };
 
 use crate::{
-    check::{has_no_control, is_no_infinity},
+    check::{has_no_control, has_no_infinity, is_no_infinity},
     input::Input,
 };
 
@@ -65,16 +64,19 @@ pub fn from_statistics(bytes: &[u8]) {
         now += [Duration::from_millis(input.u8().into()), Duration::from_millis(input.u16().into())]
             [usize::from(number % 4 == 3)];
         if has_distributions && input.below(2) == 1 {
-            match SourceDistribution::new(distribution(&mut input), now) {
-                Ok(message) => sources.accept_distribution(&message),
-                Err(why) => has_no_control(&why, "why a distribution is invalid"),
+            match MetricDistribution::new(&distribution(&mut input)) {
+                Ok(message) => sources.accept_distribution(&message, now),
+                Err(why) => has_no_control(&why.to_string(), "why a distribution is refused"),
             }
-        } else if let Some(message) = SourceMetric::new(message(&mut input), now) {
-            sources.accept(message);
+        } else {
+            match MetricWindow::new(&message(&mut input)) {
+                Ok(message) => drop(sources.accept(message, Sender::default(), now)),
+                Err(why) => has_no_control(&why.to_string(), "why a message is refused"),
+            }
         }
         if has_distributions && input.below(4) == 1 {
-            if let Some(callbacks) = SourceCallbacks::new(status(&mut input)) {
-                assert!(callbacks.lines.len() <= SourceCallbacks::MAX_LINES, "{:?}", callbacks.lines);
+            if let Some(callbacks) = ExecutorCallbacks::new(&status(&mut input)) {
+                assert!(callbacks.lines.len() <= ExecutorCallbacks::MAX_LINES, "{:?}", callbacks.lines);
                 sources.accept_callbacks(callbacks);
             }
         }
@@ -128,8 +130,7 @@ fn is_sound(row: &Row, now: Instant) {
     assert!(window.rate.is_nan() || (window.rate > 0.0 && window.rate.is_finite()), "rate {}", window.rate);
     assert!(window.metrics.len() <= 64, "{} metrics", window.metrics.len());
     for metric in &window.metrics {
-        let Figures { mean, min, max, std_dev, count: _ } = metric.figures;
-        [mean, min, max, std_dev].into_iter().for_each(|figure| is_no_infinity(figure, &metric.name));
+        has_no_infinity(&metric.figures, &metric.name);
     }
 }
 

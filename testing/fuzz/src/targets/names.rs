@@ -11,14 +11,14 @@ use rclrs_topic_statistics::{
 };
 use topic_statistics_core::{
     distributions::Distributions, schedule::log_table, window, Escaped, Incompatibility,
-    IncompatiblePublisher, Metric, Summary, TopicTotals, Totals, WindowStatistics,
+    IncompatiblePublisher, Metric, Summary, TopicTotals, Totals, Window as Times, WindowStatistics,
 };
 use topic_statistics_monitor::testing::{detail, explain};
 use topic_statistics_observe::{
     format,
     recording::Recording,
     require::{failures, Conditions},
-    row::{Figures, MetricFigures, Problem, Publisher, Row, Window},
+    row::{MetricFigures, Problem, Publisher, Row, Window},
 };
 
 use super::from_statistics::{is_json, is_page, LiveView};
@@ -134,26 +134,12 @@ fn monitor(node: &str, topic: &str, message_type: &str, other: &str, view: &[u8]
     let metric = |name: &str, unit: &str| MetricFigures {
         name: name.to_owned(),
         unit: unit.to_owned(),
-        figures: Figures::NONE,
+        figures: Summary::default(),
     };
     row.add_window(Window {
-        start: 0,
-        stop: 1,
-        clock_step: None,
-        ended: now,
-        length: Duration::from_secs(1),
         rate: 1.0,
-        received: None,
-        told: None,
-        lost: None,
-        lost_since: None,
-        out_of_order: None,
-        bytes: None,
-        unstamped: false,
-        without_clock: false,
-        has_history: false,
         metrics: vec![metric(other, node), metric("message_age", "ms")],
-        distributions: vec![],
+        ..Window::new(Times::from_nanoseconds(0, 1), now, Duration::from_secs(1))
     });
     is_json(&row, now);
     for line in detail::lines(&row, None, now, 80) {

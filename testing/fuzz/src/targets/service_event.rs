@@ -7,12 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs_topic_statistics::Metric;
-use topic_statistics_monitor::testing::{Calls, Event, Goals, Span};
-use topic_statistics_observe::row::{Figures, Kind, Row, Window};
+use rclrs_topic_statistics::{Metric, Summary};
+use topic_statistics_core::Window as Times;
+use topic_statistics_monitor::testing::{Calls, Event, Goals};
+use topic_statistics_observe::row::{Kind, Row, Window};
 
 use super::from_statistics::is_json;
-use crate::{check::is_no_infinity, input::Input};
+use crate::{check::has_no_infinity, input::Input};
 
 /// Counts equal those of a model that keeps every event. Figures are finite or NaN. JSON can be read.
 pub fn service_event(bytes: &[u8]) {
@@ -58,16 +59,16 @@ fn calls(input: &mut Input) {
         assert!(calls.accept(event), "there is room");
         model.entry(event.call).or_default()[event.step as usize] = true;
         if input.below(8) == 0 {
-            end(&calls.end_window(&span(now, input)), Kind::Service, &mut seen);
+            end(&calls.end_window(empty(now, input)), Kind::Service, &mut seen);
         }
     }
-    let window = calls.end_window(&span(now, input));
+    let window = calls.end_window(empty(now, input));
     end(&window, Kind::Service, &mut seen);
     let is_answered = |call: &&[bool; 4]| call[3] || (!call[0] && call[2]);
     let waiting = model.values().filter(|call| !is_answered(call)).count() as f64;
     if !model.is_empty() {
         let active = window.metrics.iter().find(|metric| metric.name == Metric::ActiveRequests.name());
-        assert_eq!(active.expect("a metric").figures.mean, waiting);
+        assert_eq!(active.expect("a metric").figures.average, waiting);
     }
     for (metric, step) in [(Metric::Calls, 0), (Metric::Requests, 1), (Metric::Responses, 3)] {
         let all = model.values().filter(|call| call[step]).count() as f64;
@@ -86,7 +87,7 @@ fn goals(input: &mut Input) {
         now += Duration::from_millis(input.u8().into());
         match input.below(4) {
             0 => goals.accept_feedback(&[input.u8() % 4; 16], now),
-            1 => end(&goals.end_window(&span(now, input)), Kind::Action, &mut seen),
+            1 => end(&goals.end_window(empty(now, input)), Kind::Action, &mut seen),
             _ => {
                 let number = input.below(6);
                 let statuses: Vec<_> =
@@ -96,7 +97,7 @@ fn goals(input: &mut Input) {
         }
     }
     let received = goals.received as f64;
-    end(&goals.end_window(&span(now, input)), Kind::Action, &mut seen);
+    end(&goals.end_window(empty(now, input)), Kind::Action, &mut seen);
     let sum = |metric: Metric| seen.get(metric.name()).map_or(0.0, |(_, sum)| *sum);
     assert_eq!(sum(Metric::Goals), received);
     for (duration, count) in [
@@ -109,16 +110,16 @@ fn goals(input: &mut Input) {
     }
 }
 
-fn span(ended: Instant, input: &mut Input) -> Span {
-    let (start, stop) = (input.i64(), input.i64());
-    Span { start, stop, ended, length: Duration::from_millis(1 + u64::from(input.u8())) }
+fn empty(ended: Instant, input: &mut Input) -> Window {
+    let times = Times::from_nanoseconds(input.i64(), input.i64());
+    Window::new(times, ended, Duration::from_millis(1 + u64::from(input.u8())))
 }
 
 /// Adds a window to what was seen: the number of samples, and the sum of what is counted.
 fn end(window: &Window, kind: Kind, seen: &mut BTreeMap<&'static str, (u64, f64)>) {
     for metric in &window.metrics {
-        let Figures { mean, min, max, std_dev, count } = metric.figures;
-        [mean, min, max, std_dev].into_iter().for_each(|figure| is_no_infinity(figure, &metric.name));
+        let Summary { average: mean, sample_count: count, .. } = metric.figures;
+        has_no_infinity(&metric.figures, &metric.name);
         if count > 0 {
             let metric: Metric = metric.name.parse().expect("a metric");
             let (samples, sum) = seen.entry(metric.name()).or_default();

@@ -9,9 +9,10 @@ use ratatui::{
     text::{Line, Span},
 };
 
+use topic_statistics_core::Summary;
 use topic_statistics_observe::{
     format::{self, count_if_known, end_of, figure, seconds, start_of},
-    row::{Figures, Kind, Row, Status, Window},
+    row::{Kind, Row, Status, Window},
 };
 
 use crate::views::sparkline::sparkline;
@@ -62,19 +63,19 @@ const FIGURES: [Figure; 11] = {
     [
         figure(Rate, "rate", 0, |row, _| row.window.as_ref().map_or(f64::NAN, |window| window.rate)),
         figure(Bandwidth, "B/s", 3, |row, _| row.window.as_ref().map_or(f64::NAN, Window::bandwidth)),
-        figure(Period, "min", 4, |row, _| first(row).min),
-        figure(Period, "mean", 0, |row, _| first(row).mean),
-        figure(Period, "max", 0, |row, _| first(row).max),
-        figure(Period, "stdev", 5, |row, _| first(row).std_dev),
+        figure(Period, "min", 4, |row, _| first(row).minimum),
+        figure(Period, "mean", 0, |row, _| first(row).average),
+        figure(Period, "max", 0, |row, _| first(row).maximum),
+        figure(Period, "stdev", 5, |row, _| first(row).standard_deviation),
         figure(PeriodPercentiles, "p50", 2, |row, now| row.quantile(row.metrics()[0], 0.5, now)),
         figure(PeriodPercentiles, "p99", 0, |row, now| row.quantile(row.metrics()[0], 0.99, now)),
-        figure(Age, "mean", 0, |row, _| row.figures(row.metrics()[1].name()).mean),
+        figure(Age, "mean", 0, |row, _| row.figures(row.metrics()[1].name()).average),
         figure(AgePercentiles, "p50", 1, |row, now| row.quantile(row.metrics()[1], 0.5, now)),
         figure(AgePercentiles, "p99", 0, |row, now| row.quantile(row.metrics()[1], 0.99, now)),
     ]
 };
 /// Returns the figures of the metric that is shown first: of a topic its period.
-fn first(row: &Row) -> Figures {
+fn first(row: &Row) -> Summary {
     row.figures(row.metrics()[0].name())
 }
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The live view: the screen, and the keys that are pressed.
+
+use std::{
+    fs::File,
+    time::{Duration, Instant},
+};
+
+use ratatui::crossterm::event::{Event, KeyEventKind};
+use topic_statistics_observe::row::{Kind, Row};
+
+use super::{Input, LiveTerminal, Screen};
+use crate::{
+    error::Failure,
+    session::{Polled, View, TICK},
+};
+
+/// How often the view is drawn, unless a key is pressed.
+const FRAME: Duration = Duration::from_millis(250);
+
+/// The live view.
+pub struct Live {
+    terminal: LiveTerminal,
+    input: Input,
+    screen: Screen,
+    /// The rows as they were drawn last, and when: `None` to draw at once.
+    rows: Vec<Row>,
+    drawn: Option<Instant>,
+}
+
+impl Live {
+    /// Shows rows of that kind on this terminal.
+    pub fn start(output: &File, kind: Kind) -> Result<Self, Failure> {
+        let mut screen = Screen::default();
+        screen.kind = kind;
+        let (terminal, input) = (LiveTerminal::start(output)?, Input::start()?);
+        Ok(Self { terminal, input, screen, rows: vec![], drawn: None })
+    }
+}
+
+impl View for Live {
+    fn show(&mut self, polled: &mut Polled<'_>) -> Result<Option<u8>, Failure> {
+        if polled.is_over {
+            return Ok(Some(0));
+        }
+        polled.new_rows().into_iter().for_each(|row| polled.record(row));
+        if self.drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
+            self.rows = polled.rows.iter().map(|row| (*row).clone()).collect();
+            self.screen.notice = polled.notice.take();
+            let Self { terminal, screen, rows, .. } = self;
+            terminal.terminal.draw(|frame| screen.draw(frame, rows, Instant::now()))?;
+            self.drawn = Some(Instant::now());
+        }
+        match self.input.next(TICK)? {
+            Some(Event::Key(key))
+                if key.kind != KeyEventKind::Release && self.screen.key(key, &self.rows, Instant::now()) =>
+            {
+                return Ok(Some(0));
+            }
+            Some(_) => self.drawn = None, // Draws at once, after a resize, too.
+            None => {}
+        }
+        Ok(None)
+    }
+}
