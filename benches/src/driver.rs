@@ -17,8 +17,7 @@ use topic_statistics_core::{
     health::{Expectations, NodeExpectations},
     record::{
         clock::{monotonic, HostClock},
-        count::Count,
-        durations::Durations,
+        code::{Count, Durations},
         recorder::{Recorder, RecorderOptions},
         source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
         windowed::Windowed,

@@ -454,7 +454,7 @@ mod models;
 mod tests {
     use super::*;
     use crate::{
-        record::{durations::Durations, windowed::Windowed},
+        record::{code::Durations, windowed::Windowed},
         schedule::losses::LossEvents,
     };
 

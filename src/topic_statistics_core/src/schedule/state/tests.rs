@@ -10,8 +10,7 @@ use crate::{
     collector::{Distribution, FirstPeriod},
     condition::Conditions,
     record::{
-        count::Count,
-        durations::Durations,
+        code::{Count, Durations},
         publications::Publications,
         recorder::{Recorder, RecorderOptions},
         test_clock::{HeldUp, TestClock, S},
