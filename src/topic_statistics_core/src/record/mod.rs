@@ -2,16 +2,17 @@
 
 //! The code that runs with every message, publication and timed scope.
 //!
-//! Each folder imports only from the folders above it in this table, and from the rest of the core:
-//!
-//! | folder | contains |
+//! | module | contains |
 //! |---|---|
-//! | `clocks` | the monotonic [`clock`] with the offset of system time, [`simulated_time`], stamps that a step makes doubtful, the [`host`] |
-//! | `locks` | the lock that a message never waits for, the lock that loses no sample, and their queue |
-//! | `sources` | a [`source`] of statistics as the schedule sees it, its [name](source_name) and [`options`]; [`windowed`], a collector behind a switch and a lock |
-//! | `topics` | the [`recorder`] of a subscription, [`publications`] of a publisher, [`hops`] from one to the other; what a [`middleware`] reports with a message ([`transport`]) |
-//! | `waiting` | what waits and what is waited for: [`requests`] of a service, [`calls`] of a client, [`goals`] of an action, [`timer_calls`], [`executions`] of an executor |
 //! | [`code`] | the collectors of stopwatches and counters |
+//! | `waiting` | what waits and what is waited for: [`requests`] of a service, [`calls`] of a client, [`goals`] of an action, [`timer_calls`], [`executions`] of an executor |
+//! | `topics` | the [`recorder`] of a subscription, [`publications`] of a publisher, [`hops`] from one to the other; what a [`middleware`] reports with a message ([`transport`]) |
+//! | `sources` | a [`source`] of statistics as the schedule sees it, its [name](source_name) and [`options`]; [`windowed`], a collector behind a switch and a lock |
+//! | `locks` | the lock that a message never waits for, the lock that loses no sample, and their queue |
+//! | `clocks` | the monotonic [`clock`] with the offset of system time, [`simulated_time`], stamps that a step makes doubtful, the [`host`] |
+//!
+//! A module imports only from modules that are later in this list: code, waiting, topics, sources, locks, clocks. Other
+//! modules of the core, and programs, use the files by their names in this module.
 //!
 //! The way of a message:
 //!
