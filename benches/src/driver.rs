@@ -47,7 +47,7 @@ impl InstrumentedCallback {
 impl<T: Message> InstrumentedCallback<T> {
     /// Creates a subscription, with or without distributions. Its first window starts now.
     pub fn of(options: &RecorderOptions, has_distributions: bool) -> Self {
-        let recorder = Arc::new(Recorder::new("topic", options.clone(), None, &HostClock));
+        let recorder = Arc::new(Recorder::new("topic", *options, None, &HostClock));
         recorder.set_distributions(has_distributions);
         recorder.enable(&HostClock);
         Self { probe: testing::probe(Arc::clone(&recorder)), recorder }

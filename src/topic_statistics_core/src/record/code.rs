@@ -9,7 +9,10 @@ use crate::{
     distributions::Distributions,
     metric::Metric,
     metric_set::MetricSet,
-    record::sources::windowed::{Collector, Present, WindowEnd},
+    record::{
+        clocks::clock::EndedWindow,
+        sources::windowed::{Collector, Present},
+    },
     source_kind::SourceKind,
     summary::Summary,
     sync::atomic::{AtomicU64, Ordering},
@@ -33,7 +36,7 @@ impl Collector for Durations {
         }
     }
 
-    fn take(&mut self, _: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
+    fn take(&mut self, _: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
         let summary = self.0.take();
         (summary.sample_count, vec![(Metric::Duration, summary)])
     }
@@ -67,10 +70,10 @@ impl Collector for Count {
         match *sample {}
     }
 
-    fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
         let count = self.0.swap(0, Ordering::Relaxed);
         // NaN if the window has no length.
-        let frequency = single_sample(Some(count as f64 / end.length.as_secs_f64()));
+        let frequency = single_sample(Some(count as f64 / ended.length().as_secs_f64()));
         (count, vec![(Metric::Frequency, Summary { sample_count: count, ..frequency })])
     }
 

@@ -8,7 +8,13 @@
 
 use std::time::Duration;
 
-use crate::window::Window;
+use crate::{
+    distributions::Distributions,
+    metric::Metric,
+    summary::Summary,
+    timestamp::ClockStep,
+    window::{Window, WindowStatistics},
+};
 
 /// Returns the monotonic clock (CLOCK_MONOTONIC) in nanoseconds. Steps of the system clock do not change it.
 #[cfg(unix)]
@@ -198,12 +204,15 @@ pub(crate) struct WindowClock {
 }
 
 /// A window that has ended; times in nanoseconds on the monotonic clock.
-pub(crate) struct EndedWindow {
+#[derive(Clone, Copy, Debug)]
+pub struct EndedWindow {
     pub(crate) start: i64,
     pub(crate) stop: i64,
     /// Both on the system clock as it is at the end.
     pub(crate) window: Window,
     pub(crate) step: Option<Step>,
+    /// Whether there may be a sample that was made before the last one and is not accepted yet.
+    pub(crate) has_earlier: bool,
 }
 
 impl WindowClock {
@@ -231,11 +240,12 @@ impl WindowClock {
         let step = self.system.check(clock);
         let start = std::mem::replace(&mut self.start, stop);
         let window = Window::from_nanoseconds(self.system.at(start), self.system.at(stop));
-        EndedWindow { start, stop, window, step }
+        EndedWindow { start, stop, window, step, has_earlier: false }
     }
 }
 
 impl EndedWindow {
+    /// Returns its length on the monotonic clock.
     pub(crate) fn length(&self) -> Duration {
         duration(self.stop - self.start)
     }
@@ -243,6 +253,27 @@ impl EndedWindow {
     /// Returns system time less monotonic time at the window's end.
     pub(crate) fn clock_offset(&self) -> i64 {
         self.window.stop.as_nanoseconds() - self.stop
+    }
+
+    /// Returns the statistics of the window, with the distributions of the metrics that have samples.
+    pub(crate) fn statistics(
+        &self,
+        count: u64,
+        metrics: Vec<(Metric, Summary)>,
+        distributions: Distributions,
+    ) -> WindowStatistics {
+        WindowStatistics {
+            clock_step: self.step.map(|step| ClockStep::from_nanoseconds(step.by)),
+            distributions: distributions.of_window(&metrics),
+            ..WindowStatistics::new(self.window, self.length(), count, metrics)
+        }
+    }
+
+    /// Returns the end of a window of a second.
+    #[cfg(test)]
+    pub(crate) fn of_test(has_earlier: bool) -> Self {
+        let window = Window::from_nanoseconds(0, 1_000_000_000);
+        Self { start: 0, stop: 1_000_000_000, window, step: None, has_earlier }
     }
 }
 

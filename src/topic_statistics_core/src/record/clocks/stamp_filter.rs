@@ -2,7 +2,7 @@
 
 //! Stamps that may be of the system clock before its step.
 
-use super::clock::Step;
+use super::clock::{EndedWindow, Step};
 
 /// Finds stamps that may be of the system clock before its step.
 ///
@@ -41,8 +41,31 @@ impl StampFilter {
     /// The largest number of steps in that time that are distinguished.
     const STEPS: usize = 8;
 
-    /// Accepts a step that was found at `stop` on the system clock, `now` on the monotonic clock.
-    pub(crate) fn accept(&mut self, stop: i64, now: i64, step: Step) {
+    /// Ends a window. Returns whether other stamps are doubtful from now on.
+    pub(crate) fn end_window(&mut self, ended: &EndedWindow) -> bool {
+        let has_expired = self.expire(ended.stop);
+        if let Some(step) = ended.step {
+            self.add_step(ended.window.stop.as_nanoseconds(), ended.stop, step);
+        }
+        has_expired || ended.step.is_some()
+    }
+
+    /// Starts the first window, at that time on the monotonic clock. `has_stepped`: the system clock was stepped,
+    /// perhaps more than once, while none was under way. Then every stamp may be of another clock.
+    pub(crate) fn restart(&mut self, start: i64, has_stepped: bool) {
+        self.expire(start);
+        if has_stepped {
+            self.push(DoubtfulStamps {
+                first: i64::MIN,
+                last: i64::MAX,
+                until: start + Self::UNDER_WAY,
+                have_expired: false,
+            });
+        }
+    }
+
+    /// Adds a step that was found at `stop` on the system clock, `now` on the monotonic clock.
+    fn add_step(&mut self, stop: i64, now: i64, step: Step) {
         let before = stop.saturating_sub(step.by);
         // If the host was suspended, and its clock was stepped in the same window, stamps may be of the clock in
         // between.
@@ -55,17 +78,6 @@ impl StampFilter {
         self.push(DoubtfulStamps {
             first: before.saturating_add(earlier).saturating_sub(Self::UNDER_WAY),
             last: before.saturating_add(later),
-            until: now + Self::UNDER_WAY,
-            have_expired: false,
-        });
-    }
-
-    /// Accepts that the clock was stepped, perhaps more than once, while it was not observed until `now` (on the
-    /// monotonic clock): every stamp may be of another clock.
-    pub(crate) fn accept_unobserved(&mut self, now: i64) {
-        self.push(DoubtfulStamps {
-            first: i64::MIN,
-            last: i64::MAX,
             until: now + Self::UNDER_WAY,
             have_expired: false,
         });
@@ -100,7 +112,7 @@ impl StampFilter {
 
     /// Expires the stamps of messages that have arrived before `now`, on the monotonic clock. Returns whether there
     /// were any.
-    pub(crate) fn expire(&mut self, now: i64) -> bool {
+    fn expire(&mut self, now: i64) -> bool {
         let mut some_expired = false;
         for doubtful in self.stamps.iter_mut().filter(|doubtful| !doubtful.have_expired) {
             doubtful.have_expired = now > doubtful.until;
@@ -120,7 +132,7 @@ mod tests {
     /// The filter after steps that were found at `EPOCH` on the new clock.
     fn filter(steps: &[i64]) -> StampFilter {
         let mut filter = StampFilter::default();
-        steps.iter().for_each(|by| filter.accept(EPOCH, EPOCH, Step { by: *by, suspended: 0 }));
+        steps.iter().for_each(|by| filter.add_step(EPOCH, EPOCH, Step { by: *by, suspended: 0 }));
         filter
     }
 
@@ -157,7 +169,7 @@ mod tests {
         for (stepped, slept) in [(400 * S, 700 * S), (-400 * S, 700 * S)] {
             let step = Step { by: stepped + slept, suspended: slept };
             let mut filter = StampFilter::default();
-            filter.accept(EPOCH, EPOCH, step);
+            filter.add_step(EPOCH, EPOCH, step);
             let old = EPOCH - step.by;
             for in_between in [old + stepped, old + slept] {
                 assert!(filter.is_doubtful(in_between - MS), "{stepped} {slept}");
@@ -168,7 +180,7 @@ mod tests {
     #[test]
     fn after_a_suspend_stamps_of_the_time_that_it_took_are_good() {
         let mut filter = StampFilter::default();
-        filter.accept(EPOCH, EPOCH, Step { by: 700 * S, suspended: 700 * S });
+        filter.add_step(EPOCH, EPOCH, Step { by: 700 * S, suspended: 700 * S });
         let before = EPOCH - 700 * S;
         assert!(filter.is_doubtful(before - MS));
         assert!(!filter.is_doubtful(before + MS) && !filter.is_doubtful(EPOCH - MS));
@@ -177,7 +189,7 @@ mod tests {
     #[test]
     fn after_a_step_not_observed_every_stamp_is_doubtful_for_10_s() {
         let mut filter = StampFilter::default();
-        filter.accept_unobserved(5 * S);
+        filter.restart(5 * S, true);
         assert!([0, EPOCH - 3600 * S, EPOCH, EPOCH + 3600 * S]
             .iter()
             .all(|stamp| filter.is_doubtful(*stamp)));

@@ -2,7 +2,7 @@
 
 //! A collector behind a switch and a lock: of every source except subscriptions.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use super::source::{FinishedWindow, WindowedCollector};
 use crate::{
@@ -11,14 +11,13 @@ use crate::{
     metric::Metric,
     metric_set::MetricSet,
     record::{
-        clocks::clock::{Clock, HostClock, Step, SystemClock, WindowClock},
+        clocks::clock::{Clock, EndedWindow, HostClock, SystemClock, WindowClock},
         locks::{Accept, ConfirmOrder, WaitingLock},
     },
     source_kind::SourceKind,
     summary::Summary,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
-    timestamp::ClockStep,
-    window::{Window, WindowStatistics},
+    window::WindowStatistics,
 };
 
 /// A collector behind a switch and a lock, with the window under way.
@@ -46,7 +45,7 @@ pub trait Collector: Send {
     fn accept(&mut self, sample: &Self::Sample, present: Present, distributions: &mut Distributions);
 
     /// Ends a window. Returns the count and the metrics.
-    fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>);
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>);
 
     /// Returns whether it measures a metric.
     fn measures(&self, metric: Metric) -> bool {
@@ -71,33 +70,11 @@ pub struct Present {
     pub(crate) epoch: u32,
 }
 
-/// The end of a window.
-#[derive(Clone, Copy, Debug)]
-pub struct WindowEnd {
-    /// The length of the window on the monotonic clock.
-    pub length: Duration,
-    /// The end on the monotonic clock, in nanoseconds.
-    pub stop: i64,
-    /// Whether there may be a sample that was made before the last one and is not accepted yet.
-    pub has_earlier: bool,
-    pub(crate) window: Window,
-    pub(crate) step: Option<Step>,
-}
-
 #[cfg(test)]
 impl Present {
     /// Returns the present of a test clock, in the first epoch.
     pub(crate) fn of_test() -> Self {
         Self { system: SystemClock::now(&crate::record::test_clock::TestClock::new()), epoch: 1 }
-    }
-}
-
-#[cfg(test)]
-impl WindowEnd {
-    /// Returns the end of a window of a second.
-    pub(crate) fn of_test(has_earlier: bool) -> Self {
-        let window = Window::from_nanoseconds(0, 1_000_000_000);
-        Self { length: Duration::from_secs(1), stop: 1_000_000_000, has_earlier, window, step: None }
     }
 }
 
@@ -243,37 +220,16 @@ impl<C: Collector> WindowedCollector for Windowed<C> {
         if !state.is_enabled {
             return None;
         }
-        let ended = state.window.end(clock);
-        let has_earlier = std::mem::take(&mut state.has_earlier) && self.state.awaits_samples();
-        let end = WindowEnd {
-            length: ended.length(),
-            stop: ended.stop,
-            has_earlier,
-            window: ended.window,
-            step: ended.step,
-        };
-        let (count, metrics) = state.collector.take(&end);
+        let mut ended = state.window.end(clock);
+        ended.has_earlier = std::mem::take(&mut state.has_earlier) && self.state.awaits_samples();
+        let (count, metrics) = state.collector.take(&ended);
         let executor = state.collector.executor();
         if ended.step.is_some() {
             self.start_epoch(&mut state);
         }
         let distributions = std::mem::replace(&mut state.distributions, distributions);
         drop(state);
-        let statistics = WindowStatistics {
-            window: ended.window,
-            length: ended.length(),
-            clock_step: ended.step.map(|step| ClockStep::from_nanoseconds(step.by)),
-            count,
-            is_count_known: true,
-            unstamped: false,
-            without_clock: false,
-            has_history: false,
-            unrecorded: 0,
-            distributions: distributions.of_window(&metrics),
-            metrics,
-            totals: None,
-            executor,
-        };
+        let statistics = WindowStatistics { executor, ..ended.statistics(count, metrics, distributions) };
         Some(FinishedWindow { statistics, clock_offset: ended.clock_offset(), warnings: vec![] })
     }
 

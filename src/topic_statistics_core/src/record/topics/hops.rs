@@ -8,8 +8,8 @@ use crate::{
     metric::Metric,
     metric_set::MetricSet,
     record::{
-        clocks::stamp_filter::StampFilter,
-        sources::windowed::{Collector, Present, WindowEnd},
+        clocks::{clock::EndedWindow, stamp_filter::StampFilter},
+        sources::windowed::{Collector, Present},
     },
     source_kind::SourceKind,
     summary::Summary,
@@ -66,14 +66,13 @@ impl Collector for Hop {
         }
     }
 
-    fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
         let mut summary = self.ages.take();
-        self.filter.expire(end.stop);
-        if let Some(step) = end.step {
-            self.filter.accept(end.window.stop.as_nanoseconds(), end.stop, step);
-            self.stepped = Some(end.stop);
+        self.filter.end_window(ended);
+        if ended.step.is_some() {
+            self.stepped = Some(ended.stop);
         }
-        if std::mem::take(&mut self.is_ambiguous) || end.step.is_some() {
+        if std::mem::take(&mut self.is_ambiguous) || ended.step.is_some() {
             summary = Summary::default();
         }
         (summary.sample_count, vec![(Metric::InputToOutput, summary)])
@@ -81,10 +80,7 @@ impl Collector for Hop {
 
     fn clear(&mut self, start: i64, has_stepped: bool) {
         let mut filter = std::mem::take(&mut self.filter);
-        filter.expire(start);
-        if has_stepped {
-            filter.accept_unobserved(start);
-        }
+        filter.restart(start, has_stepped);
         *self = Self { filter, stepped: has_stepped.then_some(start), ..Self::default() };
     }
 }
@@ -109,7 +105,7 @@ mod tests {
     }
 
     fn take(hop: &mut Hop, step: Option<Step>) -> Summary {
-        let (count, metrics) = hop.take(&WindowEnd { step, stop: at(0)(), ..WindowEnd::of_test(false) });
+        let (count, metrics) = hop.take(&EndedWindow { step, stop: at(0)(), ..EndedWindow::of_test(false) });
         assert_eq!((count, metrics[0].0), (metrics[0].1.sample_count, Metric::InputToOutput));
         metrics[0].1
     }

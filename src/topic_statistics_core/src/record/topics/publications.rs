@@ -7,9 +7,12 @@ use crate::{
     distributions::Distributions,
     metric::Metric,
     metric_set::MetricSet,
-    record::sources::{
-        periods::Periods,
-        windowed::{Collector, Present, WindowEnd, Windowed},
+    record::{
+        clocks::clock::EndedWindow,
+        sources::{
+            periods::Periods,
+            windowed::{Collector, Present, Windowed},
+        },
     },
     source_kind::SourceKind,
     summary::Summary,
@@ -61,9 +64,9 @@ impl Collector for Publications {
         self.period.accept(publication.end, distributions);
     }
 
-    fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
         let duration = self.duration.take();
-        let mut metrics = vec![self.period.take(end.has_earlier), (Metric::PublishDuration, duration)];
+        let mut metrics = vec![self.period.take(ended.has_earlier), (Metric::PublishDuration, duration)];
         metrics.extend(self.size.as_mut().map(|size| (Metric::MessageSize, size.take())));
         (duration.sample_count, metrics)
     }
@@ -118,7 +121,7 @@ mod tests {
 
     /// Returns the periods and durations of a window.
     fn take(publications: &mut Publications, has_earlier: bool) -> (Summary, Summary) {
-        let (_, metrics) = publications.take(&WindowEnd::of_test(has_earlier));
+        let (_, metrics) = publications.take(&EndedWindow::of_test(has_earlier));
         (metrics[0].1, metrics[1].1)
     }
 

@@ -20,19 +20,17 @@ use crate::{
     },
     source_kind::SourceKind,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    timestamp::{ClockStep, Timestamp},
+    timestamp::Timestamp,
     totals::{PublisherTotals, Totals},
     window::{MessageTimes, WindowStatistics},
 };
 use collectors::{Collectors, WindowCount};
-use measured::Measured;
 use message::{Details, Sample};
 use span::Times;
 use warnings::Warning;
 
 mod collectors;
 mod history;
-mod measured;
 mod message;
 mod options;
 mod span;
@@ -45,7 +43,7 @@ pub use options::{AgeSource, RecorderOptions};
 pub struct Recorder {
     /// The [epoch](Epoch) of messages that are taken now.
     epoch: AtomicU64,
-    measured: Measured,
+    options: RecorderOptions,
     /// Whether messages need [details](Details).
     needs_details: bool,
     /// The node's clock, if the node runs on simulated time. Otherwise ROS time is system time (`use_sim_time` cannot
@@ -72,17 +70,17 @@ impl Recorder {
         simulated: Option<Arc<SimulatedTime>>,
         clock: &dyn Clock,
     ) -> Self {
-        let measured = Measured::new(options, simulated.is_some());
+        let options = RecorderOptions { is_simulated: simulated.is_some(), ..options };
         Self {
             epoch: AtomicU64::new(Epoch::DISABLED.0),
-            measured,
-            needs_details: measured.needs_details(),
+            options,
+            needs_details: options.needs_details(),
             has_distributions: AtomicBool::new(false),
             lacks_header: AtomicBool::new(false),
             lacks_stamps: AtomicBool::new(false),
             topic: topic.into(),
             transport: OnceLock::new(),
-            collectors: CountingLock::new(Collectors::new(measured, clock)),
+            collectors: CountingLock::new(Collectors::new(options, clock)),
             simulated,
         }
     }
@@ -123,9 +121,9 @@ impl Recorder {
     #[inline(never)]
     fn details(&self, delivered: impl Delivered, size: impl FnOnce() -> u32) -> Details {
         let jumps = self.simulated.as_ref().map_or(0, |time| time.jumps());
-        let size = if self.measured.has_sizes() { size() } else { 0 };
+        let size = if self.options.has_sizes() { size() } else { 0 };
         let is_filtered = delivered.is_filtered();
-        let transport = match self.measured.needs_transport() {
+        let transport = match self.options.needs_transport() {
             true => delivered.info(self.transport.get_or_init(|| delivered.transport())),
             false => TransportInfo::default(),
         };
@@ -137,7 +135,7 @@ impl Recorder {
     #[inline]
     pub fn record(&self, message: &ReceivedMessage, clock: impl FnOnce() -> i64) -> Option<RunningCallback> {
         let started = self.record_start(message, clock);
-        self.measured.needs_callback_end().then_some(RunningCallback { epoch: message.epoch, started })
+        self.options.needs_callback_end().then_some(RunningCallback { epoch: message.epoch, started })
     }
 
     /// Records a message at the start of its callback, now. Returns the time.
@@ -196,7 +194,7 @@ impl Recorder {
 
     /// Returns the distributions of a window that starts; none if they are not enabled.
     fn new_distributions(&self) -> Distributions {
-        let metrics = self.has_distributions.load(Ordering::Relaxed).then_some(self.measured.metrics);
+        let metrics = self.has_distributions.load(Ordering::Relaxed).then_some(self.options.metrics);
         Distributions::new(metrics.unwrap_or_default())
     }
 
@@ -262,7 +260,7 @@ impl WindowedCollector for Recorder {
 
     fn end_window(&self, clock: &dyn Clock) -> Option<FinishedWindow> {
         // Slow work is done before the lock is taken, or after it is released.
-        let measured = self.measured.metrics;
+        let measured = self.options.metrics;
         let mut metrics = Vec::with_capacity(measured.len());
         let clock_offset = measured.contains(Metric::ClockOffset).then(host::clock_offset).flatten();
         let distributions = self.new_distributions();
@@ -284,19 +282,13 @@ impl WindowedCollector for Recorder {
         drop(collectors);
 
         let statistics = WindowStatistics {
-            window: ended.window,
-            length: ended.length(),
-            clock_step: ended.step.map(|step| ClockStep::from_nanoseconds(step.by)),
-            count,
             is_count_known: is_known,
             unrecorded,
             unstamped,
             without_clock,
             has_history,
-            distributions: distributions.of_window(&metrics),
-            metrics,
             totals,
-            executor: None,
+            ..ended.statistics(count, metrics, distributions)
         };
         let middleware = self.transport.get().map_or("the middleware", |transport| transport.name);
         let text = |warning: Warning| warning.text(&self.topic, middleware, unrecorded);
@@ -320,12 +312,12 @@ impl WindowedCollector for Recorder {
     }
 
     fn is_latched(&self) -> bool {
-        self.measured.is_transient_local
+        self.options.is_transient_local
     }
 
     fn can_measure(&self, metric: Metric) -> bool {
         let starts_at_header_stamp = match metric {
-            Metric::MessageAge => self.measured.age_source == AgeSource::HeaderStamp,
+            Metric::MessageAge => self.options.age_source == AgeSource::HeaderStamp,
             metric => metric.starts_at_header_stamp(),
         };
         // Source timestamps are on the system clock.
@@ -336,7 +328,7 @@ impl WindowedCollector for Recorder {
     }
 
     fn measures(&self, metric: Metric) -> bool {
-        self.measured.metrics.contains(metric)
+        self.options.metrics.contains(metric)
     }
 }
 
@@ -402,7 +394,7 @@ impl Recorder {
         let unstamped = collectors.is_unstamped() && !self.lacks_stamps.load(Ordering::Relaxed);
         let has_clock = self.simulated.as_ref().is_none_or(|time| time.has_begun());
         let without_clock = !has_clock && collectors.needs_clock();
-        if collectors.has_unusable_stamps() && self.measured.needs_header_stamp() {
+        if collectors.has_unusable_stamps() && self.options.needs_header_stamp() {
             collectors.warnings.raise(if has_clock { Warning::TimeJumps } else { Warning::NoClock });
         }
         (unstamped, without_clock)
@@ -413,7 +405,7 @@ impl Recorder {
     /// The metrics are taken, and no sample of the next window is accepted.
     fn take_warnings(&self, collectors: &mut Collectors) -> impl Iterator<Item = Warning> + use<> {
         let transport = self.transport.get();
-        if self.measured.needs_reception_time()
+        if self.options.needs_reception_time()
             && transport.is_some_and(|info| info.received != ReceivedTimestamp::Reception)
         {
             collectors.warnings.raise(Warning::NoReceptionTime);

@@ -5,15 +5,19 @@
 use std::sync::Arc;
 
 use super::{
-    delays::{measured, Delays, Timestamps},
-    oldest::{Oldest, Since},
+    delays::{Delays, Timestamps},
+    figures::Figures,
+    under_way::{Oldest, Since},
 };
 use crate::{
-    collector::{milliseconds_between, single_sample, SummaryCollector},
+    collector::{milliseconds_between, single_sample},
     distributions::Distributions,
     metric::Metric,
     metric_set::MetricSet,
-    record::sources::windowed::{Collector, Present, WindowEnd, Windowed},
+    record::{
+        clocks::clock::EndedWindow,
+        sources::windowed::{Collector, Present, Windowed},
+    },
     source_kind::SourceKind,
     summary::Summary,
 };
@@ -21,13 +25,9 @@ use crate::{
 /// The collectors of a client.
 #[derive(Debug)]
 pub struct Calls {
-    metrics: MetricSet,
+    figures: Figures,
     waiting: Oldest,
     delays: Delays,
-    round_trip: SummaryCollector,
-    calls: u64,
-    responses: u64,
-    dropped: u64,
 }
 
 /// An event of a call.
@@ -55,43 +55,30 @@ impl Collector for Calls {
 
     fn accept(&mut self, sample: &CallSample, present: Present, distributions: &mut Distributions) {
         match sample {
-            CallSample::Call => self.calls += 1,
+            CallSample::Call => self.figures.count(Metric::Calls),
             CallSample::Response { times: (began, now), stamps } => {
-                self.responses += 1;
+                self.figures.count(Metric::Responses);
                 let round_trip = milliseconds_between(*began, *now);
-                self.round_trip.accept(round_trip);
-                distributions.accept(Metric::RoundTrip, round_trip);
-                self.delays.accept(stamps, *now, present, distributions);
+                self.figures.add(Metric::RoundTrip, round_trip, distributions);
+                self.delays.add(stamps, *now, present, &mut self.figures, distributions);
             }
-            CallSample::Dropped => self.dropped += 1,
+            CallSample::Dropped => self.figures.count(Metric::DroppedCalls),
         }
     }
 
-    fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
-        let [to_receive, to_callback, whole] = self.delays.take(end);
-        let calls = std::mem::take(&mut self.calls);
-        let one = |metric, value| (metric, single_sample(Some(value)));
-        let metrics = [
-            to_receive,
-            to_callback,
-            whole,
-            one(Metric::Calls, calls as f64),
-            one(Metric::Responses, std::mem::take(&mut self.responses) as f64),
-            one(Metric::DroppedCalls, std::mem::take(&mut self.dropped) as f64),
-            (Metric::RoundTrip, self.round_trip.take()),
-            one(Metric::OldestCall, self.waiting.age(end.stop)),
-        ];
-        (calls, measured(metrics, self.metrics))
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
+        self.delays.end_window(ended, &mut self.figures);
+        let oldest = single_sample(Some(self.waiting.age(ended.stop)));
+        (self.figures.counted(Metric::Calls), self.figures.take(&[(Metric::OldestCall, oldest)]))
     }
 
     fn measures(&self, metric: Metric) -> bool {
-        self.metrics.contains(metric)
+        self.figures.measures(metric)
     }
 
     fn clear(&mut self, start: i64, has_stepped: bool) {
-        self.delays.clear(start, has_stepped);
-        self.round_trip = SummaryCollector::default();
-        (self.calls, self.responses, self.dropped) = (0, 0, 0);
+        self.delays.restart(start, has_stepped);
+        self.figures.clear();
     }
 }
 
@@ -107,15 +94,8 @@ impl CallRecorder {
     /// Creates the recorder of these metrics, disabled.
     pub fn new(metrics: MetricSet) -> Self {
         let waiting = Oldest::default();
-        let calls = Calls {
-            metrics,
-            waiting: waiting.clone(),
-            delays: Delays::default(),
-            round_trip: SummaryCollector::default(),
-            calls: 0,
-            responses: 0,
-            dropped: 0,
-        };
+        let figures = Figures::new(Calls::KIND, metrics);
+        let calls = Calls { figures, waiting: waiting.clone(), delays: Delays::default() };
         Self { calls: Arc::new(Windowed::new(calls)), waiting }
     }
 

@@ -2,16 +2,15 @@
 
 //! The delays of requests and responses, by their timestamps.
 
+use super::figures::Figures;
 use crate::{
     collector::AgeCollector,
     distributions::Distributions,
     metric::Metric,
-    metric_set::MetricSet,
     record::{
-        clocks::stamp_filter::StampFilter,
-        sources::windowed::{Present, WindowEnd},
+        clocks::{clock::EndedWindow, stamp_filter::StampFilter},
+        sources::windowed::Present,
     },
-    summary::Summary,
 };
 
 /// The timestamps of a request or a response that a middleware has delivered, in nanoseconds since the epoch; 0 if
@@ -26,71 +25,49 @@ pub struct Timestamps {
     pub epoch: u32,
 }
 
-/// The delays of requests or responses, by their timestamps: from the source to this host, from there to the callback,
-/// and their sum.
+/// Finds the delays of requests or responses by their timestamps: from the source to this host, from there to the
+/// callback, and their sum.
 #[derive(Debug, Default)]
-pub(super) struct Delays {
-    ages: [AgeCollector; Self::METRICS.len()],
-    filter: StampFilter,
-}
+pub(super) struct Delays(StampFilter);
 
 impl Delays {
-    pub(super) const METRICS: [Metric; 3] =
+    const METRICS: [Metric; 3] =
         [Metric::SourceToReceive, Metric::ReceiveToCallback, Metric::SourceToCallback];
 
-    /// Accepts the delays up to `time`, on the monotonic clock.
-    pub(super) fn accept(
-        &mut self,
+    /// Adds the delays up to `time`, on the monotonic clock.
+    pub(super) fn add(
+        &self,
         stamps: &Timestamps,
         time: i64,
         present: Present,
+        figures: &mut Figures,
         distributions: &mut Distributions,
     ) {
         // Taken before a step of the system clock was found: the stamps may be of the clock before it.
         if stamps.epoch != present.epoch {
             return;
         }
-        let usable = |stamp: i64| if self.filter.is_doubtful(stamp) { 0 } else { stamp };
+        let usable = |stamp: i64| if self.0.is_doubtful(stamp) { 0 } else { stamp };
         let (source, received, now) =
             (usable(stamps.source), usable(stamps.received), present.system.at(time));
         let spans = [(source, received), (received, now), (source, now)];
-        for ((metric, ages), (from, to)) in Self::METRICS.into_iter().zip(&mut self.ages).zip(spans) {
-            ages.accept(from, to);
+        for (metric, (from, to)) in Self::METRICS.into_iter().zip(spans) {
             if let Some(delay) = AgeCollector::sample(from, to) {
-                distributions.accept(metric, delay);
+                figures.add(metric, delay, distributions);
             }
         }
     }
 
     /// Ends a window. After a step of the system clock in it, no delay is known.
-    pub(super) fn take(&mut self, end: &WindowEnd) -> [(Metric, Summary); Self::METRICS.len()] {
-        let mut summaries = self.ages.each_mut().map(AgeCollector::take);
-        self.filter.expire(end.stop);
-        if let Some(step) = end.step {
-            self.filter.accept(end.window.stop.as_nanoseconds(), end.stop, step);
-            summaries = [Summary::default(); Self::METRICS.len()];
+    pub(super) fn end_window(&mut self, ended: &EndedWindow, figures: &mut Figures) {
+        self.0.end_window(ended);
+        if ended.step.is_some() {
+            Self::METRICS.into_iter().for_each(|metric| figures.discard(metric));
         }
-        let [to_receive, to_callback, whole] = Self::METRICS;
-        [(to_receive, summaries[0]), (to_callback, summaries[1]), (whole, summaries[2])]
     }
 
-    /// Forgets all delays. The next window starts at that time; the system clock may have been stepped before it.
-    pub(super) fn clear(&mut self, start: i64, has_stepped: bool) {
-        let mut filter = std::mem::take(&mut self.filter);
-        filter.expire(start);
-        if has_stepped {
-            filter.accept_unobserved(start);
-        }
-        *self = Self { filter, ..Self::default() };
+    /// Starts the first window, at that time. `has_stepped`: the system clock was stepped while none was under way.
+    pub(super) fn restart(&mut self, start: i64, has_stepped: bool) {
+        self.0.restart(start, has_stepped);
     }
-}
-
-/// Returns the metrics that are enabled.
-pub(super) fn measured(
-    metrics: impl IntoIterator<Item = (Metric, Summary)>,
-    enabled: MetricSet,
-) -> Vec<(Metric, Summary)> {
-    let mut measured = Vec::with_capacity(enabled.len());
-    measured.extend(metrics.into_iter().filter(|(metric, _)| enabled.contains(*metric)));
-    measured
 }

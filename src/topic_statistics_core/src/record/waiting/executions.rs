@@ -17,8 +17,8 @@ use crate::{
     metric_set::MetricSet,
     mutex::lock,
     record::{
-        clocks::clock::monotonic,
-        sources::windowed::{Collector, Present, WindowEnd, Windowed},
+        clocks::clock::{monotonic, EndedWindow},
+        sources::windowed::{Collector, Present, Windowed},
     },
     source_kind::SourceKind,
     summary::Summary,
@@ -306,8 +306,8 @@ impl Collector for Executions {
         }
     }
 
-    fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
-        let length = end.length;
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
+        let length = ended.length();
         let stop = self.start.saturating_add(i64::try_from(length.as_nanos()).unwrap_or(i64::MAX));
         let shared = self.names.clone();
         let names = lock(&shared.0);

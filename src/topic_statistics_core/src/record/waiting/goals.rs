@@ -5,16 +5,19 @@
 use std::sync::Arc;
 
 use super::{
-    active::Active,
-    oldest::{Oldest, Since},
+    figures::Figures,
+    under_way::{Active, Oldest, Since},
 };
 use crate::{
-    collector::{milliseconds_between, single_sample, SummaryCollector},
+    collector::{milliseconds_between, single_sample},
     distributions::Distributions,
     metric::Metric,
     metric_set::MetricSet,
     mutex::lock,
-    record::sources::windowed::{Collector, Present, WindowEnd, Windowed},
+    record::{
+        clocks::clock::EndedWindow,
+        sources::windowed::{Collector, Present, Windowed},
+    },
     source_kind::SourceKind,
     summary::Summary,
     sync::Mutex,
@@ -23,33 +26,8 @@ use crate::{
 /// The collectors of an action server, or of an action client.
 #[derive(Debug)]
 pub struct Goals<const IS_SERVER: bool> {
-    metrics: MetricSet,
+    figures: Figures,
     under_way: UnderWay,
-    counts: [u64; COUNTS.len()],
-    durations: [SummaryCollector; DURATIONS.len()],
-}
-
-const COUNTS: [Metric; 6] = [
-    Metric::Goals,
-    Metric::SucceededGoals,
-    Metric::CanceledGoals,
-    Metric::AbortedGoals,
-    Metric::RejectedGoals,
-    Metric::DroppedGoals,
-];
-
-const DURATIONS: [Metric; 7] = [
-    Metric::GoalToAcceptance,
-    Metric::GoalToFeedback,
-    Metric::FeedbackPeriod,
-    Metric::CancelDelay,
-    Metric::GoalSucceeded,
-    Metric::GoalCanceled,
-    Metric::GoalAborted,
-];
-
-fn index_of(metrics: &[Metric], metric: Metric) -> Option<usize> {
-    metrics.iter().position(|measured| *measured == metric)
 }
 
 /// The goals under way: how many, and since when.
@@ -104,22 +82,6 @@ impl Outcome {
     }
 }
 
-impl<const IS_SERVER: bool> Goals<IS_SERVER> {
-    fn summary(&mut self, metric: Metric, (active, most): (u32, u32), stop: i64) -> Summary {
-        let one = |value| single_sample(Some(value));
-        match metric {
-            Metric::ActiveGoals => one(active.into()),
-            Metric::MaxActiveGoals => one(most.into()),
-            Metric::OldestGoal => one(self.under_way.oldest.age(stop)),
-            _ => match (index_of(&COUNTS, metric), index_of(&DURATIONS, metric)) {
-                (Some(index), _) => one(self.counts[index] as f64),
-                (_, Some(index)) => self.durations[index].take(),
-                _ => Summary::default(),
-            },
-        }
-    }
-}
-
 impl<const IS_SERVER: bool> Collector for Goals<IS_SERVER> {
     type Sample = GoalSample;
 
@@ -128,31 +90,30 @@ impl<const IS_SERVER: bool> Collector for Goals<IS_SERVER> {
     const DISTRIBUTIONS: MetricSet = MetricSet::of(Self::KIND.metrics());
 
     fn accept(&mut self, sample: &GoalSample, _present: Present, distributions: &mut Distributions) {
-        if let Some(index) = sample.count.and_then(|metric| index_of(&COUNTS, metric)) {
-            self.counts[index] += 1;
+        if let Some(metric) = sample.count {
+            self.figures.count(metric);
         }
-        let Some((metric, milliseconds)) = sample.duration else { return };
-        if let Some(index) = index_of(&DURATIONS, metric) {
-            if self.durations[index].accept(milliseconds) {
-                distributions.accept(metric, milliseconds);
-            }
+        if let Some((metric, milliseconds)) = sample.duration {
+            self.figures.add(metric, milliseconds, distributions);
         }
     }
 
-    fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
-        let (active, [goals, ..]) = (self.under_way.active.take(), self.counts);
-        let mut metrics = Vec::with_capacity(self.metrics.len());
-        metrics.extend(self.metrics.iter().map(|metric| (metric, self.summary(metric, active, end.stop))));
-        (self.counts, self.durations) = Default::default();
-        (goals, metrics)
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
+        let (active, most) = self.under_way.active.take();
+        let others = [
+            (Metric::ActiveGoals, single_sample(Some(active.into()))),
+            (Metric::MaxActiveGoals, single_sample(Some(most.into()))),
+            (Metric::OldestGoal, single_sample(Some(self.under_way.oldest.age(ended.stop)))),
+        ];
+        (self.figures.counted(Metric::Goals), self.figures.take(&others))
     }
 
     fn measures(&self, metric: Metric) -> bool {
-        self.metrics.contains(metric)
+        self.figures.measures(metric)
     }
 
     fn clear(&mut self, _start: i64, _has_stepped: bool) {
-        (self.counts, self.durations) = Default::default();
+        self.figures.clear();
         self.under_way.active.take();
     }
 }
@@ -169,8 +130,8 @@ impl<const IS_SERVER: bool> GoalRecorder<IS_SERVER> {
     /// Creates the recorder of these metrics, disabled.
     pub fn new(metrics: MetricSet) -> Self {
         let under_way = UnderWay::default();
-        let (counts, durations) = Default::default();
-        let goals = Goals { metrics, under_way: under_way.clone(), counts, durations };
+        let figures = Figures::new(Goals::<IS_SERVER>::KIND, metrics);
+        let goals = Goals { figures, under_way: under_way.clone() };
         Self { goals: Arc::new(Windowed::new(goals)), under_way }
     }
 

@@ -2,12 +2,12 @@
 
 //! Services, clients, actions, timers and executors: what waits, and for how long.
 
-mod active;
 pub mod calls;
 pub mod delays;
 pub mod executions;
+mod figures;
 pub mod goals;
-mod oldest;
 pub mod requests;
 pub mod timer_calls;
 pub mod timer_schedule;
+mod under_way;

@@ -5,17 +5,21 @@
 use std::sync::Arc;
 
 use super::{
-    active::Active,
-    delays::{measured, Delays, Timestamps},
+    delays::{Delays, Timestamps},
+    figures::Figures,
+    under_way::Active,
 };
 use crate::{
-    collector::{milliseconds_between, single_sample, FirstPeriod, SummaryCollector},
+    collector::{milliseconds_between, single_sample, FirstPeriod},
     distributions::Distributions,
     metric::Metric,
     metric_set::MetricSet,
-    record::sources::{
-        periods::Periods,
-        windowed::{Collector, Present, WindowEnd, Windowed},
+    record::{
+        clocks::clock::EndedWindow,
+        sources::{
+            periods::Periods,
+            windowed::{Collector, Present, Windowed},
+        },
     },
     source_kind::SourceKind,
     summary::Summary,
@@ -24,14 +28,10 @@ use crate::{
 /// The collectors of a service.
 #[derive(Debug)]
 pub struct Requests {
-    metrics: MetricSet,
+    figures: Figures,
     active: Active,
     delays: Delays,
     period: Periods,
-    callback_duration: SummaryCollector,
-    response_duration: SummaryCollector,
-    count: u64,
-    panics: u64,
 }
 
 /// An event of a request.
@@ -55,22 +55,6 @@ pub enum RequestSample {
     Panic,
 }
 
-impl Requests {
-    /// Creates the collectors of these metrics.
-    fn new(metrics: MetricSet, first_period: FirstPeriod, active: Active) -> Self {
-        Self {
-            metrics,
-            active,
-            delays: Delays::default(),
-            period: Periods::new(Metric::RequestPeriod, first_period),
-            callback_duration: SummaryCollector::default(),
-            response_duration: SummaryCollector::default(),
-            count: 0,
-            panics: 0,
-        }
-    }
-}
-
 impl Collector for Requests {
     type Sample = RequestSample;
 
@@ -81,54 +65,38 @@ impl Collector for Requests {
     fn accept(&mut self, sample: &RequestSample, present: Present, distributions: &mut Distributions) {
         match sample {
             RequestSample::Start { time, stamps } => {
-                self.count += 1;
+                self.figures.count(Metric::Requests);
                 self.period.accept(*time, distributions);
-                self.delays.accept(stamps, *time, present, distributions);
+                self.delays.add(stamps, *time, present, &mut self.figures, distributions);
             }
             RequestSample::End { milliseconds, is_async } => {
-                let (metric, duration) = match is_async {
-                    false => (Metric::CallbackDuration, &mut self.callback_duration),
-                    true => (Metric::ResponseDuration, &mut self.response_duration),
-                };
-                if duration.accept(*milliseconds) {
-                    distributions.accept(metric, *milliseconds);
-                }
+                let metric = if *is_async { Metric::ResponseDuration } else { Metric::CallbackDuration };
+                self.figures.add(metric, *milliseconds, distributions);
             }
-            RequestSample::Panic => self.panics += 1,
+            RequestSample::Panic => self.figures.count(Metric::CallbackPanics),
         }
     }
 
-    fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
-        let [to_receive, to_callback, whole] = self.delays.take(end);
-        let count = std::mem::take(&mut self.count);
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
+        self.delays.end_window(ended, &mut self.figures);
         let (active, most) = self.active.take();
-        let one = |metric, value: u64| (metric, single_sample(Some(value as f64)));
-        let metrics = [
-            to_receive,
-            to_callback,
-            whole,
-            (Metric::CallbackDuration, self.callback_duration.take()),
-            one(Metric::Requests, count),
-            self.period.take(end.has_earlier),
-            (Metric::ResponseDuration, self.response_duration.take()),
-            one(Metric::ActiveRequests, active.into()),
-            one(Metric::MaxActiveRequests, most.into()),
-            one(Metric::CallbackPanics, std::mem::take(&mut self.panics)),
+        let others = [
+            self.period.take(ended.has_earlier),
+            (Metric::ActiveRequests, single_sample(Some(active.into()))),
+            (Metric::MaxActiveRequests, single_sample(Some(most.into()))),
         ];
-        (count, measured(metrics, self.metrics))
+        (self.figures.counted(Metric::Requests), self.figures.take(&others))
     }
 
     fn measures(&self, metric: Metric) -> bool {
-        self.metrics.contains(metric)
+        self.figures.measures(metric)
     }
 
     fn clear(&mut self, start: i64, has_stepped: bool) {
-        self.delays.clear(start, has_stepped);
+        self.delays.restart(start, has_stepped);
         self.period.clear(start);
         self.active.take();
-        self.callback_duration = SummaryCollector::default();
-        self.response_duration = SummaryCollector::default();
-        (self.count, self.panics) = (0, 0);
+        self.figures.clear();
     }
 }
 
@@ -152,7 +120,12 @@ impl RequestRecorder {
     /// Creates the recorder of these metrics, disabled. `is_async`: the callback returns a future.
     pub fn new(metrics: MetricSet, first_period: FirstPeriod, is_async: bool) -> Self {
         let active = Active::default();
-        let requests = Requests::new(metrics, first_period, active.clone());
+        let requests = Requests {
+            figures: Figures::new(Requests::KIND, metrics),
+            active: active.clone(),
+            delays: Delays::default(),
+            period: Periods::new(Metric::RequestPeriod, first_period),
+        };
         Self { requests: Arc::new(Windowed::new(requests)), active, is_async }
     }
 

@@ -2,15 +2,18 @@
 
 //! The collectors of a timer.
 
-use super::{delays::measured, timer_schedule::ScheduledCall};
+use super::{figures::Figures, timer_schedule::ScheduledCall};
 use crate::{
-    collector::{milliseconds_between, single_sample, FirstPeriod, SummaryCollector},
+    collector::{milliseconds_between, single_sample, FirstPeriod},
     distributions::Distributions,
     metric::Metric,
     metric_set::MetricSet,
-    record::sources::{
-        periods::Periods,
-        windowed::{Collector, Present, WindowEnd, Windowed},
+    record::{
+        clocks::clock::EndedWindow,
+        sources::{
+            periods::Periods,
+            windowed::{Collector, Present, Windowed},
+        },
     },
     source_kind::SourceKind,
     summary::Summary,
@@ -19,16 +22,13 @@ use crate::{
 /// The collectors of a timer.
 #[derive(Debug)]
 pub struct TimerCalls {
-    metrics: MetricSet,
+    figures: Figures,
     clock: TimerClock,
     /// In milliseconds.
     timer_period: f64,
     period: Periods,
-    lateness: SummaryCollector,
     /// None if it is not known of a call of this window.
     skipped: Option<u64>,
-    duration: SummaryCollector,
-    share: SummaryCollector,
     count: u64,
     /// Whether the next call was scheduled before a step of its clock.
     is_doubtful: bool,
@@ -66,14 +66,11 @@ impl TimerCalls {
     /// Creates the collectors of these metrics, of a timer with that period in nanoseconds.
     pub fn new(metrics: MetricSet, first_period: FirstPeriod, clock: TimerClock, timer_period: i64) -> Self {
         Self {
-            metrics,
+            figures: Figures::new(Self::KIND, metrics),
             clock,
             timer_period: timer_period as f64 / 1e6,
             period: Periods::new(Metric::TimerPeriod, first_period),
-            lateness: SummaryCollector::default(),
             skipped: Some(0),
-            duration: SummaryCollector::default(),
-            share: SummaryCollector::default(),
             count: 0,
             is_doubtful: false,
         }
@@ -96,49 +93,40 @@ impl Collector for TimerCalls {
                 let call = call.filter(|_| !is_doubtful);
                 self.skipped = self.skipped.zip(call).map(|(skipped, call)| skipped + call.skipped);
                 if let Some(ScheduledCall { lateness, .. }) = call {
-                    let lateness = lateness as f64 / 1e6;
-                    self.lateness.accept(lateness);
-                    distributions.accept(Metric::TimerLateness, lateness);
+                    self.figures.add(Metric::TimerLateness, lateness as f64 / 1e6, distributions);
                 }
             }
             TimerSample::End { milliseconds } => {
-                if self.duration.accept(milliseconds) {
-                    distributions.accept(Metric::CallbackDuration, milliseconds);
-                }
-                // Infinite if the period is 0.
-                let share = 100.0 * milliseconds / self.timer_period;
-                if self.clock != TimerClock::Simulated && self.share.accept(share) {
-                    distributions.accept(Metric::CallbackShare, share);
+                self.figures.add(Metric::CallbackDuration, milliseconds, distributions);
+                if self.clock != TimerClock::Simulated {
+                    // Infinite if the period is 0: then it is ignored.
+                    let share = 100.0 * milliseconds / self.timer_period;
+                    self.figures.add(Metric::CallbackShare, share, distributions);
                 }
             }
         }
     }
 
-    fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
-        let (mut lateness, mut skipped) = (self.lateness.take(), self.skipped.replace(0));
-        if end.step.is_some() && self.clock == TimerClock::System {
-            (lateness, skipped, self.is_doubtful) = (Summary::default(), None, true);
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
+        let mut skipped = self.skipped.replace(0);
+        if ended.step.is_some() && self.clock == TimerClock::System {
+            self.figures.discard(Metric::TimerLateness);
+            (skipped, self.is_doubtful) = (None, true);
         }
-        let count = std::mem::take(&mut self.count);
-        let metrics = [
-            (Metric::CallbackDuration, self.duration.take()),
-            self.period.take(end.has_earlier),
-            (Metric::TimerLateness, lateness),
+        let others = [
+            self.period.take(ended.has_earlier),
             (Metric::SkippedPeriods, single_sample(skipped.map(|skipped| skipped as f64))),
-            (Metric::CallbackShare, self.share.take()),
         ];
-        (count, measured(metrics, self.metrics))
+        (std::mem::take(&mut self.count), self.figures.take(&others))
     }
 
     fn measures(&self, metric: Metric) -> bool {
-        self.metrics.contains(metric)
+        self.figures.measures(metric)
     }
 
     fn clear(&mut self, start: i64, has_stepped: bool) {
         self.period.clear(start);
-        for summary in [&mut self.lateness, &mut self.duration, &mut self.share] {
-            summary.take();
-        }
+        self.figures.clear();
         (self.skipped, self.count) = (Some(0), 0);
         self.is_doubtful = has_stepped && self.clock == TimerClock::System;
     }

@@ -4,9 +4,8 @@
 
 use super::{
     history::History,
-    measured::Measured,
     message::{Details, Epoch, ReceivedMessage, Sample},
-    options::AgeSource,
+    options::{AgeSource, RecorderOptions},
     span::{Span, Times},
     warnings::{Warning, Warnings},
 };
@@ -41,7 +40,7 @@ pub(super) struct Collectors {
     /// Whether a message needs more than rclcpp's two metrics on the system clock; or stamps are filtered after a step;
     /// or there are distributions.
     needs_details: bool,
-    measured: Measured,
+    options: RecorderOptions,
     age: AgeCollector,
     period: PeriodCollector,
     /// None if no metric needs it.
@@ -60,7 +59,7 @@ pub(super) struct Collectors {
     distributions: Distributions,
     /// Messages recorded in this window.
     count: u64,
-    /// Messages of this window that were counted without being measured.
+    /// Messages of this window that were counted without being options.
     unrecorded: u64,
     /// Whether samples of this window were lost.
     is_incomplete: bool,
@@ -82,7 +81,7 @@ pub(super) struct WindowCount {
     pub(super) count: u64,
     /// Whether the count is exact: no message may belong to another window, and none of another window to this one.
     pub(super) is_known: bool,
-    /// Messages counted but not measured.
+    /// Messages counted but not options.
     pub(super) unrecorded: u64,
     /// Whether some were published before their publisher was matched.
     pub(super) has_history: bool,
@@ -241,22 +240,22 @@ impl AcceptUnrecorded for Collectors {
 
 impl Collectors {
     /// Creates them disabled.
-    pub(super) fn new(measured: Measured, clock: &dyn Clock) -> Self {
+    pub(super) fn new(options: RecorderOptions, clock: &dyn Clock) -> Self {
         Self {
             epoch: Epoch::DISABLED,
             last_epoch: Epoch::DISABLED,
             epoch_after_step: Epoch::DISABLED,
             window: WindowClock::new(clock),
-            needs_details: measured.needs_details(),
-            measured,
+            needs_details: options.needs_details(),
+            options,
             age: AgeCollector::default(),
-            period: PeriodCollector::new(measured.first_period),
-            delays: measured.has_delays().then(Box::default),
+            period: PeriodCollector::new(options.first_period),
+            delays: options.has_delays().then(Box::default),
             is_unordered: false,
             latest_before: i64::MIN,
-            history: measured.is_transient_local.then(Box::default),
-            losses: measured.has_losses().then(Box::default),
-            sizes: measured.has_sizes().then(Box::default),
+            history: options.is_transient_local.then(Box::default),
+            losses: options.has_losses().then(Box::default),
+            sizes: options.has_sizes().then(Box::default),
             distributions: Distributions::default(),
             count: 0,
             unrecorded: 0,
@@ -294,7 +293,7 @@ impl Collectors {
         // are.
         let is_after_step = message.epoch >= self.epoch_after_step;
         let usable = |stamp| if is_after_step && !self.filter.was_doubtful(stamp) { stamp } else { 0 };
-        let header = if self.measured.is_simulated { message.header } else { usable(message.header) };
+        let header = if self.options.is_simulated { message.header } else { usable(message.header) };
         let details = message.details.map(|details| {
             let TransportInfo { source, received, .. } = details.transport;
             let transport =
@@ -382,7 +381,7 @@ impl Collectors {
         // A stamp that may be of the system clock before its step is not used.
         let usable = |stamp: i64| if self.filter.is_doubtful(stamp) { 0 } else { stamp };
         // Header stamps are compared with ROS time.
-        let (header, ros_now) = match self.measured.is_simulated {
+        let (header, ros_now) = match self.options.is_simulated {
             true => {
                 if simulated != 0 {
                     self.unusable_since = i64::MAX;
@@ -393,19 +392,19 @@ impl Collectors {
             }
             false => (usable(header), now),
         };
-        let transport = details.map(|details| &details.transport).filter(|_| self.measured.needs_transport());
+        let transport = details.map(|details| &details.transport).filter(|_| self.options.needs_transport());
         let usable_transport = transport.map(|info| (usable(info.source), usable(info.received)));
-        if self.measured.age_source == AgeSource::HeaderStamp {
+        if self.options.age_source == AgeSource::HeaderStamp {
             accept_age(Metric::MessageAge, &mut self.age, header, ros_now);
         }
         let Some(&TransportInfo { source, received, publisher, number }) = transport else { return };
         (self.span.last.source, self.span.last.received) = (source, received);
         let (source, received) = usable_transport.unwrap_or_default();
-        if self.measured.age_source == AgeSource::SourceTimestamp {
+        if self.options.age_source == AgeSource::SourceTimestamp {
             accept_age(Metric::MessageAge, &mut self.age, source, now);
         }
         if let Some(delays) = &mut self.delays {
-            if !self.measured.is_simulated {
+            if !self.options.is_simulated {
                 accept_age(Metric::HeaderToSource, &mut delays.header_to_source, header, source);
             }
             accept_age(Metric::SourceToReceive, &mut delays.source_to_receive, source, received);
@@ -441,16 +440,15 @@ impl Collectors {
         self.epoch = self.last_epoch;
         let (start, step) = self.window.restart(clock);
         self.end_count();
-        self.filter.expire(start);
+        self.filter.restart(start, step.is_some());
         if let Some(step) = step {
             // While the statistics were disabled.
             self.keep_times_before_suspend(start, step);
             self.span.correct(step);
-            self.filter.accept_unobserved(start);
         }
         (self.age, self.unusable_since) = (AgeCollector::default(), i64::MAX);
         (self.is_unordered, self.latest_before) = (false, i64::MIN);
-        self.period = PeriodCollector::new(self.measured.first_period);
+        self.period = PeriodCollector::new(self.options.first_period);
         if let Some(delays) = &mut self.delays {
             **delays = Delays::default();
         }
@@ -496,7 +494,7 @@ impl Collectors {
         // The periods between them are those of their delivery.
         self.is_unordered |= has_history;
         metrics.extend(
-            self.measured.metrics.iter().map(|metric| (metric, self.take(metric, ended, clock_offset))),
+            self.options.metrics.iter().map(|metric| (metric, self.take(metric, ended, clock_offset))),
         );
         (self.is_unordered, self.latest_before) = (false, self.span.last.callback);
         let is_uncertain = lost_meanwhile.is_some_and(|count| count > 0);
@@ -504,11 +502,7 @@ impl Collectors {
         let unrecorded = self.unrecorded;
         let count = WindowCount { count: self.end_count(), is_known, unrecorded, has_history };
         (self.is_incomplete, self.has_unknown_count) = (lost_meanwhile.is_some(), is_uncertain);
-        let has_expired = self.filter.expire(ended.stop);
-        if let Some(step) = ended.step {
-            self.filter.accept(ended.window.stop.as_nanoseconds(), ended.stop, step);
-        }
-        if has_expired || ended.step.is_some() {
+        if self.filter.end_window(ended) {
             self.change_stamps();
         }
         if ended.step.is_some() {
@@ -522,7 +516,7 @@ impl Collectors {
     pub(super) fn start_window(&mut self, distributions: Distributions) -> Distributions {
         let ended = std::mem::replace(&mut self.distributions, distributions);
         self.needs_details =
-            self.measured.needs_details() || !self.filter.is_empty() || !self.distributions.is_empty();
+            self.options.needs_details() || !self.filter.is_empty() || !self.distributions.is_empty();
         ended
     }
 
@@ -536,7 +530,7 @@ impl Collectors {
 
     /// Returns a metric of a window that has ended, and starts the next.
     fn take(&mut self, metric: Metric, ended: &EndedWindow, clock_offset: Option<f64>) -> Summary {
-        let Measured { is_simulated, age_source, .. } = self.measured;
+        let RecorderOptions { is_simulated, age_source, .. } = self.options;
         let mut unused = Delays::default();
         let delays = self.delays.as_deref_mut().unwrap_or(&mut unused);
         let (summary, is_of_system_time) = match metric {
@@ -597,7 +591,7 @@ impl Collectors {
     pub(super) fn accept_later(&mut self) {
         self.span.accept_unmeasured();
         // The periods of this window are NaN anyway.
-        self.period = PeriodCollector::new(self.measured.first_period);
+        self.period = PeriodCollector::new(self.options.first_period);
     }
 
     /// Accepts a message after the last recorded one that has not come by the middleware.
@@ -655,13 +649,13 @@ impl Collectors {
 
     /// Returns whether the last message of this window had no header stamp, where ages start at it.
     pub(super) fn is_unstamped(&self) -> bool {
-        self.measured.age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header == 0
+        self.options.age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header == 0
     }
 
     /// Returns whether the last message of this window had a header stamp, where ages start at it and are on simulated
     /// time.
     pub(super) fn needs_clock(&self) -> bool {
-        let Measured { is_simulated, age_source, .. } = self.measured;
+        let RecorderOptions { is_simulated, age_source, .. } = self.options;
         is_simulated && age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header != 0
     }
 

@@ -172,7 +172,7 @@ fn a_message_while_the_lock_is_held_is_in_the_window() {
     assert_eq!((samples(&window, Metric::MessageAge), samples(&window, Metric::MessagePeriod)), (6, 5));
 }
 
-/// A metric that is in no set of `Measured` has no collector.
+/// A metric that is in no set of `RecorderOptions` has no collector.
 #[test]
 fn each_metric_has_samples_if_it_is_the_only_one() {
     for &metric in Metric::OF_SUBSCRIPTIONS {

@@ -52,7 +52,7 @@ impl Test {
 
     /// Ends a window of a second.
     fn take(&mut self) -> ([Summary; 3], ExecutorWindow) {
-        let (count, metrics) = self.executions.take(&WindowEnd::of_test(false));
+        let (count, metrics) = self.executions.take(&EndedWindow::of_test(false));
         self.counts.push(count);
         let names = metrics.iter().map(|(metric, _)| *metric);
         assert!(names.eq([Metric::Busy, Metric::ReadyToRun, Metric::LongestCallback]));

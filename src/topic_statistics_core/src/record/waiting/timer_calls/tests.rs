@@ -24,7 +24,7 @@ fn start(timer: &mut TimerCalls, milliseconds: i64, call: Option<(i64, u64)>) {
 fn take(timer: &mut TimerCalls, steps: bool) -> (u64, Vec<(f64, u64)>) {
     let step = steps.then_some(Step { by: 3600 * 1000 * MS, suspended: 0 });
     let window = Window::from_nanoseconds(0, 1);
-    let (count, metrics) = timer.take(&WindowEnd { step, window, ..WindowEnd::of_test(false) });
+    let (count, metrics) = timer.take(&EndedWindow { step, window, ..EndedWindow::of_test(false) });
     (count, metrics.iter().map(|(_, summary)| (summary.average, summary.sample_count)).collect())
 }
 
