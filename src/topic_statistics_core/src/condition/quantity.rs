@@ -135,7 +135,7 @@ impl Figure {
     }
 
     /// Returns this figure of a summary; NaN for a percentile, which a summary does not have.
-    pub(crate) fn of(self, summary: &Summary) -> f64 {
+    pub(crate) fn read(self, summary: &Summary) -> f64 {
         match self {
             Self::Average => summary.average,
             Self::Minimum => summary.minimum,

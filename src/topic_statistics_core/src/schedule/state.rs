@@ -213,7 +213,7 @@ impl Schedule {
         conditions.iter().find_map(|condition| {
             let metric = needed(condition.quantity())?;
             let is_named = |source: &Arc<Source>| match condition.topic() {
-                Some(topic) => source.names().are(topic),
+                Some(topic) => source.names().include(topic),
                 None => source.is_subscription(),
             };
             let without_own = self.entries.iter().filter(|entry| entry.judge.own().is_none());

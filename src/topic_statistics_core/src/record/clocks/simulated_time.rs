@@ -61,7 +61,7 @@ impl SimulatedTime {
         let now = self.clock.now();
         timeline.advance(now, seen);
         self.jumps.store(timeline.jumps, Ordering::Relaxed);
-        if jumps == timeline.jumps as u16 && timeline.has(stamp, now, seen) {
+        if jumps == timeline.jumps as u16 && timeline.is_comparable(stamp, now, seen) {
             now
         } else {
             0
@@ -167,7 +167,7 @@ impl Timeline {
     /// Returns whether a stamp that is read at `seen` can be compared with the time since the last jump. Once every
     /// message of the time before has arrived, it can, however old it is: a driver that is stuck goes on with an old
     /// stamp.
-    fn has(&self, stamp: i64, now: i64, seen: i64) -> bool {
+    fn is_comparable(&self, stamp: i64, now: i64, seen: i64) -> bool {
         let have_arrived = self.jumped.is_none_or(|jumped| seen - jumped >= Self::UNDER_WAY);
         have_arrived
             || seen >= self.unusable_until
@@ -214,10 +214,14 @@ mod tests {
             let (mut timeline, seen) = running(1000, 1);
             timeline.advance(to * SECOND, seen);
             for (stamp, has) in stamps {
-                assert_eq!(timeline.has(stamp * SECOND + 1, to * SECOND + 1, seen), *has, "{to} {stamp}");
+                assert_eq!(
+                    timeline.is_comparable(stamp * SECOND + 1, to * SECOND + 1, seen),
+                    *has,
+                    "{to} {stamp}"
+                );
             }
             let (stamp, now) = (to * SECOND + 5 * MS, to * SECOND + 10 * MS);
-            assert!(timeline.has(stamp, now, seen + 10 * MS), "of the time after it: {timeline:?}");
+            assert!(timeline.is_comparable(stamp, now, seen + 10 * MS), "of the time after it: {timeline:?}");
         }
     }
 
@@ -229,26 +233,29 @@ mod tests {
             timeline.advance(now, seen);
             let until = seen + Timeline::UNDER_WAY;
             for stamp in [now, 1000 * SECOND - back / 2, 1000 * SECOND, 1000 * SECOND + 50 * MS] {
-                assert!(!timeline.has(stamp, now, seen), "{stamp}: {timeline:?}");
-                assert!(!timeline.has(stamp, stamp, until - 1), "{stamp}: {timeline:?}");
-                assert!(timeline.has(stamp, stamp, until), "{stamp}: {timeline:?}");
+                assert!(!timeline.is_comparable(stamp, now, seen), "{stamp}: {timeline:?}");
+                assert!(!timeline.is_comparable(stamp, stamp, until - 1), "{stamp}: {timeline:?}");
+                assert!(timeline.is_comparable(stamp, stamp, until), "{stamp}: {timeline:?}");
             }
             let passed = 1002 * SECOND;
-            assert!(timeline.has(passed, passed, seen + back + 2 * SECOND), "{timeline:?}");
+            assert!(timeline.is_comparable(passed, passed, seen + back + 2 * SECOND), "{timeline:?}");
             let ahead = passed + SECOND;
-            assert!(timeline.has(ahead, passed, until), "a publisher whose clock is ahead: {timeline:?}");
+            assert!(
+                timeline.is_comparable(ahead, passed, until),
+                "a publisher whose clock is ahead: {timeline:?}"
+            );
         }
     }
 
     #[test]
     fn a_simulation_faster_than_real_time_is_no_jump() {
         let (mut timeline, seen) = running(100_000, 50);
-        assert!(timeline.has(99_999 * SECOND, 100_000 * SECOND, seen), "{timeline:?}");
+        assert!(timeline.is_comparable(99_999 * SECOND, 100_000 * SECOND, seen), "{timeline:?}");
         // A second later, with no message in between.
         for reading in 1..=10 {
             timeline.advance((100_000 + 5 * reading) * SECOND, seen + INTERVAL * reading);
         }
-        assert!(timeline.has(100_001 * SECOND, 100_050 * SECOND, seen), "{timeline:?}");
+        assert!(timeline.is_comparable(100_001 * SECOND, 100_050 * SECOND, seen), "{timeline:?}");
     }
 
     #[test]
@@ -286,14 +293,17 @@ mod tests {
         seen += 600 * SECOND; // paused
         let (mut jumped, _) = running(1000, 1);
         jumped.advance(1100 * SECOND, seen);
-        assert!(!jumped.has(1000 * SECOND, 1100 * SECOND, seen + SECOND), "in the pause: {jumped:?}");
+        assert!(
+            !jumped.is_comparable(1000 * SECOND, 1100 * SECOND, seen + SECOND),
+            "in the pause: {jumped:?}"
+        );
         for second in 0..10 {
             // A /clock of one message a second, read twice as often.
             timeline.advance((1001 + second) * SECOND, seen);
             timeline.advance((1001 + second) * SECOND, seen + 500 * MS);
             seen += SECOND;
         }
-        assert!(timeline.has(999 * SECOND, 1010 * SECOND, seen), "{timeline:?}");
+        assert!(timeline.is_comparable(999 * SECOND, 1010 * SECOND, seen), "{timeline:?}");
     }
 
     #[test]
@@ -309,7 +319,7 @@ mod tests {
             seen += 20 * MS;
         }
         timeline.advance(now + 3 * SECOND, seen + 100 * MS);
-        assert!(!timeline.has(now, now + 3 * SECOND, seen + SECOND), "{timeline:?}");
+        assert!(!timeline.is_comparable(now, now + 3 * SECOND, seen + SECOND), "{timeline:?}");
     }
 
     #[test]
@@ -330,7 +340,11 @@ mod tests {
             timeline.advance(to * SECOND, seen);
             for (later, has) in [(0, false), (Timeline::UNDER_WAY - 1, false), (Timeline::UNDER_WAY, true)] {
                 let now = to * SECOND + later;
-                assert_eq!(timeline.has(stamp * SECOND, now, seen + later), has, "{later}: {timeline:?}");
+                assert_eq!(
+                    timeline.is_comparable(stamp * SECOND, now, seen + later),
+                    has,
+                    "{later}: {timeline:?}"
+                );
             }
         }
     }
@@ -345,7 +359,11 @@ mod tests {
             let now = second.0 * SECOND;
             assert_eq!(timeline.start, now, "{timeline:?}");
             let is_in_a_row = second.1 < SECOND;
-            assert_eq!(timeline.has(now, now, seen + second.1 + SECOND), !is_in_a_row, "{timeline:?}");
+            assert_eq!(
+                timeline.is_comparable(now, now, seen + second.1 + SECOND),
+                !is_in_a_row,
+                "{timeline:?}"
+            );
         }
     }
 
@@ -368,10 +386,10 @@ mod tests {
         timeline.advance(1100 * SECOND, seen + 10 * MS);
         timeline.advance(950 * SECOND, seen + 60 * MS);
         // A stamp of the time before both jumps would pass for one of now, but for the rule.
-        assert!(!timeline.has(1000 * SECOND, 951 * SECOND, seen + SECOND));
-        assert!(timeline.has(962 * SECOND, 962 * SECOND, seen + 12 * SECOND));
+        assert!(!timeline.is_comparable(1000 * SECOND, 951 * SECOND, seen + SECOND));
+        assert!(timeline.is_comparable(962 * SECOND, 962 * SECOND, seen + 12 * SECOND));
         timeline.unusable_until = 0;
-        assert!(timeline.has(1000 * SECOND, 951 * SECOND, seen + SECOND), "{timeline:?}");
+        assert!(timeline.is_comparable(1000 * SECOND, 951 * SECOND, seen + SECOND), "{timeline:?}");
     }
 
     #[test]
@@ -382,7 +400,7 @@ mod tests {
             timeline.advance(1100 * SECOND, first);
             timeline.advance(1200 * SECOND, first + between);
             assert_eq!(timeline.jumps, 2);
-            let has = timeline.has(1200 * SECOND, 1200 * SECOND, first + between + SECOND);
+            let has = timeline.is_comparable(1200 * SECOND, 1200 * SECOND, first + between + SECOND);
             assert_eq!(has, is_usable, "{timeline:?}");
         }
     }
@@ -392,6 +410,6 @@ mod tests {
         let (mut timeline, seen) = (Timeline::default(), 1);
         timeline.advance(0, seen);
         timeline.advance(5000 * SECOND, seen + MS);
-        assert!(timeline.has(4999 * SECOND, 5000 * SECOND, seen));
+        assert!(timeline.is_comparable(4999 * SECOND, 5000 * SECOND, seen));
     }
 }

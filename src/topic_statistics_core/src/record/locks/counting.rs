@@ -10,7 +10,7 @@ use crate::sync::{
 
 /// A lock for the messages of a subscription. Recording never waits: a message that finds the lock held goes to the
 /// queue, and one that finds the queue full is only counted.
-pub(crate) struct CountingLock<S: AcceptUnrecorded> {
+pub(crate) struct CountingLock<S: CountUnrecorded> {
     lock: QueuedLock<S>,
     /// The samples that are being made while the lock is held, and are not in the queue yet.
     being_made: AtomicU32,
@@ -21,12 +21,12 @@ pub(crate) struct CountingLock<S: AcceptUnrecorded> {
 }
 
 /// State that accepts the loss of samples.
-pub(crate) trait AcceptUnrecorded: Accept {
+pub(crate) trait CountUnrecorded: Accept {
     /// Accepts the loss of samples because the queue was full; `count` of them count as messages.
-    fn accept_unrecorded(&mut self, count: u64);
+    fn count_unrecorded(&mut self, count: u64);
 }
 
-impl<S: AcceptUnrecorded> CountingLock<S> {
+impl<S: CountUnrecorded> CountingLock<S> {
     /// How often samples that are being made are looked for: some microseconds. A model needs no more than that both
     /// happen.
     const WAITS: u32 = if cfg!(topic_statistics_loom) { 2 } else { 100 };
@@ -49,7 +49,7 @@ impl<S: AcceptUnrecorded> CountingLock<S> {
     pub(crate) fn try_lock(&self) -> Option<SpinMutexGuard<'_, S>> {
         let mut state = self.lock.state.try_lock()?;
         if self.lock.has_queued() {
-            self.accept_queued(&mut state);
+            self.drain_queue(&mut state);
         }
         Some(state)
     }
@@ -57,17 +57,17 @@ impl<S: AcceptUnrecorded> CountingLock<S> {
     /// Waits for the lock. Returns the state with all samples recorded before.
     pub(crate) fn lock(&self) -> SpinMutexGuard<'_, S> {
         let mut state = self.lock.state.lock();
-        self.accept_queued(&mut state);
+        self.drain_queue(&mut state);
         state
     }
 
     #[cold]
     #[inline(never)]
-    fn accept_queued(&self, state: &mut S) {
-        self.lock.accept_queued(state);
+    fn drain_queue(&self, state: &mut S) {
+        self.lock.drain_queue(state);
         // Now, because samples that are recorded from now on are later.
         if let Some(count) = self.take_unrecorded() {
-            state.accept_unrecorded(count);
+            state.count_unrecorded(count);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::sync::{
 mod counting;
 mod waiting;
 
-pub(crate) use counting::{AcceptUnrecorded, CountingLock};
+pub(crate) use counting::{CountUnrecorded, CountingLock};
 pub(crate) use waiting::{ConfirmOrder, WaitingLock};
 
 /// The capacity of a queue. In a model, the fewer samples fill it, the fewer interleavings lead there.
@@ -56,7 +56,7 @@ impl<S: Accept> QueuedLock<S> {
     }
 
     /// Returns whether the queue may have samples, which the holder of the lock has to
-    /// [accept](Self::accept_queued) first.
+    /// [drain](Self::drain_queue) first.
     #[inline(always)]
     fn has_queued(&self) -> bool {
         self.has_queued.load(Ordering::Relaxed)
@@ -67,10 +67,10 @@ impl<S: Accept> QueuedLock<S> {
         self.has_queued.swap(true, Ordering::Release);
     }
 
-    /// Accepts the queue.
+    /// Accepts all samples in the queue.
     #[cold]
     #[inline(never)]
-    fn accept_queued(&self, state: &mut S) {
+    fn drain_queue(&self, state: &mut S) {
         // Before the queue is emptied: a sample that is pushed meanwhile is accepted now or the next time.
         self.has_queued.swap(false, Ordering::Acquire);
         while let Some(sample) = self.dequeue() {
@@ -123,8 +123,8 @@ impl Accept for Numbers {
 }
 
 #[cfg(test)]
-impl AcceptUnrecorded for Numbers {
-    fn accept_unrecorded(&mut self, count: u64) {
+impl CountUnrecorded for Numbers {
+    fn count_unrecorded(&mut self, count: u64) {
         self.unrecorded += count;
     }
 }

@@ -28,7 +28,7 @@ impl<S: ConfirmOrder> WaitingLock<S> {
     fn try_lock(&self) -> Option<SpinMutexGuard<'_, S>> {
         let mut state = self.0.state.try_lock()?;
         if self.0.has_queued() {
-            self.0.accept_queued(&mut state);
+            self.0.drain_queue(&mut state);
         }
         Some(state)
     }
@@ -36,7 +36,7 @@ impl<S: ConfirmOrder> WaitingLock<S> {
     /// Waits for the lock. Returns the state with all samples recorded before.
     pub(crate) fn lock(&self) -> SpinMutexGuard<'_, S> {
         let mut state = self.0.state.lock();
-        self.0.accept_queued(&mut state);
+        self.0.drain_queue(&mut state);
         state
     }
 

@@ -241,9 +241,9 @@ impl Source {
     pub fn set_health(&self, health: Health, is_change: bool) {
         let sender = {
             let mut finished = lock(&self.finished);
-            let of_source = finished.health.get_or_insert_default();
-            of_source.present = health.clone();
-            of_source.watched.clone()
+            let kept = finished.health.get_or_insert_default();
+            kept.present = health.clone();
+            kept.watched.clone()
         };
         match sender {
             Some(sender) if is_change => drop(sender.send_replace(health)),

@@ -70,7 +70,7 @@ impl PublisherHops {
     pub fn record(&self, cause: Cause, published: i64) {
         match cause {
             Cause::Message(message) if message.topic != 0 => {
-                if let Some(hop) = self.of(message.topic) {
+                if let Some(hop) = self.hop_from(message.topic) {
                     let (source, taken) = (message.source, message.taken);
                     hop.record(|| Output::Caused { source, taken, published });
                 }
@@ -86,7 +86,7 @@ impl PublisherHops {
 
     /// Returns the hop from a topic. Marks it to be created if there is none.
     #[inline]
-    fn of(&self, topic: u32) -> Option<&Arc<Windowed<Hop>>> {
+    fn hop_from(&self, topic: u32) -> Option<&Arc<Windowed<Hop>>> {
         for slot in &self.hops {
             let present = slot.input.compare_exchange(0, topic, Ordering::Relaxed, Ordering::Relaxed);
             match present {

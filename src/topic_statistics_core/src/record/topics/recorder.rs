@@ -15,7 +15,7 @@ use crate::{
             host,
             simulated_time::SimulatedTime,
         },
-        locks::{Accept, AcceptUnrecorded, CountingLock},
+        locks::{Accept, CountUnrecorded, CountingLock},
         sources::source::{FinishedWindow, WindowedCollector},
     },
     source_kind::SourceKind,
@@ -150,7 +150,7 @@ impl Recorder {
         match self.collectors.try_lock() {
             Some(mut collectors) => {
                 let callback = clock();
-                collectors.accept_message(message, callback, || simulated(callback));
+                collectors.record_message(message, callback, || simulated(callback));
                 callback
             }
             None => {
@@ -270,7 +270,7 @@ impl WindowedCollector for Recorder {
             return None;
         }
         let (ended, of_next_window) = self.stop_window(&mut collectors, clock);
-        let lost_meanwhile = self.accept_lost(&mut collectors);
+        let lost_meanwhile = self.count_lost(&mut collectors);
         let (unstamped, without_clock) = self.check_stamps(&mut collectors);
         let WindowCount { count, is_known, unrecorded, has_history } =
             collectors.end_window(&ended, &mut metrics, clock_offset, lost_meanwhile);
@@ -278,7 +278,7 @@ impl WindowedCollector for Recorder {
         let totals = Some(collectors.totals());
         let distributions = collectors.start_window(distributions);
         self.publish_epoch(&collectors);
-        accept_of_next_window(&mut collectors, &of_next_window, lost_meanwhile);
+        record_of_next_window(&mut collectors, &of_next_window, lost_meanwhile);
         drop(collectors);
 
         let statistics = WindowStatistics {
@@ -345,11 +345,11 @@ impl Recorder {
         let had_begun_samples = self.collectors.has_begun_samples();
         let ended = collectors.window.end(clock);
         let has_begun_samples = !self.collectors.await_begun_samples();
-        collectors.accept_step(&ended);
+        collectors.correct_times(&ended);
         // A sample that is recorded while the lock is held here belongs to the window of its time.
         let mut of_next_window = vec![];
         let mut has_queued_messages = false;
-        let mut accept_queued = |collectors: &mut Collectors| {
+        let mut drain_queue = |collectors: &mut Collectors| {
             while let Some(sample) = self.collectors.dequeue() {
                 let (Sample::Message { callback: time, .. } | Sample::CallbackEnd { end: time, .. }) = sample;
                 if time >= ended.stop {
@@ -360,10 +360,10 @@ impl Recorder {
                 }
             }
         };
-        accept_queued(collectors);
+        drain_queue(collectors);
         if has_begun_samples {
             let has_begun_samples = self.collectors.has_begun_samples();
-            accept_queued(collectors);
+            drain_queue(collectors);
             // A thread that was preempted after it read the clock has a message that may be earlier than others, and is
             // recorded later. It is the last one of this window if none was queued, and it was begun after the lock was
             // taken here.
@@ -374,15 +374,15 @@ impl Recorder {
         (ended, of_next_window)
     }
 
-    /// Accepts the loss of samples since the lock was taken. Returns how many of them count as messages; None if none
+    /// Counts the samples that were lost since the lock was taken. Returns how many of them count as messages; None if none
     /// was lost.
     ///
     /// Afterwards, each message up to now is counted: measured, or unrecorded. Those returned may belong to the next
     /// window, if this thread was preempted since it took the lock.
-    fn accept_lost(&self, collectors: &mut Collectors) -> Option<u64> {
+    fn count_lost(&self, collectors: &mut Collectors) -> Option<u64> {
         let lost_meanwhile = self.collectors.take_unrecorded();
         if let Some(count) = lost_meanwhile {
-            collectors.accept_unrecorded(count);
+            collectors.count_unrecorded(count);
         }
         lost_meanwhile
     }
@@ -421,14 +421,14 @@ impl Recorder {
     }
 }
 
-/// Accepts the samples of the next window that were recorded while the one before was ended.
+/// Records the samples of the next window that were recorded while the one before was ended.
 ///
 /// Afterwards, the lock can be released: each sample recorded up to now is in the window of its time, or in doubt in
 /// both.
-fn accept_of_next_window(collectors: &mut Collectors, samples: &[Sample], lost_meanwhile: Option<u64>) {
+fn record_of_next_window(collectors: &mut Collectors, samples: &[Sample], lost_meanwhile: Option<u64>) {
     samples.iter().for_each(|sample| collectors.accept(sample));
     if lost_meanwhile.is_some_and(|count| count > 0) {
-        collectors.accept_later();
+        collectors.forget_last();
     }
 }
 

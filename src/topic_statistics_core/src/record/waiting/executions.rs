@@ -261,8 +261,8 @@ impl Executions {
 /// Keeps the pairs with the longest waits. A discarded pair may wait again, and longer: the new wait is its longest.
 fn add_wait(waits: &mut Vec<Wait>, wait: Wait) {
     let is_pair = |kept: &Wait| kept.waiting == wait.waiting && kept.running == wait.running;
-    if let Some(same) = waits.iter_mut().find(|wait| is_pair(wait)) {
-        same.duration = same.duration.max(wait.duration);
+    if let Some(known) = waits.iter_mut().find(|wait| is_pair(wait)) {
+        known.duration = known.duration.max(wait.duration);
     } else if waits.len() < Executions::WAITS {
         waits.push(wait);
     } else if let Some(shortest) = waits.iter_mut().min_by_key(|wait| wait.duration) {

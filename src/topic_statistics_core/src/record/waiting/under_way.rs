@@ -50,10 +50,10 @@ impl Active {
 
 /// The calls or goals that wait: when each began, and its number. rclrs keeps each of them, too. All clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Oldest(Arc<Mutex<Waiting>>);
+pub(super) struct Oldest(Arc<Mutex<Pending>>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct Pending {
     since: BTreeSet<Since>,
     next: u64,
 }
@@ -71,10 +71,10 @@ impl Since {
 impl Oldest {
     /// One begins at that time.
     pub(super) fn begin(&self, began: i64) -> Since {
-        let mut waiting = lock(&self.0);
-        waiting.next += 1;
-        let since = Since(began, waiting.next);
-        waiting.since.insert(since);
+        let mut pending = lock(&self.0);
+        pending.next += 1;
+        let since = Since(began, pending.next);
+        pending.since.insert(since);
         since
     }
 

@@ -798,7 +798,8 @@ fn the_options_of_a_source_replace_what_the_node_expects_of_it() {
     let (unmeasured, metric, _) = rig.schedule.find_unmeasured(&unmeasured).unwrap();
     assert!(Arc::ptr_eq(&unmeasured, &other) && metric == Metric::PublicationSeqGap);
     assert!(rig.schedule.find_unmeasured(&conditions("other: duration<5")).is_none(), "it measures that");
-    let is_about = |source: &Source| rig.schedule.expectations().of(source.names(), source.kind()).is_some();
+    let is_about =
+        |source: &Source| rig.schedule.expectations().select(source.names(), source.kind()).is_some();
     assert!(is_about(&source) && !is_about(&other));
     for _ in 0..5 {
         durations.record(|| 20.0);
@@ -836,7 +837,7 @@ fn a_condition_applies_to_sources_of_its_name_that_measure_it() {
     ] {
         let expectations = NodeExpectations::default().with(Level::Error, conditions(text));
         let kinds = sources.iter().map(|source| source.kind());
-        let is_expected = |kind: &_| expectations.of(sources[0].names(), *kind).is_some();
+        let is_expected = |kind: &_| expectations.select(sources[0].names(), *kind).is_some();
         let kinds: Vec<_> = kinds.filter(is_expected).map(|kind| kind.to_string()).collect();
         assert_eq!(kinds, expected, "{text}");
     }

@@ -21,7 +21,7 @@ use crate::{
             clock::{Clock, EndedWindow, Step, WindowClock},
             stamp_filter::StampFilter,
         },
-        locks::{Accept, AcceptUnrecorded},
+        locks::{Accept, CountUnrecorded},
         topics::transport::{Gid, TransportInfo},
     },
     summary::Summary,
@@ -140,8 +140,8 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// Accepts the size of a message, 0 if unknown.
-    fn accept(&mut self, size: u32, distributions: &mut Distributions) {
+    /// Adds the size of a message, 0 if unknown.
+    fn add(&mut self, size: u32, distributions: &mut Distributions) {
         if size == 0 {
             self.total = None;
             return;
@@ -153,9 +153,9 @@ impl Sizes {
 }
 
 impl Losses {
-    fn accept(&mut self, publisher: Gid, number: u64, callback: i64, distributions: &mut Distributions) {
+    fn add_message(&mut self, publisher: Gid, number: u64, callback: i64, distributions: &mut Distributions) {
         match self.sequences.accept(publisher, number, callback) {
-            Sequence::Next { gap: 0 } => self.add(0, distributions),
+            Sequence::Next { gap: 0 } => self.add_gap(0, distributions),
             Sequence::Next { gap } => {
                 let place = self.next;
                 self.close(place, distributions);
@@ -179,7 +179,7 @@ impl Losses {
         let open = later.iter_mut().rev().chain(earlier.iter_mut().rev()).flatten().find(has_number);
         if let Some(open) = open.filter(|_| is_taken_back) {
             open.missing -= 1;
-            self.add(0, distributions);
+            self.add_gap(0, distributions);
         }
     }
 
@@ -187,11 +187,11 @@ impl Losses {
     #[cold]
     fn close(&mut self, place: usize, distributions: &mut Distributions) {
         if let Some(open) = self.open[place].take() {
-            self.add(open.missing, distributions);
+            self.add_gap(open.missing, distributions);
         }
     }
 
-    fn add(&mut self, gap: u64, distributions: &mut Distributions) {
+    fn add_gap(&mut self, gap: u64, distributions: &mut Distributions) {
         self.gaps.accept(gap as f64);
         distributions.accept(Metric::PublicationSeqGap, gap as f64);
     }
@@ -203,7 +203,7 @@ impl Accept for Collectors {
     fn accept(&mut self, sample: &Sample) {
         match sample {
             Sample::Message { message, callback, simulated } => {
-                self.accept_message(message, *callback, || *simulated);
+                self.record_message(message, *callback, || *simulated);
             }
             Sample::CallbackEnd { epoch, milliseconds, .. } => {
                 if let (true, Some(delays)) = (epoch.is_of(self.epoch), &mut self.delays) {
@@ -216,8 +216,8 @@ impl Accept for Collectors {
     }
 }
 
-impl AcceptUnrecorded for Collectors {
-    fn accept_unrecorded(&mut self, count: u64) {
+impl CountUnrecorded for Collectors {
+    fn count_unrecorded(&mut self, count: u64) {
         if self.epoch == Epoch::DISABLED {
             return;
         }
@@ -234,7 +234,7 @@ impl AcceptUnrecorded for Collectors {
         if let Some(sizes) = &mut self.sizes {
             sizes.total = None;
         }
-        self.accept_later();
+        self.forget_last();
     }
 }
 
@@ -270,22 +270,22 @@ impl Collectors {
     }
 
     #[inline(always)] // a call and the registers that it saves are a sixth of the instructions
-    pub(super) fn accept_message(
+    pub(super) fn record_message(
         &mut self,
         message: &ReceivedMessage,
         callback: i64,
         simulated: impl FnOnce() -> i64,
     ) {
         if message.epoch != self.epoch {
-            return self.accept_of_another_epoch(message, callback, simulated());
+            return self.record_of_another_epoch(message, callback, simulated());
         }
-        self.accept_of_this_epoch(message, callback, simulated);
+        self.record_of_this_epoch(message, callback, simulated);
     }
 
-    /// Accepts a message of another [epoch](Epoch): with its usable stamps, or not at all.
+    /// Records a message of another [epoch](Epoch): with its usable stamps, or not at all.
     #[cold]
     #[inline(never)]
-    fn accept_of_another_epoch(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
+    fn record_of_another_epoch(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
         if !message.epoch.is_of(self.epoch) {
             return;
         }
@@ -301,7 +301,7 @@ impl Collectors {
             Details { transport, ..details }
         });
         let with_usable_stamps = ReceivedMessage { epoch: self.epoch, header, details };
-        self.accept_of_this_epoch(&with_usable_stamps, callback, || simulated);
+        self.record_of_this_epoch(&with_usable_stamps, callback, || simulated);
         if self.span.last.callback != callback {
             return; // there is a later one
         }
@@ -313,26 +313,26 @@ impl Collectors {
     }
 
     #[inline(always)]
-    fn accept_of_this_epoch(
+    fn record_of_this_epoch(
         &mut self,
         message: &ReceivedMessage,
         callback: i64,
         simulated: impl FnOnce() -> i64,
     ) {
         if !self.period.has_period(callback) {
-            return self.accept_without_period(message, callback, simulated());
+            return self.record_without_period(message, callback, simulated());
         }
-        self.accept_figures(message, callback, simulated);
-        self.period.accept_next(callback);
+        self.record_figures(message, callback, simulated);
+        self.period.add_next(callback);
         self.span.last.callback = callback;
     }
 
-    /// Accepts the figures of a message except its period.
+    /// Records the figures of a message except its period.
     #[inline(always)]
-    fn accept_figures(&mut self, message: &ReceivedMessage, callback: i64, simulated: impl FnOnce() -> i64) {
+    fn record_figures(&mut self, message: &ReceivedMessage, callback: i64, simulated: impl FnOnce() -> i64) {
         let now = self.window.system.at(callback);
         if self.needs_details {
-            self.accept_details(message, callback, now, simulated());
+            self.record_details(message, callback, now, simulated());
         } else {
             self.age.accept(message.header, now);
         }
@@ -340,14 +340,14 @@ impl Collectors {
         self.count += 1;
     }
 
-    /// Accepts the first message of a window, or a message recorded after a later one.
+    /// Records the first message of a window, or a message recorded after a later one.
     #[cold]
     #[inline(never)]
-    fn accept_without_period(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
+    fn record_without_period(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
         let now = self.window.system.at(callback);
         let last = self.span.last;
-        self.accept_figures(message, callback, || simulated);
-        if self.span.accept(callback, now) {
+        self.record_figures(message, callback, || simulated);
+        if self.span.extend(callback, now) {
             return self.period.accept(callback);
         }
         self.span.last = last;
@@ -355,18 +355,18 @@ impl Collectors {
         self.is_unordered |= callback >= self.latest_before;
     }
 
-    /// Accepts that a message of this window may be recorded later, though it is earlier than others.
+    /// Marks the order as lost: a message of this window may be recorded later, though it is earlier than others.
     pub(super) fn lose_order(&mut self) {
         self.is_unordered = true;
     }
 
-    /// Accepts a message's age, if that needs more than the header stamp and the system clock, all metrics beyond
+    /// Records a message's age, if that needs more than the header stamp and the system clock, all metrics beyond
     /// rclcpp's, and all distributions.
     #[inline(never)]
-    fn accept_details(&mut self, message: &ReceivedMessage, callback: i64, now: i64, simulated: i64) {
+    fn record_details(&mut self, message: &ReceivedMessage, callback: i64, now: i64, simulated: i64) {
         let (header, details) = (message.header, message.details.as_ref());
         if let (Some(sizes), Some(details)) = (&mut self.sizes, details) {
-            sizes.accept(details.size, &mut self.distributions);
+            sizes.add(details.size, &mut self.distributions);
         }
         let distributions = &mut self.distributions;
         if let Some(period) = self.period.sample(callback) {
@@ -413,7 +413,7 @@ impl Collectors {
             accept_age(Metric::HeaderToCallback, &mut delays.header_to_callback, header, ros_now);
         }
         if let Some(history) = &mut self.history {
-            history.accept(publisher, source, callback, now, self.span.last_callback());
+            history.add(publisher, source, callback, now, self.span.last_callback());
         }
         if let Some(losses) = &mut self.losses {
             let is_filtered = details.is_some_and(|details| details.is_filtered);
@@ -421,7 +421,7 @@ impl Collectors {
                 // One that was taken before the filter was set may have been recorded since.
                 losses.sequences.pause_publisher(publisher);
             }
-            losses.accept(publisher, number, callback, &mut self.distributions);
+            losses.add_message(publisher, number, callback, &mut self.distributions);
             if is_filtered {
                 losses.sequences.pause_publisher(publisher);
             }
@@ -468,9 +468,9 @@ impl Collectors {
         self.span.end_epoch(self.window.system);
     }
 
-    /// Accepts a step of the system clock in the window that has ended, before samples are accepted on the clock after
+    /// Corrects times by a step of the system clock in the window that has ended, before samples are accepted on the clock after
     /// it.
-    pub(super) fn accept_step(&mut self, ended: &EndedWindow) {
+    pub(super) fn correct_times(&mut self, ended: &EndedWindow) {
         if let Some(step) = ended.step {
             self.keep_times_before_suspend(ended.start, step);
             self.span.correct(step);
@@ -587,17 +587,17 @@ impl Collectors {
         self.span.keep_before_suspend(start, step, self.window.system);
     }
 
-    /// Accepts that messages were received after the last recorded one: nothing can be compared with that one.
-    pub(super) fn accept_later(&mut self) {
-        self.span.accept_unmeasured();
+    /// Forgets the last recorded message, after which others were received: nothing can be compared with it.
+    pub(super) fn forget_last(&mut self) {
+        self.span.mark_unmeasured();
         // The periods of this window are NaN anyway.
         self.period = PeriodCollector::new(self.options.first_period);
     }
 
     /// Accepts a message after the last recorded one that has not come by the middleware.
     pub(super) fn accept_unmeasured(&mut self) {
-        self.span.accept_unmeasured();
-        self.period.accept_unmeasured();
+        self.span.mark_unmeasured();
+        self.period.forget_last();
     }
 
     /// Counts the next message of each publisher as its first.

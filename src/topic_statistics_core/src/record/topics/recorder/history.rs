@@ -33,9 +33,9 @@ impl History {
     /// How many publishers are known.
     const PUBLISHERS: usize = 256;
 
-    /// Accepts a message. `callback` and `now` are its arrival on the monotonic and on the system clock, `last` is that
+    /// Adds a message. `callback` and `now` are its arrival on the monotonic and on the system clock, `last` is that
     /// of the message before; `source` is its source timestamp, 0 if unknown.
-    pub(super) fn accept(&mut self, publisher: Gid, source: i64, callback: i64, now: i64, last: Option<i64>) {
+    pub(super) fn add(&mut self, publisher: Gid, source: i64, callback: i64, now: i64, last: Option<i64>) {
         let known = self.publishers.iter().find(|(gid, ..)| *gid == publisher);
         let (_, first, first_now) = *known.unwrap_or(&(publisher, callback, now));
         if known.is_none() {
@@ -82,7 +82,7 @@ mod tests {
         for number in 0..10_000_u32 {
             let mut gid = Gid::default();
             gid[..4].copy_from_slice(&number.to_be_bytes());
-            history.accept(gid, 0, i64::from(number), 0, None);
+            history.add(gid, 0, i64::from(number), 0, None);
         }
         assert_eq!(history.publishers.len(), History::PUBLISHERS);
         assert!(history.publishers.iter().all(|(_, first, _)| *first >= 10_000 - 256));

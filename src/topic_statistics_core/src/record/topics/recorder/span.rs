@@ -53,8 +53,8 @@ struct Marks {
 }
 
 impl Span {
-    /// Accepts the start of a message's callback, at `now` on the system clock. Returns whether it is the latest one.
-    pub(super) fn accept(&mut self, callback: i64, now: i64) -> bool {
+    /// Extends it to the start of a message's callback, at `now` on the system clock. Returns whether it is the latest one.
+    pub(super) fn extend(&mut self, callback: i64, now: i64) -> bool {
         let Some(first) = &mut self.first_of_epoch else {
             self.first_of_epoch = Some(callback);
             self.epochs += 1;
@@ -76,8 +76,8 @@ impl Span {
         false
     }
 
-    /// Accepts that messages after the last one were counted but not measured.
-    pub(super) fn accept_unmeasured(&mut self) {
+    /// Marks that messages after the last one were counted but not measured.
+    pub(super) fn mark_unmeasured(&mut self) {
         self.is_unknown |= self.first_of_epoch.is_none();
         self.mark_last(|marks| marks.has_later = true);
     }
@@ -168,7 +168,7 @@ mod tests {
     fn the_time_in_which_the_statistics_are_disabled_does_not_count() {
         let (mut span, system) = (Span::default(), SystemClock::now(&TestClock::new()));
         for epoch in [0, 100 * S] {
-            (1..=3).for_each(|second| assert!(span.accept(epoch + second * S, second)));
+            (1..=3).for_each(|second| assert!(span.extend(epoch + second * S, second)));
             span.end_epoch(system);
         }
         assert_eq!((span.active(), span.intervals(6)), (Duration::from_secs(4), Some(4)));
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn an_earlier_message_moves_the_start_and_is_not_the_last_one() {
         let mut span = Span::default();
-        assert!(span.accept(2 * S, 20) && !span.accept(S, 10) && span.accept(3 * S, 30));
+        assert!(span.extend(2 * S, 20) && !span.extend(S, 10) && span.extend(3 * S, 30));
         assert_eq!(
             (span.first(), span.last_callback(), span.active()),
             (Some(10), Some(3 * S), Duration::from_secs(2))
@@ -187,14 +187,14 @@ mod tests {
     #[test]
     fn the_intervals_are_unknown_until_a_message_is_measured_again() {
         let mut span = Span::default();
-        span.accept(S, 0);
-        span.accept_unmeasured();
+        span.extend(S, 0);
+        span.mark_unmeasured();
         assert!(span.has_later() && span.intervals(3).is_none());
-        span.accept(2 * S, 0);
+        span.extend(2 * S, 0);
         assert_eq!((span.has_later(), span.intervals(4)), (false, Some(3)));
         let mut never_known = Span::default();
-        never_known.accept_unmeasured();
-        never_known.accept(S, 0);
+        never_known.mark_unmeasured();
+        never_known.extend(S, 0);
         assert_eq!(never_known.intervals(2), None);
     }
 }
