@@ -192,11 +192,7 @@ impl Judges {
         (self.check_names_at, self.checked) = (None, all.into());
         let sources = sources();
         let reason = |condition: &Condition| {
-            let is_about = |source: &&Arc<Source>| match condition.topic() {
-                Some(topic) => source.names().include(topic),
-                None => source.is_subscription(),
-            };
-            let named: Vec<_> = sources.iter().filter(is_about).collect();
+            let named: Vec<_> = sources.iter().filter(|source| is_about(condition, source)).collect();
             let metric = needed(condition.quantity());
             let measures = |source: &&Arc<Source>, metric| {
                 source.collector.measures(metric) && source.collector.can_measure(metric)
@@ -290,8 +286,16 @@ impl SourceJudge {
     }
 }
 
+/// Returns whether a condition of the node is about a source.
+pub(super) fn is_about(condition: &Condition, source: &Source) -> bool {
+    match condition.topic() {
+        Some(topic) => source.names().include(topic),
+        None => source.is_subscription(),
+    }
+}
+
 /// Returns why a source does not measure a metric.
-pub fn why_unmeasured(source: &Source, metric: Metric) -> String {
+pub(super) fn why_unmeasured(source: &Source, metric: Metric) -> String {
     let (name, kind) = (Escaped(&source.name), source.kind());
     if !kind.measures(metric) {
         return format!("{name} is a {kind}, which does not measure {metric}");

@@ -387,12 +387,6 @@ pub struct Keeper {
     _kept: Option<Arc<dyn Send + Sync>>,
 }
 
-impl std::fmt::Debug for Keeper {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keeper").finish_non_exhaustive()
-    }
-}
-
 impl Keeper {
     /// Creates a keeper of `kept`.
     pub fn new(scheduler: Weak<dyn WindowScheduler>, kept: Arc<dyn Send + Sync>) -> Arc<Self> {
@@ -450,7 +444,7 @@ fn replace_silently(sender: &watch::Sender<Health>, health: Health) {
     });
 }
 
-opaque_debug!(Source, SourceHandle);
+opaque_debug!(Source, SourceHandle, Keeper);
 
 #[cfg(all(test, topic_statistics_loom))]
 mod models;

@@ -36,12 +36,6 @@ pub struct UniqueName {
     reserved_in: Option<Arc<SourceNames>>,
 }
 
-impl fmt::Debug for SourceNames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SourceNames").finish_non_exhaustive()
-    }
-}
-
 impl SourceNames {
     /// Returns the name of a new source of the node, with a number if a source has it already.
     pub fn reserve(self: &Arc<Self>, node: &str, name: &str) -> UniqueName {
@@ -119,6 +113,8 @@ impl Deref for UniqueName {
         node.rsplit_once('/').map_or(node, |(_, name)| name)
     }
 }
+
+opaque_debug!(SourceNames);
 
 #[cfg(test)]
 mod tests {

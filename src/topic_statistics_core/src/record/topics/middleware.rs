@@ -29,49 +29,26 @@ pub struct Middleware {
 /// `PublisherData::publish` of rmw_zenoh_cpp; of strings, the type support of rosidl_typesupport_fastrtps_c, which all
 /// but rmw_fastrtps_dynamic_cpp (its `StringHelper`) and rmw_cyclonedds_cpp (its `CDRWriter`) serialize by.
 pub static MIDDLEWARES: [Middleware; 5] = [
+    dds("rmw_fastrtps_cpp", ReceivedTimestamp::Reception, true),
+    dds("rmw_fastrtps_dynamic_cpp", ReceivedTimestamp::Reception, true),
+    Middleware { sends_to_nul: false, ..dds("rmw_cyclonedds_cpp", ReceivedTimestamp::Take, false) },
     Middleware {
-        transport: transport("rmw_fastrtps_cpp", ReceivedTimestamp::Reception, true),
-        matches_qos: true,
-        pads: true,
-        sends_to_nul: true,
-    },
-    Middleware {
-        transport: transport("rmw_fastrtps_dynamic_cpp", ReceivedTimestamp::Reception, true),
-        matches_qos: true,
-        pads: true,
-        sends_to_nul: true,
-    },
-    Middleware {
-        transport: transport("rmw_cyclonedds_cpp", ReceivedTimestamp::Take, false),
-        matches_qos: true,
-        pads: true,
-        sends_to_nul: false,
-    },
-    Middleware {
-        transport: transport("rmw_zenoh_cpp", ReceivedTimestamp::Reception, true),
         matches_qos: false,
         pads: false,
-        sends_to_nul: true,
+        ..dds("rmw_zenoh_cpp", ReceivedTimestamp::Reception, true)
     },
-    Middleware {
-        transport: transport("rmw_connextdds", ReceivedTimestamp::Reception, true),
-        matches_qos: true,
-        pads: true,
-        sends_to_nul: true,
-    },
+    dds("rmw_connextdds", ReceivedTimestamp::Reception, true),
 ];
 
-/// A middleware that is not in the table.
-pub static UNKNOWN: Middleware = Middleware {
-    // By rmw's rule, a middleware without sequence numbers sets `u64::MAX` in each message.
-    transport: transport("unknown", ReceivedTimestamp::Unknown, true),
-    matches_qos: false, // not known: no QoS is reported as the reason
-    pads: true,
-    sends_to_nul: true,
-};
+/// A middleware that is not in the table. No QoS is reported as the reason, because it is not known whether it matches
+/// by QoS. By rmw's rule, a middleware without sequence numbers sets `u64::MAX` in each message.
+pub static UNKNOWN: Middleware =
+    Middleware { matches_qos: false, ..dds("unknown", ReceivedTimestamp::Unknown, true) };
 
-const fn transport(name: &'static str, received: ReceivedTimestamp, has_sequence_numbers: bool) -> Transport {
-    Transport { name, received, has_sequence_numbers }
+/// Returns the row of a middleware that is as DDS and its type support for C usually are.
+const fn dds(name: &'static str, received: ReceivedTimestamp, has_sequence_numbers: bool) -> Middleware {
+    let transport = Transport { name, received, has_sequence_numbers };
+    Middleware { transport, matches_qos: true, pads: true, sends_to_nul: true }
 }
 
 impl Middleware {
