@@ -7,7 +7,10 @@ use std::{sync::Arc, time::Duration};
 
 use rosidl_runtime_rs::Message;
 use topic_statistics_core::record::{
-    count::Count, durations::Durations, recorder::Recorder, source::SourceHandle, windowed::Windowed,
+    code::{Count, Durations},
+    recorder::Recorder,
+    source::SourceHandle,
+    windowed::Windowed,
 };
 
 #[cfg(feature = "interfaces")]

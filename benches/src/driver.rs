@@ -17,8 +17,7 @@ use topic_statistics_core::{
     health::{Expectations, NodeExpectations},
     record::{
         clock::{monotonic, HostClock},
-        count::Count,
-        durations::Durations,
+        code::{Count, Durations},
         recorder::{Recorder, RecorderOptions},
         source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
         windowed::Windowed,
@@ -48,7 +47,7 @@ impl InstrumentedCallback {
 impl<T: Message> InstrumentedCallback<T> {
     /// Creates a subscription, with or without distributions. Its first window starts now.
     pub fn of(options: &RecorderOptions, has_distributions: bool) -> Self {
-        let recorder = Arc::new(Recorder::new("topic", options.clone(), None, &HostClock));
+        let recorder = Arc::new(Recorder::new("topic", *options, None, &HostClock));
         recorder.set_distributions(has_distributions);
         recorder.enable(&HostClock);
         Self { probe: testing::probe(Arc::clone(&recorder)), recorder }

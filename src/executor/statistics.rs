@@ -6,7 +6,7 @@ use rclrs::Node;
 use topic_statistics_core::record::source::WindowedCollector;
 
 use super::task::{self, Measured};
-use crate::SourceStatistics;
+use crate::measure::handle::SourceStatistics;
 
 /// The statistics of an executor, and the right to publish them.
 pub(crate) struct ExecutorStatistics {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use topic_statistics_core::record::{count::Count, source::SourceHandle};
+use topic_statistics_core::record::{code::Count, source::SourceHandle};
 
 use super::handle::{stats_handle, SourceStatistics};
 

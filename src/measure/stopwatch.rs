@@ -2,7 +2,7 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Instant};
 
-use topic_statistics_core::record::{durations::Durations, source::SourceHandle, windowed::Windowed};
+use topic_statistics_core::record::{code::Durations, source::SourceHandle, windowed::Windowed};
 
 use super::handle::{stats_handle, SourceStatistics};
 

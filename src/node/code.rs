@@ -7,8 +7,7 @@ use std::{fmt::Display, sync::Arc};
 use topic_statistics_core::{
     record::options::SourceOptions,
     record::{
-        count::Count,
-        durations::Durations,
+        code::{Count, Durations},
         source::{Source, SourceHandle, WindowedCollector},
         windowed::Windowed,
     },

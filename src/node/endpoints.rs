@@ -344,8 +344,8 @@ impl NodeStatistics {
         let source = format!("{node}:{topic}");
         let names = Names { source: &source, plain_source: &source, topic: Some(&topic), given: Some(given) };
         match own {
-            Some(own) => Some(own.of(names, kind, true)),
-            None => self.running.scheduler.expectations().of(names, kind),
+            Some(own) => Some(own.select(names, kind, true)),
+            None => self.running.scheduler.expectations().select(names, kind),
         }
     }
 

@@ -166,81 +166,40 @@ impl NodeStatistics {
     ) -> Result<Self, StatisticsError> {
         let options = options.into();
         options.check()?;
-        let node_name = || node.fully_qualified_name();
-        #[cfg(feature = "totals_file")]
-        let write_totals = totals_writer(options.totals_file, node_name())?;
-        #[cfg(not(feature = "totals_file"))]
-        let write_totals = |_: &Scheduler| None;
+        let node_name = node.fully_qualified_name();
+        let write_totals = totals_writer(&options, &node_name)?;
+
+        // Until the thread starts, this function owns whatever it creates: an error drops it again.
         let parameters = Parameters::declare(node, &options.statistics)?;
-        #[cfg(feature = "interfaces")]
-        let (max_event_rate, has_service) = (options.max_event_rate, options.service);
-        #[cfg(not(feature = "interfaces"))]
-        let max_event_rate = 0.0;
-        let loss_events = LossEvents::new(node_name(), max_event_rate);
-        let logs_tables = options.log_table;
-        let expectations = NodeExpectations::new(options.statistics.expectations.clone());
-        let expectations = match &parameters {
-            Some(parameters) => parameters.apply_to_expectations(&expectations),
-            None => expectations,
-        };
-        let diagnostics = options.diagnostics.then(Arc::<DiagnosticsPublisher>::default);
-        if let Some(publisher) = diagnostics.as_ref().filter(|_| expectations.expectations.is_some()) {
-            publisher.create(node)?;
-        }
-        let names = NodeNames { name: node.name(), hardware_id: options.hardware_id };
-        let options = match &parameters {
-            Some(parameters) => {
-                let options = parameters.apply_to(options.statistics);
-                if options.state == StatisticsState::Disable {
-                    log_info!(
-                        node.logger(),
-                        "Topic statistics are disabled by the parameter {}",
-                        parameters::ENABLED
-                    );
-                }
-                options
-            }
-            None => options.statistics,
-        };
-        let publisher = match options.publishes() {
-            true => {
-                let publisher = TopicPublishers::new(node, options.publisher_topic(), options.qos)?;
-                #[cfg(feature = "interfaces")]
-                if options.has_distributions() {
-                    publisher.create_distributions(node)?;
-                }
-                Some(Arc::new(publisher))
-            }
-            false => None,
-        };
+        let (statistics, expectations) = with_parameters(node, &options.statistics, parameters.as_ref());
+
+        // The options are final. Readers find the publishers before the first window ends.
+        let publisher = create_publisher(node, &statistics)?;
+        let claimed = claim(node);
+        let is_judged = claimed.is_some() || expectations.expectations.is_some();
+        let diagnostics = create_diagnostics(node, &options, is_judged)?;
+
+        // Without its thread, the scheduler ends no window: nothing is published.
         let clock = node.get_clock();
         let simulated = matches!(clock.clock_type(), ClockType::RosTime)
             .then(|| Arc::new(SimulatedTime::new(NodeClock(clock))));
-        let mut schedule = Schedule::new(options.of_node(), logs_tables, loss_events);
+        let loss_events = LossEvents::new(node_name.clone(), max_event_rate(&options));
+        let mut schedule = Schedule::new(statistics.of_node(), options.log_table, loss_events);
         schedule.judge_by(expectations, diagnostics.is_some());
+        let names = NodeNames { name: node.name(), hardware_id: options.hardware_id.clone() };
         let reports = NodeReports { node: Arc::downgrade(node), names, diagnostics: diagnostics.clone() };
-        let scheduler = Arc::new(Scheduler::new(node_name(), Box::new(reports), schedule, simulated.clone()));
+        let scheduler =
+            Arc::new(Scheduler::new(node_name.clone(), Box::new(reports), schedule, simulated.clone()));
         #[cfg(feature = "interfaces")]
-        let service = has_service.then(|| {
-            let scheduler = Arc::downgrade(&scheduler);
-            let totals = move || scheduler.upgrade().map(|scheduler| scheduler.totals()).unwrap_or_default();
-            service::create(node, totals).map_err(|source| {
-                creation_error(
-                    node,
-                    topic_statistics_core::SourceKind::Service,
-                    service::NAME.to_owned(),
-                    source,
-                )
-            })
-        });
-        #[cfg(feature = "interfaces")]
-        let service = service.transpose()?;
+        let service = create_service(node, &options, &scheduler)?;
         if let Some(parameters) = &parameters {
             parameters.apply_changes_to(&scheduler);
         }
+
+        // The last step that can fail. Dropping `running` ends the thread, which then writes the file of totals.
         let thread = scheduler
             .start(write_totals)
-            .map_err(|source| StatisticsError::SpawnThread { node: node_name(), source })?;
+            .map_err(|source| StatisticsError::SpawnThread { node: node_name, source })?;
         let weak = Arc::downgrade(&scheduler) as Weak<dyn WindowScheduler>;
         let running = Arc::new(Running {
             node: Arc::clone(node),
@@ -251,8 +210,8 @@ impl NodeStatistics {
             #[cfg(feature = "interfaces")]
             _service: service,
         });
-        let statistics = Self {
-            options,
+        let created = Self {
+            options: statistics,
             simulated,
             publisher,
             others: Mutex::default(),
@@ -263,17 +222,12 @@ impl NodeStatistics {
             keeper: Keeper::new(weak, Arc::clone(&running) as _),
             running,
         };
-        if let Some(claimed) = claim(node) {
-            let source = statistics.code_source("executor", claimed.collector());
-            statistics.running.executor.get_or_init(|| ExecutorStatistics {
-                statistics: SourceStatistics(source),
-                _claimed: claimed,
-            });
-            if let Some(publisher) = &statistics.diagnostics {
-                publisher.create(node)?;
-            }
+        if let Some(claimed) = claimed {
+            let source = created.code_source("executor", claimed.collector());
+            let executor = ExecutorStatistics { statistics: SourceStatistics(source), _claimed: claimed };
+            created.running.executor.get_or_init(|| executor);
         }
-        Ok(statistics)
+        Ok(created)
     }
 
     /// Returns the statistics of the node's executor. None if it is no [`StatsExecutor`](crate::StatsExecutor), and if
@@ -421,21 +375,106 @@ impl NodeStatistics {
     }
 }
 
+/// Returns the options and the expectations of a node with the values of its parameters.
+fn with_parameters(
+    node: &Node,
+    options: &StatisticsOptions,
+    parameters: Option<&Parameters>,
+) -> (StatisticsOptions, NodeExpectations) {
+    let expectations = NodeExpectations::new(options.expectations.clone());
+    let Some(parameters) = parameters else { return (options.clone(), expectations) };
+    let options = parameters.apply_to(options.clone());
+    if options.state == StatisticsState::Disable {
+        log_info!(node.logger(), "Topic statistics are disabled by the parameter {}", parameters::ENABLED);
+    }
+    (options, parameters.apply_to_expectations(&expectations))
+}
+
+/// Creates the publishers of the node's windows; None if these are not published.
+fn create_publisher(
+    node: &Node,
+    options: &StatisticsOptions,
+) -> Result<Option<Arc<TopicPublishers>>, StatisticsError> {
+    if !options.publishes() {
+        return Ok(None);
+    }
+    let publisher = TopicPublishers::new(node, options.publisher_topic(), options.qos)?;
+    #[cfg(feature = "interfaces")]
+    if options.has_distributions() {
+        publisher.create_distributions(node)?;
+    }
+    Ok(Some(Arc::new(publisher)))
+}
+
+/// Creates the publisher of the node's health; None if it is not published. If nothing is judged yet, it publishes
+/// nothing, and rclrs's publisher is created later.
+fn create_diagnostics(
+    node: &Node,
+    options: &NodeStatisticsOptions,
+    is_judged: bool,
+) -> Result<Option<Arc<DiagnosticsPublisher>>, StatisticsError> {
+    let diagnostics = options.diagnostics.then(Arc::<DiagnosticsPublisher>::default);
+    if let Some(publisher) = diagnostics.as_ref().filter(|_| is_judged) {
+        publisher.create(node)?;
+    }
+    Ok(diagnostics)
+}
+
+/// Creates the service with the totals; None if the options do not have it.
+#[cfg(feature = "interfaces")]
+fn create_service(
+    node: &Node,
+    options: &NodeStatisticsOptions,
+    scheduler: &Arc<Scheduler>,
+) -> Result<Option<TopicStatisticsService>, StatisticsError> {
+    use topic_statistics_core::SourceKind;
+
+    if !options.service {
+        return Ok(None);
+    }
+    let scheduler = Arc::downgrade(scheduler);
+    let totals = move || scheduler.upgrade().map(|scheduler| scheduler.totals()).unwrap_or_default();
+    let service = service::create(node, totals);
+    service
+        .map(Some)
+        .map_err(|source| creation_error(node, SourceKind::Service, service::NAME.to_owned(), source))
+}
+
+/// Returns the largest number of loss events per second; 0 without the interface package.
+fn max_event_rate(_options: &NodeStatisticsOptions) -> f64 {
+    #[cfg(feature = "interfaces")]
+    return _options.max_event_rate;
+    #[cfg(not(feature = "interfaces"))]
+    0.0
+}
+
+/// Returns the function that writes the file of totals at the end: here, none.
+#[cfg(not(feature = "totals_file"))]
+fn totals_writer(
+    _options: &NodeStatisticsOptions,
+    _node: &str,
+) -> Result<impl FnOnce(&Scheduler) -> Option<std::fs::File> + Send + 'static, StatisticsError> {
+    Ok(|_: &Scheduler| None)
+}
+
 /// Returns the function that writes the file of totals at the end.
 ///
 /// Errors if the file cannot be written, as far as that can be checked before.
 #[cfg(feature = "totals_file")]
 fn totals_writer(
-    path: Option<std::path::PathBuf>,
-    node: String,
+    options: &NodeStatisticsOptions,
+    node: &str,
 ) -> Result<impl FnOnce(&Scheduler) -> Option<std::fs::File> + Send + 'static, StatisticsError> {
     use crate::report::totals_file;
 
-    let path = path
-        .map(|path| {
-            totals_file::check(&path).map_err(|source| StatisticsError::TotalsFile { node, path, source })
+    let path = options.totals_file.as_deref().map(|path| {
+        totals_file::check(path).map_err(|source| StatisticsError::TotalsFile {
+            node: node.to_owned(),
+            path: path.to_owned(),
+            source,
         })
-        .transpose()?;
+    });
+    let path = path.transpose()?;
     Ok(move |scheduler: &Scheduler| {
         let path = path?;
         let written = totals_file::write(&path, scheduler.node_name(), &scheduler.totals());

@@ -16,7 +16,7 @@ miri() {
   nightly miri rust-src
   export MIRIFLAGS='-Zmiri-disable-isolation -Zmiri-strict-provenance' PROPTEST_CASES=1
   rustup run "$TOOLCHAIN" cargo miri test --package topic_statistics_core --lib -- \
-    collector:: record::clock:: record::host:: record::recorder:: record::sample_lock::
+    collector:: record::clocks::clock:: record::clocks::host:: record::locks:: record::topics::recorder::
   rustup run "$TOOLCHAIN" cargo miri test --package rclrs_topic_statistics --lib -- \
     a_stamp_is_read_at_its_place a_string_is_read_up_to_its_first_nul lengths_are_read_at_their_places \
     n_values_end_where_one_after_the_other_ends

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use topic_statistics_core::{
     health::{Expectations, JudgedWindow, Value},
-    record::{durations::Durations, source_name::SourceNames, windowed::Windowed},
+    record::{code::Durations, source_name::SourceNames, windowed::Windowed},
     totals::Totals,
     Metric, Summary, Window, WindowStatistics,
 };

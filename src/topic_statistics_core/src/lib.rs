@@ -24,6 +24,10 @@
 //! | [`schedule`] | when windows end, and what waits to be published: a state machine, and its thread |
 //! | [`escape`], [`incompatible`] | names from the network without control characters; publishers that cannot serve a subscription |
 //!
+//! A module imports only from modules that are later in this list: schedule, record, health, condition, window, totals,
+//! distributions, collector, metric_set, metric, source_kind, executor, incompatible, escape, timestamp, summary, mutex,
+//! sync.
+//!
 //! Programs use it as it is, so its API can change with each version. An author of nodes needs `rclrs_topic_statistics`
 //! only.
 

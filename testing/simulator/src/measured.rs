@@ -7,7 +7,9 @@ use std::sync::Arc;
 use topic_statistics_core::{
     collector::FirstPeriod,
     record::{
-        count::Count, durations::Durations, publications::Publications, source::WindowedCollector,
+        code::{Count, Durations},
+        publications::Publications,
+        source::WindowedCollector,
         windowed::Windowed,
     },
     source_kind::SourceKind,

@@ -88,7 +88,7 @@ fn write_metric<W: Writer>(
     for (family, figure) in mean.iter().chain(others) {
         writer.family(family);
         for (labels, _, window) in windows().filter(|(_, _, window)| window.life.is_current(now)) {
-            let value = figure.of(&window.figures);
+            let value = figure.read(&window.figures);
             if !value.is_nan() {
                 writer.gauge(labels, value);
             }

@@ -92,7 +92,7 @@ pub fn value_of(quantity: Quantity, row: &Row, now: Instant) -> Value {
             let value = match figure.quantile() {
                 Some(quantile) => row.quantile(metric, quantile, now),
                 None if figures.sample_count == 0 => f64::NAN,
-                None => figure.of(&figures),
+                None => figure.read(&figures),
             };
             match Value::from(value) {
                 Value::Unknown if figures.sample_count == 0 => Value::without_sample(

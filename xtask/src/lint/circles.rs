@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Circles between the modules of a crate, and imports against the order that its root states. (`cargo modules
-//! --acyclic` knows no order, and compiles rust-analyzer first.)
+//! Circles between the modules of a crate, and imports against the order that the documentation of a folder states.
+//! (`cargo modules --acyclic` knows no order, and compiles rust-analyzer first.)
 //!
 //! In each folder the child modules, each with everything below it, are the nodes of a graph without circles: a path
-//! in the code is a dependency on the module that it names. The folder's own file, which exports, is no node. Tests are
-//! exempt.
+//! in the code is a dependency on the module that it names. The folder's own file, which exports, is no node: a name
+//! that it exports is a dependency on the module that has it. Tests are exempt.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,16 +19,24 @@ use proc_macro2::{TokenStream, TokenTree};
 /// The names of a path: `crate`, `record`, `Source`.
 type Names = Vec<String>;
 
-/// The paths in the code of each module that has a file.
-type Modules = BTreeMap<Names, BTreeSet<Names>>;
+/// The modules that have a file.
+type Modules = BTreeMap<Names, Module>;
 
-/// Returns the circles of the crate with this root, `src/lib.rs` or `src/main.rs`, as text.
+struct Module {
+    /// The paths in its code.
+    paths: BTreeSet<Names>,
+    /// Its child modules, in the order that its documentation states.
+    order: Names,
+}
+
+/// Returns the circles of the crate with this root, `src/lib.rs` or `src/main.rs`, and its imports against an order, as
+/// text.
 pub fn find(root: &Path) -> Result<Vec<String>> {
     let mut modules = Modules::new();
     read(&mut modules, vec![], root, &root.with_file_name(""))?;
     let mut dependencies = BTreeMap::new();
-    for (from, paths) in &modules {
-        for path in paths {
+    for (from, module) in &modules {
+        for path in &module.paths {
             if let Some(to) = named_module(&modules, from, path) {
                 let text = format!("{} uses {}", from.join("::"), path.join("::"));
                 dependencies.entry((from, to)).or_insert(text);
@@ -36,11 +44,15 @@ pub fn find(root: &Path) -> Result<Vec<String>> {
         }
     }
     let mut found = vec![];
-    for folder in modules.keys() {
+    for (folder, Module { order, .. }) in &modules {
         let node = |module: &Names| module.get(folder.len()).filter(|_| module.starts_with(folder)).cloned();
         let edges = dependencies.iter().map(|((from, to), text)| ((node(from), node(to)), text));
         let is_edge = |(from, to): &(Option<_>, Option<_>)| from.is_some() && to.is_some() && from != to;
         let mut edges: BTreeMap<_, _> = edges.filter(|(pair, _)| is_edge(pair)).collect();
+        let place = |child: &Option<String>| order.iter().position(|name| Some(name) == child.as_ref());
+        let is_wrong = |from, to| place(from).zip(place(to)).is_some_and(|(from, to)| to < from);
+        let wrong = edges.iter().filter(|((from, to), _)| is_wrong(from, to));
+        found.extend(wrong.map(|(_, text)| format!("against the order of the modules: {text}")));
         // What begins or ends a way is in no circle.
         for _ in 0..edges.len() {
             let (begins, ends): (BTreeSet<_>, BTreeSet<_>) = edges.keys().cloned().unzip();
@@ -48,19 +60,12 @@ pub fn find(root: &Path) -> Result<Vec<String>> {
         }
         found.extend(edges.values().map(|text| format!("a circle: {text}")));
     }
-    let order = stated_order(&fs::read_to_string(root)?);
-    let place = |module: &Names| order.iter().position(|name| module.first() == Some(name));
-    for ((from, to), text) in dependencies {
-        if place(from).zip(place(&to)).is_some_and(|(from, to)| to < from) {
-            found.push(format!("against the order of the modules: {text}"));
-        }
-    }
     Ok(found)
 }
 
-/// Returns the modules in the order that the documentation of a root states: "... later in this list: a, b."
-fn stated_order(root: &str) -> Names {
-    let lines: Vec<_> = root.lines().filter_map(|line| line.strip_prefix("//!")).collect();
+/// Returns the modules in the order that the documentation of a folder states: "... later in this list: a, b."
+fn stated_order(file: &str) -> Names {
+    let lines: Vec<_> = file.lines().filter_map(|line| line.strip_prefix("//!")).collect();
     let documentation = lines.join(" ");
     let list = documentation.split_once("later in this list:").map_or("", |(_, list)| list);
     list.split('.').next().unwrap_or_default().split(',').map(|name| name.trim().to_owned()).collect()
@@ -75,7 +80,15 @@ fn named_module(modules: &Modules, from: &Names, path: &[String]) -> Option<Name
             "crate" | "self" => {}
             "super" => drop(at.pop()?),
             _ if modules.contains_key(&child) => at = child,
-            _ => break,
+            _ => {
+                let is_of_child = |path: &Names| modules.contains_key(&[&at[..], &path[..1]].concat());
+                let is_export =
+                    |path: &&Names| path.len() > 1 && path.last() == Some(name) && is_of_child(path);
+                return match modules[&at].paths.iter().find(is_export) {
+                    Some(export) => named_module(modules, &at, export),
+                    None => Some(at),
+                };
+            }
         }
     }
     Some(at)
@@ -87,7 +100,7 @@ fn read(modules: &mut Modules, path: Names, file: &Path, directory: &Path) -> Re
     let tokens: TokenStream = text.parse().map_err(|error| anyhow!("{}: {error}", file.display()))?;
     let (mut paths, mut children) = (BTreeSet::new(), vec![]);
     walk(tokens, &[], &mut paths, &mut children);
-    modules.insert(path.clone(), paths);
+    modules.insert(path.clone(), Module { paths, order: stated_order(&text) });
     for child in children {
         let below = directory.join(&child);
         let files = [below.with_extension("rs"), below.join("mod.rs")];
@@ -135,7 +148,7 @@ mod tests {
     #[test]
     fn circles_and_imports_against_the_order_are_found() {
         const ORDER: &str =
-            "//! Only from modules that are later in this list:\n//! b, a. More.\nmod a; mod b; mod c;";
+            "//! Only from modules that are later in this list:\n//! b, a. More.\nmod a; mod b; mod c; pub use b::B;";
         for (files, expected) in [
             // A circle of three, of paths in a use tree, in code and in a macro.
             (
@@ -158,6 +171,8 @@ mod tests {
                 0,
             ),
             ([ORDER, "fn f() { crate::b::g() }", "struct B;", ""], 1),
+            // By a name that the root exports.
+            ([ORDER, "use crate::B;", "pub struct B;", ""], 1),
             ([ORDER, "struct A;", "use crate::a::A; #[cfg(all(test, loom))] fn f() {}", ""], 0),
         ] {
             let directory = tempfile::tempdir().unwrap();

@@ -159,12 +159,12 @@ impl Distribution {
             return false;
         } else if magnitude == 0 {
             self.zero_count += 1;
-            self.accept_figures(sample);
+            self.add_figures(sample);
             return true;
         } else {
             index_of_subnormal(sample.abs())
         };
-        self.accept_figures(sample);
+        self.add_figures(sample);
 
         let index = index >> self.shift;
         let is_negative = sample < 0.0;
@@ -172,13 +172,13 @@ impl Distribution {
         let slot = index.wrapping_sub(side.first) as u32;
         match side.counts.get_mut(slot as usize) {
             Some(count) if slot < self.buckets && *count < u32::MAX => *count += 1,
-            _ => self.accept_elsewhere(index, is_negative),
+            _ => self.add_elsewhere(index, is_negative),
         }
         true
     }
 
     #[inline]
-    fn accept_figures(&mut self, sample: f64) {
+    fn add_figures(&mut self, sample: f64) {
         self.sum += sample;
         // One instruction each; `f64::min` needs more, because of NaN.
         self.minimum = if sample < self.minimum { sample } else { self.minimum };
@@ -188,7 +188,7 @@ impl Distribution {
     /// Counts a sample whose bucket is missing or full.
     #[cold]
     #[inline(never)]
-    fn accept_elsewhere(&mut self, index: i32, is_negative: bool) {
+    fn add_elsewhere(&mut self, index: i32, is_negative: bool) {
         if self.threshold.is_some_and(|threshold| index < threshold) {
             self.zero_count += 1;
             return;

@@ -62,7 +62,7 @@ impl PeriodCollector {
 
     /// Accepts a message that [has a period](Self::has_period).
     #[inline(always)]
-    pub(crate) fn accept_next(&mut self, now: i64) {
+    pub(crate) fn add_next(&mut self, now: i64) {
         let last = std::mem::replace(&mut self.last, now);
         self.periods.accept_finite(milliseconds_between(last, now));
     }
@@ -74,8 +74,8 @@ impl PeriodCollector {
         (now >= self.last).then(|| milliseconds_between(self.last, now))
     }
 
-    /// Accepts a message at an unknown time: the next one has no period.
-    pub(crate) fn accept_unmeasured(&mut self) {
+    /// Forgets the last message, after one at an unknown time: the next one has no period.
+    pub(crate) fn forget_last(&mut self) {
         self.last = Self::NONE;
     }
 

@@ -152,7 +152,7 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         publisher.received += 1;
         (publisher.last_heard, publisher.last_message) = (now, self.messages);
         let lost = publisher.lost;
-        let sequence = publisher.accept(number);
+        let sequence = publisher.add_number(number);
         if self.lost != UNKNOWN {
             // The sum includes what the publisher lost before.
             self.lost = (self.lost - lost).saturating_add(publisher.lost);
@@ -284,7 +284,7 @@ impl<Gid> FollowedPublisher<Gid> {
         self.is_numbered.then_some(self.out_of_order)
     }
 
-    fn accept(&mut self, number: u64) -> Sequence {
+    fn add_number(&mut self, number: u64) -> Sequence {
         if number == u64::MAX || !self.is_numbered {
             self.is_numbered = false;
             return Sequence::Unsupported;
@@ -305,7 +305,7 @@ impl<Gid> FollowedPublisher<Gid> {
             self.lost = self.lost.saturating_add(gap);
             Sequence::Next { gap }
         } else {
-            self.accept_late(steps(number, self.number))
+            self.add_late(steps(number, self.number))
         }
     }
 
@@ -314,8 +314,8 @@ impl<Gid> FollowedPublisher<Gid> {
         behind < self.span && behind < u64::from(u64::BITS)
     }
 
-    /// Accepts a number that is `behind` numbers before the latest.
-    fn accept_late(&mut self, behind: u64) -> Sequence {
+    /// Adds a number that is `behind` numbers before the latest.
+    fn add_late(&mut self, behind: u64) -> Sequence {
         if self.can_take_back(behind) {
             let bit = 1 << behind;
             if self.seen & bit != 0 {

@@ -2,7 +2,10 @@
 
 //! The values of conditions: numbers with units, ranges and tolerances.
 
-use super::{units, ConditionProblem};
+use super::{
+    error::{quoted, Wrong},
+    units,
+};
 
 /// What a value is compared with, in the unit of the quantity: a range with both ends, or one number twice.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,8 +13,6 @@ pub(super) struct Expected {
     pub(super) lowest: f64,
     pub(super) highest: f64,
 }
-
-type Wrong<'a> = (&'a str, ConditionProblem);
 
 impl Expected {
     /// Parses the value of a quantity with this name and unit. Errors with the wrong part of it.
@@ -27,7 +28,11 @@ impl Expected {
         } else if let Some((start, end)) = text.split_once("..") {
             let range = (number(start, end)?, number(end, end)?);
             if !split(start).1.is_empty() && split(end).1.is_empty() {
-                return Err((text, ConditionProblem::HalfUnit { range: text.into() }));
+                let problem = format!(
+                    "the end of the range {} needs a unit, too; a unit at the end alone is that of both",
+                    quoted(text)
+                );
+                return Err((text, problem));
             }
             range
         } else {
@@ -35,11 +40,11 @@ impl Expected {
             (value, value)
         };
         if !(lowest.is_finite() && highest.is_finite()) {
-            return Err((text, ConditionProblem::NoNumber { name: name.into(), value: text.into() }));
+            return Err((text, no_number(name, text)));
         }
         match lowest <= highest {
             true => Ok(Self { lowest, highest }),
-            false => Err((text, ConditionProblem::EmptyRange { range: text.into() })),
+            false => Err((text, format!("the range {} is empty: its start is above its end", quoted(text)))),
         }
     }
 }
@@ -52,14 +57,16 @@ fn split(text: &str) -> (&str, &str) {
 /// Parses a number in its unit, by default the unit of `unit_of`. Returns it in the quantity's unit.
 fn number<'a>(text: &'a str, unit_of: &'a str, name: &str, unit: &'static str) -> Result<f64, Wrong<'a>> {
     let (digits, of_its_own) = split(text);
-    let no_number = || (text, ConditionProblem::NoNumber { name: name.into(), value: text.into() });
+    let no_number = || (text, no_number(name, text));
     let value = digits.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(no_number)?;
     let written = if of_its_own.is_empty() { split(unit_of).1 } else { of_its_own };
     if written.is_empty() {
         return Ok(value);
     }
-    let unknown =
-        || (written, ConditionProblem::UnknownUnit { name: name.into(), unit: written.into(), own: unit });
+    let unknown = || {
+        let (name, units) = (quoted(name), units::names(unit));
+        (written, format!("{name} cannot have the unit {}; {units}", quoted(written)))
+    };
     let (times, parts) = units::find(unit, written).ok_or_else(unknown)?;
     Ok(value * times / parts)
 }
@@ -69,6 +76,12 @@ fn percentage(text: &str) -> Result<f64, Wrong<'_>> {
     let part = text.strip_suffix('%').and_then(|number| number.parse().ok());
     match part.filter(|part: &f64| part.is_finite() && *part >= 0.0) {
         Some(part) => Ok(part / 100.0),
-        None => Err((text, ConditionProblem::NoPercentage { tolerance: text.into() })),
+        None => {
+            Err((text, format!("a tolerance is a percentage from 0, such as ±10%, not {}", quoted(text))))
+        }
     }
+}
+
+fn no_number(name: &str, value: &str) -> String {
+    format!("{} needs a number, such as 90 or 0.5, not {}", quoted(name), quoted(value))
 }

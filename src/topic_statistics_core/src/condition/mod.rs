@@ -40,9 +40,10 @@
 use std::{fmt, str::FromStr};
 
 use crate::escape::is_control;
+use error::{quoted, QUANTITIES};
 use expected::Expected;
 
-pub use error::{ConditionError, ConditionProblem};
+pub use error::ConditionError;
 pub use quantity::{Figure, Quantity};
 
 mod error;
@@ -236,7 +237,7 @@ impl FromStr for Conditions {
             conditions.push(reader.condition()?);
         }
         match conditions.is_empty() {
-            true => Err(reader.error("", ConditionProblem::Empty)),
+            true => Err(reader.error("", "there is no condition; an example is rate>=90")),
             false => Ok(Self(conditions)),
         }
     }
@@ -256,17 +257,18 @@ impl<'a> Reader<'a> {
         let name = self.word();
         if name.is_empty() {
             let found = first(self.rest);
-            return Err(self.error(found, ConditionProblem::MissingMetric { found: found.into() }));
+            let problem = format!("a metric is missing before {}; {QUANTITIES}", quoted(found));
+            return Err(self.error(found, problem));
         }
-        let quantity = Quantity::parse(name).map_err(|(word, problem)| match problem {
-            ConditionProblem::UnknownMetric { .. } if self.is_topic_without_colon(name) => {
-                self.error(name, ConditionProblem::MissingColon { topic: name.into() })
-            }
-            problem => self.error(word, problem),
-        })?;
+        if self.is_topic_without_colon(name) {
+            let name_and_example = format!("{}; an example is /imu: rate>=90", quoted(name));
+            return Err(self.error(name, format!("a colon is missing after the topic {name_and_example}")));
+        }
+        let quantity = Quantity::parse(name).map_err(|(word, problem)| self.error(word, problem))?;
         let Some((sign, operator)) = Operator::at_start_of(self.rest) else {
             let found = first(self.rest);
-            let problem = ConditionProblem::MissingOperator { after: name.into(), found: found.into() };
+            let instead = "instead of one of < <= > >= = == !=";
+            let problem = format!("{} is followed by {} {instead}", quoted(name), quoted(found));
             return Err(self.error(found, problem));
         };
         let (operator_word, rest) = self.rest.split_at(sign.len());
@@ -275,7 +277,8 @@ impl<'a> Reader<'a> {
         let expected = Expected::parse(value, name, quantity.unit());
         let expected = expected.map_err(|(word, problem)| self.error(word, problem))?;
         if expected.lowest != expected.highest && !matches!(operator, Operator::Equal | Operator::NotEqual) {
-            return Err(self.error(operator_word, ConditionProblem::RangeNeedsEqual { operator: sign }));
+            let problem = format!("a range or a tolerance needs = or !=, not {sign}");
+            return Err(self.error(operator_word, problem));
         }
         self.rest = self.rest[value.len()..].trim_start();
         let topic = self.topic.clone();
@@ -293,10 +296,12 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         if topic.is_empty() {
-            return Err(self.error(&self.rest[..length], ConditionProblem::EmptyTopic));
+            let problem = "a topic is missing before \":\"; an example is /imu: rate>=90";
+            return Err(self.error(&self.rest[..length], problem));
         }
         if topic.contains(is_control) {
-            return Err(self.error(topic, ConditionProblem::ControlCharacter { topic: topic.into() }));
+            let problem = format!("the topic {} has a control character, which no name has", quoted(topic));
+            return Err(self.error(topic, problem));
         }
         self.rest = self.rest[length..].trim_start();
         self.topic = Some(topic.into());
@@ -311,22 +316,23 @@ impl<'a> Reader<'a> {
         word
     }
 
-    /// Returns whether a word that is no metric seems to be a topic: no colon follows, and it has a slash, or a
+    /// Returns whether a word is no metric and seems to be a topic: no colon follows, and it has a slash, or a
     /// condition begins after it.
     fn is_topic_without_colon(&self, word: &str) -> bool {
+        let is_metric = word.split('.').next().is_some_and(|name| Quantity::named(name).is_some());
         let mut next = Reader { text: self.text, rest: self.rest, topic: None };
         let has_colon = self.rest.split(SIGNS).next().is_some_and(|before| before.contains(':'));
         let is_condition = Quantity::parse(next.word()).is_ok() && Operator::at_start_of(next.rest).is_some();
-        !has_colon && (word.contains('/') || is_condition)
+        !is_metric && !has_colon && (word.contains('/') || is_condition)
     }
 
     /// Returns an error at a word of the text; at its end if that is empty.
-    fn error(&self, word: &str, problem: ConditionProblem) -> ConditionError {
+    fn error(&self, word: &str, problem: impl Into<String>) -> ConditionError {
         let start = match word.is_empty() {
             true => self.text.trim_end().len(),
             false => word.as_ptr() as usize - self.text.as_ptr() as usize,
         };
-        ConditionError::new(self.text, start..start + word.len(), problem)
+        ConditionError::new(self.text, start..start + word.len(), problem.into())
     }
 }
 

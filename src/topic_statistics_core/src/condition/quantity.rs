@@ -2,7 +2,7 @@
 
 //! The quantities of conditions.
 
-use super::ConditionProblem;
+use super::error::{quoted, unknown_metric, Wrong};
 use crate::{metric::Metric, summary::Summary};
 
 /// The quantity of a condition: a value of a window.
@@ -69,56 +69,52 @@ impl Quantity {
     }
 
     /// Parses `METRIC[.FIGURE]`. Errors with the wrong part of it.
-    pub(super) fn parse(word: &str) -> Result<Self, (&str, ConditionProblem)> {
+    pub(super) fn parse(word: &str) -> Result<Self, Wrong<'_>> {
         let (name, figure) = match word.split_once('.') {
             Some((name, figure)) => (name, Some(figure)),
             None => (word, None),
         };
-        let one_value = match name {
-            "rate" => Some(Self::Rate),
-            "bandwidth" => Some(Self::Bandwidth),
-            "received" | "messages" => Some(Self::Received),
-            "bytes" => Some(Self::Bytes),
-            "lost" => Some(Self::Lost),
-            "out_of_order" => Some(Self::OutOfOrder),
-            "publishers" => Some(Self::Publishers),
-            _ => None,
-        };
-        match (one_value, figure) {
-            (Some(quantity), None) => return Ok(quantity),
-            (Some(_), Some(figure)) => {
-                let problem = ConditionProblem::NoFigures { name: name.into(), figure: figure.into() };
-                return Err((figure, problem));
-            }
-            (None, _) => {}
-        }
-        let metric = match name {
-            "age" => Some(Metric::MessageAge),
-            "period" => Some(Metric::MessagePeriod),
-            "gap" => Some(Metric::PublicationSeqGap),
-            "silent" | "last" => Some(Metric::TimeSinceLastMessage),
-            "skipped" => Some(Metric::SkippedPeriods),
-            _ => Metric::ALL
-                .iter()
-                .copied()
-                .find(|metric| metric.name() == name || metric.name().strip_suffix("_ms") == Some(name)),
-        };
-        let Some(metric) = metric else {
-            return Err((name, ConditionProblem::UnknownMetric { name: name.into() }));
-        };
-        let Some(word) = figure else {
-            // `busy<80%` is about each thread: their mean would hide a busy one.
-            let default = if metric == Metric::Busy { Figure::Maximum } else { Figure::Average };
-            return Ok(Self::Metric(metric, default));
+        let quantity = Self::named(name).ok_or_else(|| (name, unknown_metric(name)))?;
+        let Some(word) = figure else { return Ok(quantity) };
+        let Self::Metric(metric, _) = quantity else {
+            let problem = "is one value per window and has no figure";
+            return Err((word, format!("{} {problem} {}", quoted(name), quoted(word))));
         };
         let Some(figure) = Figure::parse(word) else {
-            return Err((word, ConditionProblem::UnknownFigure { figure: word.into() }));
+            let figures = "mean, min, max, std, count, p50, p90, p99, p999";
+            let problem = format!("there is no figure {}; it has to be one of {figures}", quoted(word));
+            return Err((word, problem));
         };
         let needs_samples = figure == Figure::StandardDeviation || figure.quantile().is_some();
         if needs_samples && !metric.has_distribution() {
-            return Err((word, ConditionProblem::OneSample { name: name.into(), figure: word.into() }));
+            let problem = "has one sample per window, and that has no";
+            return Err((word, format!("{} {problem} {}", quoted(name), quoted(word))));
         }
         Ok(Self::Metric(metric, figure))
+    }
+
+    /// Returns the quantity of that name, of a metric its default figure; None if there is none.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let metric = match name {
+            "rate" => return Some(Self::Rate),
+            "bandwidth" => return Some(Self::Bandwidth),
+            "received" | "messages" => return Some(Self::Received),
+            "bytes" => return Some(Self::Bytes),
+            "lost" => return Some(Self::Lost),
+            "out_of_order" => return Some(Self::OutOfOrder),
+            "publishers" => return Some(Self::Publishers),
+            "age" => Metric::MessageAge,
+            "period" => Metric::MessagePeriod,
+            "gap" => Metric::PublicationSeqGap,
+            "silent" | "last" => Metric::TimeSinceLastMessage,
+            "skipped" => Metric::SkippedPeriods,
+            _ => *Metric::ALL
+                .iter()
+                .find(|metric| metric.name() == name || metric.name().strip_suffix("_ms") == Some(name))?,
+        };
+        // `busy<80%` is about each thread: their mean would hide a busy one.
+        let figure = if metric == Metric::Busy { Figure::Maximum } else { Figure::Average };
+        Some(Self::Metric(metric, figure))
     }
 }
 
@@ -136,7 +132,7 @@ impl Figure {
 
     /// Returns this figure of a summary; NaN for a percentile, which a summary does not have.
     #[doc(hidden)] // for other judges than those of this crate
-    pub fn of(self, summary: &Summary) -> f64 {
+    pub fn read(self, summary: &Summary) -> f64 {
         match self {
             Self::Average => summary.average,
             Self::Minimum => summary.minimum,

@@ -28,14 +28,14 @@ const PERCENT: &[Unit] = &[("%", 1.0, 1.0)];
 
 /// Returns how many times and how many parts of a quantity's own unit the written one is; None if it cannot be written.
 pub(super) fn find(own: &str, written: &str) -> Option<(f64, f64)> {
-    let (units, suffix) = of(own);
+    let (units, suffix) = units_of(own);
     let written = written.strip_suffix(suffix)?;
     units.iter().find(|(name, ..)| *name == written).map(|(_, times, parts)| (*times, *parts))
 }
 
 /// Returns the possible units of a quantity whose own unit is this one, for an error message.
 pub(super) fn names(own: &str) -> String {
-    match of(own) {
+    match units_of(own) {
         ([], _) => "a count has no unit".to_owned(),
         (units, suffix) => {
             let names: Vec<_> = units.iter().map(|(name, ..)| format!("{name}{suffix}")).collect();
@@ -45,7 +45,7 @@ pub(super) fn names(own: &str) -> String {
 }
 
 /// Returns the units of a quantity, and what is written after each.
-fn of(own: &str) -> (&'static [Unit], &'static str) {
+fn units_of(own: &str) -> (&'static [Unit], &'static str) {
     match own {
         "ms" => (MILLISECONDS, ""),
         "Hz" => (HERTZ, ""),

@@ -285,7 +285,7 @@ impl Judge {
             let Some(fulfils) = judged.judge(window, &self.spans, value) else { continue };
             is_violated |= !fulfils;
             let raise = if judged.is_of_silence() { 1 } else { raise };
-            judged.accept(fulfils, start, if fulfils { clear } else { raise });
+            judged.debounce(fulfils, start, if fulfils { clear } else { raise });
         }
         let good_since = after_silence.filter(|span| span.windows > 0).map_or(start, |span| span.since);
         let after_silence = after_silence.and_then(|AfterSilence { windows, .. }| match windows {
@@ -437,13 +437,13 @@ impl Judged {
         let fulfils = match (value, counted) {
             (Value::Measured(value), _) if has_messages || is_measured_in_silence => {
                 let fulfils = self.condition.is_fulfilled_by(value);
-                self.see(value, fulfils);
+                self.observe(value, fulfils);
                 fulfils
             }
             // A window without a period is counted.
             (_, Some(counted)) => return self.count(spans, &counted, has_messages),
             (Value::Missing(missing), None) if has_messages => {
-                self.see(f64::NAN, false);
+                self.observe(f64::NAN, false);
                 self.missing = Some(missing);
                 false
             }
@@ -463,7 +463,7 @@ impl Judged {
                 return None; // the bytes are not known
             }
             if let Some(fulfils) = self.condition.is_fulfilled_by_all(lowest, highest) {
-                self.see(value, fulfils);
+                self.observe(value, fulfils);
                 return Some(fulfils);
             }
             self.value = Some(value);
@@ -475,16 +475,15 @@ impl Judged {
         None // the next windows may decide
     }
 
-    fn see(&mut self, value: f64, fulfils: bool) {
+    fn observe(&mut self, value: f64, fulfils: bool) {
         self.value = Some(value);
         if !fulfils {
             (self.violated_by, self.missing) = (value, None);
         }
     }
 
-    /// Accepts the result of a window that starts at `start`. After `believed_after` equal results in a row the state
-    /// changes.
-    fn accept(&mut self, fulfils: bool, start: Duration, believed_after: u32) {
+    /// Changes the state after `windows` equal results in a row. The last one is of a window that starts at `start`.
+    fn debounce(&mut self, fulfils: bool, start: Duration, windows: u32) {
         if fulfils != self.fails {
             self.opposed = 0;
             return;
@@ -493,7 +492,7 @@ impl Judged {
             self.opposed_since = start;
         }
         self.opposed += 1;
-        if self.opposed >= believed_after {
+        if self.opposed >= windows {
             (self.fails, self.opposed, self.since) = (!self.fails, 0, self.opposed_since);
         }
     }

@@ -35,7 +35,7 @@ pub struct Names<'a> {
 
 impl Names<'_> {
     /// Returns whether a condition with that topic is about the source.
-    pub fn are(self, topic: &str) -> bool {
+    pub fn include(self, topic: &str) -> bool {
         // The source of a stopwatch or a counter has it after the node's name.
         let after_node = |source: &'_ str| source.split_once(':').is_some_and(|(_, name)| name == topic);
         [self.topic, self.given].contains(&Some(topic))
@@ -64,11 +64,11 @@ impl NodeExpectations {
     }
 
     /// Returns the expectations of a source; None if there are none.
-    pub fn of(&self, names: Names<'_>, kind: SourceKind) -> Option<Expectations> {
+    pub fn select(&self, names: Names<'_>, kind: SourceKind) -> Option<Expectations> {
         let is_subscription = kind == SourceKind::Subscription;
-        let of_it = self.expectations.as_ref()?.of(names, kind, is_subscription);
-        let concerns_it = self.expects_messages && is_subscription || of_it.conditions().next().is_some();
-        concerns_it.then_some(of_it)
+        let selected = self.expectations.as_ref()?.select(names, kind, is_subscription);
+        let is_expected = self.expects_messages && is_subscription || selected.conditions().next().is_some();
+        is_expected.then_some(selected)
     }
 }
 
@@ -79,9 +79,9 @@ impl Expectations {
 
     /// Returns the conditions that apply to a source: on quantities that its kind measures, with its name and, if
     /// `takes_all`, without a name.
-    pub fn of(&self, names: Names<'_>, kind: SourceKind, takes_all: bool) -> Self {
+    pub fn select(&self, names: Names<'_>, kind: SourceKind, takes_all: bool) -> Self {
         let is_about = |condition: &Condition| {
-            condition.topic().map_or(takes_all, |topic| names.are(topic))
+            condition.topic().map_or(takes_all, |topic| names.include(topic))
                 && is_measured_by(condition.quantity(), kind)
         };
         let about = |conditions: &[Condition]| {

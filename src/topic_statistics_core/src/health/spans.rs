@@ -32,11 +32,11 @@ impl Spans {
         self.spans.push_front(Span { messages, bytes, seconds: length.as_secs_f64(), power: 0 });
         let mut start = 0;
         while let Some(power) = self.spans.get(start).map(|span| span.power) {
-            let of_it = self.spans.iter().skip(start).take_while(|span| span.power == power).count();
-            if of_it <= Self::OF_A_POWER {
+            let joinable = self.spans.iter().skip(start).take_while(|span| span.power == power).count();
+            if joinable <= Self::OF_A_POWER {
                 break;
             }
-            start += of_it - 2;
+            start += joinable - 2;
             let Some(newer) = self.spans.remove(start) else { break };
             let Some(joined) = self.spans.get_mut(start) else { break };
             joined.messages = joined.messages.saturating_add(newer.messages);

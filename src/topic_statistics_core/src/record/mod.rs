@@ -2,42 +2,36 @@
 
 //! The code that runs with every message, publication and timed scope.
 //!
-//! The [`recorder`] of a subscription holds the collectors behind a lock that a message never waits for
-//! (`CountingLock`), on the times of [`clock`] or of [`simulated_time`]. [`transport`] has what the middleware reports
-//! with a message, and [`middleware`] what each rmw implementation means by it.
+//! | module | contains |
+//! |---|---|
+//! | [`code`] | the collectors of stopwatches and counters |
+//! | `waiting` | what waits and what is waited for: [`requests`] of a service, [`calls`] of a client, [`goals`] of an action, [`timer_calls`], [`executions`] of an executor |
+//! | `topics` | the [`recorder`] of a subscription, [`publications`] of a publisher, [`hops`] from one to the other; what a [`middleware`] reports with a message ([`transport`]) |
+//! | `sources` | a [`source`] of statistics as the schedule sees it, its [name](source_name) and [`options`]; [`windowed`], a collector behind a switch and a lock |
+//! | `locks` | the lock that a message never waits for, the lock that loses no sample, and their queue |
+//! | `clocks` | the monotonic [`clock`] with the offset of system time, [`simulated_time`], stamps that a step makes doubtful, the [`host`] |
 //!
-//! [`publications`], [`requests`], [`calls`], [`goals`], [`timer_calls`], [`durations`], a [`count`], [`executions`]
-//! and [`hops`] are collected behind a lock that loses no sample ([`windowed`]). Each of them, and each recorder, is
-//! the collector of a [`source`] of statistics; the schedule ends its windows. [`cause`] finds the message that caused
-//! a publication; [`publisher_hops`] has the hops of a publisher.
+//! A module imports only from modules that are later in this list: code, waiting, topics, sources, locks, clocks. Other
+//! modules of the core, and programs, use the files by their names in this module.
+//!
+//! The way of a message:
+//!
+//! ```text
+//! a taken message -> transport::TransportInfo -> Recorder::record -> CountingLock -> collectors
+//! any other sample ----------------------------> Windowed::record -> WaitingLock  -> Collector::accept
+//! the schedule ---------------> Source -> WindowedCollector::end_window -> WindowStatistics
+//! ```
 
-mod active;
-pub mod calls;
-pub mod cause;
-pub mod clock;
-pub mod count;
-pub mod delays;
-pub mod durations;
-pub mod executions;
-pub mod goals;
-pub mod hops;
-pub mod host;
-pub mod middleware;
-mod oldest;
-pub mod options;
-mod periods;
-pub mod publications;
-pub mod publisher_hops;
-pub mod recorder;
-pub mod requests;
-pub(crate) mod sample_lock;
-pub mod simulated_time;
-pub mod source;
-pub mod source_name;
-pub(crate) mod stamp_filter;
+pub(crate) mod clocks;
+pub mod code;
+pub(crate) mod locks;
+pub(crate) mod sources;
+pub(crate) mod topics;
+pub(crate) mod waiting;
+
 #[cfg(test)]
-pub(crate) mod test_clock;
-pub mod timer_calls;
-pub mod timer_schedule;
-pub mod transport;
-pub mod windowed;
+pub(crate) use clocks::test_clock;
+pub use clocks::{clock, host, simulated_time};
+pub use sources::{options, source, source_name, windowed};
+pub use topics::{cause, hops, middleware, publications, publisher_hops, recorder, transport};
+pub use waiting::{calls, delays, executions, goals, requests, timer_calls, timer_schedule};

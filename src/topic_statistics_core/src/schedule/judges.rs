@@ -102,17 +102,17 @@ impl Judges {
     /// Sets the node's expectations of its sources. Call [`update`](Self::update) for each of them next.
     pub fn set_node(&mut self, node: NodeExpectations) {
         let before = std::mem::replace(&mut self.node, node);
-        let is_same = |level| of_level(&before, level).eq(of_level(&self.node, level));
+        let is_same = |level| conditions_for(&before, level).eq(conditions_for(&self.node, level));
         self.checked.retain(|level| is_same(*level));
         self.check_names_at = None;
     }
 
     /// Applies the expectations of a source. Its judge restarts if they have changed.
-    pub fn update(&mut self, source: &Arc<Source>, of_source: &mut SourceJudge) {
+    pub fn update(&mut self, source: &Arc<Source>, source_judge: &mut SourceJudge) {
         let (names, kind) = (source.names(), source.kind());
-        let expectations = match of_source.own() {
-            Some(own) => Some(own.of(names, kind, true)),
-            None => self.node.of(names, kind),
+        let expectations = match source_judge.own() {
+            Some(own) => Some(own.select(names, kind, true)),
+            None => self.node.select(names, kind),
         };
         let expectations =
             expectations.and_then(|own| own.measurable(|metric| source.collector.can_measure(metric)));
@@ -126,7 +126,7 @@ impl Judges {
             false if source.collector.is_latched() => expectations.map(Expectations::latched),
             false => expectations,
         };
-        let judge = of_source.judge();
+        let judge = source_judge.judge();
         if judge.map(|judge| &**judge.expectations()) == expectations.as_ref() {
             return;
         }
@@ -134,7 +134,7 @@ impl Judges {
         if expectations.as_ref().is_some_and(needs_distributions) {
             source.collector.set_distributions(true);
         }
-        of_source.replace(expectations.map(|expectations| Judged::new(source, Judge::new(expectations))));
+        source_judge.replace(expectations.map(|expectations| Judged::new(source, Judge::new(expectations))));
         if let Some(before) = before {
             self.forget(source, before);
         }
@@ -148,8 +148,8 @@ impl Judges {
     }
 
     /// Restarts the judge of a source that was disabled.
-    pub fn restart(&mut self, source: &Arc<Source>, of_source: &mut SourceJudge) {
-        let Some(judged) = of_source.judged() else { return };
+    pub fn restart(&mut self, source: &Arc<Source>, source_judge: &mut SourceJudge) {
+        let Some(judged) = source_judge.judged() else { return };
         let Health { window, level, .. } = *judged.judge.health();
         if window.is_some() {
             *judged = Judged::new(source, Judge::new(Arc::clone(judged.judge.expectations())));
@@ -161,11 +161,11 @@ impl Judges {
     pub fn judge(
         &mut self,
         source: &Arc<Source>,
-        of_source: &mut SourceJudge,
+        source_judge: &mut SourceJudge,
         window: &WindowStatistics,
         now: Instant,
     ) {
-        let Some(judged) = of_source.judged() else { return };
+        let Some(judged) = source_judge.judged() else { return };
         let (is_change, before, health) = match judged.judge(window) {
             Some(Change { before, health }) => (true, Some(before), health),
             None => (false, None, judged.judge.health().clone()),
@@ -182,7 +182,7 @@ impl Judges {
     pub fn check_names(&mut self, sources: impl Fn() -> Vec<Arc<Source>>, now: Instant) -> Vec<String> {
         let all = [Level::Error, Level::Warn];
         let unchecked = all.into_iter().filter(|level| !self.checked.contains(level));
-        let conditions: Vec<_> = unchecked.flat_map(|level| of_level(&self.node, level)).collect();
+        let conditions: Vec<_> = unchecked.flat_map(|level| conditions_for(&self.node, level)).collect();
         if conditions.is_empty() {
             return vec![];
         }
@@ -192,11 +192,7 @@ impl Judges {
         (self.check_names_at, self.checked) = (None, all.into());
         let sources = sources();
         let reason = |condition: &Condition| {
-            let is_about = |source: &&Arc<Source>| match condition.topic() {
-                Some(topic) => source.names().are(topic),
-                None => source.is_subscription(),
-            };
-            let named: Vec<_> = sources.iter().filter(is_about).collect();
+            let named: Vec<_> = sources.iter().filter(|source| is_about(condition, source)).collect();
             let metric = needed(condition.quantity());
             let measures = |source: &&Arc<Source>, metric| {
                 source.collector.measures(metric) && source.collector.can_measure(metric)
@@ -290,8 +286,16 @@ impl SourceJudge {
     }
 }
 
+/// Returns whether a condition of the node is about a source.
+pub(super) fn is_about(condition: &Condition, source: &Source) -> bool {
+    match condition.topic() {
+        Some(topic) => source.names().include(topic),
+        None => source.is_subscription(),
+    }
+}
+
 /// Returns why a source does not measure a metric.
-pub fn why_unmeasured(source: &Source, metric: Metric) -> String {
+pub(super) fn why_unmeasured(source: &Source, metric: Metric) -> String {
     let (name, kind) = (Escaped(&source.name), source.kind());
     if !kind.measures(metric) {
         return format!("{name} is a {kind}, which does not measure {metric}");
@@ -310,7 +314,7 @@ pub fn why_unmeasured(source: &Source, metric: Metric) -> String {
 }
 
 /// Returns the node's expectations for a level.
-fn of_level(node: &NodeExpectations, level: Level) -> impl Iterator<Item = &Condition> {
+fn conditions_for(node: &NodeExpectations, level: Level) -> impl Iterator<Item = &Condition> {
     let conditions = node.expectations.iter().flat_map(|own| own.conditions());
     conditions.filter(move |(condition_level, _)| *condition_level == level).map(|(_, condition)| condition)
 }
@@ -405,12 +409,12 @@ fn value(
                     window.without_clock,
                 );
             }
-            let Some(quantile) = figure.quantile() else { return figure.of(&summary).into() };
-            let of_it = samples
+            let Some(quantile) = figure.quantile() else { return figure.read(&summary).into() };
+            let distribution = samples
                 .iter()
                 .find(|(own_metric, own_figure, _)| (*own_metric, *own_figure) == (metric, figure));
             // Too few samples: unknown.
-            of_it.map_or(Value::Unknown, |(.., samples)| samples.quantile(quantile).into())
+            distribution.map_or(Value::Unknown, |(.., samples)| samples.quantile(quantile).into())
         }
         _ => Value::Unknown,
     }

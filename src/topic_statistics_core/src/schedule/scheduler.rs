@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    judges::{why_unmeasured, Changed, Diagnosed},
+    judges::{Changed, Diagnosed},
     losses::{Event, PublishLosses},
     outbox::{Failures, Outgoing, PublishError, WindowPublisher},
     state::{Action, HandOut, Schedule},
@@ -243,13 +243,7 @@ impl Scheduler {
 
     /// Errors with the reason if one of these conditions needs a metric that its source does not measure.
     pub fn check_measured(&self, conditions: &[Condition]) -> Result<(), String> {
-        let unmeasured = self.lock().schedule.find_unmeasured(conditions);
-        match unmeasured {
-            Some((source, metric, condition)) => {
-                Err(format!("{condition}: {}", why_unmeasured(&source, metric)))
-            }
-            None => Ok(()),
-        }
+        self.lock().schedule.check_measured(conditions)
     }
 
     /// Returns the totals of each subscription, and of those that have ended.
@@ -454,7 +448,7 @@ mod models;
 mod tests {
     use super::*;
     use crate::{
-        record::{durations::Durations, windowed::Windowed},
+        record::{code::Durations, windowed::Windowed},
         schedule::losses::LossEvents,
     };
 

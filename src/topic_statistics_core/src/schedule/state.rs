@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    judges::{Changed, Diagnosed, Judges, SourceJudge},
+    judges::{is_about, why_unmeasured, Changed, Diagnosed, Judges, SourceJudge},
     log_table,
     losses::{Event, LossEvents, PublishLosses},
     outbox::{Failures, Outbox, Outgoing, WindowPublisher},
@@ -204,28 +204,23 @@ impl Schedule {
         }
     }
 
-    /// Returns the first source that one of these conditions of the node would apply to without its measurement, and
-    /// the condition. A name of several sources selects the sources whose kind measures it.
-    pub fn find_unmeasured<'a>(
-        &self,
-        conditions: &'a [Condition],
-    ) -> Option<(Arc<Source>, Metric, &'a Condition)> {
-        conditions.iter().find_map(|condition| {
-            let metric = needed(condition.quantity())?;
-            let is_named = |source: &Arc<Source>| match condition.topic() {
-                Some(topic) => source.names().are(topic),
-                None => source.is_subscription(),
+    /// Errors with the reason if one of these conditions of the node would apply to a source that does not measure its
+    /// quantity. A name of several sources selects the sources whose kind measures it.
+    pub fn check_measured(&self, conditions: &[Condition]) -> Result<(), String> {
+        let without_own = self.entries.iter().filter(|entry| entry.judge.own().is_none());
+        let sources: Vec<_> = without_own.filter_map(|entry| entry.source.upgrade()).collect();
+        for condition in conditions {
+            let Some(metric) = needed(condition.quantity()) else { continue };
+            let selected: Vec<_> = sources.iter().filter(|source| is_about(condition, source)).collect();
+            let applies_to_none = !selected.iter().any(|source| source.collector.can_measure(metric));
+            let is_unmeasured = |source: &&&Arc<Source>| {
+                applies_to_none || source.collector.can_measure(metric) && !source.collector.measures(metric)
             };
-            let without_own = self.entries.iter().filter(|entry| entry.judge.own().is_none());
-            let named: Vec<_> =
-                without_own.filter_map(|entry| entry.source.upgrade()).filter(is_named).collect();
-            let can_measure = |source: &Arc<Source>| source.collector.can_measure(metric);
-            let applies_to_none = !named.iter().any(can_measure);
-            let is_unmeasured = |source: &&Arc<Source>| {
-                applies_to_none || can_measure(source) && !source.collector.measures(metric)
-            };
-            Some((Arc::clone(named.iter().find(is_unmeasured)?), metric, condition))
-        })
+            if let Some(source) = selected.iter().find(is_unmeasured) {
+                return Err(format!("{condition}: {}", why_unmeasured(source, metric)));
+            }
+        }
+        Ok(())
     }
 
     /// Adds the collector of a source that is being created. If its statistics are enabled, its first window starts

@@ -316,11 +316,9 @@ impl World {
         });
         let texts: Vec<_> = rules.iter().map(|rule| rule.condition).collect();
         self.history.push(format!("{level} unless {texts:?}; refused: {is_refused}"));
-        let unmeasured = self.schedule.find_unmeasured(&conditions);
-        if unmeasured.is_some() != is_refused {
-            let found = unmeasured
-                .map(|(source, metric, condition)| format!("{}, {metric}: {condition}", &*source.name));
-            return Err(format!("refused: {found:?}, expected {is_refused}"));
+        let checked = self.schedule.check_measured(&conditions);
+        if checked.is_err() != is_refused {
+            return Err(format!("refused: {checked:?}, expected {is_refused}"));
         }
         if is_refused {
             return Ok(());

@@ -2,6 +2,8 @@
 
 //! A distribution from its parts, as a message has them.
 
+use std::fmt;
+
 use super::{
     bucket_index::{index_of, largest_below, MAX_SCALE},
     Distribution, WIDE,
@@ -57,83 +59,9 @@ impl Default for DistributionParts<'_> {
 }
 
 /// Invalid parts of a distribution. The message names the wrong part and the valid values.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidDistribution {
-    /// The scale is out of range.
-    #[error(
-        "The scale is {scale}: it has to be from {min} to {max}",
-        min = Distribution::MIN_SCALE,
-        max = Distribution::MAX_SCALE
-    )]
-    Scale {
-        /// The scale.
-        scale: i32,
-    },
-    /// There are too many buckets of a sign.
-    #[error("There are {buckets} {sign} buckets: there can be at most {max}", max = Distribution::BUCKETS)]
-    Buckets {
-        /// `positive` or `negative`.
-        sign: &'static str,
-        /// The number of counts.
-        buckets: usize,
-    },
-    /// A bucket is of no `f64`, or within the zero threshold.
-    #[error(
-        "The {sign} bucket {index} has samples: at the scale {scale}, the buckets are from {first} to {last}"
-    )]
-    Bucket {
-        /// `positive` or `negative`.
-        sign: &'static str,
-        /// The index of the bucket.
-        index: i64,
-        /// The scale.
-        scale: i32,
-        /// The first bucket that can have samples.
-        first: i32,
-        /// The last bucket that can have samples.
-        last: i32,
-    },
-    /// The zero threshold does not lie between two buckets.
-    #[error(
-        "The zero threshold is {threshold} at the scale {scale}: it has to be 0, or the largest f64 \
-         below a bucket of the scale {min}",
-        min = Distribution::MIN_SCALE
-    )]
-    ZeroThreshold {
-        /// The zero threshold.
-        threshold: f64,
-        /// The scale.
-        scale: i32,
-    },
-    /// The count is not the sum of the counts, or too large.
-    #[error(
-        "The count is {count}, and the sum of all counts is {sum}: they have to be equal, and at most 2^63"
-    )]
-    Count {
-        /// The count.
-        count: u64,
-        /// The sum of the counts of the buckets and near zero.
-        sum: u128,
-    },
-    /// The sum of the samples is infinite.
-    #[error("The sum of the samples is {sum}: it has to be a number, or NaN if it is too large")]
-    Sum {
-        /// The sum.
-        sum: f64,
-    },
-    /// The minimum or the maximum is not in the bucket of the smallest or the largest sample.
-    #[error(
-        "The minimum is {minimum} and the maximum {maximum}: they have to be in the first and the last bucket \
-         with samples, and in order"
-    )]
-    Extremes {
-        /// The minimum.
-        minimum: f64,
-        /// The maximum.
-        maximum: f64,
-    },
-}
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidDistribution(String);
 
 /// Where a distribution's smallest or largest sample lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,11 +78,12 @@ impl Distribution {
     /// Counts beyond 32 bits may need more room than there is for the buckets; then the scale is smaller, as after a
     /// [`merge`](Self::merge).
     ///
-    /// Errors with the invalid part. Nothing is allocated.
+    /// Errors with the invalid part. Nothing is allocated for valid ones.
     pub fn from_parts(parts: &DistributionParts<'_>) -> Result<Self, InvalidDistribution> {
         let &DistributionParts { scale, zero_count, count, sum, .. } = parts;
         if !(Self::MIN_SCALE..=Self::MAX_SCALE).contains(&scale) {
-            return Err(InvalidDistribution::Scale { scale });
+            let (min, max) = (Self::MIN_SCALE, Self::MAX_SCALE);
+            return invalid(format_args!("The scale is {scale}: it has to be from {min} to {max}"));
         }
         let threshold = threshold(parts)?;
         let positive = side("positive", parts.positive_offset, parts.positive_counts, scale, threshold)?;
@@ -162,10 +91,15 @@ impl Distribution {
         let counts = parts.positive_counts.iter().chain(parts.negative_counts).chain([&zero_count]);
         let sum_of_counts: u128 = counts.map(|count| u128::from(*count)).sum();
         if sum_of_counts != u128::from(count) || count > Self::MAX_MERGED {
-            return Err(InvalidDistribution::Count { count, sum: sum_of_counts });
+            return invalid(format_args!(
+                "The count is {count}, and the sum of all counts is {sum_of_counts}: they have to be equal, and at \
+                 most 2^63"
+            ));
         }
         if sum.is_infinite() {
-            return Err(InvalidDistribution::Sum { sum });
+            return invalid(format_args!(
+                "The sum of the samples is {sum}: it has to be a number, or NaN if it is too large"
+            ));
         }
         check_extremes(parts, positive, negative)?;
         if count == 0 {
@@ -209,7 +143,11 @@ fn threshold(parts: &DistributionParts<'_>) -> Result<Option<i32>, InvalidDistri
     let first = is_possible.then(|| index_of(threshold, scale) + 1);
     match first.filter(|first| largest_below(*first, scale) == threshold) {
         Some(first) => Ok(Some(first)),
-        None => Err(InvalidDistribution::ZeroThreshold { threshold, scale }),
+        None => invalid(format_args!(
+            "The zero threshold is {threshold} at the scale {scale}: it has to be 0, or the largest f64 below a \
+             bucket of the scale {min}",
+            min = Distribution::MIN_SCALE
+        )),
     }
 }
 
@@ -222,7 +160,8 @@ fn side(
     threshold: Option<i32>,
 ) -> Result<Option<(i32, i32)>, InvalidDistribution> {
     if counts.len() > Distribution::BUCKETS {
-        return Err(InvalidDistribution::Buckets { sign, buckets: counts.len() });
+        let (buckets, max) = (counts.len(), Distribution::BUCKETS);
+        return invalid(format_args!("There are {buckets} {sign} buckets: there can be at most {max}"));
     }
     let first = threshold.unwrap_or_else(|| index_of(f64::from_bits(1), scale));
     let last = index_of(f64::MAX, scale);
@@ -233,7 +172,12 @@ fn side(
             Ok(index) if (first..=last).contains(&index) => {
                 range = Some((range.map_or(index, |(low, _)| low), index));
             }
-            _ => return Err(InvalidDistribution::Bucket { sign, index, scale, first, last }),
+            _ => {
+                return invalid(format_args!(
+                    "The {sign} bucket {index} has samples: at the scale {scale}, the buckets are from {first} to \
+                     {last}"
+                ))
+            }
         }
     }
     Ok(range)
@@ -267,6 +211,13 @@ fn check_extremes(
     if is_without_samples || is_right && minimum <= maximum {
         Ok(())
     } else {
-        Err(InvalidDistribution::Extremes { minimum, maximum })
+        invalid(format_args!(
+            "The minimum is {minimum} and the maximum {maximum}: they have to be in the first and the last bucket \
+             with samples, and in order"
+        ))
     }
+}
+
+fn invalid<T>(message: fmt::Arguments<'_>) -> Result<T, InvalidDistribution> {
+    Err(InvalidDistribution(message.to_string()))
 }

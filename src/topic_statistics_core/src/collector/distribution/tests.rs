@@ -612,19 +612,23 @@ fn parts_that_no_distribution_has_are_refused() {
     let error = |change: &dyn Fn(&mut Message)| {
         let mut wrong = right.clone();
         change(&mut wrong);
-        Distribution::from_parts(&wrong.parts()).unwrap_err()
+        Distribution::from_parts(&wrong.parts()).unwrap_err().to_string()
     };
-    let bucket =
-        |sign, index| InvalidDistribution::Bucket { sign, index, scale: 8, first: -274_945, last: 262_143 };
-    let count = |count, sum| InvalidDistribution::Count { count, sum };
+    let bucket = |sign, index: i64| {
+        format!(
+            "The {sign} bucket {index} has samples: at the scale 8, the buckets are from -274945 to 262143"
+        )
+    };
+    let count = |count: u64, sum: u128| format!("The count is {count}, and the sum of all counts is {sum}:");
+    let scale = |scale: i32| format!("The scale is {scale}: it has to be from 2 to 8");
     let overflows = u128::from(u64::MAX) + 4; // to 3
     type Lie = &'static dyn Fn(&mut Message);
     let rows: [(Lie, _); 11] = [
-        (&|message| message.scale = 9, InvalidDistribution::Scale { scale: 9 }),
-        (&|message| message.scale = 1, InvalidDistribution::Scale { scale: 1 }),
+        (&|message| message.scale = 9, scale(9)),
+        (&|message| message.scale = 1, scale(1)),
         (
             &|message| message.negative.1.resize(161, 0),
-            InvalidDistribution::Buckets { sign: "negative", buckets: 161 },
+            "There are 161 negative buckets: there can be at most 160".to_owned(),
         ),
         (&|message| message.positive.0 = i32::MAX, bucket("positive", i64::from(i32::MAX))),
         (&|message| message.negative.0 = i32::MIN, bucket("negative", i64::from(i32::MIN))),
@@ -636,10 +640,11 @@ fn parts_that_no_distribution_has_are_refused() {
             &|message| (message.count, message.zero_count) = ((1 << 63) + 1, (1 << 63) - 3),
             count((1 << 63) + 1, (1 << 63) + 1),
         ),
-        (&|message| message.sum = f64::INFINITY, InvalidDistribution::Sum { sum: f64::INFINITY }),
+        (&|message| message.sum = f64::INFINITY, "The sum of the samples is inf:".to_owned()),
     ];
     for (change, expected) in rows {
-        assert_eq!(error(change), expected);
+        let error = error(change);
+        assert!(error.starts_with(&expected), "{error}");
     }
     for (minimum, maximum) in [
         (f64::NAN, 1.5),
@@ -652,13 +657,15 @@ fn parts_that_no_distribution_has_are_refused() {
         (-3.0, 1.0),
     ] {
         let error = error(&|message| (message.minimum, message.maximum) = (minimum, maximum));
-        assert!(matches!(error, InvalidDistribution::Extremes { .. }), "{minimum} {maximum}: {error}");
+        assert!(
+            error.starts_with(&format!("The minimum is {minimum} and the maximum {maximum}:")),
+            "{error}"
+        );
     }
     for threshold in [1e-9, -1e-9, f64::NAN, f64::INFINITY] {
         let error = error(&|message| message.zero_threshold = threshold);
-        assert!(matches!(error, InvalidDistribution::ZeroThreshold { .. }), "{threshold}: {error}");
+        assert!(error.starts_with(&format!("The zero threshold is {threshold} at the scale 8:")), "{error}");
     }
-    assert_eq!(error(&|message| message.scale = 12).to_string(), "The scale is 12: it has to be from 2 to 8");
 }
 
 #[test]
@@ -668,11 +675,11 @@ fn a_zero_threshold_lies_below_a_bucket_and_no_bucket_below_it() {
     assert!(Distribution::from_parts(&right.parts()).is_ok());
     let wrong =
         Message { zero_threshold: f64::from_bits(right.zero_threshold.to_bits() + 1), ..right.clone() };
-    let error = Distribution::from_parts(&wrong.parts()).unwrap_err();
-    assert!(matches!(error, InvalidDistribution::ZeroThreshold { scale: 2, .. }), "{error}");
+    let error = Distribution::from_parts(&wrong.parts()).unwrap_err().to_string();
+    assert!(error.starts_with("The zero threshold is") && error.contains("at the scale 2:"), "{error}");
     let wrong = Message { negative: (-100, vec![1]), count: 3, ..right };
-    let error = Distribution::from_parts(&wrong.parts()).unwrap_err();
-    assert!(matches!(error, InvalidDistribution::Bucket { sign: "negative", index: -100, .. }), "{error}");
+    let error = Distribution::from_parts(&wrong.parts()).unwrap_err().to_string();
+    assert!(error.starts_with("The negative bucket -100 has samples:"), "{error}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::{
     condition::Conditions,
     distributions::Distributions,
     metric_set::MetricSet,
-    record::{durations::Durations, windowed::Windowed},
+    record::{code::Durations, windowed::Windowed},
     summary::Summary,
     timestamp::ClockStep,
     window::Window,

@@ -8,7 +8,7 @@ use crate::{
     metric::Metric,
     model::{check, Reached},
     record::{
-        durations::Durations,
+        code::Durations,
         recorder::{Recorder, RecorderOptions},
         source::SourceHandle,
         windowed::Windowed,

@@ -10,8 +10,7 @@ use crate::{
     collector::{Distribution, FirstPeriod},
     condition::Conditions,
     record::{
-        count::Count,
-        durations::Durations,
+        code::{Count, Durations},
         publications::Publications,
         recorder::{Recorder, RecorderOptions},
         test_clock::{HeldUp, TestClock, S},
@@ -793,13 +792,15 @@ fn the_options_of_a_source_replace_what_the_node_expects_of_it() {
     rig.begin(&source, SourceOptions::default(), None);
     rig.schedule.expect(&source, Expectations::new().warn_unless("duration<50".parse().unwrap()));
     rig.complete(&source);
-    assert!(rig.schedule.find_unmeasured(&conditions("/node:call: lost=0")).is_none(), "it has its own");
+    assert!(rig.schedule.check_measured(&conditions("/node:call: lost=0")).is_ok(), "it has its own");
     let (other, _) = rig.add("/node:other", SourceOptions::default());
-    let unmeasured = conditions("other: lost=0");
-    let (unmeasured, metric, _) = rig.schedule.find_unmeasured(&unmeasured).unwrap();
-    assert!(Arc::ptr_eq(&unmeasured, &other) && metric == Metric::PublicationSeqGap);
-    assert!(rig.schedule.find_unmeasured(&conditions("other: duration<5")).is_none(), "it measures that");
-    let is_about = |source: &Source| rig.schedule.expectations().of(source.names(), source.kind()).is_some();
+    assert_eq!(
+        rig.schedule.check_measured(&conditions("other: lost=0")).unwrap_err(),
+        "other: lost=0: /node:other is a stopwatch, which does not measure publication_seq_gap"
+    );
+    assert!(rig.schedule.check_measured(&conditions("other: duration<5")).is_ok(), "it measures that");
+    let is_about =
+        |source: &Source| rig.schedule.expectations().select(source.names(), source.kind()).is_some();
     assert!(is_about(&source) && !is_about(&other));
     for _ in 0..5 {
         durations.record(|| 20.0);
@@ -837,18 +838,20 @@ fn a_condition_applies_to_sources_of_its_name_that_measure_it() {
     ] {
         let expectations = NodeExpectations::default().with(Level::Error, conditions(text));
         let kinds = sources.iter().map(|source| source.kind());
-        let is_expected = |kind: &_| expectations.of(sources[0].names(), *kind).is_some();
+        let is_expected = |kind: &_| expectations.select(sources[0].names(), *kind).is_some();
         let kinds: Vec<_> = kinds.filter(is_expected).map(|kind| kind.to_string()).collect();
         assert_eq!(kinds, expected, "{text}");
     }
     // A metric that one of them measures is not refused because another one does not.
     for text in ["/imu: age<100ms", "/imu: publish_period<20ms", "/imu: duration<5ms", "/imu: frequency_hz>5"]
     {
-        assert!(rig.schedule.find_unmeasured(&conditions(text)).is_none(), "{text}");
+        assert!(rig.schedule.check_measured(&conditions(text)).is_ok(), "{text}");
     }
-    let lost = conditions("/imu: lost=0");
-    let (unmeasured, ..) = rig.schedule.find_unmeasured(&lost).unwrap();
-    assert!(Arc::ptr_eq(&unmeasured, &sources[0]), "the subscription does not measure gaps");
+    let reason = rig.schedule.check_measured(&conditions("/imu: lost=0")).unwrap_err();
+    assert!(
+        reason.contains("/relay:/imu does not measure publication_seq_gap; a metric is enabled"),
+        "{reason}"
+    );
 }
 
 #[test]

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The clocks: one reading of the monotonic clock for each message, and system time as that reading plus an offset.
+//!
+//! The kernel slews both clocks alike. So the offset between them changes by steps only: the system clock is set, a
+//! leap second, a suspend (which the monotonic clock does not count). The offset is read again at the end of each
+//! window: a different offset is a step of the system clock in that window.
+
+use std::time::Duration;
+
+use crate::{
+    distributions::Distributions,
+    metric::Metric,
+    summary::Summary,
+    timestamp::ClockStep,
+    window::{Window, WindowStatistics},
+};
+
+/// Returns the monotonic clock (CLOCK_MONOTONIC) in nanoseconds. Steps of the system clock do not change it.
+#[cfg(unix)]
+#[inline]
+pub fn monotonic() -> i64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Returns the system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
+#[cfg(unix)]
+#[inline]
+pub fn system_time() -> i64 {
+    read(libc::CLOCK_REALTIME)
+}
+
+/// In a model, all clocks have the time that the model lets pass.
+#[cfg(topic_statistics_loom)]
+fn read(_: libc::clockid_t) -> i64 {
+    i64::try_from(crate::sync::passed().as_nanos()).expect("a model does not last for 292 years")
+}
+
+/// `clock_gettime` costs a message a third less than the same by std's `Instant` or `SystemTime`.
+#[cfg(all(unix, not(topic_statistics_loom)))]
+#[inline]
+#[allow(clippy::useless_conversion)] // they have 32 bits on 32-bit platforms
+fn read(clock: libc::clockid_t) -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a whole timespec, and POSIX has these clocks everywhere, so that the call cannot fail.
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    let seconds = i64::from(now.tv_sec).checked_mul(1_000_000_000);
+    seconds.and_then(|seconds| seconds.checked_add(i64::from(now.tv_nsec))).unwrap_or(0)
+}
+
+/// Returns the monotonic clock in nanoseconds since its first reading.
+#[cfg(not(unix))]
+pub fn monotonic() -> i64 {
+    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    let elapsed = START.get_or_init(std::time::Instant::now).elapsed();
+    i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Returns the system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
+#[cfg(not(unix))]
+pub fn system_time() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(0)
+}
+
+/// The clocks that the end of a window reads, in nanoseconds. A test can have its own.
+pub trait Clock: Send + Sync {
+    /// Returns the monotonic clock.
+    fn monotonic(&self) -> i64;
+
+    /// Returns the system clock, since the epoch.
+    fn system(&self) -> i64;
+
+    /// Returns how long the host was suspended since it started; 0 where it does not report that.
+    fn suspended(&self) -> i64;
+}
+
+/// The clocks of this host.
+#[derive(Clone, Copy, Debug)]
+pub struct HostClock;
+
+impl Clock for HostClock {
+    fn monotonic(&self) -> i64 {
+        monotonic()
+    }
+
+    fn system(&self) -> i64 {
+        system_time()
+    }
+
+    fn suspended(&self) -> i64 {
+        suspended()
+    }
+}
+
+fn suspended() -> i64 {
+    #[cfg(target_os = "linux")]
+    return Bounds::read(monotonic, || read(libc::CLOCK_BOOTTIME)).middle();
+    #[cfg(not(target_os = "linux"))]
+    0
+}
+
+/// System time as the monotonic clock plus an offset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SystemClock {
+    offset: i64,
+    suspended: i64,
+}
+
+/// A step of the system clock against the monotonic one, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The difference of the offset: positive forward, negative back.
+    pub(crate) by: i64,
+    /// The part of it during which the host was suspended.
+    pub(crate) suspended: i64,
+}
+
+/// Bounds of the offset of a clock: one reading of it between two of the monotonic clock.
+#[derive(Clone, Copy)]
+struct Bounds {
+    lowest: i64,
+    highest: i64,
+}
+
+impl Bounds {
+    const GOOD: i64 = 1_000;
+    const READINGS: u32 = 5;
+
+    /// Reads the offset of the system clock.
+    fn of_system_time(clock: &dyn Clock) -> Self {
+        Self::read(|| clock.monotonic(), || clock.system())
+    }
+
+    /// Reads the clocks. Returns the closest of a few readings, because the thread may be preempted between two of
+    /// them.
+    fn read(monotonic: impl Fn() -> i64, other: impl Fn() -> i64) -> Self {
+        let mut best: Option<Self> = None;
+        for _ in 0..Self::READINGS {
+            let before = monotonic();
+            let other = other();
+            let bounds = Self { lowest: other - monotonic(), highest: other - before };
+            if best.is_none_or(|best| bounds.width() < best.width()) {
+                best = Some(bounds);
+            }
+            if bounds.width() <= Self::GOOD {
+                break;
+            }
+        }
+        best.unwrap_or(Self { lowest: 0, highest: 0 })
+    }
+
+    fn width(self) -> i64 {
+        self.highest - self.lowest
+    }
+
+    fn middle(self) -> i64 {
+        self.lowest + self.width() / 2
+    }
+}
+
+impl SystemClock {
+    /// A smaller difference is drift or an imprecise reading, and no step.
+    const TOLERANCE: i64 = 10_000;
+
+    /// Reads the offset.
+    pub(crate) fn now(clock: &dyn Clock) -> Self {
+        Self { offset: Bounds::of_system_time(clock).middle(), suspended: clock.suspended() }
+    }
+
+    /// Returns the system time at a time of the monotonic clock.
+    #[inline(always)]
+    pub(crate) fn at(self, monotonic: i64) -> i64 {
+        monotonic + self.offset
+    }
+
+    /// Reads the offset again. Returns the step of the system clock since the last reading, if there was one.
+    pub(crate) fn check(&mut self, clock: &dyn Clock) -> Option<Step> {
+        self.observe(Bounds::of_system_time(clock), || clock.suspended())
+    }
+
+    fn observe(&mut self, bounds: Bounds, suspended: impl FnOnce() -> i64) -> Option<Step> {
+        let is_the_same =
+            self.offset >= bounds.lowest - Self::TOLERANCE && self.offset <= bounds.highest + Self::TOLERANCE;
+        if is_the_same {
+            return None; // the offset stays, so that the stop of a window is exactly the start of the next
+        }
+        let before = std::mem::replace(self, Self { offset: bounds.middle(), suspended: suspended() });
+        // A suspend takes milliseconds at least; a smaller difference is an imprecise reading.
+        let suspended = match self.suspended - before.suspended {
+            slept if slept > 1_000_000 => slept,
+            _ => 0,
+        };
+        Some(Step { by: self.offset - before.offset, suspended })
+    }
+}
+
+/// The window under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowClock {
+    /// When it started, on the monotonic clock.
+    start: i64,
+    pub(crate) system: SystemClock,
+}
+
+/// A window that has ended; times in nanoseconds on the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub struct EndedWindow {
+    pub(crate) start: i64,
+    pub(crate) stop: i64,
+    /// Both on the system clock as it is at the end.
+    pub(crate) window: Window,
+    pub(crate) step: Option<Step>,
+    /// Whether there may be a sample that was made before the last one and is not accepted yet.
+    pub(crate) has_earlier: bool,
+}
+
+impl WindowClock {
+    /// Creates it without a window.
+    pub(crate) fn new(clock: &dyn Clock) -> Self {
+        Self { start: 0, system: SystemClock::now(clock) }
+    }
+
+    /// Returns when it started, on the monotonic clock.
+    pub(crate) fn start(&self) -> i64 {
+        self.start
+    }
+
+    /// Starts a first window now. Returns its start on the monotonic clock, and the step of the system clock since it
+    /// was read last, if there was one.
+    pub(crate) fn restart(&mut self, clock: &dyn Clock) -> (i64, Option<Step>) {
+        self.start = clock.monotonic();
+        (self.start, self.system.check(clock))
+    }
+
+    /// Ends the window and starts the next, now.
+    pub(crate) fn end(&mut self, clock: &dyn Clock) -> EndedWindow {
+        let stop = clock.monotonic();
+        // After the stop: a step in between counts for this window, and is never missed.
+        let step = self.system.check(clock);
+        let start = std::mem::replace(&mut self.start, stop);
+        let window = Window::from_nanoseconds(self.system.at(start), self.system.at(stop));
+        EndedWindow { start, stop, window, step, has_earlier: false }
+    }
+}
+
+impl EndedWindow {
+    /// Returns its length on the monotonic clock.
+    pub(crate) fn length(&self) -> Duration {
+        duration(self.stop - self.start)
+    }
+
+    /// Returns system time less monotonic time at the window's end.
+    pub(crate) fn clock_offset(&self) -> i64 {
+        self.window.stop.as_nanoseconds() - self.stop
+    }
+
+    /// Returns the statistics of the window, with the distributions of the metrics that have samples.
+    pub(crate) fn statistics(
+        &self,
+        count: u64,
+        metrics: Vec<(Metric, Summary)>,
+        distributions: Distributions,
+    ) -> WindowStatistics {
+        WindowStatistics {
+            clock_step: self.step.map(|step| ClockStep::from_nanoseconds(step.by)),
+            distributions: distributions.of_window(&metrics),
+            ..WindowStatistics::new(self.window, self.length(), count, metrics)
+        }
+    }
+
+    /// Returns the end of a window of a second.
+    #[cfg(test)]
+    pub(crate) fn of_test(has_earlier: bool) -> Self {
+        let window = Window::from_nanoseconds(0, 1_000_000_000);
+        Self { start: 0, stop: 1_000_000_000, window, step: None, has_earlier }
+    }
+}
+
+/// Returns nanoseconds as a duration; 0 if they are negative.
+pub(crate) fn duration(nanoseconds: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+    const EPOCH: i64 = 1_790_000_000 * S;
+
+    fn bounds(offset: i64, width: i64) -> Bounds {
+        Bounds { lowest: offset - width / 2, highest: offset + width / 2 }
+    }
+
+    fn clock() -> SystemClock {
+        SystemClock { offset: EPOCH, suspended: 0 }
+    }
+
+    #[test]
+    fn the_system_time_is_stds() {
+        let std = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64;
+        let (before, now, after) = (std(), system_time(), std());
+        assert!((before..=after).contains(&now), "{before} {now} {after}");
+        let (before, clock, after) = (std(), SystemClock::now(&HostClock), std());
+        let now = clock.at(monotonic());
+        assert!(now >= before - 10_000 && now <= after + S, "{before} {now} {after}");
+    }
+
+    /// Returns a command in a time namespace whose host was suspended for a day.
+    #[cfg(target_os = "linux")]
+    fn after_a_day_of_suspend(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--time", "--boottime", "86400"]).arg(program);
+        command
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "starts processes")]
+    fn a_suspend_is_what_the_monotonic_clock_does_not_count() {
+        let can_be = after_a_day_of_suspend("true").output().is_ok_and(|output| output.status.success());
+        if !can_be {
+            use std::io::Write as _;
+            // Not `eprintln!`, which the test harness keeps to itself.
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: the test of a suspend, because unshare cannot make a time namespace"
+            );
+            return;
+        }
+        let name = "record::clocks::clock::tests::a_host_that_was_suspended_for_a_day";
+        let mut test = after_a_day_of_suspend(std::env::current_exe().unwrap());
+        let output = test.args(["--exact", name, "--ignored"]).output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+    }
+
+    #[test]
+    #[ignore = "runs in a time namespace"]
+    #[cfg(target_os = "linux")]
+    fn a_host_that_was_suspended_for_a_day() {
+        let suspended = [suspended(), HostClock.suspended()];
+        assert!(suspended.iter().all(|time| (time - 86_400 * S).abs() < S / 1000), "{suspended:?}");
+    }
+
+    #[test]
+    fn a_clock_that_moves_by_more_than_10_us_was_stepped() {
+        for (by, width, slept, expected) in [
+            // Read a little differently; the thread is held up between the readings.
+            (9_000, 100, 0, None),
+            (-9_000, 100, 0, None),
+            (2 * S, 5 * S, 0, None),
+            (-3600 * S, 100, 0, Some(0)),
+            (-S / 2, 100, 0, Some(0)),
+            (-20_000, 100, 0, Some(0)),
+            (20_000, 100, 0, Some(0)),
+            (S / 2, 100, 0, Some(0)),
+            (3600 * S, 100, 0, Some(0)),
+            // A suspend; up to a millisecond is an imprecise reading.
+            (30 * S, 100, 30 * S, Some(30 * S)),
+            (S, 100, 400, Some(0)),
+            (S, 100, 1_000_000, Some(0)),
+            (S, 100, 1_000_001, Some(1_000_001)),
+        ] {
+            let mut clock = clock();
+            let step = expected.map(|suspended| Step { by, suspended });
+            assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), step, "{by} {width} {slept}");
+            // Without a step, the stop of a window is the start of the next.
+            assert_eq!(clock.at(5), EPOCH + step.map_or(0, |step| step.by) + 5);
+            assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), None, "once");
+        }
+    }
+
+    #[test]
+    fn small_drifts_add_up_until_they_are_a_step() {
+        let mut clock = clock();
+        let steps: Vec<_> =
+            (1..=5).filter_map(|drift| clock.observe(bounds(EPOCH + drift * 4_000, 0), || 0)).collect();
+        assert_eq!(steps, [Step { by: 12_000, suspended: 0 }]);
+    }
+
+    #[test]
+    fn an_offset_is_exact_if_the_thread_is_preempted() {
+        use std::cell::Cell;
+
+        for preempted in 0..12 {
+            let (now, readings) = (Cell::new(0), Cell::new(0));
+            let read = |ahead: i64| {
+                let is_preempted = readings.replace(readings.get() + 1) == preempted;
+                now.set(now.get() + if is_preempted { 50 * S } else { 100 });
+                now.get() + ahead
+            };
+            let offset = Bounds::read(|| read(0), || read(7 * S)).middle();
+            assert!((offset - 7 * S).abs() <= 100, "{offset}, preempted before reading {preempted}");
+        }
+    }
+}

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Simulated ROS time and its jumps.
+
+use std::{ops::RangeInclusive, sync::PoisonError, time::Duration};
+
+use crate::sync::{
+    atomic::{AtomicU32, Ordering},
+    Mutex,
+};
+
+/// A node's clock that follows `/clock`.
+///
+/// rclrs does not report jumps of simulated time. So the clock is read often enough to find them: for each message, and
+/// every [`SimulatedTime::INTERVAL`].
+pub struct SimulatedTime {
+    clock: Box<dyn RosClock>,
+    timeline: Mutex<Timeline>,
+    /// The jumps of the timeline, to be read for each message that is taken.
+    jumps: AtomicU32,
+}
+
+/// A clock of ROS time.
+pub trait RosClock: Send + Sync {
+    /// Returns the time in nanoseconds; 0 if it has not started.
+    fn now(&self) -> i64;
+}
+
+impl SimulatedTime {
+    /// How often the clock has to be read to find jumps.
+    pub const INTERVAL: Duration = Duration::from_millis(100);
+
+    /// Follows a clock from now on.
+    pub fn new(clock: impl RosClock + 'static) -> Self {
+        Self { clock: Box::new(clock), timeline: Mutex::default(), jumps: AtomicU32::new(0) }
+    }
+
+    /// Reads the clock, to find a jump; `seen` is the monotonic time, in nanoseconds.
+    pub fn refresh(&self, seen: i64) {
+        self.now(0, 0, seen);
+    }
+
+    /// Returns whether the time has begun: there is a `/clock`.
+    pub fn has_begun(&self) -> bool {
+        self.timeline.lock().unwrap_or_else(PoisonError::into_inner).last.is_some()
+    }
+
+    /// Returns how often the time has jumped, as far as that was seen; the lower bits, because no message waits for
+    /// 65536 jumps.
+    #[inline]
+    pub fn jumps(&self) -> u16 {
+        self.jumps.load(Ordering::Relaxed) as u16
+    }
+
+    /// Returns the simulated time in nanoseconds, to compare a stamp with; 0 if it has not started, or if the stamp is
+    /// from before a jump and may have been under way then. `jumps`: the jumps seen before the message was taken.
+    /// `seen`: the monotonic time, in nanoseconds.
+    pub fn now(&self, stamp: i64, jumps: u16, seen: i64) -> i64 {
+        let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read under the lock, so that the timeline gets the readings in order.
+        let now = self.clock.now();
+        timeline.advance(now, seen);
+        self.jumps.store(timeline.jumps, Ordering::Relaxed);
+        if jumps == timeline.jumps as u16 && timeline.is_comparable(stamp, now, seen) {
+            now
+        } else {
+            0
+        }
+    }
+}
+
+/// Finds jumps in the readings of a clock. All times in nanoseconds.
+#[derive(Debug, Default)]
+struct Timeline {
+    /// The last reading that differed from the one before, and when it was read.
+    last: Option<(i64, i64)>,
+    /// How many times faster than real time the clock runs, over at least [`RATE_OVER`](Self::RATE_OVER): a delayed
+    /// reading would distort the rate between two readings.
+    rate: f64,
+    /// The rate of the last jump forward, if that may have been a simulation that has become faster: the next readings
+    /// tell.
+    rate_of_jump: Option<f64>,
+    /// The start of the interval over which the rate is measured.
+    rate_from: Option<(i64, i64)>,
+    /// The time after the last jump. Until messages of the time before have arrived, earlier stamps are of that time.
+    start: i64,
+    /// How far stamps may lie in the future after a jump back, likewise. Later stamps are nearer to the time before the
+    /// jump.
+    ahead: Option<i64>,
+    /// The stamps of messages that were under way at the last jump back: until these have arrived, they are not used.
+    /// After a small jump they are also stamps of the time after it.
+    under_way: Option<RangeInclusive<i64>>,
+    jumps: u32,
+    /// When the last jump was seen, in real time.
+    jumped: Option<i64>,
+    /// Until then, in real time, no stamp is used: after two jumps in a row, stamps of the time before both cannot be
+    /// found.
+    unusable_until: i64,
+}
+
+impl Timeline {
+    /// A forward step up to this is no jump.
+    const STEP: f64 = 1e9;
+    /// Simulated time may run that many times faster than before, or than real time.
+    const FASTER: f64 = 4.0;
+    /// Simulated time that becomes faster than this, in multiples of real time, has jumped.
+    const FASTEST: f64 = 100.0;
+    /// The longest real time between two readings that give a rate, if `/clock` is not paused.
+    const BETWEEN_READINGS: f64 = 2.5e8;
+    /// In nanoseconds of real time.
+    const RATE_OVER: f64 = 1e8;
+    /// The longest interval between two messages on `/clock`, unless simulated time is paused.
+    const SLOWEST: f64 = 1e9;
+    /// How long a message may be under way, in real time.
+    const UNDER_WAY: i64 = 10_000_000_000;
+
+    /// Accepts a reading.
+    fn advance(&mut self, now: i64, seen: i64) {
+        let Some((last, last_seen)) = self.last.filter(|_| now != 0) else {
+            if now != 0 {
+                self.last = Some((now, seen));
+                self.rate_from = self.last;
+            }
+            return;
+        };
+        if now == last {
+            return;
+        }
+        let (step, elapsed) = ((now - last) as f64, (seen - last_seen).max(0) as f64);
+        self.last = Some((now, seen));
+        // A clock that stands still after a jump has not become faster.
+        let rate_of_jump = self.rate_of_jump.filter(|_| elapsed <= Self::BETWEEN_READINGS);
+        let rate = rate_of_jump.unwrap_or(self.rate).max(1.0);
+        if step < 0.0 {
+            self.jump(now, seen);
+            self.ahead = Some(((last - now) / 2).max(Self::STEP as i64));
+            // The time went on from its last reading to the jump; for a publisher, it may be a little ahead.
+            let later = Self::STEP + Self::FASTER * rate * elapsed;
+            let first = last.saturating_sub((rate * Self::UNDER_WAY as f64) as i64);
+            self.under_way = Some(first..=last.saturating_add(later as i64));
+            self.rate_from = self.last;
+        } else if step > Self::STEP + Self::FASTER * rate * elapsed.min(Self::SLOWEST) {
+            self.jump(now, seen);
+            // If that was no jump but a new rate, the next steps are no jumps. A jump in a pause has no rate.
+            let rate = step / elapsed.max(1.0);
+            let is_possible = rate <= Self::FASTEST && elapsed <= Self::BETWEEN_READINGS;
+            self.rate_of_jump = is_possible.then_some(rate);
+            self.rate_from = self.last;
+        } else if let Some((from, from_seen)) = self.rate_from {
+            let over = (seen - from_seen) as f64;
+            if over >= Self::RATE_OVER {
+                self.rate = (now - from) as f64 / over;
+                self.rate_of_jump = None;
+                self.rate_from = self.last;
+            }
+        }
+    }
+
+    fn jump(&mut self, to: i64, seen: i64) {
+        (self.start, self.ahead, self.under_way, self.rate_of_jump) = (to, None, None, None);
+        self.jumps = self.jumps.wrapping_add(1);
+        if self.jumped.replace(seen).is_some_and(|before| seen - before < Self::UNDER_WAY) {
+            self.unusable_until = seen + Self::UNDER_WAY;
+        }
+    }
+
+    /// Returns whether a stamp that is read at `seen` can be compared with the time since the last jump. Once every
+    /// message of the time before has arrived, it can, however old it is: a driver that is stuck goes on with an old
+    /// stamp.
+    fn is_comparable(&self, stamp: i64, now: i64, seen: i64) -> bool {
+        let have_arrived = self.jumped.is_none_or(|jumped| seen - jumped >= Self::UNDER_WAY);
+        have_arrived
+            || seen >= self.unusable_until
+                && stamp >= self.start
+                && self.ahead.is_none_or(|ahead| stamp - now <= ahead)
+                && self.under_way.as_ref().is_none_or(|under_way| !under_way.contains(&stamp))
+    }
+}
+
+opaque_debug!(SimulatedTime);
+
+#[cfg(all(test, topic_statistics_loom))]
+mod models;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::test_clock::{MS, S as SECOND};
+
+    const INTERVAL: i64 = SimulatedTime::INTERVAL.as_nanos() as i64;
+
+    /// A timeline that was read every 10 ms of real time, at the given rate, up to a simulated time in seconds.
+    fn running(to: i64, rate: i64) -> (Timeline, i64) {
+        let (mut timeline, mut seen) = (Timeline::default(), 1);
+        for tick in 0..=100 {
+            timeline.advance(to * SECOND - (100 - tick) * rate * SECOND / 100, seen);
+            seen += 10 * MS;
+        }
+        (timeline, seen)
+    }
+
+    #[test]
+    fn stamps_of_the_time_before_a_jump_are_told_apart() {
+        for (to, stamps) in [
+            // No jump: every stamp is of this time.
+            (1000, &[(0, true), (990, true), (1000, true), (1001, true)][..]),
+            // Before the jump; older than the new time; a publisher whose clock is a little ahead; nearer to one time.
+            (10, &[(999, false), (9, false), (10, true), (11, true), (505, true), (506, false)]),
+            (900, &[(900, true), (999, false)]),
+            // A /clock of one message a second, or a simulation that has become faster, reads alike.
+            (1001, &[(1000, true)]),
+            (2000, &[(1000, false), (2000, true)]),
+        ] {
+            let (mut timeline, seen) = running(1000, 1);
+            timeline.advance(to * SECOND, seen);
+            for (stamp, has) in stamps {
+                assert_eq!(
+                    timeline.is_comparable(stamp * SECOND + 1, to * SECOND + 1, seen),
+                    *has,
+                    "{to} {stamp}"
+                );
+            }
+            let (stamp, now) = (to * SECOND + 5 * MS, to * SECOND + 10 * MS);
+            assert!(timeline.is_comparable(stamp, now, seen + 10 * MS), "of the time after it: {timeline:?}");
+        }
+    }
+
+    #[test]
+    fn after_a_small_jump_back_no_stamp_is_used_until_messages_came() {
+        for back in [SECOND, 50 * MS] {
+            let (mut timeline, seen) = running(1000, 1);
+            let now = 1000 * SECOND - back;
+            timeline.advance(now, seen);
+            let until = seen + Timeline::UNDER_WAY;
+            for stamp in [now, 1000 * SECOND - back / 2, 1000 * SECOND, 1000 * SECOND + 50 * MS] {
+                assert!(!timeline.is_comparable(stamp, now, seen), "{stamp}: {timeline:?}");
+                assert!(!timeline.is_comparable(stamp, stamp, until - 1), "{stamp}: {timeline:?}");
+                assert!(timeline.is_comparable(stamp, stamp, until), "{stamp}: {timeline:?}");
+            }
+            let passed = 1002 * SECOND;
+            assert!(timeline.is_comparable(passed, passed, seen + back + 2 * SECOND), "{timeline:?}");
+            let ahead = passed + SECOND;
+            assert!(
+                timeline.is_comparable(ahead, passed, until),
+                "a publisher whose clock is ahead: {timeline:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_simulation_faster_than_real_time_is_no_jump() {
+        let (mut timeline, seen) = running(100_000, 50);
+        assert!(timeline.is_comparable(99_999 * SECOND, 100_000 * SECOND, seen), "{timeline:?}");
+        // A second later, with no message in between.
+        for reading in 1..=10 {
+            timeline.advance((100_000 + 5 * reading) * SECOND, seen + INTERVAL * reading);
+        }
+        assert!(timeline.is_comparable(100_001 * SECOND, 100_050 * SECOND, seen), "{timeline:?}");
+    }
+
+    #[test]
+    fn time_may_run_four_times_faster_and_a_second_ahead() {
+        for (milliseconds, jumps) in [(4999, 0), (5000, 0), (5001, 1)] {
+            let (mut timeline, seen) = running(1000, 1);
+            let (_, last_seen) = timeline.last.unwrap();
+            assert_eq!(seen - last_seen, 10 * MS);
+            timeline.advance(1000 * SECOND + milliseconds * MS, last_seen + SECOND);
+            assert_eq!(timeline.jumps, jumps, "{milliseconds} ms: {timeline:?}");
+        }
+    }
+
+    #[test]
+    fn a_simulation_that_becomes_faster_by_and_by_is_no_jump() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        let mut now = 1000 * SECOND;
+        for _ in 0..100 {
+            now += SECOND / 2;
+            timeline.advance(now, seen);
+            seen += 10 * MS;
+        }
+        // At the same rate, of 50, and read less often.
+        for _ in 0..10 {
+            now += 5 * SECOND;
+            seen += INTERVAL;
+            timeline.advance(now, seen);
+        }
+        assert_eq!(timeline.jumps, 0, "{timeline:?}");
+    }
+
+    #[test]
+    fn a_pause_and_a_coarse_clock_are_no_jumps() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        seen += 600 * SECOND; // paused
+        let (mut jumped, _) = running(1000, 1);
+        jumped.advance(1100 * SECOND, seen);
+        assert!(
+            !jumped.is_comparable(1000 * SECOND, 1100 * SECOND, seen + SECOND),
+            "in the pause: {jumped:?}"
+        );
+        for second in 0..10 {
+            // A /clock of one message a second, read twice as often.
+            timeline.advance((1001 + second) * SECOND, seen);
+            timeline.advance((1001 + second) * SECOND, seen + 500 * MS);
+            seen += SECOND;
+        }
+        assert!(timeline.is_comparable(999 * SECOND, 1010 * SECOND, seen), "{timeline:?}");
+    }
+
+    #[test]
+    fn readings_that_come_in_bursts_do_not_hide_a_jump() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        let mut now = 1000 * SECOND;
+        for _ in 0..20 {
+            // Two ticks of 10 ms are seen 0.1 ms apart, and then none for 20 ms.
+            now += SECOND / 100;
+            timeline.advance(now, seen);
+            now += SECOND / 100;
+            timeline.advance(now, seen + 100 * MS / 1000);
+            seen += 20 * MS;
+        }
+        timeline.advance(now + 3 * SECOND, seen + 100 * MS);
+        assert!(!timeline.is_comparable(now, now + 3 * SECOND, seen + SECOND), "{timeline:?}");
+    }
+
+    #[test]
+    fn a_simulation_that_becomes_much_faster_is_a_jump_once() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        for step in 1..=30 {
+            seen += INTERVAL;
+            timeline.advance((1000 + 5 * step) * SECOND, seen);
+        }
+        assert_eq!(timeline.start, 1005 * SECOND, "{timeline:?}");
+    }
+
+    #[test]
+    fn an_old_stamp_long_after_a_jump_is_an_old_message() {
+        // A driver that is stuck goes on with its last stamp; the clock of another host is ahead.
+        for (to, stamp) in [(1100, 999), (1001 + 5, 1000), (900, 899), (900, 1500), (10, 999)] {
+            let (mut timeline, seen) = running(1000, 1);
+            timeline.advance(to * SECOND, seen);
+            for (later, has) in [(0, false), (Timeline::UNDER_WAY - 1, false), (Timeline::UNDER_WAY, true)] {
+                let now = to * SECOND + later;
+                assert_eq!(
+                    timeline.is_comparable(stamp * SECOND, now, seen + later),
+                    has,
+                    "{later}: {timeline:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_second_jump_forward_is_a_jump_also_in_a_pause() {
+        for (first, second) in [((1100, MS), (1200, 60 * MS)), ((2000, 12 * SECOND), (2100, 42 * SECOND))] {
+            let (mut timeline, seen) = running(1000, 1);
+            for (to, later) in [first, second] {
+                timeline.advance(to * SECOND, seen + later);
+            }
+            let now = second.0 * SECOND;
+            assert_eq!(timeline.start, now, "{timeline:?}");
+            let is_in_a_row = second.1 < SECOND;
+            assert_eq!(
+                timeline.is_comparable(now, now, seen + second.1 + SECOND),
+                !is_in_a_row,
+                "{timeline:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_second_jump_that_no_simulation_can_make_is_a_jump() {
+        // Each may be a simulation that has become 70 times faster; but its clock would not stand still between them.
+        for (between, jumps) in [(250 * MS, 1), (251 * MS, 2), (10 * SECOND, 2)] {
+            let (mut timeline, seen) = running(1000, 1);
+            let first = seen + 190 * MS;
+            timeline.advance(1014 * SECOND, first);
+            timeline.advance(1014 * SECOND, first + 100 * MS);
+            timeline.advance(1040 * SECOND, first + between);
+            assert_eq!(timeline.jumps, jumps, "{between}: {timeline:?}");
+        }
+    }
+
+    #[test]
+    fn after_two_jumps_in_a_row_no_stamp_is_used_for_a_while() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(1100 * SECOND, seen + 10 * MS);
+        timeline.advance(950 * SECOND, seen + 60 * MS);
+        // A stamp of the time before both jumps would pass for one of now, but for the rule.
+        assert!(!timeline.is_comparable(1000 * SECOND, 951 * SECOND, seen + SECOND));
+        assert!(timeline.is_comparable(962 * SECOND, 962 * SECOND, seen + 12 * SECOND));
+        timeline.unusable_until = 0;
+        assert!(timeline.is_comparable(1000 * SECOND, 951 * SECOND, seen + SECOND), "{timeline:?}");
+    }
+
+    #[test]
+    fn jumps_between_which_every_message_came_are_not_in_a_row() {
+        for (between, is_usable) in [(Timeline::UNDER_WAY - 1, false), (Timeline::UNDER_WAY, true)] {
+            let (mut timeline, seen) = running(1000, 1);
+            let first = seen + 100 * SECOND;
+            timeline.advance(1100 * SECOND, first);
+            timeline.advance(1200 * SECOND, first + between);
+            assert_eq!(timeline.jumps, 2);
+            let has = timeline.is_comparable(1200 * SECOND, 1200 * SECOND, first + between + SECOND);
+            assert_eq!(has, is_usable, "{timeline:?}");
+        }
+    }
+
+    #[test]
+    fn a_simulation_that_begins_is_no_jump() {
+        let (mut timeline, seen) = (Timeline::default(), 1);
+        timeline.advance(0, seen);
+        timeline.advance(5000 * SECOND, seen + MS);
+        assert!(timeline.is_comparable(4999 * SECOND, 5000 * SECOND, seen));
+    }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Stamps that may be of the system clock before its step.
+
+use super::clock::{EndedWindow, Step};
+
+/// Finds stamps that may be of the system clock before its step.
+///
+/// A message can be stamped before a step and received in a window after it. Stamp and callback are then on different
+/// clocks, and the message has no age. It is under way for at most [`UNDER_WAY`](Self::UNDER_WAY). So its stamp lies
+/// within `UNDER_WAY` before the end of the step's window, on the clock before the step. Other stamps are valid at
+/// once: stamps from unstepped hosts are newer; stamps of the new clock overlap only after a small backward step, until
+/// the clock has passed the same times again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StampFilter {
+    /// The oldest first.
+    stamps: Vec<DoubtfulStamps>,
+}
+
+/// The stamps of messages that were under way at a step, in nanoseconds on the system clock.
+#[derive(Clone, Copy, Debug)]
+struct DoubtfulStamps {
+    first: i64,
+    last: i64,
+    /// The messages arrive before this time, on the monotonic clock.
+    until: i64,
+    /// Whether they have arrived. They may not be recorded yet, so the stamps are kept until the next step.
+    have_expired: bool,
+}
+
+impl DoubtfulStamps {
+    fn contain(&self, stamp: i64) -> bool {
+        (self.first..=self.last).contains(&stamp)
+    }
+}
+
+impl StampFilter {
+    /// How long a message may be under way, in the network and in the middleware's queue. No measured latency can
+    /// replace it: a queue may have grown in the window of the step itself, where ages are unknown.
+    const UNDER_WAY: i64 = 10_000_000_000;
+    /// The largest number of steps in that time that are distinguished.
+    const STEPS: usize = 8;
+
+    /// Ends a window. Returns whether other stamps are doubtful from now on.
+    pub(crate) fn end_window(&mut self, ended: &EndedWindow) -> bool {
+        let has_expired = self.expire(ended.stop);
+        if let Some(step) = ended.step {
+            self.add_step(ended.window.stop.as_nanoseconds(), ended.stop, step);
+        }
+        has_expired || ended.step.is_some()
+    }
+
+    /// Starts the first window, at that time on the monotonic clock. `has_stepped`: the system clock was stepped,
+    /// perhaps more than once, while none was under way. Then every stamp may be of another clock.
+    pub(crate) fn restart(&mut self, start: i64, has_stepped: bool) {
+        self.expire(start);
+        if has_stepped {
+            self.push(DoubtfulStamps {
+                first: i64::MIN,
+                last: i64::MAX,
+                until: start + Self::UNDER_WAY,
+                have_expired: false,
+            });
+        }
+    }
+
+    /// Adds a step that was found at `stop` on the system clock, `now` on the monotonic clock.
+    fn add_step(&mut self, stop: i64, now: i64, step: Step) {
+        let before = stop.saturating_sub(step.by);
+        // If the host was suspended, and its clock was stepped in the same window, stamps may be of the clock in
+        // between.
+        let stepped = step.by - step.suspended;
+        let (earlier, later) = match step.suspended {
+            0 => (0, 0),
+            _ if stepped == 0 => (0, 0),
+            suspended => (stepped.min(0), stepped.max(suspended)),
+        };
+        self.push(DoubtfulStamps {
+            first: before.saturating_add(earlier).saturating_sub(Self::UNDER_WAY),
+            last: before.saturating_add(later),
+            until: now + Self::UNDER_WAY,
+            have_expired: false,
+        });
+    }
+
+    fn push(&mut self, stamps: DoubtfulStamps) {
+        self.stamps.retain(|doubtful| !doubtful.have_expired);
+        if self.stamps.len() >= Self::STEPS {
+            let oldest = self.stamps.remove(0);
+            if let Some(next) = self.stamps.first_mut() {
+                (next.first, next.last) = (next.first.min(oldest.first), next.last.max(oldest.last));
+            }
+        }
+        self.stamps.push(stamps);
+    }
+
+    /// Returns whether a stamp may be of a clock before a step.
+    pub(crate) fn is_doubtful(&self, stamp: i64) -> bool {
+        self.stamps.iter().any(|doubtful| !doubtful.have_expired && doubtful.contain(stamp))
+    }
+
+    /// Returns whether a stamp of a message that arrived after the last step was found may be of a clock before a step.
+    /// The message may have arrived before stamps expired.
+    pub(crate) fn was_doubtful(&self, stamp: i64) -> bool {
+        self.stamps.iter().any(|doubtful| doubtful.contain(stamp))
+    }
+
+    /// Returns whether no stamp is doubtful.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stamps.iter().all(|doubtful| doubtful.have_expired)
+    }
+
+    /// Expires the stamps of messages that have arrived before `now`, on the monotonic clock. Returns whether there
+    /// were any.
+    fn expire(&mut self, now: i64) -> bool {
+        let mut some_expired = false;
+        for doubtful in self.stamps.iter_mut().filter(|doubtful| !doubtful.have_expired) {
+            doubtful.have_expired = now > doubtful.until;
+            some_expired |= doubtful.have_expired;
+        }
+        some_expired
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::test_clock::{MS, S};
+
+    const EPOCH: i64 = 1_790_000_000 * S;
+
+    /// The filter after steps that were found at `EPOCH` on the new clock.
+    fn filter(steps: &[i64]) -> StampFilter {
+        let mut filter = StampFilter::default();
+        steps.iter().for_each(|by| filter.add_step(EPOCH, EPOCH, Step { by: *by, suspended: 0 }));
+        filter
+    }
+
+    #[test]
+    fn after_a_step_stamps_of_the_clock_before_it_are_doubtful() {
+        let now = EPOCH + 5 * S;
+        for (by, stamp, is_doubtful, text) in [
+            (3600 * S, now - 3606 * S, true, "under way across the step"),
+            (3600 * S, now - 2 * MS, false, "a new one"),
+            (3600 * S, now - 3600 * S, false, "another host whose clock was not stepped"),
+            (3600 * S, now + S, false, "another host whose clock is ahead"),
+            (-60 * S, EPOCH + 51 * S, true, "under way across the step"),
+            (-60 * S, EPOCH + S, false, "after a large step back new stamps are good at once"),
+            (-60 * S, EPOCH + 61 * S, false, "another host whose clock was not stepped"),
+            (-S / 2, EPOCH + S / 2 - MS, true, "under way across a small step back, or new"),
+            (-S / 2, EPOCH + S / 2 + MS, false, "the clock has passed the same times"),
+        ] {
+            assert_eq!(filter(&[by]).is_doubtful(stamp), is_doubtful, "{by}: {text}");
+        }
+    }
+
+    #[test]
+    fn messages_under_way_across_two_steps_are_doubtful() {
+        // Back by a minute, then forward by an hour: those stamps are later than the clock before the second step.
+        let stamp = EPOCH + 60 * S - MS;
+        assert!(!filter(&[3600 * S]).is_doubtful(stamp));
+        let both = filter(&[-60 * S, 3600 * S]);
+        assert!(both.is_doubtful(stamp));
+        assert!(!both.is_doubtful(EPOCH + S), "the steps are told apart");
+    }
+
+    #[test]
+    fn stamps_between_a_suspend_and_a_step_are_doubtful() {
+        for (stepped, slept) in [(400 * S, 700 * S), (-400 * S, 700 * S)] {
+            let step = Step { by: stepped + slept, suspended: slept };
+            let mut filter = StampFilter::default();
+            filter.add_step(EPOCH, EPOCH, step);
+            let old = EPOCH - step.by;
+            for in_between in [old + stepped, old + slept] {
+                assert!(filter.is_doubtful(in_between - MS), "{stepped} {slept}");
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_suspend_stamps_of_the_time_that_it_took_are_good() {
+        let mut filter = StampFilter::default();
+        filter.add_step(EPOCH, EPOCH, Step { by: 700 * S, suspended: 700 * S });
+        let before = EPOCH - 700 * S;
+        assert!(filter.is_doubtful(before - MS));
+        assert!(!filter.is_doubtful(before + MS) && !filter.is_doubtful(EPOCH - MS));
+    }
+
+    #[test]
+    fn after_a_step_not_observed_every_stamp_is_doubtful_for_10_s() {
+        let mut filter = StampFilter::default();
+        filter.restart(5 * S, true);
+        assert!([0, EPOCH - 3600 * S, EPOCH, EPOCH + 3600 * S]
+            .iter()
+            .all(|stamp| filter.is_doubtful(*stamp)));
+        assert!(!filter.expire(15 * S) && filter.is_doubtful(EPOCH));
+        assert!(filter.expire(15 * S + 1) && !filter.is_doubtful(EPOCH));
+    }
+
+    #[test]
+    fn stamps_are_doubtful_until_nothing_can_be_under_way() {
+        let mut filter = filter(&[3600 * S]);
+        assert!(!filter.expire(EPOCH + 10 * S) && !filter.is_empty());
+        assert!(filter.expire(EPOCH + 10 * S + 1) && filter.is_empty());
+        assert!(!filter.expire(EPOCH + 11 * S));
+    }
+
+    #[test]
+    fn more_steps_than_are_told_apart_are_merged() {
+        let steps: Vec<i64> = (1..=20).map(|number| number * 3600 * S).collect();
+        let filter = filter(&steps);
+        assert_eq!(filter.stamps.len(), StampFilter::STEPS);
+        assert!(steps.iter().all(|by| filter.is_doubtful(EPOCH - by - MS)));
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The clocks of a test, which change only when the test changes them.
+
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::{Duration, Instant},
+};
+
+use super::clock::Clock;
+use crate::record::sources::source::WindowedCollector;
+
+pub(crate) const MS: i64 = 1_000_000;
+pub(crate) const S: i64 = 1000 * MS;
+
+/// Returns a reading of the monotonic clock: so many milliseconds after the start.
+pub(crate) fn at(milliseconds: i64) -> impl Fn() -> i64 {
+    move || TestClock::START + milliseconds * MS
+}
+
+/// Clocks that start at [`EPOCH`](Self::EPOCH).
+pub(crate) struct TestClock {
+    started: Instant,
+    /// Since the start.
+    passed: AtomicI64,
+    stepped: AtomicI64,
+    suspended: AtomicI64,
+    /// What passes before each reading of the monotonic clock: the thread is held up.
+    pub(crate) held_up: AtomicI64,
+}
+
+impl TestClock {
+    /// The system time at the start.
+    pub(crate) const EPOCH: i64 = 1_790_000_000 * S;
+    const START: i64 = 1000 * S;
+
+    pub(crate) fn new() -> Self {
+        let [passed, stepped, suspended, held_up] = [const { AtomicI64::new(0) }; 4];
+        Self { started: Instant::now(), passed, stepped, suspended, held_up }
+    }
+
+    /// Enables a collector. Its first window starts now. No stamp is doubtful, although for the collector the clock of
+    /// the host was stepped to this one.
+    pub(crate) fn enable(collector: &dyn WindowedCollector) -> Self {
+        let clock = Self::new();
+        clock.set(-11 * S);
+        assert!(collector.enable(&clock));
+        clock.set(0);
+        assert!(collector.end_window(&clock).is_some());
+        clock
+    }
+
+    /// Lets so many nanoseconds pass. Returns the monotonic time after them.
+    pub(crate) fn pass(&self, time: i64) -> i64 {
+        self.set(self.passed() + time)
+    }
+
+    /// Sets the time since the start. Returns the monotonic time.
+    pub(crate) fn set(&self, passed: i64) -> i64 {
+        self.passed.store(passed, Ordering::Relaxed);
+        Self::START + passed
+    }
+
+    /// Steps the system clock.
+    pub(crate) fn step(&self, by: i64) {
+        self.stepped.fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub(crate) fn suspend(&self, time: i64) {
+        self.step(time);
+        self.suspended.fetch_add(time, Ordering::Relaxed);
+    }
+
+    /// Returns the time since the start.
+    pub(crate) fn passed(&self) -> i64 {
+        self.passed.load(Ordering::Relaxed)
+    }
+
+    /// Returns the time as the schedule is given it.
+    pub(crate) fn now(&self) -> Instant {
+        self.started + Duration::from_nanos(self.passed() as u64)
+    }
+}
+
+impl Clock for TestClock {
+    fn monotonic(&self) -> i64 {
+        self.pass(self.held_up.load(Ordering::Relaxed))
+    }
+
+    fn system(&self) -> i64 {
+        Self::EPOCH + self.monotonic() - Self::START + self.stepped.load(Ordering::Relaxed)
+    }
+
+    fn suspended(&self) -> i64 {
+        self.suspended.load(Ordering::Relaxed)
+    }
+}
+
+/// A clock whose reader is held up before its n-th reading, counted from 0. Something happens meanwhile.
+pub(crate) struct HeldUp<'a, F> {
+    clock: &'a TestClock,
+    reading: i64,
+    meanwhile: F,
+    readings: AtomicI64,
+}
+
+impl<'a, F: Fn() + Send + Sync> HeldUp<'a, F> {
+    pub(crate) fn new(clock: &'a TestClock, reading: i64, meanwhile: F) -> Self {
+        Self { clock, reading, meanwhile, readings: AtomicI64::new(0) }
+    }
+}
+
+impl<F: Fn() + Send + Sync> Clock for HeldUp<'_, F> {
+    fn monotonic(&self) -> i64 {
+        if self.readings.fetch_add(1, Ordering::Relaxed) == self.reading {
+            (self.meanwhile)();
+        }
+        self.clock.monotonic()
+    }
+
+    fn system(&self) -> i64 {
+        self.clock.system()
+    }
+
+    fn suspended(&self) -> i64 {
+        self.clock.suspended()
+    }
+}

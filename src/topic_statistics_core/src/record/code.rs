@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The collectors of any code: of a stopwatch and of a counter.
+
+use std::sync::Arc;
+
+use crate::{
+    collector::{single_sample, SummaryCollector},
+    distributions::Distributions,
+    metric::Metric,
+    metric_set::MetricSet,
+    record::{
+        clocks::clock::EndedWindow,
+        sources::windowed::{Collector, Present},
+    },
+    source_kind::SourceKind,
+    summary::Summary,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// The collector of a stopwatch, in milliseconds.
+#[derive(Debug, Default)]
+pub struct Durations(SummaryCollector);
+
+impl Collector for Durations {
+    type Sample = f64;
+
+    const KIND: SourceKind = SourceKind::Stopwatch;
+
+    const DISTRIBUTIONS: MetricSet = MetricSet::of(&[Metric::Duration]);
+
+    #[inline]
+    fn accept(&mut self, milliseconds: &f64, _: Present, distributions: &mut Distributions) {
+        if self.0.accept(*milliseconds) {
+            distributions.accept(Metric::Duration, *milliseconds);
+        }
+    }
+
+    fn take(&mut self, _: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
+        let summary = self.0.take();
+        (summary.sample_count, vec![(Metric::Duration, summary)])
+    }
+
+    fn clear(&mut self, _: i64, _: bool) {
+        *self = Self::default();
+    }
+}
+
+/// A count, which all clones share: since the window's start.
+#[derive(Clone, Debug, Default)]
+pub struct Count(Arc<AtomicU64>);
+
+impl Count {
+    /// Adds `count`.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+impl Collector for Count {
+    /// There are none: it is counted without the lock.
+    type Sample = std::convert::Infallible;
+
+    const KIND: SourceKind = SourceKind::Counter;
+
+    const DISTRIBUTIONS: MetricSet = MetricSet::of(&[]);
+
+    fn accept(&mut self, sample: &Self::Sample, _: Present, _: &mut Distributions) {
+        match *sample {}
+    }
+
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
+        let count = self.0.swap(0, Ordering::Relaxed);
+        // NaN if the window has no length.
+        let frequency = single_sample(Some(count as f64 / ended.length().as_secs_f64()));
+        (count, vec![(Metric::Frequency, Summary { sample_count: count, ..frequency })])
+    }
+
+    fn clear(&mut self, _: i64, _: bool) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, topic_statistics_loom))]
+mod models;

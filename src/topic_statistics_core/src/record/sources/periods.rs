@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The periods of events that several threads may record.
+
+use crate::{
+    collector::{FirstPeriod, PeriodCollector},
+    distributions::Distributions,
+    metric::Metric,
+    summary::Summary,
+};
+
+/// The periods of events that several threads may record.
+///
+/// A thread may be preempted between an event and its recording. Then the event is recorded after later ones, and its
+/// period is wrong: that window has no periods.
+#[derive(Debug)]
+pub(crate) struct Periods {
+    metric: Metric,
+    first_period: FirstPeriod,
+    period: PeriodCollector,
+    /// The latest event, in nanoseconds on the monotonic clock, and what it was when the window started.
+    last: i64,
+    last_before: i64,
+    /// Whether an event of this window was recorded after a later one.
+    is_unordered: bool,
+}
+
+impl Periods {
+    pub(crate) fn new(metric: Metric, first_period: FirstPeriod) -> Self {
+        let period = PeriodCollector::new(first_period);
+        Self { metric, first_period, period, last: i64::MIN, last_before: i64::MIN, is_unordered: false }
+    }
+
+    /// Accepts an event at that time.
+    pub(crate) fn accept(&mut self, time: i64, distributions: &mut Distributions) {
+        if time >= self.last {
+            self.last = time;
+            if let Some(period) = self.period.sample(time) {
+                distributions.accept(self.metric, period);
+            }
+            self.period.accept(time);
+        } else if time >= self.last_before {
+            self.is_unordered = true;
+        } // else the window before has no periods: this event was missing
+    }
+
+    /// Ends a window. `has_earlier`: there may be an event that was before the last one and is not recorded yet.
+    pub(crate) fn take(&mut self, has_earlier: bool) -> (Metric, Summary) {
+        let periods = self.period.take();
+        self.last_before = self.last;
+        let is_unordered = std::mem::take(&mut self.is_unordered) || has_earlier;
+        (self.metric, if is_unordered { Summary::default() } else { periods })
+    }
+
+    /// Forgets all events. The next window starts at that time.
+    pub(crate) fn clear(&mut self, start: i64) {
+        *self = Self { last: start, last_before: start, ..Self::new(self.metric, self.first_period) };
+    }
+}

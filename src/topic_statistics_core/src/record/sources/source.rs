@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A source of statistics, such as a subscription or a timer, as the schedule sees it.
+
+use std::{
+    sync::{Arc, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use super::source_name::UniqueName;
+use crate::{
+    distributions::Distributions,
+    health::{Health, Level, Names},
+    incompatible::IncompatiblePublisher,
+    metric::Metric,
+    mutex::lock,
+    record::{clocks::clock::Clock, sources::options::StatisticsState},
+    source_kind::SourceKind,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        now, watch, Condvar, Mutex, OnceLock,
+    },
+    totals::{TopicTotals, Totals},
+    window::WindowStatistics,
+};
+
+/// A source of statistics. It lives as long as its handle.
+pub struct Source {
+    /// The `measurement_source_name`.
+    pub name: UniqueName,
+    /// What collects its samples.
+    pub collector: Arc<dyn WindowedCollector>,
+    /// None of a source without a topic or a service: a stopwatch, a counter, a timer.
+    endpoint: Option<Box<dyn Endpoint>>,
+    finished: Mutex<Finished>,
+    /// Created for the first watcher: a channel takes more memory than all the rest of a source.
+    watched: OnceLock<watch::Sender<Option<Arc<WindowStatistics>>>>,
+    is_retired: AtomicBool,
+    /// How many of its messages are being published.
+    publishing: Mutex<u32>,
+    published: Condvar,
+}
+
+/// The finished windows of a source.
+#[derive(Default)]
+struct Finished {
+    /// The last one.
+    latest: Option<Arc<WindowStatistics>>,
+    /// Of all windows, if it is a subscription.
+    distributions: Distributions,
+    /// None before the first window, and if it is neither judged nor watched.
+    health: Option<Box<SourceHealth>>,
+}
+
+/// The health of a source.
+#[derive(Default)]
+struct SourceHealth {
+    /// As of the last window.
+    present: Health,
+    /// Created for the first watcher.
+    watched: Option<Arc<watch::Sender<Health>>>,
+}
+
+/// A source's part in a topic. That of a subscription finds the publishers that cannot serve it.
+pub trait Endpoint: Send + Sync {
+    /// Returns the resolved topic.
+    fn topic(&self) -> &str;
+
+    /// Returns the topic or service of another source than a subscription as written in the node's code; None for a
+    /// subscription.
+    fn given(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns the publishers that the last check found.
+    fn incompatible(&self) -> Vec<IncompatiblePublisher> {
+        vec![]
+    }
+
+    /// Waits anew before the next check: the statistics are disabled, so it is not known what is received.
+    fn restart(&self) {}
+
+    /// Checks the publishers, and appends a warning for each new one that cannot serve the subscription. Returns when
+    /// to check again; None if that is not necessary.
+    fn run(&self, _has_received: bool, _now: Instant, _warnings: &mut Vec<String>) -> Option<Instant> {
+        None
+    }
+}
+
+/// The topic of a subscription whose publishers are not known.
+impl Endpoint for String {
+    fn topic(&self) -> &str {
+        self
+    }
+}
+
+/// The topic of a publisher, or the service of a server or a client.
+struct NamedEndpoint {
+    topic: String,
+    given: String,
+}
+
+impl Endpoint for NamedEndpoint {
+    fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    fn given(&self) -> Option<&str> {
+        Some(&self.given)
+    }
+}
+
+/// Collects the samples of a source, window by window.
+pub trait WindowedCollector: Send + Sync {
+    /// Enables it, with a window that starts now. Returns whether it was disabled before.
+    fn enable(&self, clock: &dyn Clock) -> bool;
+
+    /// Disables it. The window under way is lost.
+    fn disable(&self);
+
+    /// Returns whether it is enabled.
+    fn is_enabled(&self) -> bool;
+
+    /// Sets whether the windows that start from now on have distributions of their samples.
+    fn set_distributions(&self, enabled: bool);
+
+    /// Ends the window now and starts the next one. Returns None while it is disabled.
+    fn end_window(&self, clock: &dyn Clock) -> Option<FinishedWindow>;
+
+    /// Returns the messages received and lost since its creation; None if it is not a subscription's.
+    fn totals(&self) -> Option<Totals> {
+        None
+    }
+
+    /// Returns the topic of a subscription as the node's code has it; None if it is no subscription.
+    fn given_topic(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns the kind of the source.
+    fn kind(&self) -> SourceKind;
+
+    /// Returns whether it is a transient local subscription, whose publishers may publish once.
+    fn is_latched(&self) -> bool {
+        false
+    }
+
+    /// Returns whether it could measure a metric, if that was enabled.
+    fn can_measure(&self, metric: Metric) -> bool {
+        self.kind().measures(metric)
+    }
+
+    /// Returns whether it measures a metric.
+    fn measures(&self, metric: Metric) -> bool;
+}
+
+/// A window that has ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct FinishedWindow {
+    /// The window.
+    pub statistics: WindowStatistics,
+    /// System time less monotonic time at its end, in nanoseconds.
+    pub clock_offset: i64,
+    /// Warnings for the node's log. The collector gives each one once.
+    pub warnings: Vec<String>,
+}
+
+/// Ends the windows of sources: the interface for their handles.
+pub trait WindowScheduler: Send + Sync {
+    /// Sets whether a source has statistics.
+    fn set_state(&self, source: &Arc<Source>, state: StatisticsState);
+
+    /// Removes a source that is retired, and keeps its totals.
+    fn remove(&self, source: &Arc<Source>);
+}
+
+impl Source {
+    /// How long the drop of a handle waits for a message that is being published: a middleware may block for minutes.
+    const RETIREMENT: Duration = Duration::from_millis(500);
+
+    /// Creates a source; of a subscription, if there is an `endpoint`.
+    pub fn new(
+        name: impl Into<UniqueName>,
+        collector: Arc<dyn WindowedCollector>,
+        endpoint: Option<Box<dyn Endpoint>>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            collector,
+            endpoint,
+            finished: Mutex::default(),
+            watched: OnceLock::new(),
+            is_retired: AtomicBool::new(false),
+            publishing: Mutex::default(),
+            published: Condvar::new(),
+        }
+    }
+
+    /// Returns the source of a publisher of that topic, or of a service or a client with that name, which the node's
+    /// code has as `given`.
+    pub fn of_topic(mut self, topic: String, given: &str) -> Self {
+        self.endpoint = Some(Box::new(NamedEndpoint { topic, given: given.to_owned() }));
+        self
+    }
+
+    /// Returns the last finished window.
+    pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
+        lock(&self.finished).latest.clone()
+    }
+
+    /// Returns a receiver of finished windows.
+    pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
+        let finished = lock(&self.finished);
+        self.watched.get_or_init(|| watch::channel(finished.latest.clone()).0).subscribe()
+    }
+
+    /// Gives a finished window to the watchers. Their wakers run foreign code, so nothing may be locked.
+    pub fn finish(&self, window: Arc<WindowStatistics>) {
+        let watched = {
+            let mut finished = lock(&self.finished);
+            finished.latest = Some(Arc::clone(&window));
+            self.watched.get()
+        };
+        if let Some(watched) = watched {
+            watched.send_replace(Some(window));
+        }
+    }
+
+    /// Returns a receiver of its health, which has the present one.
+    pub fn health(&self) -> watch::Receiver<Health> {
+        let mut finished = lock(&self.finished);
+        let SourceHealth { present, watched } = &mut **finished.health.get_or_insert_default();
+        let sender = watched.get_or_insert_with(|| Arc::new(watch::channel(Health::default()).0));
+        replace_silently(sender, present.clone());
+        sender.subscribe()
+    }
+
+    /// Sets its health. The watchers are woken if it has changed: their wakers run foreign code, so nothing may be
+    /// locked.
+    pub fn set_health(&self, health: Health, is_change: bool) {
+        let sender = {
+            let mut finished = lock(&self.finished);
+            let kept = finished.health.get_or_insert_default();
+            kept.present = health.clone();
+            kept.watched.clone()
+        };
+        match sender {
+            Some(sender) if is_change => drop(sender.send_replace(health)),
+            // If all is well, neither the first window nor the first message is a change. Later windows leave a change
+            // to slow receivers.
+            Some(sender) if is_well_otherwise(&sender.borrow(), &health) => replace_silently(&sender, health),
+            _ => {}
+        }
+    }
+
+    /// Returns the names by which conditions can select it.
+    pub fn names(&self) -> Names<'_> {
+        let topic = self.endpoint.as_deref().map(Endpoint::topic);
+        let given =
+            self.endpoint.as_deref().and_then(Endpoint::given).or_else(|| self.collector.given_topic());
+        Names { source: &self.name, plain_source: self.name.plain(), topic, given }
+    }
+
+    /// Returns its kind.
+    pub fn kind(&self) -> SourceKind {
+        self.collector.kind()
+    }
+
+    /// Returns whether it is a subscription.
+    pub fn is_subscription(&self) -> bool {
+        self.kind() == SourceKind::Subscription
+    }
+
+    /// Returns the topic of a subscription; None for other sources.
+    pub fn topic(&self) -> Option<&str> {
+        Some(self.subscription()?.topic())
+    }
+
+    /// Returns the part of a subscription in its topic.
+    fn subscription(&self) -> Option<&dyn Endpoint> {
+        self.endpoint.as_deref().filter(|endpoint| endpoint.given().is_none())
+    }
+
+    /// Returns the totals of a subscription; None for other sources.
+    pub fn totals(&self) -> Option<TopicTotals> {
+        Some(TopicTotals {
+            topic_name: self.topic()?.to_owned(),
+            source_name: self.name.to_string(),
+            totals: self.collector.totals()?,
+            distributions: lock(&self.finished).distributions.clone(),
+        })
+    }
+
+    /// Adds the distributions of a finished window to those of a subscription since its creation.
+    pub fn add_distributions(&self, window: &WindowStatistics) {
+        if self.is_subscription() && !window.distributions.is_empty() {
+            lock(&self.finished).distributions.merge(&window.distributions);
+        }
+    }
+
+    /// Returns the publishers that were found not to serve the subscription.
+    pub fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
+        self.subscription().map(|check| check.incompatible()).unwrap_or_default()
+    }
+
+    /// Looks for publishers that cannot serve the subscription, and appends a warning for each new one. Returns when to
+    /// check again, if that is necessary.
+    pub fn check_publishers(&self, now: Instant, warnings: &mut Vec<String>) -> Option<Instant> {
+        let check = self.subscription()?;
+        if !self.collector.is_enabled() {
+            check.restart();
+            return None;
+        }
+        let has_received = self.collector.totals().is_some_and(|totals| totals.received > 0);
+        check.run(has_received, now, warnings)
+    }
+
+    /// Returns whether its handle is dropped.
+    pub fn is_retired(&self) -> bool {
+        self.is_retired.load(Ordering::Acquire)
+    }
+
+    /// Returns a guard that holds back the retirement while a message of the source is published; None if it is
+    /// retired.
+    pub fn publishing_guard(&self) -> Option<PublishingGuard<'_>> {
+        let mut publishing = lock(&self.publishing);
+        if self.is_retired() {
+            return None;
+        }
+        *publishing += 1;
+        Some(PublishingGuard(self))
+    }
+
+    /// Ends its statistics, and frees its name for another source. No message of it is published after this returns,
+    /// except one that the middleware has blocked for longer than [`RETIREMENT`](Self::RETIREMENT).
+    fn retire(&self) {
+        self.is_retired.store(true, Ordering::Release);
+        self.collector.disable();
+        self.wait_for_publication();
+        self.name.release();
+    }
+
+    fn wait_for_publication(&self) {
+        let deadline = now() + Self::RETIREMENT;
+        let mut publishing = lock(&self.publishing);
+        while *publishing > 0 {
+            let left = deadline.saturating_duration_since(now());
+            if left.is_zero() {
+                return;
+            }
+            publishing =
+                self.published.wait_timeout(publishing, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if !self.is_retired() {
+            self.name.release(); // it never had a handle
+        }
+    }
+}
+
+/// Holds back the retirement of a source.
+#[derive(Debug)]
+pub struct PublishingGuard<'a>(&'a Source);
+
+impl Drop for PublishingGuard<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.publishing) -= 1;
+        self.0.published.notify_all();
+    }
+}
+
+/// The part that all handles of sources have in common. Dropping it retires the source.
+pub struct SourceHandle {
+    source: Arc<Source>,
+    /// Dropped last: this may end the scheduler's thread.
+    keeper: Arc<Keeper>,
+}
+
+/// What the handles of several sources share: the scheduler that ends their windows, and what they keep alive.
+pub struct Keeper {
+    scheduler: Weak<dyn WindowScheduler>,
+    _kept: Option<Arc<dyn Send + Sync>>,
+}
+
+impl Keeper {
+    /// Creates a keeper of `kept`.
+    pub fn new(scheduler: Weak<dyn WindowScheduler>, kept: Arc<dyn Send + Sync>) -> Arc<Self> {
+        Arc::new(Self { scheduler, _kept: Some(kept) })
+    }
+}
+
+impl SourceHandle {
+    /// Creates the handle of a source whose windows that scheduler ends.
+    pub fn new(source: Arc<Source>, scheduler: Weak<dyn WindowScheduler>) -> Self {
+        Self { source, keeper: Arc::new(Keeper { scheduler, _kept: None }) }
+    }
+
+    /// Returns the handle, which keeps alive from now on what the keeper keeps. It has the same scheduler.
+    pub fn keeping(mut self, keeper: &Arc<Keeper>) -> Self {
+        self.keeper = Arc::clone(keeper);
+        self
+    }
+
+    /// Sets whether the source has statistics; does nothing once the scheduler is dropped.
+    pub fn set_state(&self, state: StatisticsState) {
+        if let Some(scheduler) = self.keeper.scheduler.upgrade() {
+            scheduler.set_state(&self.source, state);
+        }
+    }
+}
+
+impl std::ops::Deref for SourceHandle {
+    type Target = Source;
+
+    fn deref(&self) -> &Source {
+        &self.source
+    }
+}
+
+impl Drop for SourceHandle {
+    fn drop(&mut self) {
+        self.source.retire();
+        if let Some(scheduler) = self.keeper.scheduler.upgrade() {
+            scheduler.remove(&self.source);
+        }
+    }
+}
+
+/// Returns whether receivers have no window's health yet, or an OK one with another cause.
+fn is_well_otherwise(present: &Health, health: &Health) -> bool {
+    present.window.is_none() || present.level == Level::Ok && present.cause != health.cause
+}
+
+/// Replaces the health without waking anybody.
+fn replace_silently(sender: &watch::Sender<Health>, health: Health) {
+    sender.send_if_modified(|present| {
+        *present = health;
+        false
+    });
+}
+
+opaque_debug!(Source, SourceHandle, Keeper);
+
+#[cfg(all(test, topic_statistics_loom))]
+mod models;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::{
+        health::Cause,
+        record::{code::Durations, windowed::Windowed},
+        window::Window,
+    };
+
+    #[test]
+    fn a_watcher_is_not_woken_by_a_health_with_another_reason() {
+        let source = Source::new("stopwatch".to_owned(), Arc::new(Windowed::new(Durations::default())), None);
+        let early = source.health();
+        let window = Some(Window::from_nanoseconds(0, 1));
+        source.set_health(Health { window, ..Health::default() }, false); // an empty one
+        assert_eq!((early.borrow().window, &early.borrow().cause), (window, &Cause::NoMessageYet));
+        source.set_health(Health { window, cause: Cause::AsExpected, ..Health::default() }, false);
+        assert_eq!(early.borrow().cause, Cause::AsExpected);
+        assert!(!early.has_changed().unwrap());
+    }
+
+    #[test]
+    fn dropping_a_handle_waits_for_a_publication_with_a_limit() {
+        let durations = Arc::new(Windowed::new(Durations::default()));
+        let source = Arc::new(Source::new("stopwatch".to_owned(), durations, None));
+        let (started, begins) = mpsc::channel();
+        let (unblock, blocked) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let publishing = Arc::clone(&source);
+            let publishes = scope.spawn(move || {
+                let _guard = publishing.publishing_guard().unwrap();
+                started.send(()).unwrap();
+                blocked.recv_timeout(Duration::from_secs(60)) // as a put that blocks
+            });
+            begins.recv().unwrap();
+            let before = Instant::now();
+            source.retire();
+            let waited = before.elapsed();
+            assert!(waited >= Source::RETIREMENT && waited < Duration::from_secs(30), "{waited:?}");
+            assert!(source.publishing_guard().is_none(), "nothing more is published");
+            unblock.send(()).unwrap();
+            publishes.join().unwrap().unwrap();
+        });
+        let before = Instant::now();
+        source.retire();
+        assert!(before.elapsed() < Source::RETIREMENT, "nothing is being published");
+    }
+}

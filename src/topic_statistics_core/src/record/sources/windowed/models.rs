@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::sync::Arc;
+
+use super::*;
+use crate::{
+    collector::FirstPeriod,
+    model::{check, Reached, Ticks},
+    record::{code::Durations, publications::Publications},
+    sync::thread,
+};
+
+/// Two threads record more durations than the queue has room for, while a window ends: each one is in one of the two
+/// windows.
+#[test]
+fn every_duration_is_in_one_window() {
+    let split = Reached::default();
+    let is_split = split.clone();
+    check(3, move || {
+        let clock = Ticks::new();
+        let durations = Arc::new(Windowed::new(Durations::default()));
+        durations.enable(&clock);
+        let threads = [1.0, 2.0].map(|milliseconds| {
+            let durations = Arc::clone(&durations);
+            thread::spawn(move || (0..2).for_each(|_| durations.record(|| milliseconds)))
+        });
+        let first = durations.end_window(&clock).unwrap().statistics;
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let second = durations.end_window(&clock).unwrap().statistics;
+        assert_eq!(first.count + second.count, 4);
+        let sum: f64 = [&first, &second]
+            .iter()
+            .flat_map(|window| &window.metrics)
+            .filter(|(_, summary)| summary.sample_count > 0)
+            .map(|(_, summary)| summary.average * summary.sample_count as f64)
+            .sum();
+        assert_eq!(sum, 6.0);
+        is_split.set_if(first.count == 2);
+    });
+    split.assert();
+}
+
+/// A thread records while the statistics are disabled and enabled again: a duration that was recorded before that is
+/// not in the window after it.
+#[test]
+fn a_duration_from_before_a_pause_is_not_in_the_window_after_it() {
+    let [before, after] = [(); 2].map(|()| Reached::default());
+    let reached = [before.clone(), after.clone()];
+    check(3, move || {
+        let clock = Arc::new(Ticks::new());
+        let durations = Arc::new(Windowed::new(Durations::default()));
+        durations.enable(&*clock);
+        let recording = {
+            let (durations, clock) = (Arc::clone(&durations), Arc::clone(&clock));
+            thread::spawn(move || {
+                let started = clock.monotonic();
+                durations.record(|| 1.0);
+                (started, clock.later())
+            })
+        };
+        let disabled = clock.monotonic();
+        durations.disable();
+        durations.enable(&*clock);
+        let enabled = clock.later();
+        let (started, returned) = recording.join().unwrap();
+        let count = durations.end_window(&*clock).unwrap().statistics.count;
+        assert!(count == 0 || returned > disabled);
+        assert!(count == 1 || started < enabled);
+        reached[0].set_if(returned < disabled);
+        reached[1].set_if(started > enabled);
+    });
+    [before, after].iter().for_each(Reached::assert);
+}
+
+/// Returns whether the periods of a window are between publications that follow each other.
+fn is_run_of(ends: &[i64], window: &WindowStatistics) -> bool {
+    let periods = window.get(Metric::PublishPeriod).unwrap();
+    let count = periods.sample_count as usize;
+    let nanoseconds = |milliseconds: f64| (milliseconds * 1e6).round() as i64;
+    count == 0
+        || ends.windows(count + 1).any(|run| {
+            let of_run = || run.windows(2).map(|pair| pair[1] - pair[0]);
+            nanoseconds(periods.average * count as f64) == run[count] - run[0]
+                && of_run().min() == Some(nanoseconds(periods.minimum))
+                && of_run().max() == Some(nanoseconds(periods.maximum))
+        })
+}
+
+/// Two threads share a publisher while windows end. Every publication is in one window. A window has no periods if its
+/// publications were recorded out of order, or if an earlier publication is missing.
+fn periods(first_period: FirstPeriod) {
+    let [has_none, has_all] = [(); 2].map(|()| Reached::default());
+    let reached = [has_none.clone(), has_all.clone()];
+    check(3, move || {
+        let clock = Arc::new(Ticks::new());
+        let publications = Arc::new(Windowed::new(Publications::new(first_period, false)));
+        publications.enable(&*clock);
+        let threads = [1, 2].map(|count| {
+            let (clock, publications) = (Arc::clone(&clock), Arc::clone(&publications));
+            thread::spawn(move || {
+                let last = std::cell::Cell::new(0);
+                let time = || {
+                    last.set(clock.callback());
+                    last.get()
+                };
+                let publish = |_| {
+                    publications.measure(time, || Ok::<_, ()>(()), |()| 0).unwrap();
+                    last.get() // when it was recorded
+                };
+                (0..count).map(publish).collect::<Vec<_>>()
+            })
+        });
+        let first = publications.end_window(&*clock).unwrap().statistics;
+        let mut ends: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        let second = publications.end_window(&*clock).unwrap().statistics;
+        ends.sort_unstable();
+        let all = || format!("{ends:?} {first:?} {second:?}");
+        assert_eq!(first.count + second.count, 3, "{}", all());
+        assert!(is_run_of(&ends, &first) && is_run_of(&ends, &second), "{}", all());
+        let periods = |window: &WindowStatistics| window.get(Metric::PublishPeriod).unwrap().sample_count;
+        reached[0].set_if([&first, &second].iter().any(|window| window.count > 1 && periods(window) == 0));
+        reached[1].set_if(second.count == 3 && periods(&second) == 2);
+    });
+    [has_none, has_all].iter().for_each(Reached::assert);
+}
+
+/// Without periods over the edge of a window.
+#[test]
+fn a_period_is_between_two_publications_that_follow_each_other() {
+    periods(FirstPeriod::NoSample);
+}
+
+/// With them.
+#[test]
+fn a_carried_period_is_between_publications_in_a_row() {
+    periods(FirstPeriod::CarriedOver);
+}

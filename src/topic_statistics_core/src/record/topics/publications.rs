@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The collectors of a publisher.
+
+use crate::{
+    collector::{milliseconds_between, FirstPeriod, SummaryCollector},
+    distributions::Distributions,
+    metric::Metric,
+    metric_set::MetricSet,
+    record::{
+        clocks::clock::EndedWindow,
+        sources::{
+            periods::Periods,
+            windowed::{Collector, Present, Windowed},
+        },
+    },
+    source_kind::SourceKind,
+    summary::Summary,
+};
+
+/// The collectors of a publisher.
+pub struct Publications {
+    period: Periods,
+    duration: SummaryCollector,
+    /// None if it is not measured.
+    size: Option<SummaryCollector>,
+}
+
+impl Publications {
+    /// Creates the collectors.
+    pub fn new(first_period: FirstPeriod, measures_size: bool) -> Self {
+        let period = Periods::new(Metric::PublishPeriod, first_period);
+        let duration = SummaryCollector::default();
+        Self { period, duration, size: measures_size.then(SummaryCollector::default) }
+    }
+}
+
+/// A publication that has succeeded.
+#[derive(Debug)]
+pub struct Publication {
+    /// Its end, in nanoseconds on the monotonic clock.
+    end: i64,
+    milliseconds: f64,
+    /// The size of the message in bytes; 0 if unknown.
+    size: u32,
+}
+
+impl Collector for Publications {
+    type Sample = Publication;
+
+    const KIND: SourceKind = SourceKind::Publisher;
+
+    const DISTRIBUTIONS: MetricSet =
+        MetricSet::of(&[Metric::PublishPeriod, Metric::PublishDuration, Metric::MessageSize]);
+
+    fn accept(&mut self, publication: &Publication, _: Present, distributions: &mut Distributions) {
+        if self.duration.accept(publication.milliseconds) {
+            distributions.accept(Metric::PublishDuration, publication.milliseconds);
+        }
+        if let Some(size) = self.size.as_mut().filter(|_| publication.size != 0) {
+            size.accept(publication.size.into());
+            distributions.accept(Metric::MessageSize, publication.size.into());
+        }
+        self.period.accept(publication.end, distributions);
+    }
+
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
+        let duration = self.duration.take();
+        let mut metrics = vec![self.period.take(ended.has_earlier), (Metric::PublishDuration, duration)];
+        metrics.extend(self.size.as_mut().map(|size| (Metric::MessageSize, size.take())));
+        (duration.sample_count, metrics)
+    }
+
+    fn measures(&self, metric: Metric) -> bool {
+        match metric {
+            Metric::MessageSize => self.size.is_some(),
+            _ => Self::KIND.measures(metric),
+        }
+    }
+
+    fn clear(&mut self, start: i64, _: bool) {
+        self.period.clear(start);
+        self.duration = SummaryCollector::default();
+        self.size = self.size.map(|_| SummaryCollector::default());
+    }
+}
+
+impl Windowed<Publications> {
+    /// Publishes, and records the publication on `clock`, unless it fails. `size` returns the size of the message.
+    #[inline]
+    pub fn measure<Published, E>(
+        &self,
+        mut clock: impl FnMut() -> i64,
+        publish: impl FnOnce() -> Result<Published, E>,
+        size: impl FnOnce(&Published) -> u32,
+    ) -> Result<(), E> {
+        if !self.is_enabled() {
+            return publish().map(|_| ());
+        }
+        let started = clock();
+        let published = publish()?;
+        let milliseconds = milliseconds_between(started, clock());
+        let size = size(&published);
+        // Read again under the lock, so that the times of two threads are recorded in order.
+        self.record(|| Publication { end: clock(), milliseconds, size });
+        Ok(())
+    }
+}
+
+opaque_debug!(Publications);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::record::{
+        source::WindowedCollector,
+        test_clock::{TestClock, MS},
+    };
+
+    /// Returns the periods and durations of a window.
+    fn take(publications: &mut Publications, has_earlier: bool) -> (Summary, Summary) {
+        let (_, metrics) = publications.take(&EndedWindow::of_test(has_earlier));
+        (metrics[0].1, metrics[1].1)
+    }
+
+    fn accept(publications: &mut Publications, ends: &[i64]) {
+        for end in ends {
+            let publication = Publication { end: end * MS, milliseconds: 0.5, size: 0 };
+            publications.accept(&publication, Present::of_test(), &mut Distributions::default());
+        }
+    }
+
+    #[test]
+    fn a_window_with_publications_in_another_order_has_no_periods() {
+        use FirstPeriod::{CarriedOver, NoSample};
+        for (first_period, ends, has_earlier, next, expected) in [
+            (NoSample, &[0, 10, 30, 20, 40][..], false, &[50, 60][..], 1),
+            // One at 20 may be missing: it spoils its window and not the next.
+            (NoSample, &[0, 10, 30], true, &[20, 40, 50], 1),
+            (CarriedOver, &[0, 10, 30], true, &[20, 40, 50], 2),
+        ] {
+            let mut publications = Publications::new(first_period, false);
+            accept(&mut publications, ends);
+            let (periods, durations) = take(&mut publications, has_earlier);
+            assert!(periods.sample_count == 0 && periods.average.is_nan() && periods.maximum.is_nan());
+            assert_eq!((durations.sample_count, durations.average), (ends.len() as u64, 0.5));
+            accept(&mut publications, next);
+            let (periods, durations) = take(&mut publications, false);
+            assert_eq!((periods.sample_count, periods.average), (expected, 10.0), "{ends:?}");
+            assert_eq!(durations.sample_count, next.len() as u64);
+        }
+    }
+
+    #[test]
+    fn a_publication_from_before_a_pause_has_no_period_after_it() {
+        let mut publications = Publications::new(FirstPeriod::CarriedOver, false);
+        accept(&mut publications, &[0, 10]);
+        publications.clear(100 * MS, false);
+        accept(&mut publications, &[20, 110, 120]);
+        let (periods, _) = take(&mut publications, false);
+        assert_eq!((periods.sample_count, periods.average), (1, 10.0));
+    }
+
+    /// A thread is preempted under the lock, before it reads the clock; another one publishes meanwhile.
+    #[test]
+    fn a_publication_that_overtakes_the_lock_has_no_wrong_period() {
+        let publications = Windowed::new(Publications::new(FirstPeriod::NoSample, false));
+        let clock = TestClock::enable(&publications);
+        let now = || clock.pass(MS);
+        let publish = || publications.measure(now, || Ok::<_, ()>(()), |()| 0).unwrap();
+        publish();
+        let mut readings = 0;
+        let preempted = || {
+            readings += 1;
+            if readings == 3 {
+                publish();
+            }
+            now()
+        };
+        publications.measure(preempted, || Ok::<_, ()>(()), |()| 0).unwrap();
+        publish();
+        let window = publications.end_window(&clock).unwrap().statistics;
+        let samples = |metric: Metric| window.get(metric).unwrap().sample_count;
+        assert_eq!((window.count, samples(Metric::PublishDuration)), (4, 4));
+        assert_eq!(samples(Metric::PublishPeriod), 0);
+    }
+
+    proptest! {
+        /// Publications 1 ms to 20 ms apart in two windows; some are recorded late.
+        #[test]
+        fn periods_are_between_publications_that_follow_each_other(
+            gaps in prop::collection::vec(1_i64..20, 2..20),
+            late in prop::collection::vec(0_usize..3, 20),
+            edge in 0_usize..20,
+            first_period in prop_oneof![Just(FirstPeriod::NoSample), Just(FirstPeriod::CarriedOver)],
+        ) {
+            let ends: Vec<i64> = gaps.iter().scan(0, |end, gap| { *end += gap; Some(*end) }).collect();
+            let mut recorded: Vec<(usize, i64)> = ends.iter().copied().enumerate().collect();
+            // Stable: a late one follows `late` later ones.
+            recorded.sort_by_key(|(index, _)| index + late[*index]);
+            let recorded: Vec<i64> = recorded.into_iter().map(|(_, end)| end).collect();
+            let (first, second) = recorded.split_at(edge.min(recorded.len()));
+            let has_earlier = first.iter().any(|end| second.iter().any(|later| later < end));
+            let mut publications = Publications::new(first_period, false);
+            for (window, has_earlier) in [(first, has_earlier), (second, false)] {
+                accept(&mut publications, window);
+                let (periods, durations) = take(&mut publications, has_earlier);
+                prop_assert_eq!(durations.sample_count, window.len() as u64);
+                let count = periods.sample_count as usize;
+                if late.iter().all(|late| *late == 0) {
+                    let carried = first_period == FirstPeriod::CarriedOver && window == second && !first.is_empty();
+                    prop_assert_eq!(count, (window.len() + usize::from(carried)).saturating_sub(1));
+                }
+                let is_run = |run: &[i64]| {
+                    let of_run: Vec<i64> = run.windows(2).map(|pair| pair[1] - pair[0]).collect();
+                    let extremes = (of_run.iter().min(), of_run.iter().max());
+                    let sum = (run[count] - run[0]) as f64;
+                    (periods.average * count as f64 - sum).abs() < 1e-9
+                        && extremes == (Some(&(periods.minimum as i64)), Some(&(periods.maximum as i64)))
+                };
+                prop_assert!(count == 0 || ends.windows(count + 1).any(is_run), "{window:?} of {ends:?}: {periods:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,692 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The collectors of a subscription, behind the recorder's lock.
+
+use super::{
+    history::History,
+    message::{Details, Epoch, ReceivedMessage, Sample},
+    options::{AgeSource, RecorderOptions},
+    span::{Span, Times},
+    warnings::{Warning, Warnings},
+};
+use crate::{
+    collector::{
+        milliseconds_between, single_sample, steps, AgeCollector, FollowedPublisher, PeriodCollector,
+        Sequence, SequenceTracker, SummaryCollector,
+    },
+    distributions::Distributions,
+    metric::Metric,
+    record::{
+        clocks::{
+            clock::{Clock, EndedWindow, Step, WindowClock},
+            stamp_filter::StampFilter,
+        },
+        locks::{Accept, CountUnrecorded},
+        topics::transport::{Gid, TransportInfo},
+    },
+    summary::Summary,
+    timestamp::Timestamp,
+    totals::Totals,
+};
+
+/// The collectors of a subscription and the window under way.
+pub(super) struct Collectors {
+    pub(super) epoch: Epoch,
+    /// The last epoch that was started.
+    last_epoch: Epoch,
+    /// The first epoch after the last step of the system clock was found.
+    epoch_after_step: Epoch,
+    pub(super) window: WindowClock,
+    /// Whether a message needs more than rclcpp's two metrics on the system clock; or stamps are filtered after a step;
+    /// or there are distributions.
+    needs_details: bool,
+    options: RecorderOptions,
+    age: AgeCollector,
+    period: PeriodCollector,
+    /// None if no metric needs it.
+    delays: Option<Box<Delays>>,
+    /// Whether a message of this window was recorded after a later one, or may be: callbacks run on several threads.
+    is_unordered: bool,
+    /// The start of the latest callback of the windows before.
+    latest_before: i64,
+    /// None unless the subscription is transient local.
+    history: Option<Box<History>>,
+    /// None if no metric needs it.
+    losses: Option<Box<Losses>>,
+    /// None if no metric needs it.
+    sizes: Option<Box<Sizes>>,
+    /// Of this window.
+    distributions: Distributions,
+    /// Messages recorded in this window.
+    count: u64,
+    /// Messages of this window that were counted without being options.
+    unrecorded: u64,
+    /// Whether samples of this window were lost.
+    is_incomplete: bool,
+    /// Whether messages of this window may be in the count of another one, or the reverse.
+    has_unknown_count: bool,
+    /// Messages before this window.
+    received_before: u64,
+    span: Span,
+    /// Not empty after a step of the system clock.
+    filter: StampFilter,
+    /// Since when, on the monotonic clock, no stamp could be compared with simulated time; `i64::MAX` if the last one
+    /// could.
+    unusable_since: i64,
+    pub(super) warnings: Warnings,
+}
+
+/// The number of messages of a window.
+pub(super) struct WindowCount {
+    pub(super) count: u64,
+    /// Whether the count is exact: no message may belong to another window, and none of another window to this one.
+    pub(super) is_known: bool,
+    /// Messages counted but not options.
+    pub(super) unrecorded: u64,
+    /// Whether some were published before their publisher was matched.
+    pub(super) has_history: bool,
+}
+
+/// Where an age arises.
+#[derive(Default)]
+struct Delays {
+    header_to_source: AgeCollector,
+    source_to_receive: AgeCollector,
+    receive_to_callback: AgeCollector,
+    source_to_callback: AgeCollector,
+    header_to_callback: AgeCollector,
+    callback_duration: SummaryCollector,
+}
+
+/// Gaps in the publishers' sequence numbers.
+#[derive(Default)]
+struct Losses {
+    sequences: SequenceTracker<Gid>,
+    gaps: SummaryCollector,
+    /// The last gaps of this window, which are not in `gaps` yet.
+    open: [Option<OpenGap>; OpenGap::MOST],
+    /// Where the next gap is kept.
+    next: usize,
+    /// How often a publisher had been replaced when the window started.
+    evictions: u32,
+}
+
+/// A gap that messages may still fill: two threads that take neighbouring messages can record them in the other order.
+struct OpenGap {
+    publisher: Gid,
+    /// The number behind it.
+    number: u64,
+    /// How many numbers were missing, and how many still are.
+    length: u64,
+    missing: u64,
+}
+
+impl OpenGap {
+    /// How many gaps are open: more than neighbouring messages are recorded in another order at a time.
+    const MOST: usize = 4;
+}
+
+/// The sizes of messages.
+struct Sizes {
+    summary: SummaryCollector,
+    /// The bytes of all messages since the creation; None if a size is unknown, or if the sum overflows.
+    total: Option<u64>,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { summary: SummaryCollector::default(), total: Some(0) }
+    }
+}
+
+impl Sizes {
+    /// Adds the size of a message, 0 if unknown.
+    fn add(&mut self, size: u32, distributions: &mut Distributions) {
+        if size == 0 {
+            self.total = None;
+            return;
+        }
+        self.summary.accept(size.into());
+        distributions.accept(Metric::MessageSize, size.into());
+        self.total = self.total.and_then(|total| total.checked_add(size.into()));
+    }
+}
+
+impl Losses {
+    fn add_message(&mut self, publisher: Gid, number: u64, callback: i64, distributions: &mut Distributions) {
+        match self.sequences.accept(publisher, number, callback) {
+            Sequence::Next { gap: 0 } => self.add_gap(0, distributions),
+            Sequence::Next { gap } => {
+                let place = self.next;
+                self.close(place, distributions);
+                self.open[place] = Some(OpenGap { publisher, number, length: gap, missing: gap });
+                self.next = (place + 1) % OpenGap::MOST;
+            }
+            Sequence::Late => self.fill(publisher, number, distributions),
+            _ => {}
+        }
+    }
+
+    /// Takes a late message out of its gap: it was recorded in another order than sent, and not lost.
+    #[cold]
+    fn fill(&mut self, publisher: Gid, number: u64, distributions: &mut Distributions) {
+        let has_number = |open: &&mut OpenGap| {
+            open.publisher == publisher && (1..=open.length).contains(&steps(number, open.number))
+        };
+        let is_taken_back = self.sequences.is_taken_back(number);
+        // The latest one first: after a pause, a publisher can have others of the same numbers.
+        let (later, earlier) = self.open.split_at_mut(self.next);
+        let open = later.iter_mut().rev().chain(earlier.iter_mut().rev()).flatten().find(has_number);
+        if let Some(open) = open.filter(|_| is_taken_back) {
+            open.missing -= 1;
+            self.add_gap(0, distributions);
+        }
+    }
+
+    /// Adds a gap that is open. None of its messages is expected any more.
+    #[cold]
+    fn close(&mut self, place: usize, distributions: &mut Distributions) {
+        if let Some(open) = self.open[place].take() {
+            self.add_gap(open.missing, distributions);
+        }
+    }
+
+    fn add_gap(&mut self, gap: u64, distributions: &mut Distributions) {
+        self.gaps.accept(gap as f64);
+        distributions.accept(Metric::PublicationSeqGap, gap as f64);
+    }
+}
+
+impl Accept for Collectors {
+    type Sample = Sample;
+
+    fn accept(&mut self, sample: &Sample) {
+        match sample {
+            Sample::Message { message, callback, simulated } => {
+                self.record_message(message, *callback, || *simulated);
+            }
+            Sample::CallbackEnd { epoch, milliseconds, .. } => {
+                if let (true, Some(delays)) = (epoch.is_of(self.epoch), &mut self.delays) {
+                    if delays.callback_duration.accept(*milliseconds) {
+                        self.distributions.accept(Metric::CallbackDuration, *milliseconds);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl CountUnrecorded for Collectors {
+    fn count_unrecorded(&mut self, count: u64) {
+        if self.epoch == Epoch::DISABLED {
+            return;
+        }
+        self.warnings.raise(Warning::SamplesLost);
+        self.is_incomplete = true;
+        self.unrecorded += count;
+        if count == 0 {
+            return;
+        }
+        if let Some(losses) = &mut self.losses {
+            // Their sequence numbers are unknown, so a gap from now on may be no loss.
+            losses.sequences.lose_track();
+        }
+        if let Some(sizes) = &mut self.sizes {
+            sizes.total = None;
+        }
+        self.forget_last();
+    }
+}
+
+impl Collectors {
+    /// Creates them disabled.
+    pub(super) fn new(options: RecorderOptions, clock: &dyn Clock) -> Self {
+        Self {
+            epoch: Epoch::DISABLED,
+            last_epoch: Epoch::DISABLED,
+            epoch_after_step: Epoch::DISABLED,
+            window: WindowClock::new(clock),
+            needs_details: options.needs_details(),
+            options,
+            age: AgeCollector::default(),
+            period: PeriodCollector::new(options.first_period),
+            delays: options.has_delays().then(Box::default),
+            is_unordered: false,
+            latest_before: i64::MIN,
+            history: options.is_transient_local.then(Box::default),
+            losses: options.has_losses().then(Box::default),
+            sizes: options.has_sizes().then(Box::default),
+            distributions: Distributions::default(),
+            count: 0,
+            unrecorded: 0,
+            is_incomplete: false,
+            has_unknown_count: false,
+            received_before: 0,
+            span: Span::default(),
+            filter: StampFilter::default(),
+            unusable_since: i64::MAX,
+            warnings: Warnings::default(),
+        }
+    }
+
+    #[inline(always)] // a call and the registers that it saves are a sixth of the instructions
+    pub(super) fn record_message(
+        &mut self,
+        message: &ReceivedMessage,
+        callback: i64,
+        simulated: impl FnOnce() -> i64,
+    ) {
+        if message.epoch != self.epoch {
+            return self.record_of_another_epoch(message, callback, simulated());
+        }
+        self.record_of_this_epoch(message, callback, simulated);
+    }
+
+    /// Records a message of another [epoch](Epoch): with its usable stamps, or not at all.
+    #[cold]
+    #[inline(never)]
+    fn record_of_another_epoch(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
+        if !message.epoch.is_of(self.epoch) {
+            return;
+        }
+        // If it was taken before the last step was found, its stamps may be of the clock before it, however old they
+        // are.
+        let is_after_step = message.epoch >= self.epoch_after_step;
+        let usable = |stamp| if is_after_step && !self.filter.was_doubtful(stamp) { stamp } else { 0 };
+        let header = if self.options.is_simulated { message.header } else { usable(message.header) };
+        let details = message.details.map(|details| {
+            let TransportInfo { source, received, .. } = details.transport;
+            let transport =
+                TransportInfo { source: usable(source), received: usable(received), ..details.transport };
+            Details { transport, ..details }
+        });
+        let with_usable_stamps = ReceivedMessage { epoch: self.epoch, header, details };
+        self.record_of_this_epoch(&with_usable_stamps, callback, || simulated);
+        if self.span.last.callback != callback {
+            return; // there is a later one
+        }
+        self.span.last.header = message.header;
+        if let Some(TransportInfo { source, received, .. }) = message.details.map(|details| details.transport)
+        {
+            (self.span.last.source, self.span.last.received) = (source, received);
+        }
+    }
+
+    #[inline(always)]
+    fn record_of_this_epoch(
+        &mut self,
+        message: &ReceivedMessage,
+        callback: i64,
+        simulated: impl FnOnce() -> i64,
+    ) {
+        if !self.period.has_period(callback) {
+            return self.record_without_period(message, callback, simulated());
+        }
+        self.record_figures(message, callback, simulated);
+        self.period.add_next(callback);
+        self.span.last.callback = callback;
+    }
+
+    /// Records the figures of a message except its period.
+    #[inline(always)]
+    fn record_figures(&mut self, message: &ReceivedMessage, callback: i64, simulated: impl FnOnce() -> i64) {
+        let now = self.window.system.at(callback);
+        if self.needs_details {
+            self.record_details(message, callback, now, simulated());
+        } else {
+            self.age.accept(message.header, now);
+        }
+        self.span.last.header = message.header;
+        self.count += 1;
+    }
+
+    /// Records the first message of a window, or a message recorded after a later one.
+    #[cold]
+    #[inline(never)]
+    fn record_without_period(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
+        let now = self.window.system.at(callback);
+        let last = self.span.last;
+        self.record_figures(message, callback, || simulated);
+        if self.span.extend(callback, now) {
+            return self.period.accept(callback);
+        }
+        self.span.last = last;
+        // If it is earlier than a message of the window before, that window has no periods.
+        self.is_unordered |= callback >= self.latest_before;
+    }
+
+    /// Marks the order as lost: a message of this window may be recorded later, though it is earlier than others.
+    pub(super) fn lose_order(&mut self) {
+        self.is_unordered = true;
+    }
+
+    /// Records a message's age, if that needs more than the header stamp and the system clock, all metrics beyond
+    /// rclcpp's, and all distributions.
+    #[inline(never)]
+    fn record_details(&mut self, message: &ReceivedMessage, callback: i64, now: i64, simulated: i64) {
+        let (header, details) = (message.header, message.details.as_ref());
+        if let (Some(sizes), Some(details)) = (&mut self.sizes, details) {
+            sizes.add(details.size, &mut self.distributions);
+        }
+        let distributions = &mut self.distributions;
+        if let Some(period) = self.period.sample(callback) {
+            distributions.accept(Metric::MessagePeriod, period);
+        }
+        let mut accept_age = |metric, ages: &mut AgeCollector, stamp, now| {
+            ages.accept(stamp, now);
+            if let Some(age) = AgeCollector::sample(stamp, now) {
+                distributions.accept(metric, age);
+            }
+        };
+        // A stamp that may be of the system clock before its step is not used.
+        let usable = |stamp: i64| if self.filter.is_doubtful(stamp) { 0 } else { stamp };
+        // Header stamps are compared with ROS time.
+        let (header, ros_now) = match self.options.is_simulated {
+            true => {
+                if simulated != 0 {
+                    self.unusable_since = i64::MAX;
+                } else if header != 0 {
+                    self.unusable_since = self.unusable_since.min(callback);
+                }
+                (header, simulated)
+            }
+            false => (usable(header), now),
+        };
+        let transport = details.map(|details| &details.transport).filter(|_| self.options.needs_transport());
+        let usable_transport = transport.map(|info| (usable(info.source), usable(info.received)));
+        if self.options.age_source == AgeSource::HeaderStamp {
+            accept_age(Metric::MessageAge, &mut self.age, header, ros_now);
+        }
+        let Some(&TransportInfo { source, received, publisher, number }) = transport else { return };
+        (self.span.last.source, self.span.last.received) = (source, received);
+        let (source, received) = usable_transport.unwrap_or_default();
+        if self.options.age_source == AgeSource::SourceTimestamp {
+            accept_age(Metric::MessageAge, &mut self.age, source, now);
+        }
+        if let Some(delays) = &mut self.delays {
+            if !self.options.is_simulated {
+                accept_age(Metric::HeaderToSource, &mut delays.header_to_source, header, source);
+            }
+            accept_age(Metric::SourceToReceive, &mut delays.source_to_receive, source, received);
+            accept_age(Metric::ReceiveToCallback, &mut delays.receive_to_callback, received, now);
+            accept_age(Metric::SourceToCallback, &mut delays.source_to_callback, source, now);
+            accept_age(Metric::HeaderToCallback, &mut delays.header_to_callback, header, ros_now);
+        }
+        if let Some(history) = &mut self.history {
+            history.add(publisher, source, callback, now, self.span.last_callback());
+        }
+        if let Some(losses) = &mut self.losses {
+            let is_filtered = details.is_some_and(|details| details.is_filtered);
+            if is_filtered {
+                // One that was taken before the filter was set may have been recorded since.
+                losses.sequences.pause_publisher(publisher);
+            }
+            losses.add_message(publisher, number, callback, &mut self.distributions);
+            if is_filtered {
+                losses.sequences.pause_publisher(publisher);
+            }
+            if number == u64::MAX {
+                self.warnings.raise(Warning::NoSequenceNumbers);
+            }
+            if losses.sequences.has_evicted() {
+                self.warnings.raise(Warning::TooManyPublishers);
+            }
+        }
+    }
+
+    /// Starts an epoch with a window from now on. Call [`start_window`](Self::start_window) next.
+    pub(super) fn start_epoch(&mut self, clock: &dyn Clock) {
+        self.last_epoch = self.last_epoch.next();
+        self.epoch = self.last_epoch;
+        let (start, step) = self.window.restart(clock);
+        self.end_count();
+        self.filter.restart(start, step.is_some());
+        if let Some(step) = step {
+            // While the statistics were disabled.
+            self.keep_times_before_suspend(start, step);
+            self.span.correct(step);
+        }
+        (self.age, self.unusable_since) = (AgeCollector::default(), i64::MAX);
+        (self.is_unordered, self.latest_before) = (false, i64::MIN);
+        self.period = PeriodCollector::new(self.options.first_period);
+        if let Some(delays) = &mut self.delays {
+            **delays = Delays::default();
+        }
+        if let Some(losses) = &mut self.losses {
+            (losses.gaps, losses.open) = (SummaryCollector::default(), Default::default());
+            losses.evictions = losses.sequences.evictions();
+            losses.sequences.pause();
+        }
+        if let Some(sizes) = &mut self.sizes {
+            sizes.summary = SummaryCollector::default();
+        }
+    }
+
+    /// Ends the epoch; the window under way is lost.
+    pub(super) fn end_epoch(&mut self) {
+        self.epoch = Epoch::DISABLED;
+        self.span.end_epoch(self.window.system);
+    }
+
+    /// Corrects times by a step of the system clock in the window that has ended, before samples are accepted on the clock after
+    /// it.
+    pub(super) fn correct_times(&mut self, ended: &EndedWindow) {
+        if let Some(step) = ended.step {
+            self.keep_times_before_suspend(ended.start, step);
+            self.span.correct(step);
+        }
+    }
+
+    /// Ends the window: returns its metrics and the number of its messages.
+    ///
+    /// `lost_meanwhile`: how many messages were counted, if samples were lost that may belong to the next window.
+    pub(super) fn end_window(
+        &mut self,
+        ended: &EndedWindow,
+        metrics: &mut Vec<(Metric, Summary)>,
+        clock_offset: Option<f64>,
+        lost_meanwhile: Option<u64>,
+    ) -> WindowCount {
+        if let Some(losses) = &mut self.losses {
+            (0..OpenGap::MOST).for_each(|place| losses.close(place, &mut self.distributions));
+        }
+        let has_history = self.history.as_mut().is_some_and(|history| history.end_window());
+        // The periods between them are those of their delivery.
+        self.is_unordered |= has_history;
+        metrics.extend(
+            self.options.metrics.iter().map(|metric| (metric, self.take(metric, ended, clock_offset))),
+        );
+        (self.is_unordered, self.latest_before) = (false, self.span.last.callback);
+        let is_uncertain = lost_meanwhile.is_some_and(|count| count > 0);
+        let is_known = !self.has_unknown_count && !is_uncertain;
+        let unrecorded = self.unrecorded;
+        let count = WindowCount { count: self.end_count(), is_known, unrecorded, has_history };
+        (self.is_incomplete, self.has_unknown_count) = (lost_meanwhile.is_some(), is_uncertain);
+        if self.filter.end_window(ended) {
+            self.change_stamps();
+        }
+        if ended.step.is_some() {
+            self.epoch_after_step = self.epoch;
+        }
+        count
+    }
+
+    /// Starts a window with these distributions; the epoch's stamps stay. Returns the distributions of the window
+    /// before.
+    pub(super) fn start_window(&mut self, distributions: Distributions) -> Distributions {
+        let ended = std::mem::replace(&mut self.distributions, distributions);
+        self.needs_details =
+            self.options.needs_details() || !self.filter.is_empty() || !self.distributions.is_empty();
+        ended
+    }
+
+    /// Returns the messages of this window, and adds them to the earlier ones.
+    fn end_count(&mut self) -> u64 {
+        (self.is_incomplete, self.has_unknown_count) = (false, false);
+        let count = std::mem::take(&mut self.count) + std::mem::take(&mut self.unrecorded);
+        self.received_before += count;
+        count
+    }
+
+    /// Returns a metric of a window that has ended, and starts the next.
+    fn take(&mut self, metric: Metric, ended: &EndedWindow, clock_offset: Option<f64>) -> Summary {
+        let RecorderOptions { is_simulated, age_source, .. } = self.options;
+        let mut unused = Delays::default();
+        let delays = self.delays.as_deref_mut().unwrap_or(&mut unused);
+        let (summary, is_of_system_time) = match metric {
+            Metric::MessageAge => (self.age.take(), !(is_simulated && age_source == AgeSource::HeaderStamp)),
+            Metric::MessagePeriod => {
+                let periods = self.period.take();
+                (if self.is_unordered { Summary::default() } else { periods }, false)
+            }
+            Metric::HeaderToSource => (delays.header_to_source.take(), true),
+            Metric::SourceToReceive => (delays.source_to_receive.take(), true),
+            Metric::ReceiveToCallback => (delays.receive_to_callback.take(), true),
+            Metric::SourceToCallback => (delays.source_to_callback.take(), true),
+            Metric::HeaderToCallback => (delays.header_to_callback.take(), !is_simulated),
+            Metric::CallbackDuration => (delays.callback_duration.take(), false),
+            Metric::PublicationSeqGap => {
+                let gaps = self.losses.as_mut().map(|losses| {
+                    let gaps = losses.gaps.take();
+                    let evictions = losses.sequences.evictions();
+                    let is_complete = std::mem::replace(&mut losses.evictions, evictions) == evictions;
+                    // Where losses are unknown, gaps are missing.
+                    losses.sequences.followed().filter(|_| is_complete).map(|_| gaps)
+                });
+                return gaps.flatten().unwrap_or_default();
+            }
+            Metric::TimeSinceLastMessage => {
+                let silence =
+                    self.last_callback().map(|last| milliseconds_between(last, ended.stop).max(0.0));
+                let is_known = !self.is_incomplete && !self.span.has_later();
+                return single_sample(silence.filter(|_| is_known));
+            }
+            Metric::ClockOffset => return single_sample(clock_offset),
+            Metric::MessageSize => {
+                (self.sizes.as_mut().map(|sizes| sizes.summary.take()).unwrap_or_default(), false)
+            }
+            // The options of a subscription refuse the metrics of other sources.
+            _ => return Summary::default(),
+        };
+        if self.is_incomplete || (is_of_system_time && ended.step.is_some()) {
+            return Summary::default();
+        }
+        summary
+    }
+
+    /// Keeps the times of messages before the window that started at `start`. The host was suspended in that window: on
+    /// the monotonic clock these messages would be later by the suspended time. Messages in that window may be before
+    /// or after the suspend.
+    fn keep_times_before_suspend(&mut self, start: i64, step: Step) {
+        if step.suspended == 0 {
+            return;
+        }
+        if let Some(losses) = &mut self.losses {
+            losses.sequences.put_back(start, step.suspended);
+        }
+        self.span.keep_before_suspend(start, step, self.window.system);
+    }
+
+    /// Forgets the last recorded message, after which others were received: nothing can be compared with it.
+    pub(super) fn forget_last(&mut self) {
+        self.span.mark_unmeasured();
+        // The periods of this window are NaN anyway.
+        self.period = PeriodCollector::new(self.options.first_period);
+    }
+
+    /// Accepts a message after the last recorded one that has not come by the middleware.
+    pub(super) fn accept_unmeasured(&mut self) {
+        self.span.mark_unmeasured();
+        self.period.forget_last();
+    }
+
+    /// Counts the next message of each publisher as its first.
+    pub(super) fn pause_losses(&mut self) {
+        if let Some(losses) = &mut self.losses {
+            losses.sequences.pause();
+        }
+    }
+
+    /// Starts an epoch in which other stamps are doubtful.
+    fn change_stamps(&mut self) {
+        self.epoch = self.epoch.with_other_stamps();
+        self.last_epoch = self.epoch;
+    }
+
+    /// Returns the messages received and lost since the creation.
+    pub(super) fn totals(&self) -> Totals {
+        let losses = self.losses.as_ref().map(|losses| losses.sequences.totals());
+        let received = self.received_before + self.count + self.unrecorded;
+        let (intervals, active) = (self.span.intervals(received), self.span.active());
+        let (intervals, active) = match &self.history {
+            Some(history) => history.without(intervals, active),
+            None => (intervals, active),
+        };
+        Totals {
+            received,
+            lost: losses.and_then(|totals| totals.lost),
+            out_of_order: losses.and_then(|totals| totals.out_of_order),
+            duplicates: losses.and_then(|totals| totals.duplicates),
+            publishers: losses.and_then(|totals| totals.publishers_seen),
+            bytes: self.sizes.as_ref().and_then(|sizes| sizes.total),
+            first_message: self.span.first().map(Timestamp::from_nanoseconds),
+            last_message: self.last_message().map(Timestamp::from_nanoseconds),
+            active,
+            intervals,
+            followed: self.losses.as_ref().and_then(|losses| losses.sequences.followed()),
+        }
+    }
+
+    /// Returns whether the losses of each publisher are known.
+    pub(super) fn knows_losses(&self) -> bool {
+        self.losses.as_ref().is_some_and(|losses| !losses.sequences.has_lost_track())
+    }
+
+    /// Returns the publishers that are followed.
+    pub(super) fn publishers(&self) -> &[FollowedPublisher<Gid>] {
+        self.losses.as_ref().map_or(&[], |losses| losses.sequences.publishers())
+    }
+
+    /// Returns whether the last message of this window had no header stamp, where ages start at it.
+    pub(super) fn is_unstamped(&self) -> bool {
+        self.options.age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header == 0
+    }
+
+    /// Returns whether the last message of this window had a header stamp, where ages start at it and are on simulated
+    /// time.
+    pub(super) fn needs_clock(&self) -> bool {
+        let RecorderOptions { is_simulated, age_source, .. } = self.options;
+        is_simulated && age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header != 0
+    }
+
+    /// Returns whether no stamp could be compared with simulated time for [`UNUSABLE`](Self::UNUSABLE), up to the last
+    /// message.
+    pub(super) fn has_unusable_stamps(&self) -> bool {
+        self.span.last.callback.saturating_sub(self.unusable_since) > Self::UNUSABLE
+    }
+
+    /// 30 s: three times as long as after a jump.
+    const UNUSABLE: i64 = 30_000_000_000;
+
+    /// Returns the times of the last message.
+    pub(super) fn last_times(&self) -> Times {
+        self.span.last
+    }
+
+    /// Returns the start of the last message's callback on the monotonic clock; None before this epoch's first message.
+    pub(super) fn last_callback(&self) -> Option<i64> {
+        self.span.last_callback()
+    }
+
+    /// Returns the start of the last message's callback on the system clock, as read last; and whether it is in the
+    /// window under way, where it may be before or after a suspend.
+    pub(super) fn last_message_in_window(&self) -> (Option<i64>, bool) {
+        let is_of_window = self.last_callback().is_some_and(|callback| callback >= self.window.start());
+        (self.last_message(), is_of_window)
+    }
+
+    /// Returns the start of the last message's callback on the system clock.
+    fn last_message(&self) -> Option<i64> {
+        self.span.last_message(self.window.system)
+    }
+}

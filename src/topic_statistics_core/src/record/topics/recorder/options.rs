@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What is measured of a subscription's messages, and what that needs of each.
+
+use std::borrow::Borrow;
+
+use crate::{collector::FirstPeriod, metric::Metric, metric_set::MetricSet};
+
+/// The time at which [`Metric::MessageAge`] starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AgeSource {
+    /// The header stamp: the time of the measurement. The age is in ROS time.
+    #[default]
+    HeaderStamp,
+    /// The middleware's source timestamp: the time of publication, as in rclcpp from Jazzy on. Types without a header
+    /// have it, too. The age is in system time, which source timestamps are of even on simulated time.
+    SourceTimestamp,
+}
+
+/// What is measured of a subscription's messages.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct RecorderOptions {
+    pub(super) metrics: MetricSet,
+    pub(super) age_source: AgeSource,
+    pub(super) first_period: FirstPeriod,
+    /// Whether publishers deliver their history at matching.
+    pub(super) is_transient_local: bool,
+    /// Whether the node runs on simulated time, as the recorder finds it.
+    pub(super) is_simulated: bool,
+}
+
+impl Default for RecorderOptions {
+    fn default() -> Self {
+        Self {
+            metrics: MetricSet::of(&[Metric::MessageAge, Metric::MessagePeriod]),
+            age_source: AgeSource::default(),
+            first_period: FirstPeriod::default(),
+            is_transient_local: false,
+            is_simulated: false,
+        }
+    }
+}
+
+impl RecorderOptions {
+    /// Returns the default options.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the metrics. Default: [`Metric::MessageAge`] and [`Metric::MessagePeriod`].
+    pub fn metrics(self, metrics: impl IntoIterator<Item = impl Borrow<Metric>>) -> Self {
+        Self { metrics: metrics.into_iter().collect(), ..self }
+    }
+
+    /// Sets the time at which the age starts. Default: [`AgeSource::HeaderStamp`].
+    pub fn age_source(self, source: AgeSource) -> Self {
+        Self { age_source: source, ..self }
+    }
+
+    /// Sets whether the first message of a window has a period. Default: [`FirstPeriod::NoSample`].
+    pub fn first_period(self, first: FirstPeriod) -> Self {
+        Self { first_period: first, ..self }
+    }
+
+    /// Sets whether the subscription is transient local: then publishers deliver their history at matching, which has
+    /// no rate and no period. Default: no.
+    pub fn transient_local(self, is_transient_local: bool) -> Self {
+        Self { is_transient_local, ..self }
+    }
+}
+
+impl RecorderOptions {
+    /// The metrics of where an age arises.
+    const DELAYS: MetricSet = MetricSet::of(&[
+        Metric::HeaderToSource,
+        Metric::SourceToReceive,
+        Metric::ReceiveToCallback,
+        Metric::SourceToCallback,
+        Metric::HeaderToCallback,
+        Metric::CallbackDuration,
+    ]);
+
+    /// The metrics that need the time at which a message arrived on this host.
+    const OF_RECEPTION: MetricSet = MetricSet::of(&[Metric::SourceToReceive, Metric::ReceiveToCallback]);
+
+    /// Returns whether a metric of where an age arises is measured.
+    pub(super) fn has_delays(self) -> bool {
+        self.metrics.intersects(Self::DELAYS)
+    }
+
+    /// Returns whether losses are measured.
+    pub(super) fn has_losses(self) -> bool {
+        self.metrics.contains(Metric::PublicationSeqGap)
+    }
+
+    /// Returns whether sizes are measured.
+    pub(super) fn has_sizes(self) -> bool {
+        self.metrics.contains(Metric::MessageSize)
+    }
+
+    /// Returns whether a message needs more than rclcpp's two metrics on the system clock.
+    pub(super) fn needs_details(self) -> bool {
+        self.needs_transport() || self.has_sizes() || self.is_simulated
+    }
+
+    /// Returns whether a message needs the middleware's report.
+    pub(super) fn needs_transport(self) -> bool {
+        self.has_delays()
+            || self.has_losses()
+            || self.is_transient_local
+            || self.age_source == AgeSource::SourceTimestamp
+    }
+
+    /// Returns whether a message needs the time at which it arrived on this host.
+    pub(super) fn needs_reception_time(self) -> bool {
+        self.metrics.intersects(Self::OF_RECEPTION)
+    }
+
+    /// Returns whether a message needs the end of its callback.
+    #[inline]
+    pub(super) fn needs_callback_end(self) -> bool {
+        self.metrics.contains(Metric::CallbackDuration)
+    }
+
+    /// Returns whether header stamps are compared with ROS time.
+    pub(super) fn needs_header_stamp(self) -> bool {
+        self.metrics.contains(Metric::HeaderToCallback)
+            || self.metrics.contains(Metric::MessageAge) && self.age_source == AgeSource::HeaderStamp
+    }
+}

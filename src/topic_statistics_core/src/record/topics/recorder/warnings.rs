@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What the author or the operator of a node should know about a subscription's statistics.
+
+use crate::{collector::SequenceTracker, metric::Metric, record::topics::transport::Gid};
+
+/// Warnings that are each given once.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Warnings {
+    raised: u8,
+    given: u8,
+}
+
+/// Something that the node's author or operator should know.
+#[derive(Clone, Copy)]
+pub(super) enum Warning {
+    NoReceptionTime = 1,
+    NoSequenceNumbers = 2,
+    TooManyPublishers = 4,
+    SamplesLost = 8,
+    NoClock = 16,
+    TimeJumps = 32,
+}
+
+impl Warnings {
+    pub(super) fn raise(&mut self, warning: Warning) {
+        self.raised |= warning as u8;
+    }
+
+    /// Returns the warnings that were raised and not returned before.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Warning> {
+        let new = self.raised & !self.given;
+        self.given |= new;
+        [
+            Warning::NoReceptionTime,
+            Warning::NoSequenceNumbers,
+            Warning::TooManyPublishers,
+            Warning::SamplesLost,
+            Warning::NoClock,
+            Warning::TimeJumps,
+        ]
+        .into_iter()
+        .filter(move |warning| new & *warning as u8 != 0)
+    }
+}
+
+impl Warning {
+    /// Returns the text for the log. `unrecorded`: the messages of the window that were counted without being measured.
+    pub(super) fn text(self, topic: &str, middleware: &str, unrecorded: u64) -> String {
+        let gap = Metric::PublicationSeqGap;
+        match self {
+            Self::NoReceptionTime => format!(
+                "{} and {} of {topic} are NaN: {middleware} does not report when a message was received; use {}",
+                Metric::SourceToReceive,
+                Metric::ReceiveToCallback,
+                Metric::SourceToCallback
+            ),
+            Self::NoSequenceNumbers => format!(
+                "Losses on {topic} are not known, and {gap} is NaN: {middleware} does not number messages"
+            ),
+            Self::TooManyPublishers => format!(
+                "Losses on {topic} since its creation are not known any more, and {gap} is NaN in each window \
+                 with a further publisher: it has more than {} publishers",
+                SequenceTracker::<Gid>::PUBLISHERS
+            ),
+            Self::NoClock => format!(
+                "The ages of messages on {topic} are NaN: the node uses simulated time, and there is no /clock"
+            ),
+            Self::TimeJumps => format!(
+                "The ages of messages on {topic} are NaN: simulated time jumps again and again; look for a second \
+                 publisher of /clock"
+            ),
+            Self::SamplesLost => format!(
+                "The thread that ends the windows of {topic} was preempted for too long: {unrecorded} messages \
+                 were counted without being measured; the other figures of such a window are NaN"
+            ),
+        }
+    }
+}

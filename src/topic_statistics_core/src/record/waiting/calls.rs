@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The collectors of a client.
+
+use std::sync::Arc;
+
+use super::{
+    delays::{Delays, Timestamps},
+    figures::Figures,
+    under_way::{Oldest, Since},
+};
+use crate::{
+    collector::{milliseconds_between, single_sample},
+    distributions::Distributions,
+    metric::Metric,
+    metric_set::MetricSet,
+    record::{
+        clocks::clock::EndedWindow,
+        sources::windowed::{Collector, Present, Windowed},
+    },
+    source_kind::SourceKind,
+    summary::Summary,
+};
+
+/// The collectors of a client.
+#[derive(Debug)]
+pub struct Calls {
+    figures: Figures,
+    waiting: Oldest,
+    delays: Delays,
+}
+
+/// An event of a call.
+#[derive(Debug)]
+pub enum CallSample {
+    /// The request is sent.
+    Call,
+    /// The response arrives.
+    Response {
+        /// When the call began, and now, in nanoseconds on the monotonic clock.
+        times: (i64, i64),
+        /// The timestamps of the response.
+        stamps: Timestamps,
+    },
+    /// It ends without a response.
+    Dropped,
+}
+
+impl Collector for Calls {
+    type Sample = CallSample;
+
+    const KIND: SourceKind = SourceKind::Client;
+
+    const DISTRIBUTIONS: MetricSet = MetricSet::of(SourceKind::Client.metrics());
+
+    fn accept(&mut self, sample: &CallSample, present: Present, distributions: &mut Distributions) {
+        match sample {
+            CallSample::Call => self.figures.count(Metric::Calls),
+            CallSample::Response { times: (began, now), stamps } => {
+                self.figures.count(Metric::Responses);
+                let round_trip = milliseconds_between(*began, *now);
+                self.figures.add(Metric::RoundTrip, round_trip, distributions);
+                self.delays.add(stamps, *now, present, &mut self.figures, distributions);
+            }
+            CallSample::Dropped => self.figures.count(Metric::DroppedCalls),
+        }
+    }
+
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
+        self.delays.end_window(ended, &mut self.figures);
+        let oldest = single_sample(Some(self.waiting.age(ended.stop)));
+        (self.figures.counted(Metric::Calls), self.figures.take(&[(Metric::OldestCall, oldest)]))
+    }
+
+    fn measures(&self, metric: Metric) -> bool {
+        self.figures.measures(metric)
+    }
+
+    fn clear(&mut self, start: i64, has_stepped: bool) {
+        self.delays.restart(start, has_stepped);
+        self.figures.clear();
+    }
+}
+
+/// Records the calls of a client.
+#[derive(Clone, Debug)]
+pub struct CallRecorder {
+    /// The collectors.
+    pub calls: Arc<Windowed<Calls>>,
+    waiting: Oldest,
+}
+
+impl CallRecorder {
+    /// Creates the recorder of these metrics, disabled.
+    pub fn new(metrics: MetricSet) -> Self {
+        let waiting = Oldest::default();
+        let figures = Figures::new(Calls::KIND, metrics);
+        let calls = Calls { figures, waiting: waiting.clone(), delays: Delays::default() };
+        Self { calls: Arc::new(Windowed::new(calls)), waiting }
+    }
+
+    /// Begins a call at that time, on the monotonic clock, and sends its request. Returns the result of `send`, and the
+    /// call that waits; None while the statistics are disabled. A request that cannot be sent is no call.
+    pub fn call<R, E>(
+        &self,
+        began: i64,
+        send: impl FnOnce() -> Result<R, E>,
+    ) -> Result<(R, Option<WaitingCall>), E> {
+        if !self.calls.is_enabled() {
+            return Ok((send()?, None));
+        }
+        let since = self.waiting.begin(began);
+        let call = WaitingCall { recorder: self.clone(), since, is_counted: false };
+        let sent = send()?;
+        Ok((sent, Some(call.counted())))
+    }
+}
+
+/// A call that waits for its response. If it is dropped before, it has none.
+#[derive(Debug)]
+pub struct WaitingCall {
+    recorder: CallRecorder,
+    since: Since,
+    is_counted: bool,
+}
+
+impl WaitingCall {
+    fn counted(mut self) -> Self {
+        self.is_counted = true;
+        self.recorder.calls.record(|| CallSample::Call);
+        self
+    }
+
+    /// Records its response, now, at the time that `clock` returns. `stamps` returns the response's source timestamp
+    /// and its received timestamp.
+    pub fn respond(mut self, clock: impl FnOnce() -> i64, stamps: impl FnOnce() -> (i64, i64)) {
+        self.is_counted = false;
+        let Some(epoch) = self.recorder.calls.epoch() else { return };
+        let (source, received) = stamps();
+        let stamps = Timestamps { source, received, epoch };
+        let began = self.since.began();
+        self.recorder.calls.record(|| CallSample::Response { times: (began, clock()), stamps });
+    }
+}
+
+impl Drop for WaitingCall {
+    fn drop(&mut self) {
+        self.recorder.waiting.end(self.since);
+        if self.is_counted {
+            self.recorder.calls.record(|| CallSample::Dropped);
+        }
+    }
+}
+
+#[cfg(all(test, topic_statistics_loom))]
+mod models;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The collector of an executor: what its threads run, and what waits for them.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use crate::{
+    collector::{milliseconds_between, single_sample, SummaryCollector},
+    distributions::Distributions,
+    executor::{
+        CallbackKind, CallbackWait, ExecutorCallback, ExecutorThread, ExecutorWindow, LongestCallback,
+    },
+    metric::Metric,
+    metric_set::MetricSet,
+    mutex::lock,
+    record::{
+        clocks::clock::{monotonic, EndedWindow},
+        sources::windowed::{Collector, Present, Windowed},
+    },
+    source_kind::SourceKind,
+    summary::Summary,
+    sync::Mutex,
+};
+
+/// The number of a callback, by which its runs are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallbackId(u32);
+
+/// The names of an executor's callbacks and threads. All clones share them.
+#[derive(Clone, Debug)]
+pub struct ExecutorNames(Arc<Mutex<Names>>);
+
+#[derive(Debug)]
+struct Names {
+    callbacks: Vec<ExecutorCallback>,
+    ids: HashMap<ExecutorCallback, CallbackId>,
+    threads: Vec<Arc<str>>,
+}
+
+impl ExecutorNames {
+    /// A process that creates topics with ever new names has this number of callbacks. All further ones are one.
+    const MOST: usize = 4096;
+    /// The name of the further ones.
+    const OTHERS: &'static str = "(more than 4096 callbacks)";
+
+    /// Returns the number of a callback. Equal ones have the same number.
+    pub fn id(&self, callback: ExecutorCallback) -> CallbackId {
+        let names = &mut *lock(&self.0);
+        if let Some(id) = names.ids.get(&callback) {
+            return *id;
+        }
+        let id = CallbackId(names.callbacks.len() as u32);
+        if names.callbacks.len() == Self::MOST {
+            return CallbackId(id.0 - 1);
+        }
+        // The last number is for all others.
+        let callback = match names.callbacks.len() == Self::MOST - 1 {
+            true => ExecutorCallback::new(CallbackKind::Internal, Self::OTHERS),
+            false => callback,
+        };
+        names.callbacks.push(callback.clone());
+        names.ids.insert(callback, id);
+        id
+    }
+
+    fn add_thread(&self, name: Arc<str>) -> usize {
+        let threads = &mut lock(&self.0).threads;
+        threads.push(name);
+        threads.len() - 1
+    }
+}
+
+impl Default for ExecutorNames {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Names { callbacks: vec![], ids: HashMap::new(), threads: vec![] })))
+    }
+}
+
+/// Records what one thread of an executor runs.
+#[derive(Clone, Debug)]
+pub struct ThreadRecorder {
+    executions: Arc<Windowed<Executions>>,
+    thread: usize,
+}
+
+impl ThreadRecorder {
+    /// Adds a thread to an executor.
+    pub fn new(
+        executions: Arc<Windowed<Executions>>,
+        names: &ExecutorNames,
+        name: impl Into<Arc<str>>,
+    ) -> Self {
+        Self { executions, thread: names.add_thread(name.into()) }
+    }
+
+    /// Returns whether the statistics are enabled.
+    #[inline]
+    pub fn is_enabled(&self) -> bool {
+        self.executions.is_enabled()
+    }
+
+    /// Runs a callback, which became ready at that time, in nanoseconds on the monotonic clock; None if that is not
+    /// known. The callback must not run another one by the same recorder.
+    #[inline]
+    pub fn run<R>(&self, callback: CallbackId, ready: Option<i64>, code: impl FnOnce() -> R) -> R {
+        if !self.is_enabled() {
+            return code();
+        }
+        let thread = self.thread;
+        self.executions.record(|| Execution {
+            thread,
+            at: monotonic(),
+            event: Event::Start { callback, ready },
+        });
+        let _running = Running(self);
+        code()
+    }
+}
+
+/// Records the end of a run, also on unwinding.
+struct Running<'a>(&'a ThreadRecorder);
+
+impl Drop for Running<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let thread = self.0.thread;
+        self.0.executions.record(|| Execution { thread, at: monotonic(), event: Event::End });
+    }
+}
+
+/// The start or the end of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Execution {
+    thread: usize,
+    /// In nanoseconds on the monotonic clock.
+    at: i64,
+    event: Event,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Start { callback: CallbackId, ready: Option<i64> },
+    End,
+}
+
+/// The collector of an executor.
+#[derive(Debug, Default)]
+pub struct Executions {
+    names: ExecutorNames,
+    threads: Vec<Thread>,
+    /// The start of the window. This and all times are in nanoseconds on the monotonic clock.
+    start: i64,
+    /// The runs of the window: those that started in it, and those under way at its start.
+    count: u64,
+    ready_to_run: SummaryCollector,
+    longest: Option<Longest>,
+    waits: Vec<Wait>,
+    /// The last finished window.
+    finished: Option<Arc<ExecutorWindow>>,
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    /// The callback under way, and its start.
+    running: Option<(CallbackId, i64)>,
+    /// How long it was busy in this window.
+    busy: i64,
+    /// Its last runs that a callback can have waited for.
+    last: VecDeque<Run>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    callback: CallbackId,
+    start: i64,
+    end: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Longest {
+    callback: CallbackId,
+    thread: usize,
+    duration: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    waiting: CallbackId,
+    running: CallbackId,
+    duration: i64,
+}
+
+impl Thread {
+    /// A callback that ran for a shorter time is no reason to wait: 0.1 ms.
+    const SHORTEST: i64 = 100_000;
+    /// The number of last runs.
+    const LAST: usize = 64;
+
+    /// Ends the run under way.
+    fn end(&mut self, at: i64, window_start: i64) -> Option<Run> {
+        let (callback, start) = self.running.take()?;
+        // A sample that waited in a queue can be older than the window.
+        self.busy += (at - start.max(window_start)).max(0);
+        let run = Run { callback, start, end: at };
+        if at - start >= Self::SHORTEST {
+            if self.last.len() == Self::LAST {
+                self.last.pop_front();
+            }
+            self.last.push_back(run);
+        }
+        Some(run)
+    }
+}
+
+impl Executions {
+    /// The number of pairs of a window.
+    const WAITS: usize = 5;
+
+    /// Creates the collector of an executor with these names.
+    pub fn new(names: ExecutorNames) -> Self {
+        Self { names, waits: Vec::with_capacity(Self::WAITS), ..Self::default() }
+    }
+
+    /// Has an entry for each thread up to this one.
+    #[inline]
+    fn thread(&mut self, thread: usize) -> &mut Thread {
+        if thread >= self.threads.len() {
+            self.add_threads(thread + 1);
+        }
+        &mut self.threads[thread]
+    }
+
+    #[cold]
+    fn add_threads(&mut self, count: usize) {
+        let new = || Thread { last: VecDeque::with_capacity(Thread::LAST), ..Thread::default() };
+        self.threads.resize_with(count, new);
+    }
+
+    fn observe_duration(&mut self, callback: CallbackId, thread: usize, duration: i64) {
+        if self.longest.is_none_or(|longest| longest.duration < duration) {
+            self.longest = Some(Longest { callback, thread, duration });
+        }
+    }
+
+    /// Finds what a thread ran from the time at which a callback became ready.
+    #[cold]
+    fn add_waits(&mut self, waiting: CallbackId, thread: usize, ready: i64) {
+        let Self { threads, waits, .. } = self;
+        for run in threads[thread].last.iter().rev().take_while(|run| run.end > ready) {
+            let duration = run.end - run.start.max(ready);
+            if duration >= Thread::SHORTEST {
+                add_wait(waits, Wait { waiting, running: run.callback, duration });
+            }
+        }
+    }
+}
+
+/// Keeps the pairs with the longest waits. A discarded pair may wait again, and longer: the new wait is its longest.
+fn add_wait(waits: &mut Vec<Wait>, wait: Wait) {
+    let is_pair = |kept: &Wait| kept.waiting == wait.waiting && kept.running == wait.running;
+    if let Some(known) = waits.iter_mut().find(|wait| is_pair(wait)) {
+        known.duration = known.duration.max(wait.duration);
+    } else if waits.len() < Executions::WAITS {
+        waits.push(wait);
+    } else if let Some(shortest) = waits.iter_mut().min_by_key(|wait| wait.duration) {
+        if shortest.duration < wait.duration {
+            *shortest = wait;
+        }
+    }
+}
+
+impl Collector for Executions {
+    type Sample = Execution;
+
+    const KIND: SourceKind = SourceKind::Executor;
+
+    const DISTRIBUTIONS: MetricSet = MetricSet::of(&[Metric::ReadyToRun]);
+
+    #[inline]
+    fn accept(&mut self, execution: &Execution, _: Present, distributions: &mut Distributions) {
+        let Execution { thread, at, event } = *execution;
+        let window_start = self.start;
+        match event {
+            Event::Start { callback, ready } => {
+                self.count += 1;
+                let state = self.thread(thread);
+                state.running = Some((callback, at));
+                let Some(ready) = ready else { return };
+                let had_to_wait = state.last.back().is_some_and(|run| run.end > ready);
+                let waited = milliseconds_between(ready.min(at), at);
+                self.ready_to_run.accept(waited);
+                distributions.accept(Metric::ReadyToRun, waited);
+                if had_to_wait {
+                    self.add_waits(callback, thread, ready);
+                }
+            }
+            Event::End => {
+                // None if it started before the statistics were enabled.
+                if let Some(run) = self.thread(thread).end(at, window_start) {
+                    self.observe_duration(run.callback, thread, run.end - run.start);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
+        let length = ended.length();
+        let stop = self.start.saturating_add(i64::try_from(length.as_nanos()).unwrap_or(i64::MAX));
+        let shared = self.names.clone();
+        let names = lock(&shared.0);
+        if names.threads.len() > self.threads.len() {
+            self.add_threads(names.threads.len());
+        }
+        let mut busy = SummaryCollector::default();
+        let mut threads = Vec::with_capacity(self.threads.len());
+        for (index, name) in names.threads.iter().enumerate() {
+            let thread = &mut self.threads[index];
+            let mut of_window = std::mem::take(&mut thread.busy);
+            if let Some((callback, start)) = thread.running {
+                of_window += (stop - start.max(self.start)).max(0);
+                self.observe_duration(callback, index, stop - start);
+            }
+            // NaN if the window has no length.
+            let share = (of_window as f64 / length.as_nanos() as f64 * 100.0).min(100.0);
+            busy.accept(share);
+            threads.push(ExecutorThread { name: Arc::clone(name), busy: share });
+        }
+        let callback = |id: CallbackId| names.callbacks[id.0 as usize].clone();
+        let milliseconds = |duration: i64| milliseconds_between(0, duration);
+        let longest = self.longest.take().map(|longest| LongestCallback {
+            callback: callback(longest.callback),
+            thread: Arc::clone(&names.threads[longest.thread]),
+            milliseconds: milliseconds(longest.duration),
+        });
+        self.waits.sort_by_key(|wait| std::cmp::Reverse(wait.duration));
+        let wait = |wait: Wait| CallbackWait {
+            waiting: callback(wait.waiting),
+            running: callback(wait.running),
+            milliseconds: milliseconds(wait.duration),
+        };
+        let waits = self.waits.drain(..).map(wait).collect();
+        let metrics = vec![
+            (Metric::Busy, busy.summary()),
+            (Metric::ReadyToRun, self.ready_to_run.take()),
+            (Metric::LongestCallback, single_sample(longest.as_ref().map(|callback| callback.milliseconds))),
+        ];
+        self.finished = Some(Arc::new(ExecutorWindow { threads, longest, waits }));
+        self.start = stop;
+        // A callback that runs on belongs to the next window, too: a stuck executor is not silent.
+        let running = self.threads.iter().filter(|thread| thread.running.is_some()).count() as u64;
+        (std::mem::replace(&mut self.count, running), metrics)
+    }
+
+    fn executor(&mut self) -> Option<Arc<ExecutorWindow>> {
+        self.finished.take()
+    }
+
+    fn clear(&mut self, start: i64, _: bool) {
+        *self = Self { start, ..Self::new(self.names.clone()) };
+    }
+}
+
+#[cfg(test)]
+mod tests;

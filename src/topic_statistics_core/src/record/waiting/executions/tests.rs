@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use proptest::prelude::*;
+
+use super::*;
+
+const MS: i64 = 1_000_000;
+
+/// An executor with threads of these names, in a window that starts at 0.
+struct Test {
+    names: ExecutorNames,
+    executions: Executions,
+    /// Of the windows so far.
+    counts: Vec<u64>,
+}
+
+impl Test {
+    fn new(threads: &[&str]) -> Self {
+        let names = ExecutorNames::default();
+        for name in threads {
+            names.add_thread((*name).into());
+        }
+        let mut executions = Executions::new(names.clone());
+        executions.clear(0, false);
+        Self { names, executions, counts: vec![] }
+    }
+
+    fn timer(&self, name: &str) -> CallbackId {
+        self.names.id(ExecutorCallback::new(CallbackKind::Timer, name))
+    }
+
+    fn accept(&mut self, thread: usize, at: i64, event: Event) {
+        self.executions.accept(
+            &Execution { thread, at, event },
+            Present::of_test(),
+            &mut Distributions::default(),
+        );
+    }
+
+    fn start(&mut self, thread: usize, callback: CallbackId, ready: Option<i64>, at: i64) {
+        self.accept(thread, at, Event::Start { callback, ready });
+    }
+
+    fn end(&mut self, thread: usize, at: i64) {
+        self.accept(thread, at, Event::End);
+    }
+
+    fn run(&mut self, thread: usize, callback: CallbackId, ready: Option<i64>, from: i64, until: i64) {
+        self.start(thread, callback, ready, from);
+        self.end(thread, until);
+    }
+
+    /// Ends a window of a second.
+    fn take(&mut self) -> ([Summary; 3], ExecutorWindow) {
+        let (count, metrics) = self.executions.take(&EndedWindow::of_test(false));
+        self.counts.push(count);
+        let names = metrics.iter().map(|(metric, _)| *metric);
+        assert!(names.eq([Metric::Busy, Metric::ReadyToRun, Metric::LongestCallback]));
+        let summaries = [0, 1, 2].map(|index| metrics[index].1);
+        (summaries, Arc::unwrap_or_clone(self.executions.executor().unwrap()))
+    }
+}
+
+/// Returns the waits of a window: who waited, for whom, and how long.
+fn waits(window: &ExecutorWindow) -> Vec<(&str, &str, f64)> {
+    window.waits.iter().map(|wait| (&*wait.waiting.name, &*wait.running.name, wait.milliseconds)).collect()
+}
+
+#[test]
+fn a_thread_is_busy_while_it_runs_callbacks() {
+    let mut test = Test::new(&["spin", "node", "worker 1"]);
+    let (a, b) = (test.timer("a"), test.timer("b"));
+    for start in [0, 100 * MS] {
+        test.run(0, a, None, start, start + 50 * MS);
+    }
+    test.run(1, b, None, 200 * MS, 230 * MS);
+
+    let ([busy, ready_to_run, longest], window) = test.take();
+    let shares: Vec<_> = window.threads.iter().map(|thread| (&*thread.name, thread.busy)).collect();
+    assert_eq!(shares, [("spin", 10.0), ("node", 3.0), ("worker 1", 0.0)]);
+    assert_eq!((busy.sample_count, busy.maximum, busy.minimum), (3, 10.0, 0.0));
+    assert_eq!((longest.sample_count, longest.average), (1, 50.0));
+    let longest = window.longest.unwrap();
+    assert_eq!((&*longest.callback.name, &*longest.thread, longest.milliseconds), ("a", "spin", 50.0));
+    assert!(ready_to_run.sample_count == 0 && ready_to_run.average.is_nan(), "it is not known");
+}
+
+#[test]
+fn a_callback_that_is_stuck_shows_in_each_window() {
+    let mut test = Test::new(&["spin"]);
+    let stuck = test.timer("stuck");
+    test.start(0, stuck, None, 400 * MS);
+    let mut durations = vec![];
+    for _ in 0..3 {
+        let ([busy, ..], window) = test.take();
+        durations.push((busy.maximum, window.longest.unwrap().milliseconds));
+    }
+    assert_eq!(durations, [(60.0, 600.0), (100.0, 1600.0), (100.0, 2600.0)]);
+    test.end(0, 3250 * MS);
+    let ([busy, ..], window) = test.take();
+    assert_eq!((busy.maximum, window.longest.unwrap().milliseconds), (25.0, 2850.0));
+    let ([busy, _, longest], window) = test.take();
+    assert_eq!((busy.maximum, longest.sample_count, window.longest), (0.0, 0, None));
+    assert_eq!(test.counts, [1, 1, 1, 1, 0], "it is not silent while it is stuck");
+}
+
+#[test]
+fn an_end_recorded_after_its_window_is_not_busy_in_the_next_one() {
+    let mut test = Test::new(&["spin"]);
+    let late = test.timer("late");
+    test.start(0, late, None, 999 * MS);
+    assert_eq!(test.take().0[0].maximum, 0.1);
+    test.end(0, 1000 * MS - 1000);
+    let ([busy, ..], _) = test.take();
+    assert_eq!(busy.maximum, 0.0);
+    test.end(0, 2500 * MS); // of a start that was not recorded
+    assert_eq!(test.take().0[0].maximum, 0.0);
+}
+
+#[test]
+fn a_callback_that_waited_is_named_with_the_one_that_ran() {
+    let mut test = Test::new(&["spin", "worker 1"]);
+    let (timer, scan, other) = (test.timer("10ms"), test.timer("/scan"), test.timer("other"));
+    test.start(1, other, None, 0); // on another thread
+    test.run(0, scan, None, 10 * MS, 65 * MS);
+    test.end(1, 66 * MS);
+    test.run(0, timer, Some(20 * MS), 65 * MS + 1, 66 * MS);
+    // Its wait of 0.05 ms is shorter than what is named.
+    test.run(0, other, Some(66 * MS - 50_000), 66 * MS, 67 * MS);
+    test.start(0, timer, Some(70 * MS), 70 * MS + 30_000); // no wait
+    test.end(0, 71 * MS);
+
+    let ([_, ready_to_run, _], window) = test.take();
+    assert_eq!(waits(&window), [("10ms", "/scan", 45.0)]);
+    assert_eq!((ready_to_run.sample_count, ready_to_run.maximum), (3, 45.000001));
+    assert_eq!(ready_to_run.minimum, 0.03);
+    assert!(waits(&test.take().1).is_empty(), "of that window only");
+}
+
+#[test]
+fn a_wait_for_several_callbacks_is_shared_by_their_durations() {
+    let mut test = Test::new(&["spin"]);
+    let (timer, a, b) = (test.timer("10ms"), test.timer("a"), test.timer("b"));
+    for (callback, start) in [(a, 0), (b, 30 * MS), (a, 50 * MS)] {
+        test.run(0, callback, None, start, start + 20 * MS);
+    }
+    // Ready when half of the first run was over.
+    test.run(0, timer, Some(10 * MS), 70 * MS, 71 * MS);
+    assert_eq!(waits(&test.take().1), [("10ms", "a", 20.0), ("10ms", "b", 20.0)]);
+}
+
+#[test]
+fn the_five_longest_waits_are_kept_each_pair_once() {
+    let mut test = Test::new(&["spin"]);
+    let mut at = 0;
+    let mut wait = |test: &mut Test, name: &str, milliseconds: i64| {
+        let (running, waiting) = (test.timer(name), test.timer("timer"));
+        test.start(0, running, None, at);
+        at += milliseconds * MS;
+        test.end(0, at);
+        test.start(0, waiting, Some(at - milliseconds * MS), at);
+        at += 10_000;
+        test.end(0, at);
+    };
+    for (name, milliseconds) in
+        [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5), ("f", 6), ("c", 9), ("c", 7), ("b", 1)]
+    {
+        wait(&mut test, name, milliseconds);
+    }
+    let all = waits(&test.take().1).iter().map(|wait| (wait.1.to_owned(), wait.2)).collect::<Vec<_>>();
+    let expected = [("c", 9.0), ("f", 6.0), ("e", 5.0), ("d", 4.0), ("b", 2.0)];
+    assert_eq!(all, expected.map(|(name, milliseconds)| (name.to_owned(), milliseconds)));
+}
+
+#[test]
+fn the_last_runs_of_a_thread_are_bounded() {
+    let mut test = Test::new(&["spin"]);
+    let (first, many, timer) = (test.timer("first"), test.timer("many"), test.timer("timer"));
+    let mut at = 0;
+    for index in 0..=Thread::LAST as i64 {
+        test.start(0, if index == 0 { first } else { many }, None, at);
+        at += MS;
+        test.end(0, at);
+    }
+    assert_eq!(test.executions.threads[0].last.len(), Thread::LAST);
+    assert_eq!(test.executions.threads[0].last.capacity(), Thread::LAST, "nothing is allocated");
+    test.start(0, timer, Some(0), at);
+    assert_eq!(waits(&test.take().1), [("timer", "many", 1.0)]);
+}
+
+#[test]
+fn names_are_bounded() {
+    let names = ExecutorNames::default();
+    let id = |name: usize| names.id(ExecutorCallback::new(CallbackKind::Task, name.to_string()));
+    let first = id(0);
+    let all: Vec<_> = (0..ExecutorNames::MOST + 10).map(id).collect();
+    assert_eq!((all[0], id(0), id(17)), (first, first, all[17]), "equal ones have one number");
+    assert!(all[ExecutorNames::MOST - 1..].iter().all(|id| *id == all[ExecutorNames::MOST - 1]));
+    assert_ne!(all[ExecutorNames::MOST - 2], all[ExecutorNames::MOST - 1]);
+    let names = lock(&names.0);
+    assert_eq!((names.callbacks.len(), names.ids.len()), (ExecutorNames::MOST, ExecutorNames::MOST));
+    assert_eq!(&*names.callbacks[ExecutorNames::MOST - 1].name, ExecutorNames::OTHERS);
+}
+
+#[test]
+fn a_panic_ends_the_run() {
+    use crate::record::{clock::HostClock, source::WindowedCollector};
+
+    let names = ExecutorNames::default();
+    let executions = Arc::new(Windowed::new(Executions::new(names.clone())));
+    executions.enable(&HostClock);
+    let recorder = ThreadRecorder::new(Arc::clone(&executions), &names, "spin");
+    let callback = names.id(ExecutorCallback::new(CallbackKind::Task, "panics"));
+    let panicking = std::panic::AssertUnwindSafe(|| recorder.run(callback, None, || panic!("on purpose")));
+    std::panic::catch_unwind(panicking).unwrap_err();
+    let first = executions.end_window(&HostClock).unwrap().statistics;
+    assert_eq!(&*first.executor.as_ref().unwrap().longest.as_ref().unwrap().callback.name, "panics");
+    let second = executions.end_window(&HostClock).unwrap().statistics;
+    assert_eq!(second.executor.unwrap().threads[0].busy, 0.0);
+    assert_eq!((first.count, second.count), (1, 0));
+}
+
+/// A run: the time before it, its duration, whether another callback runs, and for how long it was ready.
+fn any_run() -> impl Strategy<Value = (i64, i64, usize, Option<i64>)> {
+    let time = || prop_oneof![0..200_000_i64, 0..400 * MS];
+    (time(), time(), 0..4_usize, proptest::option::of(time()))
+}
+
+proptest! {
+    #[test]
+    fn windows_are_what_the_runs_say(all in proptest::collection::vec(any_run(), 0..40)) {
+        let mut test = Test::new(&["spin"]);
+        let callbacks = ["a", "b", "c", "d"].map(|name| test.timer(name));
+        // The start, the end, the name and the time of readiness of each run.
+        let mut runs = vec![];
+        let mut at = 0;
+        for (before, duration, callback, ready) in all {
+            let start = at + before;
+            at = start + duration;
+            runs.push((start, at, callback, ready.map(|ready| start - ready)));
+        }
+        let mut next = runs.iter().flat_map(|&(start, end, callback, ready)| {
+            [(start, Event::Start { callback: callbacks[callback], ready }), (end, Event::End)]
+        }).peekable();
+        let second = 1000 * MS;
+        for window in 0..=at / second {
+            let (from, to) = (window * second, (window + 1) * second);
+            while let Some((at, event)) = next.next_if(|(at, _)| *at < to) {
+                test.accept(0, at, event);
+            }
+            let ([busy, ready_to_run, _], of_window) = test.take();
+
+            let overlap = |start: i64, end: i64| (end.min(to) - start.max(from)).max(0);
+            let sum: i64 = runs.iter().map(|run| overlap(run.0, run.1)).sum();
+            prop_assert_eq!(busy.average, sum as f64 / second as f64 * 100.0);
+
+            let starts = || runs.iter().filter(|run| (from..to).contains(&run.0));
+            let ends_or_runs = runs.iter().filter(|run| run.0 < to && run.1 >= from);
+            let longest = ends_or_runs.map(|run| run.1.min(to) - run.0).max();
+            prop_assert_eq!(of_window.longest.map(|run| run.milliseconds), longest.map(|longest| longest as f64 / 1e6));
+            let known = starts().filter(|run| run.3.is_some()).count();
+            prop_assert_eq!(ready_to_run.sample_count as usize, known);
+
+            // The longest wait of each pair.
+            let mut pairs = std::collections::BTreeMap::new();
+            for waiting in starts() {
+                let Some(ready) = waiting.3 else { continue };
+                for ran in runs.iter().filter(|ran| ran.1 <= waiting.0 && ran.1 - ran.0 >= Thread::SHORTEST) {
+                    let wait = ran.1 - ran.0.max(ready);
+                    if wait >= Thread::SHORTEST {
+                        let longest = pairs.entry((waiting.2, ran.2)).or_insert(0);
+                        *longest = wait.max(*longest);
+                    }
+                }
+            }
+            let mut expected: Vec<_> = pairs.values().map(|wait| *wait as f64 / 1e6).collect();
+            expected.sort_by(|a, b| b.total_cmp(a));
+            expected.truncate(Executions::WAITS);
+            let found: Vec<_> = of_window.waits.iter().map(|wait| wait.milliseconds).collect();
+            prop_assert_eq!(found, expected);
+            for wait in &of_window.waits {
+                let index = |name: &str| ["a", "b", "c", "d"].iter().position(|known| *known == name).unwrap();
+                let pair = (index(&wait.waiting.name), index(&wait.running.name));
+                prop_assert_eq!(Some(wait.milliseconds), pairs.get(&pair).map(|wait| *wait as f64 / 1e6));
+            }
+        }
+    }
+}

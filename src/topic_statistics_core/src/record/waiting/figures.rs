@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The counts and the samples of a source that waits or is waited for.
+
+use crate::{
+    collector::{single_sample, SummaryCollector},
+    distributions::Distributions,
+    metric::Metric,
+    metric_set::MetricSet,
+    source_kind::SourceKind,
+    summary::Summary,
+};
+
+/// What the events of a window add up to: a count or the samples of each metric.
+#[derive(Debug)]
+pub(super) struct Figures {
+    /// The metrics that are measured.
+    metrics: MetricSet,
+    /// Of each metric that the kind of source can measure.
+    counts: Box<[(Metric, u64)]>,
+    samples: Box<[(Metric, SummaryCollector)]>,
+}
+
+impl Figures {
+    /// Creates them for a source of that kind, which measures these metrics.
+    pub(super) fn new(kind: SourceKind, metrics: MetricSet) -> Self {
+        let all = || kind.metrics().iter().copied();
+        let counts = all().filter(|metric| metric.is_count()).map(|metric| (metric, 0));
+        let samples = all().filter(|metric| metric.has_distribution());
+        let samples = samples.map(|metric| (metric, SummaryCollector::default()));
+        Self { metrics, counts: counts.collect(), samples: samples.collect() }
+    }
+
+    /// Returns whether a metric is measured.
+    pub(super) fn measures(&self, metric: Metric) -> bool {
+        self.metrics.contains(metric)
+    }
+
+    /// Counts an event.
+    pub(super) fn count(&mut self, metric: Metric) {
+        if let Some((_, count)) = self.counts.iter_mut().find(|(counted, _)| *counted == metric) {
+            *count += 1;
+        }
+    }
+
+    /// Returns how many events of the window were counted.
+    pub(super) fn counted(&self, metric: Metric) -> u64 {
+        self.counts.iter().find(|(counted, _)| *counted == metric).map_or(0, |(_, count)| *count)
+    }
+
+    /// Adds a sample, also to the distribution of its metric. Ignores it if it is NaN or infinite.
+    pub(super) fn add(&mut self, metric: Metric, sample: f64, distributions: &mut Distributions) {
+        let samples = self.samples.iter_mut().find(|(sampled, _)| *sampled == metric);
+        if samples.is_some_and(|(_, samples)| samples.accept(sample)) {
+            distributions.accept(metric, sample);
+        }
+    }
+
+    /// Forgets the samples of a metric in this window.
+    pub(super) fn discard(&mut self, metric: Metric) {
+        if let Some((_, samples)) = self.samples.iter_mut().find(|(sampled, _)| *sampled == metric) {
+            samples.take();
+        }
+    }
+
+    /// Ends a window, and starts the next. Returns the summaries of the metrics that are measured: those in `others`,
+    /// and all others of what was counted and added.
+    pub(super) fn take(&mut self, others: &[(Metric, Summary)]) -> Vec<(Metric, Summary)> {
+        let summary = |metric: Metric| {
+            let other = others.iter().find(|(other, _)| *other == metric).map(|(_, summary)| *summary);
+            let samples = || self.samples.iter().find(|(sampled, _)| *sampled == metric);
+            let of_samples = || samples().map(|(_, samples)| samples.summary());
+            other.or_else(of_samples).unwrap_or_else(|| single_sample(Some(self.counted(metric) as f64)))
+        };
+        let mut metrics = Vec::with_capacity(self.metrics.len());
+        metrics.extend(self.metrics.iter().map(|metric| (metric, summary(metric))));
+        self.clear();
+        metrics
+    }
+
+    /// Forgets all counts and samples.
+    pub(super) fn clear(&mut self) {
+        self.counts.iter_mut().for_each(|(_, count)| *count = 0);
+        self.samples.iter_mut().for_each(|(_, samples)| *samples = SummaryCollector::default());
+    }
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The collectors of an action server and of an action client.
+
+use std::sync::Arc;
+
+use super::{
+    figures::Figures,
+    under_way::{Active, Oldest, Since},
+};
+use crate::{
+    collector::{milliseconds_between, single_sample},
+    distributions::Distributions,
+    metric::Metric,
+    metric_set::MetricSet,
+    mutex::lock,
+    record::{
+        clocks::clock::EndedWindow,
+        sources::windowed::{Collector, Present, Windowed},
+    },
+    source_kind::SourceKind,
+    summary::Summary,
+    sync::Mutex,
+};
+
+/// The collectors of an action server, or of an action client.
+#[derive(Debug)]
+pub struct Goals<const IS_SERVER: bool> {
+    figures: Figures,
+    under_way: UnderWay,
+}
+
+/// The goals under way: how many, and since when.
+#[derive(Clone, Debug, Default)]
+struct UnderWay {
+    active: Active,
+    oldest: Oldest,
+}
+
+/// An event of a goal.
+#[derive(Debug)]
+pub struct GoalSample {
+    /// What it adds one to.
+    count: Option<Metric>,
+    /// What it is the end of, in milliseconds.
+    duration: Option<(Metric, f64)>,
+}
+
+/// The end of a goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The goal was reached.
+    Succeeded,
+    /// It was canceled.
+    Canceled,
+    /// The server gave it up.
+    Aborted,
+    /// The server did not accept it.
+    Rejected,
+    /// The client did not wait for its result.
+    Dropped,
+}
+
+impl Outcome {
+    const fn count(self) -> Metric {
+        match self {
+            Self::Succeeded => Metric::SucceededGoals,
+            Self::Canceled => Metric::CanceledGoals,
+            Self::Aborted => Metric::AbortedGoals,
+            Self::Rejected => Metric::RejectedGoals,
+            Self::Dropped => Metric::DroppedGoals,
+        }
+    }
+
+    const fn duration(self) -> Option<Metric> {
+        match self {
+            Self::Succeeded => Some(Metric::GoalSucceeded),
+            Self::Canceled => Some(Metric::GoalCanceled),
+            Self::Aborted => Some(Metric::GoalAborted),
+            Self::Rejected | Self::Dropped => None,
+        }
+    }
+}
+
+impl<const IS_SERVER: bool> Collector for Goals<IS_SERVER> {
+    type Sample = GoalSample;
+
+    const KIND: SourceKind = if IS_SERVER { SourceKind::ActionServer } else { SourceKind::ActionClient };
+
+    const DISTRIBUTIONS: MetricSet = MetricSet::of(Self::KIND.metrics());
+
+    fn accept(&mut self, sample: &GoalSample, _present: Present, distributions: &mut Distributions) {
+        if let Some(metric) = sample.count {
+            self.figures.count(metric);
+        }
+        if let Some((metric, milliseconds)) = sample.duration {
+            self.figures.add(metric, milliseconds, distributions);
+        }
+    }
+
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
+        let (active, most) = self.under_way.active.take();
+        let others = [
+            (Metric::ActiveGoals, single_sample(Some(active.into()))),
+            (Metric::MaxActiveGoals, single_sample(Some(most.into()))),
+            (Metric::OldestGoal, single_sample(Some(self.under_way.oldest.age(ended.stop)))),
+        ];
+        (self.figures.counted(Metric::Goals), self.figures.take(&others))
+    }
+
+    fn measures(&self, metric: Metric) -> bool {
+        self.figures.measures(metric)
+    }
+
+    fn clear(&mut self, _start: i64, _has_stepped: bool) {
+        self.figures.clear();
+        self.under_way.active.take();
+    }
+}
+
+/// Records the goals of an action server, or of an action client.
+#[derive(Clone, Debug)]
+pub struct GoalRecorder<const IS_SERVER: bool> {
+    /// The collectors.
+    pub goals: Arc<Windowed<Goals<IS_SERVER>>>,
+    under_way: UnderWay,
+}
+
+impl<const IS_SERVER: bool> GoalRecorder<IS_SERVER> {
+    /// Creates the recorder of these metrics, disabled.
+    pub fn new(metrics: MetricSet) -> Self {
+        let under_way = UnderWay::default();
+        let figures = Figures::new(Goals::<IS_SERVER>::KIND, metrics);
+        let goals = Goals { figures, under_way: under_way.clone() };
+        Self { goals: Arc::new(Windowed::new(goals)), under_way }
+    }
+
+    /// Records that a goal was received or sent at that time, in nanoseconds on the monotonic clock. Returns None
+    /// while the statistics are disabled.
+    pub fn begin(&self, began: i64) -> Option<ActiveGoal<IS_SERVER>> {
+        if !self.goals.is_enabled() {
+            return None;
+        }
+        self.under_way.active.begin();
+        let since = self.under_way.oldest.begin(began);
+        self.record(Some(Metric::Goals), None);
+        let progress = Progress { started: began, ..Progress::default() };
+        Some(ActiveGoal { recorder: self.clone(), since, progress: Mutex::new(progress) })
+    }
+
+    fn record(&self, count: Option<Metric>, duration: Option<(Metric, f64)>) {
+        self.goals.record(|| GoalSample { count, duration });
+    }
+}
+
+/// A goal under way, until [`end`](Self::end) or [`leave`](Self::leave) is called. Threads may share it: its feedback
+/// may be published by any of them.
+///
+/// Each clock that a method is given returns nanoseconds on the monotonic clock. It is read under the goal's lock, so
+/// that the times of a goal are in order.
+#[derive(Debug)]
+pub struct ActiveGoal<const IS_SERVER: bool> {
+    recorder: GoalRecorder<IS_SERVER>,
+    since: Since,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    started: i64,
+    last_feedback: Option<i64>,
+    cancel_requested: Option<i64>,
+    is_accepted: bool,
+    has_ended: bool,
+}
+
+impl<const IS_SERVER: bool> ActiveGoal<IS_SERVER> {
+    /// Records that it is accepted, now. Later calls change nothing.
+    pub fn accept(&self, clock: impl FnOnce() -> i64) {
+        let mut progress = lock(&self.progress);
+        if std::mem::replace(&mut progress.is_accepted, true) || progress.has_ended {
+            return;
+        }
+        let now = clock();
+        if IS_SERVER {
+            progress.started = now;
+        }
+        drop(progress);
+        let delay = milliseconds_between(self.since.began(), now);
+        self.recorder.record(None, Some((Metric::GoalToAcceptance, delay)));
+    }
+
+    /// The server starts to execute it, now.
+    pub fn execute(&self, clock: impl FnOnce() -> i64) {
+        lock(&self.progress).started = clock();
+    }
+
+    /// Records that feedback is published, or received, now.
+    pub fn feedback(&self, clock: impl FnOnce() -> i64) {
+        let mut progress = lock(&self.progress);
+        if progress.has_ended {
+            return;
+        }
+        let now = clock();
+        let last = progress.last_feedback.replace(now);
+        drop(progress);
+        let duration = match last {
+            Some(last) if IS_SERVER => Some((Metric::FeedbackPeriod, milliseconds_between(last, now))),
+            None if !IS_SERVER => {
+                Some((Metric::GoalToFeedback, milliseconds_between(self.since.began(), now)))
+            }
+            _ => None,
+        };
+        self.recorder.record(None, duration);
+    }
+
+    /// The server learns that it is to be canceled, now. Only the first request counts.
+    pub fn request_cancel(&self, clock: impl FnOnce() -> i64) {
+        lock(&self.progress).cancel_requested.get_or_insert_with(clock);
+    }
+
+    /// The server rejects the requests to cancel it.
+    pub fn reject_cancel(&self) {
+        lock(&self.progress).cancel_requested = None;
+    }
+
+    /// Records that it ends, now. Later calls change nothing.
+    pub fn end(&self, outcome: Outcome, clock: impl FnOnce() -> i64) {
+        self.end_as(|_| outcome, clock);
+    }
+
+    /// Records that nobody holds it any more, unless it has ended: a client has dropped it; of a server, rclrs aborts
+    /// it, or rejects it if it was not accepted.
+    pub fn leave(&self, clock: impl FnOnce() -> i64) {
+        let outcome = |is_accepted| match (IS_SERVER, is_accepted) {
+            (false, _) => Outcome::Dropped,
+            (true, true) => Outcome::Aborted,
+            (true, false) => Outcome::Rejected,
+        };
+        self.end_as(outcome, clock);
+    }
+
+    fn end_as(&self, outcome: impl FnOnce(bool) -> Outcome, clock: impl FnOnce() -> i64) {
+        let mut progress = lock(&self.progress);
+        if std::mem::replace(&mut progress.has_ended, true) {
+            return;
+        }
+        let (now, outcome) = (clock(), outcome(progress.is_accepted));
+        let Progress { started, cancel_requested, .. } = *progress;
+        drop(progress);
+        if let (Outcome::Canceled, Some(requested)) = (outcome, cancel_requested) {
+            self.recorder.record(None, Some((Metric::CancelDelay, milliseconds_between(requested, now))));
+        }
+        let duration = outcome.duration().map(|metric| (metric, milliseconds_between(started, now)));
+        self.recorder.record(Some(outcome.count()), duration);
+        self.recorder.under_way.oldest.end(self.since);
+        self.recorder.under_way.active.end();
+    }
+}
+
+#[cfg(all(test, topic_statistics_loom))]
+mod models;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Services, clients, actions, timers and executors: what waits, and for how long.
+
+pub mod calls;
+pub mod delays;
+pub mod executions;
+mod figures;
+pub mod goals;
+pub mod requests;
+pub mod timer_calls;
+pub mod timer_schedule;
+mod under_way;

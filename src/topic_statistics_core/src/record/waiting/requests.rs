@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The collectors of a service.
+
+use std::sync::Arc;
+
+use super::{
+    delays::{Delays, Timestamps},
+    figures::Figures,
+    under_way::Active,
+};
+use crate::{
+    collector::{milliseconds_between, single_sample, FirstPeriod},
+    distributions::Distributions,
+    metric::Metric,
+    metric_set::MetricSet,
+    record::{
+        clocks::clock::EndedWindow,
+        sources::{
+            periods::Periods,
+            windowed::{Collector, Present, Windowed},
+        },
+    },
+    source_kind::SourceKind,
+    summary::Summary,
+};
+
+/// The collectors of a service.
+#[derive(Debug)]
+pub struct Requests {
+    figures: Figures,
+    active: Active,
+    delays: Delays,
+    period: Periods,
+}
+
+/// An event of a request.
+#[derive(Debug)]
+pub enum RequestSample {
+    /// Its callback starts.
+    Start {
+        /// On the monotonic clock, in nanoseconds.
+        time: i64,
+        /// Its timestamps.
+        stamps: Timestamps,
+    },
+    /// Its callback ends: it has a response.
+    End {
+        /// Its duration: of the callback, or, if that is async, of the response.
+        milliseconds: f64,
+        /// Whether its callback returns a future.
+        is_async: bool,
+    },
+    /// Its callback panics.
+    Panic,
+}
+
+impl Collector for Requests {
+    type Sample = RequestSample;
+
+    const KIND: SourceKind = SourceKind::Service;
+
+    const DISTRIBUTIONS: MetricSet = MetricSet::of(SourceKind::Service.metrics());
+
+    fn accept(&mut self, sample: &RequestSample, present: Present, distributions: &mut Distributions) {
+        match sample {
+            RequestSample::Start { time, stamps } => {
+                self.figures.count(Metric::Requests);
+                self.period.accept(*time, distributions);
+                self.delays.add(stamps, *time, present, &mut self.figures, distributions);
+            }
+            RequestSample::End { milliseconds, is_async } => {
+                let metric = if *is_async { Metric::ResponseDuration } else { Metric::CallbackDuration };
+                self.figures.add(metric, *milliseconds, distributions);
+            }
+            RequestSample::Panic => self.figures.count(Metric::CallbackPanics),
+        }
+    }
+
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
+        self.delays.end_window(ended, &mut self.figures);
+        let (active, most) = self.active.take();
+        let others = [
+            self.period.take(ended.has_earlier),
+            (Metric::ActiveRequests, single_sample(Some(active.into()))),
+            (Metric::MaxActiveRequests, single_sample(Some(most.into()))),
+        ];
+        (self.figures.counted(Metric::Requests), self.figures.take(&others))
+    }
+
+    fn measures(&self, metric: Metric) -> bool {
+        self.figures.measures(metric)
+    }
+
+    fn clear(&mut self, start: i64, has_stepped: bool) {
+        self.delays.restart(start, has_stepped);
+        self.period.clear(start);
+        self.active.take();
+        self.figures.clear();
+    }
+}
+
+/// Records the requests of a service.
+#[derive(Clone, Debug)]
+pub struct RequestRecorder {
+    /// The collectors.
+    pub requests: Arc<Windowed<Requests>>,
+    active: Active,
+    is_async: bool,
+}
+
+impl RequestRecorder {
+    /// Returns the metrics that a service measures, unless others are chosen. `is_async`: its callback returns a
+    /// future.
+    pub fn metrics(is_async: bool) -> MetricSet {
+        let other = if is_async { Metric::CallbackDuration } else { Metric::ResponseDuration };
+        SourceKind::Service.metrics().iter().filter(|metric| **metric != other).collect()
+    }
+
+    /// Creates the recorder of these metrics, disabled. `is_async`: the callback returns a future.
+    pub fn new(metrics: MetricSet, first_period: FirstPeriod, is_async: bool) -> Self {
+        let active = Active::default();
+        let requests = Requests {
+            figures: Figures::new(Requests::KIND, metrics),
+            active: active.clone(),
+            delays: Delays::default(),
+            period: Periods::new(Metric::RequestPeriod, first_period),
+        };
+        Self { requests: Arc::new(Windowed::new(requests)), active, is_async }
+    }
+
+    /// Returns a recorder of the same service for another callback. `is_async`: that returns a future.
+    pub fn with_callback(&self, is_async: bool) -> Self {
+        Self { is_async, ..self.clone() }
+    }
+
+    /// Records that a request is taken. Returns None while the statistics are disabled. `stamps` returns its source
+    /// timestamp and its received timestamp.
+    #[inline]
+    pub fn take(&self, stamps: impl FnOnce() -> (i64, i64)) -> Option<ActiveRequest> {
+        let epoch = self.requests.epoch()?;
+        let (source, received) = stamps();
+        self.active.begin();
+        let stamps = Timestamps { source, received, epoch };
+        Some(ActiveRequest { recorder: self.clone(), stamps, started: 0, is_running: false })
+    }
+}
+
+/// A request under way: from its taking until this is dropped.
+#[derive(Debug)]
+pub struct ActiveRequest {
+    recorder: RequestRecorder,
+    stamps: Timestamps,
+    started: i64,
+    is_running: bool,
+}
+
+impl ActiveRequest {
+    /// Records that its callback starts now, at the time that `clock` returns.
+    pub fn start(&mut self, clock: impl FnOnce() -> i64) {
+        let Self { recorder, stamps, started, .. } = self;
+        recorder.requests.record(|| {
+            *started = clock();
+            RequestSample::Start { time: *started, stamps: *stamps }
+        });
+    }
+
+    /// Runs its callback, or polls it. If that panics, it is recorded.
+    pub fn run<R>(&mut self, callback: impl FnOnce() -> R) -> R {
+        self.is_running = true;
+        let result = callback();
+        self.is_running = false;
+        result
+    }
+
+    /// Records that it has a response, now.
+    pub fn respond(self, clock: impl FnOnce() -> i64) {
+        let milliseconds = milliseconds_between(self.started, clock());
+        let is_async = self.recorder.is_async;
+        self.recorder.requests.record(|| RequestSample::End { milliseconds, is_async });
+    }
+}
+
+impl Drop for ActiveRequest {
+    fn drop(&mut self) {
+        if self.is_running {
+            self.recorder.requests.record(|| RequestSample::Panic);
+        }
+        self.recorder.active.end();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The collectors of a timer.
+
+use super::{figures::Figures, timer_schedule::ScheduledCall};
+use crate::{
+    collector::{milliseconds_between, single_sample, FirstPeriod},
+    distributions::Distributions,
+    metric::Metric,
+    metric_set::MetricSet,
+    record::{
+        clocks::clock::EndedWindow,
+        sources::{
+            periods::Periods,
+            windowed::{Collector, Present, Windowed},
+        },
+    },
+    source_kind::SourceKind,
+    summary::Summary,
+};
+
+/// The collectors of a timer.
+#[derive(Debug)]
+pub struct TimerCalls {
+    figures: Figures,
+    clock: TimerClock,
+    /// In milliseconds.
+    timer_period: f64,
+    period: Periods,
+    /// None if it is not known of a call of this window.
+    skipped: Option<u64>,
+    count: u64,
+    /// Whether the next call was scheduled before a step of its clock.
+    is_doubtful: bool,
+}
+
+/// The clock of a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerClock {
+    /// It is never stepped.
+    Steady,
+    /// The system clock.
+    System,
+    /// Simulated time, which may run faster than the callbacks.
+    Simulated,
+}
+
+/// An event of a timer.
+#[derive(Debug)]
+pub enum TimerSample {
+    /// A callback starts.
+    Start {
+        /// On the monotonic clock, in nanoseconds.
+        time: i64,
+        /// What is known of its schedule.
+        call: Option<ScheduledCall>,
+    },
+    /// A callback ends.
+    End {
+        /// Its duration.
+        milliseconds: f64,
+    },
+}
+
+impl TimerCalls {
+    /// Creates the collectors of these metrics, of a timer with that period in nanoseconds.
+    pub fn new(metrics: MetricSet, first_period: FirstPeriod, clock: TimerClock, timer_period: i64) -> Self {
+        Self {
+            figures: Figures::new(Self::KIND, metrics),
+            clock,
+            timer_period: timer_period as f64 / 1e6,
+            period: Periods::new(Metric::TimerPeriod, first_period),
+            skipped: Some(0),
+            count: 0,
+            is_doubtful: false,
+        }
+    }
+}
+
+impl Collector for TimerCalls {
+    type Sample = TimerSample;
+
+    const KIND: SourceKind = SourceKind::Timer;
+
+    const DISTRIBUTIONS: MetricSet = MetricSet::of(SourceKind::Timer.metrics());
+
+    fn accept(&mut self, sample: &TimerSample, _: Present, distributions: &mut Distributions) {
+        match *sample {
+            TimerSample::Start { time, call } => {
+                self.count += 1;
+                self.period.accept(time, distributions);
+                let is_doubtful = std::mem::take(&mut self.is_doubtful);
+                let call = call.filter(|_| !is_doubtful);
+                self.skipped = self.skipped.zip(call).map(|(skipped, call)| skipped + call.skipped);
+                if let Some(ScheduledCall { lateness, .. }) = call {
+                    self.figures.add(Metric::TimerLateness, lateness as f64 / 1e6, distributions);
+                }
+            }
+            TimerSample::End { milliseconds } => {
+                self.figures.add(Metric::CallbackDuration, milliseconds, distributions);
+                if self.clock != TimerClock::Simulated {
+                    // Infinite if the period is 0: then it is ignored.
+                    let share = 100.0 * milliseconds / self.timer_period;
+                    self.figures.add(Metric::CallbackShare, share, distributions);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
+        let mut skipped = self.skipped.replace(0);
+        if ended.step.is_some() && self.clock == TimerClock::System {
+            self.figures.discard(Metric::TimerLateness);
+            (skipped, self.is_doubtful) = (None, true);
+        }
+        let others = [
+            self.period.take(ended.has_earlier),
+            (Metric::SkippedPeriods, single_sample(skipped.map(|skipped| skipped as f64))),
+        ];
+        (std::mem::take(&mut self.count), self.figures.take(&others))
+    }
+
+    fn measures(&self, metric: Metric) -> bool {
+        self.figures.measures(metric)
+    }
+
+    fn clear(&mut self, start: i64, has_stepped: bool) {
+        self.period.clear(start);
+        self.figures.clear();
+        (self.skipped, self.count) = (Some(0), 0);
+        self.is_doubtful = has_stepped && self.clock == TimerClock::System;
+    }
+}
+
+/// A callback that is running.
+#[derive(Clone, Copy, Debug)]
+pub struct RunningTimerCallback {
+    /// On the monotonic clock, in nanoseconds.
+    started: i64,
+}
+
+impl Windowed<TimerCalls> {
+    /// Records that a callback starts now, at the time that `clock` returns.
+    #[inline]
+    pub fn start(&self, call: Option<ScheduledCall>, clock: impl FnOnce() -> i64) -> RunningTimerCallback {
+        let mut started = 0;
+        self.record(|| {
+            started = clock();
+            TimerSample::Start { time: started, call }
+        });
+        RunningTimerCallback { started }
+    }
+
+    /// Records that it ends at `now`, on the monotonic clock.
+    #[inline]
+    pub fn end(&self, callback: RunningTimerCallback, now: i64) {
+        let milliseconds = milliseconds_between(callback.started, now);
+        self.record(|| TimerSample::End { milliseconds });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What is under way: how many requests or goals, and the oldest call or goal.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use crate::{
+    collector::milliseconds_between,
+    mutex::lock,
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        Mutex,
+    },
+};
+
+/// How many requests or goals are under way, and the most at once since the window's start. All clones share it.
+///
+/// Both counts are in one atomic, so that they change together: high 32 bits the most, low 32 bits those under way.
+#[derive(Clone, Debug, Default)]
+pub struct Active(Arc<AtomicU64>);
+
+impl Active {
+    /// Changes the number under way and the most at once. Returns what they were.
+    fn change(&self, change: impl Fn(u32, u32) -> (u32, u32)) -> (u32, u32) {
+        let split = |counts: u64| (counts as u32, (counts >> 32) as u32);
+        let changed = |counts: u64| {
+            let (active, most) = split(counts);
+            let (active, most) = change(active, most);
+            Some(u64::from(most) << 32 | u64::from(active))
+        };
+        let (Ok(before) | Err(before)) = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
+        split(before)
+    }
+
+    /// One begins.
+    pub fn begin(&self) {
+        self.change(|active, most| (active.saturating_add(1), most.max(active.saturating_add(1))));
+    }
+
+    /// One ends.
+    pub fn end(&self) {
+        self.change(|active, most| (active.saturating_sub(1), most));
+    }
+
+    /// Ends a window. Returns how many are under way, and the most at once in the window.
+    pub fn take(&self) -> (u32, u32) {
+        self.change(|active, _| (active, active))
+    }
+}
+
+/// The calls or goals that wait: when each began, and its number. rclrs keeps each of them, too. All clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Oldest(Arc<Mutex<Pending>>);
+
+#[derive(Debug, Default)]
+struct Pending {
+    since: BTreeSet<Since>,
+    next: u64,
+}
+
+/// When one of them began, in nanoseconds on the monotonic clock, and its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Since(i64, u64);
+
+impl Since {
+    pub(super) fn began(self) -> i64 {
+        self.0
+    }
+}
+
+impl Oldest {
+    /// One begins at that time.
+    pub(super) fn begin(&self, began: i64) -> Since {
+        let mut pending = lock(&self.0);
+        pending.next += 1;
+        let since = Since(began, pending.next);
+        pending.since.insert(since);
+        since
+    }
+
+    /// One ends.
+    pub(super) fn end(&self, since: Since) {
+        lock(&self.0).since.remove(&since);
+    }
+
+    /// Returns the age of the oldest at that time, in milliseconds; 0 if there is none.
+    pub(super) fn age(&self, now: i64) -> f64 {
+        let oldest = lock(&self.0).since.first().copied();
+        oldest.map_or(0.0, |since| milliseconds_between(since.began(), now).max(0.0))
+    }
+}
+
+#[cfg(all(test, topic_statistics_loom))]
+mod models;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_over_the_edge_of_a_window_count_in_both() {
+        let active = Active::default();
+        (0..3).for_each(|_| active.begin());
+        active.end();
+        assert_eq!(active.take(), (2, 3));
+        active.end();
+        assert_eq!(active.take(), (1, 2), "two at its start");
+        active.begin();
+        active.end();
+        active.end();
+        assert_eq!(active.take(), (0, 2));
+        assert_eq!(active.take(), (0, 0));
+    }
+}
