@@ -15,9 +15,9 @@ use crate::{
     arguments::Arguments,
     error::{print_error, Failure, UNFULFILLED},
     provider::{notice_of_statistics, Notices},
-    session::{DISCOVERY, TICK},
     signals::Interrupt,
     statistics::StatisticsReader,
+    views::{DISCOVERY, TICK},
 };
 use hops::Hops;
 use missing::Nodes;

@@ -7,25 +7,22 @@
 //! The modules follow the way of the data:
 //!
 //! ```text
-//!  graph, messages ──▶ topics ──────┐                                   ┌──▶ views         live view
-//!  events, statuses ─▶ waiting ─────┼──▶ provider ──▶ rows ──▶ session ─┼──▶ lines         lines, JSON, exit status
-//!  /statistics ──────▶ statistics ──┘                                   ├──▶ diagnostics   /diagnostics
-//!                                                                       └──▶ page of --report
+//!  graph, messages ──▶ topics ──────┐                                   ┌──▶ views         lines, JSON, live view
+//!  events, statuses ─▶ waiting ─────┼──▶ provider ──▶ rows ──▶ session ─┼──▶ diagnostics   /diagnostics
+//!  /statistics ──────▶ statistics ──┘                                   └──▶ page of --report
 //! ```
 //!
 //! With `--record`, the callbacks of `topics` give each message to `record`, too.
 //!
-//! `session` polls the provider, has the rows judged, and gives them to a view: `views` is the live one, `lines` writes
-//! lines or JSON. `chains` reads `statistics`, too, and adds up the hops of nodes. A row, of
-//! `topic_statistics_observe`, holds plain values: `topics`, `waiting` and `statistics` write it; `views`, `lines` and
-//! `diagnostics` read it. Neither side imports the other. `arguments` is the command line; `signals`, `output`, `error`
-//! and `origin` are about the process.
+//! `session` polls the provider, has the rows judged, and gives them to a view. `chains` reads `statistics`, too, and
+//! adds up the hops of nodes. A row, of `topic_statistics_observe`, holds plain values: `topics`, `waiting` and
+//! `statistics` write it; `views` and `diagnostics` read it. Neither side imports the other. `arguments` is the command
+//! line; `signals`, `output`, `error` and `origin` are about the process.
 
 mod arguments;
 mod chains;
 mod diagnostics;
 mod error;
-mod lines;
 mod origin;
 mod output;
 mod provider;
@@ -53,13 +50,12 @@ use crate::{
     arguments::Arguments,
     diagnostics::Diagnostics,
     error::{has_no_reader, print_error, Failure, FAILED, UNFULFILLED},
-    lines::Lines,
     output::take_stdout,
     provider::RowProvider,
     record::Recorder,
-    session::{Session, Suggestion},
+    session::Session,
     signals::Interrupt,
-    views::Live,
+    views::{Lines, Live, Suggestion},
 };
 
 /// Runs the program, with the arguments of the process.

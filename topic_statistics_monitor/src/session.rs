@@ -2,75 +2,28 @@
 
 //! One run of the program: it polls the rows, judges them, and gives them to a view until it is time to end.
 
-use std::{
-    fs::File,
-    io::Write,
-    time::{Duration, Instant},
-};
+use std::time::Instant;
 
 use rclrs_topic_statistics::health::Level;
 use topic_statistics_core::health::Change;
 use topic_statistics_observe::{
-    expect::{suggest, ExpectationFile, Expected},
+    expect::{ExpectationFile, Expected},
     page::{render as render_page, PageFile},
     recording::Recording,
     ros::executor::Spinning,
-    row::{Row, Rows},
+    row::Rows,
 };
 
 use crate::{
     arguments::Arguments,
     diagnostics::Diagnostics,
-    error::{print_all, print_error, Failure, UNFULFILLED},
-    lines::unmeasured,
+    error::{print_all, print_error, Failure},
     origin,
     provider::RowProvider,
     record::Recorder,
     signals::Interrupt,
+    views::{Polled, View},
 };
-
-/// How often the rows are polled.
-pub const TICK: Duration = Duration::from_millis(50);
-/// How long the discovery of the graph takes at most.
-pub const DISCOVERY: Duration = Duration::from_secs(2);
-
-/// Where the rows go.
-pub trait View {
-    /// Shows the rows, and waits until they are to be polled again. Returns the exit status if the run is over.
-    fn show(&mut self, polled: &mut Polled<'_>) -> Result<Option<u8>, Failure>;
-}
-
-/// The rows after a poll.
-pub struct Polled<'a> {
-    /// All rows.
-    pub rows: Vec<&'a Row>,
-    /// The names of the rows with a new whole window.
-    pub new: &'a [String],
-    /// The rows whose health has another level, with the change.
-    pub changes: &'a [(String, Change)],
-    /// What is left out or dropped because a bound is reached.
-    pub notice: Option<String>,
-    /// The time since the start.
-    pub elapsed: Duration,
-    /// Whether it is time to end.
-    pub is_over: bool,
-    /// The content of the page. `None` without a page.
-    pub recording: Option<&'a mut Recording>,
-}
-
-impl<'a> Polled<'a> {
-    /// Returns the rows with a new whole window.
-    pub fn new_rows(&self) -> Vec<&'a Row> {
-        self.rows.iter().filter(|row| self.new.contains(&row.name)).copied().collect()
-    }
-
-    /// Records the last window of a row for the page.
-    pub fn record(&mut self, row: &Row) {
-        if let Some(recording) = &mut self.recording {
-            recording.add(row);
-        }
-    }
-}
 
 /// One run of the program.
 pub struct Session<'a> {
@@ -173,28 +126,5 @@ impl<'a> Session<'a> {
         let failures = recording.failures();
         print_all(&failures);
         Ok(failures.is_empty())
-    }
-}
-
-/// Prints the figures seen in the whole run as a file for `--expect`. Prints nothing if it saw no message.
-pub struct Suggestion {
-    pub output: File,
-    /// In percent.
-    pub tolerance: u32,
-}
-
-impl View for Suggestion {
-    fn show(&mut self, polled: &mut Polled<'_>) -> Result<Option<u8>, Failure> {
-        if !polled.is_over {
-            std::thread::sleep(TICK);
-            return Ok(None);
-        }
-        let file = suggest("topic_monitor", &polled.rows, self.tolerance, polled.elapsed, Instant::now());
-        let Some(file) = file else {
-            print_all(&unmeasured(polled.rows.iter().copied()));
-            return Ok(Some(UNFULFILLED));
-        };
-        self.output.write_all(file.as_bytes())?;
-        Ok(Some(0))
     }
 }

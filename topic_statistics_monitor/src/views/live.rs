@@ -10,11 +10,8 @@ use std::{
 use ratatui::crossterm::event::{Event, KeyEventKind};
 use topic_statistics_observe::row::{Kind, Row};
 
-use super::{Input, LiveTerminal, Screen};
-use crate::{
-    error::Failure,
-    session::{Polled, View, TICK},
-};
+use super::{Input, LiveTerminal, Polled, Screen, View, TICK};
+use crate::error::Failure;
 
 /// How often the view is drawn, unless a key is pressed.
 const FRAME: Duration = Duration::from_millis(250);

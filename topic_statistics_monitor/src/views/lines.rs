@@ -18,11 +18,11 @@ use topic_statistics_observe::{
     row::{Kind, Problem, Row},
 };
 
+use super::{Polled, View, DISCOVERY, TICK};
 use crate::{
     arguments::Arguments,
     error::{print_all, print_error, Failure, FAILED, UNFULFILLED},
     provider::Notices,
-    session::{Polled, View, DISCOVERY, TICK},
 };
 
 /// Writes lines.
