@@ -2,7 +2,7 @@
 //! Compares a crate that another generator wrote with the definition of its package.
 //!
 //! Such a crate does not say what it was generated from. rosidl_generator_rs gives fields the same names and types as
-//! this generator, in the same order (its templates at de743fc), so that both sources are reduced to these: the
+//! this generator, in the same order (its templates of 0.5.0), so that both sources are reduced to these: the
 //! structures of the rmw layer, whose layout has to be that of the C libraries, and the values of constants.
 
 use std::{collections::BTreeMap, fs, path::Path};
@@ -12,8 +12,15 @@ use crate::{model::Package, render};
 /// Names and types of fields, or of constants with their values, by structure.
 type Outline = BTreeMap<String, (Vec<String>, Vec<String>)>;
 
-/// Returns the first difference between a crate and its package; `None` if there is none.
+/// Returns the first difference between a crate and its package, or why ros-env leaves the crate out; `None` if neither.
 pub fn difference(crate_directory: &Path, package: &Package) -> Option<String> {
+    let manifest = fs::read_to_string(crate_directory.join("Cargo.toml")).unwrap_or_default();
+    if !is_for_ros_env(&manifest) {
+        return Some(
+            "its Cargo.toml lacks `[package.metadata.ros-env] include = true`, without which ros-env leaves it out"
+                .to_owned(),
+        );
+    }
     for (path, expected) in render::files(package) {
         if !path.ends_with("/rmw.rs") {
             continue;
@@ -36,6 +43,13 @@ pub fn difference(crate_directory: &Path, package: &Package) -> Option<String> {
         }
     }
     None
+}
+
+/// Whether a manifest has the mark of ros-env. rosidl_generator_rs writes it from 0.4.12 on.
+fn is_for_ros_env(manifest: &str) -> bool {
+    let lines = manifest.lines().map(|line| line.split_whitespace().collect::<String>());
+    let section = lines.skip_while(|line| line != "[package.metadata.ros-env]").skip(1);
+    section.take_while(|line| !line.starts_with('[')).any(|line| line == "include=true")
 }
 
 fn first_difference(expected: &[String], found: &[String]) -> Option<String> {

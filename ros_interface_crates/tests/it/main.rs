@@ -101,6 +101,19 @@ fn a_crate_of_another_generator_is_never_overwritten() {
 }
 
 #[test]
+fn a_crate_that_ros_env_leaves_out_is_generated_anew() {
+    let (ros, out) = (Prefix::with_point(&[X]), Prefix::new());
+    ros.install_foreign_crate();
+    // As rosidl_generator_rs 0.4.11 writes it.
+    let manifest =
+        "[package]\nname = \"shapes\"\nversion = \"1.2.3\"\n\n[package.metadata.rclrs]\nreexport = true\n";
+    ros.write("shapes/rust/Cargo.toml", manifest);
+    expect(&[&ros], &["check"], 1, &["lacks `[package.metadata.ros-env] include = true`"]);
+    assert_eq!(out.generate(&[&ros]).written, ["shapes"]);
+    expect(&[&out, &ros], &["check"], 0, &[]);
+}
+
+#[test]
 fn a_package_gets_a_crate_only_with_those_that_it_needs() {
     let (ros, overlay, out) = (Prefix::with_point(&[X]), Prefix::with_point(&[X, Y]), Prefix::new());
     ros.install("paths", "Path", &[POINT], "", &[("shapes/msg/Point", &hash(&[X]))]);

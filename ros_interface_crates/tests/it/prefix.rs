@@ -93,7 +93,8 @@ impl Prefix {
 
     /// Installs a crate as rosidl_generator_rs writes it. Its `Point` has the field x.
     pub fn install_foreign_crate(&self) {
-        self.write("shapes/rust/Cargo.toml", "[package]\nname = \"shapes\"\nversion = \"1.2.3\"\n");
+        let manifest = "[package]\nname = \"shapes\"\nversion = \"1.2.3\"\n\n[package.metadata.ros-env]\ninclude = true\n";
+        self.write("shapes/rust/Cargo.toml", manifest);
         self.write(
             "shapes/rust/src/msg/rmw.rs",
             "// Corresponds to shapes__msg__Point\n#[repr(C)]\npub struct Point {\n\n    \

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The automation itself: what it sets up, runs and ends, and the pages whose commands a user pastes.
+//! The automation itself: what it sets up, runs and ends, the pages whose commands a user pastes, and the tests of the
+//! Python packages.
 
 #[path = "../../../testing/test_support/src/domain.rs"]
 mod domain;
 mod pages;
+mod ros2_verbs;
 mod verbs;
 
 use std::{io::Write as _, process::Command};

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a program in place of a verb of `ros2`."""
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+from ament_index_python.packages import PackageNotFoundError, get_package_prefix
+
+REPOSITORY = "https://github.com/rclrs-topic-statistics/rclrs_topic_statistics"
+# In the program's help: `-V, --version`, `--period <SECONDS>`, `--topics <TOPIC>...`, `--from-statistics[=<TOPIC>]`.
+OPTION = re.compile(r"^ +(?:-\w, )?(--[\w-]+)(\[=)?((?: ?<[^>]+>)*)(\.\.\.)?", re.MULTILINE)
+
+
+class Program:
+    """A program of a ROS package, which may be installed without ROS, too."""
+
+    def __init__(self, name, package, how_to_install):
+        self.name = name
+        self.package = package
+        self.how_to_install = how_to_install
+
+    def path(self):
+        """Return the path of the program: that of the ROS package, or else the one on PATH."""
+        directories = [os.environ.get("PATH", os.defpath)]
+        try:
+            directories.insert(0, os.path.join(get_package_prefix(self.package), "lib", self.package))
+        except (OSError, PackageNotFoundError):  # no AMENT_PREFIX_PATH; no such package in it
+            pass
+        for path in directories:
+            if found := shutil.which(self.name, path=path):
+                return found
+        raise RuntimeError(
+            f"{self.name} is not installed: there is no package {self.package} in AMENT_PREFIX_PATH, and no {self.name} "
+            f"in PATH. To install it: {self.how_to_install}. See {REPOSITORY}"
+        )
+
+    def run(self, arguments):
+        """Replace this process by the program: signals and the exit status are the program's. 3 if there is none."""
+        try:
+            path = self.path()
+        except RuntimeError as error:
+            print(error, file=sys.stderr)
+            return 3
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if os.name == "nt":  # where the shell would not wait for the program
+            return subprocess.call([path, *arguments])
+        for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores them, and a new program would, too
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+        os.execv(path, [path, *arguments])
+
+    def add_options(self, parser):
+        """Add the program's options to a parser, for the completion of their names."""
+        try:
+            command = [self.path(), "-h"]
+            answer = subprocess.run(command, capture_output=True, check=False, encoding="utf-8", timeout=5)
+        except (OSError, RuntimeError, subprocess.SubprocessError):
+            return
+        for name, optional, values, several in OPTION.findall(answer.stdout):
+            count = values.count("<")
+            if optional or not count:  # an optional value is in the word of its option
+                settings = {"action": "store_true"}
+            else:
+                settings = {"nargs": "+" if several else count}
+            with contextlib.suppress(argparse.ArgumentError):  # the verb has one of this name
+                parser.add_argument(name, **settings)
+
+
+class Arguments:
+    """The arguments of a verb: a few are the verb's, all others are passed on as they are."""
+
+    def __init__(self, parser, program, add_arguments):
+        """Have a parser of ros2cli take all arguments. `add_arguments` adds the verb's options to a parser."""
+        self.parser = parser
+        self.program = program
+        self.options = argparse.ArgumentParser(prog=parser.prog, add_help=False, allow_abbrev=False)
+        add_arguments(parser)
+        add_arguments(self.options)
+        if "_ARGCOMPLETE" in os.environ:
+            program.add_options(parser)
+            return
+        parse = parser.parse_known_args
+
+        def take_all(args=None, namespace=None):  # argparse itself refuses options that it does not know
+            namespace, _ = parse([], namespace)
+            namespace.arguments = list(args)
+            return namespace, []
+
+        parser.parse_known_args = take_all
+
+    def parse(self, args):
+        """Set the verb's options in `args`, and return the program's arguments, after `--` and `--ros-args` all."""
+        arguments = args.arguments
+        end = next((i for i, argument in enumerate(arguments) if argument in ("--", "--ros-args")), len(arguments))
+        _, rest = self.options.parse_known_args(arguments[:end], args)
+        for asked in rest:
+            if asked in ("-h", "--help"):
+                self._print_help(asked)
+        return [*rest, *arguments[end:]]
+
+    def _print_help(self, asked):
+        """Print the help of the verb, then that of the program, which is short for `-h`."""
+        self.parser.print_help()
+        try:
+            path = self.program.path()
+        except RuntimeError as error:
+            print(f"\n{error}")
+            sys.exit()
+        print(f"\nAll other arguments are passed on to {path}:\n")
+        sys.exit(self.program.run([asked]))
