@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Circles between the modules of a crate, and imports against the order that its root states. (`cargo modules
-//! --acyclic` knows no order, and compiles rust-analyzer first.)
+//! Finds cycles between the modules of a crate, and imports against the order that its root states. (`cargo modules
+//! --acyclic` does not know the order, and compiles rust-analyzer first.)
 //!
-//! In each folder the child modules, each with everything below it, are the nodes of a graph without circles: a path
-//! in the code is a dependency on the module that it names. The folder's own file, which exports, is no node. Tests are
-//! exempt.
+//! In each folder, the child modules with everything below them are the nodes of a graph that must have no cycles. A
+//! path in the code is a dependency on the module that it names. The folder's own file, which exports, is not a node.
+//! Tests are exempt.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ type Names = Vec<String>;
 /// The paths in the code of each module that has a file.
 type Modules = BTreeMap<Names, BTreeSet<Names>>;
 
-/// Returns the circles of the crate with this root, `src/lib.rs` or `src/main.rs`, as text.
+/// Returns the cycles of the crate with this root (`src/lib.rs` or `src/main.rs`) as text.
 pub fn find(root: &Path) -> Result<Vec<String>> {
     let mut modules = Modules::new();
     read(&mut modules, vec![], root, &root.with_file_name(""))?;
@@ -41,12 +41,12 @@ pub fn find(root: &Path) -> Result<Vec<String>> {
         let edges = dependencies.iter().map(|((from, to), text)| ((node(from), node(to)), text));
         let is_edge = |(from, to): &(Option<_>, Option<_>)| from.is_some() && to.is_some() && from != to;
         let mut edges: BTreeMap<_, _> = edges.filter(|(pair, _)| is_edge(pair)).collect();
-        // What begins or ends a way is in no circle.
+        // A node without incoming or outgoing edges is in no cycle.
         for _ in 0..edges.len() {
             let (begins, ends): (BTreeSet<_>, BTreeSet<_>) = edges.keys().cloned().unzip();
             edges.retain(|(from, to), _| ends.contains(from) && begins.contains(to));
         }
-        found.extend(edges.values().map(|text| format!("a circle: {text}")));
+        found.extend(edges.values().map(|text| format!("a cycle: {text}")));
     }
     let order = stated_order(&fs::read_to_string(root)?);
     let place = |module: &Names| order.iter().position(|name| module.first() == Some(name));
@@ -58,7 +58,7 @@ pub fn find(root: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Returns the modules in the order that the documentation of a root states: "... later in this list: a, b."
+/// Returns the module order that the documentation of a root states: "... later in this list: a, b."
 fn stated_order(root: &str) -> Names {
     let lines: Vec<_> = root.lines().filter_map(|line| line.strip_prefix("//!")).collect();
     let documentation = lines.join(" ");
@@ -66,7 +66,7 @@ fn stated_order(root: &str) -> Names {
     list.split('.').next().unwrap_or_default().split(',').map(|name| name.trim().to_owned()).collect()
 }
 
-/// Returns the deepest module that a path in another one names.
+/// Returns the deepest module that a path names. `from` is the module with the path.
 fn named_module(modules: &Modules, from: &Names, path: &[String]) -> Option<Names> {
     let mut at = if path.first()? == "crate" { vec![] } else { from.clone() };
     for name in path {
@@ -98,7 +98,7 @@ fn read(modules: &mut Modules, path: Names, file: &Path, directory: &Path) -> Re
     Ok(())
 }
 
-/// Finds the paths in code, in `a::{b, c}` two that begin with `before`, and the names behind `mod`.
+/// Finds the paths in code and the names after `mod`. `a::{b, c}` has two paths; `before` is their common part.
 fn walk(tokens: TokenStream, before: &[String], paths: &mut BTreeSet<Names>, children: &mut Names) {
     let (mut path, mut colons, mut last, mut is_test) = (before.to_vec(), 2, String::new(), false);
     for token in tokens {
@@ -133,11 +133,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn circles_and_imports_against_the_order_are_found() {
+    fn cycles_and_imports_against_the_order_are_found() {
         const ORDER: &str =
             "//! Only from modules that are later in this list:\n//! b, a. More.\nmod a; mod b; mod c;";
         for (files, expected) in [
-            // A circle of three, of paths in a use tree, in code and in a macro.
+            // A cycle of three modules, by paths in a use tree, in code and in a macro.
             (
                 [
                     "mod a; mod b; mod c;",
