@@ -40,7 +40,7 @@ sending = threading.Lock()
 
 
 class Client(ActionClient):
-    """rclpy registers a goal after it has sent it: a response that another thread takes meanwhile would be lost."""
+    """rclpy registers a goal after sending it. A response that another thread takes in between would be lost."""
 
     async def execute(self, taken_data):
         with sending:
@@ -92,7 +92,7 @@ def wait(future):
 
 
 def send_goal(by, order):
-    """Returns what comes back: whether the goal is accepted, its status, result and feedback."""
+    """Returns whether the goal is accepted, and its status, result and feedback."""
     by.wait_for_server()
     feedback = []
     got_feedback = threading.Event()
@@ -111,7 +111,7 @@ def send_goal(by, order):
     result = goal.get_result_async()
     canceling = len(wait(goal.cancel_goal_async()).goals_canceling) if order > 100 else None
     result = wait(result)
-    # Two threads may take and hand out feedback in another order.
+    # Two threads may deliver feedback in another order.
     return canceling, result.status, list(result.result.sequence), sorted(feedback, key=len)
 
 
@@ -158,6 +158,6 @@ threading.Thread(target=read_commands, daemon=True).start()
 try:
     executor.spin()
 except (ExternalShutdownException, RCLError):
-    # Another thread may have shut down while this one began to wait.
+    # Another thread may shut down while this one starts to wait.
     if rclpy.ok():
         raise
