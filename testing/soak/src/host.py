@@ -42,7 +42,7 @@ class Mallinfo(ctypes.Structure):
 
 libc = ctypes.CDLL(None)
 libc.mallinfo2.restype = Mallinfo
-# Of libcount_malloc, where that is preloaded.
+# Functions of libcount_malloc, if it is preloaded.
 allocations = getattr(libc, 'allocations_of_statistics', None)
 if allocations:
     allocations.restype = ctypes.c_ulonglong
@@ -89,7 +89,7 @@ def publish():
 
 
 def sum_up(metric):
-    # Of other metrics the count of a window is its average.
+    # For other metrics, the average of a window is the count.
     data_type = {'message_age': 5, 'publish_duration_ms': 5, 'requests': 1, 'calls': 1, 'responses': 1}
     if data_type := data_type.get(metric.metrics_source):
         value = next(point.data for point in metric.statistics if point.data_type == data_type)
