@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures on this host what a fleet costs Prometheus: `python3 benches/fleet.py EXPORTER --robots 1000`
 
-Starts an exporter (the program), and publishes to it the statistics of a robot, once per second. The bytes that a real
-Prometheus gets of each robot of the fleet are this exporter's own:
+Starts the program EXPORTER, and publishes one robot's statistics to it, once per second. A real Prometheus receives
+this exporter's bytes for each robot of the fleet:
 
-- By default, Prometheus scrapes the exporter once for each robot: as many targets with one address, and an `instance`
-  label each.
-- With `--otlp`, the exporter pushes to this script. The script posts its last request to Prometheus once for each robot
-  and interval, spread evenly, with that robot's name and the time of now less that of `--backlog`. Then it posts the
-  `--backlog` as fast as Prometheus takes it: what robots send that have been without a network for so long.
+- By default, Prometheus scrapes the exporter once for each robot: all targets have the same address, but different
+  `instance` labels.
+- With `--otlp`, the exporter pushes to this script. The script posts the last request to Prometheus once for each robot
+  and interval, spread evenly, with the robot's name and a time that is `--backlog` ago. Then it posts the backlog as
+  fast as Prometheus accepts it, like robots that were without a network for that time.
 
-Prints what Prometheus says of itself at the end of `--seconds`: series, memory, processor time; and, from a snapshot of
-its database, bytes a sample on disk. Needs ROS 2 (`cargo xtask run --`) and Prometheus on the PATH; for `--otlp` from
-2.47 on.
+Prints Prometheus's own figures at the end of `--seconds`: series, memory, processor time, and, from a snapshot of its
+database, bytes per sample on disk. Needs ROS 2 (`cargo xtask run --`) and Prometheus on the PATH, for `--otlp` version
+2.47 or later.
 """
 
 import argparse

@@ -74,7 +74,7 @@ impl std::default::Default for {name} {{
     fn default() -> Self {{
         let mut message = std::mem::MaybeUninit::<Self>::zeroed();
         // SAFETY: The C function initialises the message that it gets in zeroed memory, with its default values.
-        // All zeros is a valid message, too, so that there is one whatever the function does.
+        // All zeros is also a valid message, so the value is valid whatever the function does.
         unsafe {{
             if !{c_name}__init(message.as_mut_ptr()) {{
                 panic!("{c_name}__init() failed: out of memory");

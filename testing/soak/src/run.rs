@@ -187,7 +187,7 @@ impl Soak {
     /// Compares the figures of all subscriptions. Returns them, and the control's heap.
     fn compare(&mut self) -> Result<(Report, u64)> {
         for (incarnation, talker) in &self.talkers {
-            usage(talker.id()).with_context(|| format!("Talker {incarnation} has ended by itself"))?;
+            usage(talker.id()).with_context(|| format!("Talker {incarnation} has ended unexpectedly"))?;
         }
         let published = std::mem::take(&mut self.published);
         let report: Report = ask(&mut self.listener, "report")?;

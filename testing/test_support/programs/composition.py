@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process with some nodes, as a component container: each has a parameter, publishes `std_msgs/Int32` on `topic_N` at
-20 Hz, and subscribes to the topic of the node before. The first one has an action server `act`, the last one its
+"""A process with some nodes, like a component container. Each has a parameter, publishes `std_msgs/Int32` on `topic_N`
+at 20 Hz, and subscribes to the topic of the previous node. The first node has an action server `act`, the last one its
 client.
 
-Reads commands from standard input, one per line, and answers each with a line of JSON: `goal ORDER` has the client
+Reads commands from standard input, one per line, and answers each with a line of JSON: `goal ORDER` makes the client
 send a goal, `clients N` waits until the server has discovered N clients. Without nodes it is a node `operator` with a
 client of the action: `parameters N` reads and sets the parameters of N nodes, and answers with all responses,
 `publishers` is the number of publishers on /statistics. The program ends with its input.
 
-A goal has a feedback for each number up to its order, and all of them as its result; an order below 0 is rejected, and
-one above 100 goes on until it is canceled.
+A goal has a feedback for each number up to its order, and all numbers as its result. An order below 0 is rejected. An
+order above 100 goes on until it is canceled.
 """
 
 import argparse

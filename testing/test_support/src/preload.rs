@@ -44,7 +44,7 @@ fn compile(name: &str, directory: &Path, arguments: &[&str]) -> Option<TempPath>
         .output();
     let Ok(output) = output else {
         skip(
-            &format!("what needs programs/{name}.c"),
+            &format!("a test with programs/{name}.c"),
             &format!("there is no C compiler {compiler:?} (cc, or CC)"),
         );
         return None;

@@ -76,7 +76,7 @@ fn median(name: &str) -> Result<f64> {
     let file = Path::new(&target).join("criterion").join(name).join("new/estimates.json");
     let text = fs::read_to_string(&file).with_context(|| format!("Cannot read {}", file.display()))?;
     let estimates: serde_json::Value = serde_json::from_str(&text)?;
-    estimates["median"]["point_estimate"].as_f64().context("criterion's estimates have another form")
+    estimates["median"]["point_estimate"].as_f64().context("criterion's estimates have an unknown format")
 }
 
 impl Messages {

@@ -73,7 +73,7 @@ pub fn cpu_time() -> Duration {
 pub fn cpu(directory: impl AsRef<Path>, with_children: bool) -> Result<f64> {
     let stat = fs::read_to_string(directory.as_ref().join("stat"))?;
     // The process name before these fields may contain spaces. USER_HZ is 100.
-    let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat has another form")?;
+    let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat has an unknown format")?;
     let ticks = fields.split(' ').skip(11).take(if with_children { 4 } else { 2 }).map(str::parse::<f64>);
     Ok(ticks.collect::<Result<Vec<_>, _>>()?.iter().sum::<f64>() / 100.0)
 }
@@ -84,6 +84,6 @@ pub fn memory(process: &str, field: &str) -> Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     Ok(line
         .and_then(|line| line.split_whitespace().next())
-        .context("/proc/PID/status has another form")?
+        .context("/proc/PID/status has an unknown format")?
         .parse()?)
 }

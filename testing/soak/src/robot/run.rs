@@ -193,7 +193,7 @@ impl Robot {
             let processes = self.running.iter_mut().flatten().map(|(process, _)| process);
             for process in processes.chain(self.tools.iter_mut().map(|(process, _)| process)) {
                 let status = process.status();
-                ensure!(status.is_none(), "A process has ended by itself: {status:?}");
+                ensure!(status.is_none(), "A process has ended unexpectedly: {status:?}");
             }
             std::thread::sleep(Duration::from_millis(100));
         }
