@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The cost of statistics per message and per window. The group `floor` has the smallest possible cost: the clock
+//! Benchmarks of the cost per message and per window. The group `floor` is the smallest possible cost: the clock
 //! reading that each message needs, and a call under an uncontended lock.
 
 use std::{
@@ -35,7 +35,7 @@ const PERIOD: i64 = 200_000;
 /// The samples of a window.
 const WINDOW: usize = 1000;
 
-/// Returns ages of 8 windows in ms: around 1 ms, a tenth of them up to a second later, and some negative.
+/// Returns the ages of 8 windows in ms: most around 1 ms, a tenth up to a second larger, and some negative.
 fn samples() -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(1);
     let mut sample = || {
@@ -64,7 +64,7 @@ fn floors(criterion: &mut Criterion) {
 
 fn collectors(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("collector");
-    // Windows of 1000 samples. Each window of the distribution finds its range again.
+    // Windows have 1000 samples. In each window, the distribution finds its range anew.
     let samples = samples();
     let mut samples = samples.iter().copied().enumerate().cycle();
     group.bench_function("summary", |bencher| {
@@ -152,7 +152,7 @@ fn messages_and_windows(criterion: &mut Criterion) {
     }
 }
 
-/// The cost of a message's size: with the metric and without, for a type of fixed size and for one with a string.
+/// The cost of measuring a message's size, for a type of fixed size and for a type with a string.
 fn sizes(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("size");
     let (imu, mut info) = message();
@@ -173,7 +173,7 @@ fn sizes(criterion: &mut Criterion) {
                 });
             };
         }
-        record!("fixed", InstrumentedCallback::<Twist>::of(&options, false), &twist);
+        record!("fixed", InstrumentedCallback::<Twist>::with_type(&options, false), &twist);
         record!("string", InstrumentedCallback::new(&options), &imu);
     }
     group.finish();
@@ -209,7 +209,7 @@ fn executor(criterion: &mut Criterion) {
     group.bench_function("timer", |bencher| {
         bencher.iter(|| {
             let left = black_box(scheduled.time_until_next_call()).unwrap();
-            // In the future, so that it did not have to wait for one that was preempted.
+            // The call is due in the future, so it has not waited.
             run(Some(monotonic() + left.as_nanos() as i64))
         });
     });
@@ -229,9 +229,9 @@ fn health(criterion: &mut Criterion) {
         window
     };
     for (name, messages, conditions) in [
-        // One window decides.
+        // Each window decides.
         ("judge_1000", 100, "rate=90..110 age<1e12"),
-        // Never decided, so that both look back over 100 windows.
+        // No window decides, so both conditions look back over 100 windows.
         ("judge_1000_undecided", 1, "rate>=1 period<=1000"),
     ] {
         let mut judged = JudgedSubscriptions::new(SUBSCRIPTIONS, conditions);

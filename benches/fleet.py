@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fleet costs Prometheus, measured on this host: `python3 benches/fleet.py EXPORTER --robots 1000`
+"""Measures on this host what a fleet costs Prometheus: `python3 benches/fleet.py EXPORTER --robots 1000`
 
-Starts an exporter (the program), and publishes to it the statistics of a robot, once per second. The bytes that a real
-Prometheus gets of each robot of the fleet are this exporter's own:
+Starts the program EXPORTER, and publishes one robot's statistics to it, once per second. A real Prometheus receives
+this exporter's bytes for each robot of the fleet:
 
-- By default, Prometheus scrapes the exporter once for each robot: as many targets with one address, and an `instance`
-  label each.
-- With `--otlp`, the exporter pushes to this script. The script posts its last request to Prometheus once for each robot
-  and interval, spread evenly, with that robot's name and the time of now less that of `--backlog`. Then it posts the
-  `--backlog` as fast as Prometheus takes it: what robots send that have been without a network for so long.
+- By default, Prometheus scrapes the exporter once for each robot: all targets have the same address, but different
+  `instance` labels.
+- With `--otlp`, the exporter pushes to this script. The script posts the last request to Prometheus once for each robot
+  and interval, spread evenly, with the robot's name and a time that is `--backlog` ago. Then it posts the backlog as
+  fast as Prometheus accepts it, like robots that were without a network for that time.
 
-Prints what Prometheus says of itself at the end of `--seconds`: series, memory, processor time; and, from a snapshot of
-its database, bytes a sample on disk. Needs ROS 2 (`cargo xtask run --`) and Prometheus on the PATH; for `--otlp` from
-2.47 on.
+Prints Prometheus's own figures at the end of `--seconds`: series, memory, processor time, and, from a snapshot of its
+database, bytes per sample on disk. Needs ROS 2 (`cargo xtask run --`) and Prometheus on the PATH, for `--otlp` version
+2.47 or later.
 """
 
 import argparse
@@ -54,10 +54,10 @@ arguments = parser.parse_args()
 interval = arguments.interval or (10 if arguments.otlp else 15)
 
 METRICS = ['message_age', 'message_period']
-MESSAGES = 50  # of a topic and window
-SCALE = 5  # of the distributions of a window of this spread
-NAME = 'robot-0000'  # of the exporter: as long as that of any robot
-CONNECTIONS = 16  # to Prometheus, of the script
+MESSAGES = 50  # per topic and window
+SCALE = 5  # the scale of a distribution with this spread
+NAME = 'robot-0000'  # the exporter's name, as long as any robot's
+CONNECTIONS = 16  # from this script to Prometheus
 
 
 def time_of(seconds):
@@ -70,7 +70,7 @@ def samples(metric):
 
 
 def publish_windows():
-    """Publishes a window of all topics each second."""
+    """Publishes a window of each topic every second."""
     stop = 1_000_000
     while not ended.wait(1.0):
         stop += 1
@@ -113,11 +113,11 @@ def publish_windows():
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Takes what the exporter pushes."""
+    """Receives the exporter's pushes."""
 
     def do_POST(self):
         report = gzip.decompress(self.rfile.read(int(self.headers['Content-Length'])))
-        # All data points have the time of the report, a fixed64 with the number 3.
+        # All data points have the time of the report: a fixed64 with the field number 3.
         times = Counter(re.findall(rb'\x19(.{8})', report, re.DOTALL))
         reports.append((report, times.most_common(1)[0][0]))
         self.send_response(200)
@@ -128,7 +128,7 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 def request_of(robot, report, due):
-    """A report of the exporter as that of a robot, at the time when it is due, less the backlog."""
+    """Returns the exporter's report as a robot's, with the time when it is due minus the backlog."""
     body, time_of_report = report
     nanoseconds = int((due - arguments.backlog) * 1e9)
     body = body.replace(time_of_report, nanoseconds.to_bytes(8, 'little'))
@@ -136,7 +136,7 @@ def request_of(robot, report, due):
 
 
 class Pusher:
-    """Pushes to Prometheus, on one connection."""
+    """Pushes to Prometheus over one connection."""
 
     def __init__(self):
         self.connection = http.client.HTTPConnection('127.0.0.1', prometheus_port, timeout=60)
@@ -174,7 +174,7 @@ def figures(answers):
 
 
 def push_backlog(first_due):
-    """Pushes the reports of the backlog, of all robots at once, and prints how fast Prometheus takes them."""
+    """Pushes the backlog of all robots at once, and prints how fast Prometheus accepts it."""
     rounds = arguments.backlog // interval
     dues = [first_due + number * interval for number in range(rounds)]
     requests = [
@@ -187,7 +187,7 @@ def push_backlog(first_due):
     pushers = [Pusher() for _ in range(CONNECTIONS)]
 
     def push_of(number):
-        # A robot's own are in order.
+        # The reports of each robot are in order.
         robots = range(number, arguments.robots, CONNECTIONS)
         return [pushers[number].push(requests[robot][of]) for of in range(rounds) for robot in robots]
 
@@ -219,13 +219,13 @@ def get(url, method='GET'):
 
 
 def own(name):
-    """The sum of Prometheus's own metrics of a name."""
+    """Returns the sum of Prometheus's own metrics with a name."""
     lines = get(f'http://127.0.0.1:{prometheus_port}/metrics').decode().splitlines()
     return sum(float(line.rsplit(' ', 1)[1]) for line in lines if line.split('{')[0].split(' ')[0] == name)
 
 
 def receiver_of_prometheus():
-    """What turns on Prometheus's receiver of OTLP. Builds without one, as Debian's, have no such option."""
+    """Returns the option that enables Prometheus's OTLP receiver. Builds without a receiver, like Debian's, lack it."""
     options = subprocess.check_output(['prometheus', '--help'], text=True)
     if 'web.enable-otlp-receiver' in options:
         return '--web.enable-otlp-receiver'
@@ -297,7 +297,7 @@ try:
     prometheus = subprocess.Popen(command)
     time.sleep(2)
     if arguments.otlp:
-        # Of reports before the last of all windows, some would have no figures.
+        # Earlier reports may lack the figures of some windows.
         reports.clear()
         wait_for('a report', lambda: reports)
         pool = ThreadPoolExecutor(CONNECTIONS)

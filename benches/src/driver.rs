@@ -40,20 +40,20 @@ impl<T: Message> fmt::Debug for InstrumentedCallback<T> {
 impl InstrumentedCallback {
     /// Creates a subscription to Imu. Its first window starts now.
     pub fn new(options: &RecorderOptions) -> Self {
-        Self::of(options, false)
+        Self::with_type(options, false)
     }
 }
 
 impl<T: Message> InstrumentedCallback<T> {
     /// Creates a subscription, with or without distributions. Its first window starts now.
-    pub fn of(options: &RecorderOptions, has_distributions: bool) -> Self {
+    pub fn with_type(options: &RecorderOptions, has_distributions: bool) -> Self {
         let recorder = Arc::new(Recorder::new("topic", *options, None, &HostClock));
         recorder.set_distributions(has_distributions);
         recorder.enable(&HostClock);
         Self { probe: testing::probe(Arc::clone(&recorder)), recorder }
     }
 
-    /// Runs all code for a message: when it is taken, when its callback starts, and when its callback ends.
+    /// Runs all code for a message: when it is taken, and when its callback starts and ends.
     #[inline]
     pub fn message(&self, message: &T::RmwMsg, info: &MessageInfo) {
         let received = self.probe.receive(|| message, info);
@@ -61,7 +61,7 @@ impl<T: Message> InstrumentedCallback<T> {
         self.probe.end(callback);
     }
 
-    /// Runs the code for a message whose callback starts at `now`. Reads no clock.
+    /// Runs the code for a message whose callback starts at `now`, without reading a clock.
     #[inline(always)]
     pub fn message_at(&self, message: &T::RmwMsg, info: &MessageInfo, now: i64) {
         if let Some(received) = self.probe.receive(|| message, info) {
@@ -75,7 +75,7 @@ impl<T: Message> InstrumentedCallback<T> {
     }
 }
 
-/// Returns a message with a stamp, and the middleware's report with it.
+/// Returns a message with a stamp, and its message info.
 pub fn message() -> (rmw::Imu, MessageInfo) {
     let mut message = rmw::Imu::default();
     message.header.stamp.sec = 1_790_000_000;
@@ -115,31 +115,31 @@ impl JudgedSubscriptions {
         let source = |number: usize| {
             let name = format!("/listener:/imu_{number}");
             let source = Arc::new(Source::new(name, Arc::clone(&recorder) as _, None));
-            let mut of_source = SourceJudge::default();
-            of_source.expect(Expectations::new().warn_unless(conditions.parse().expect("conditions")));
-            judges.update(&source, &mut of_source);
-            (source, of_source)
+            let mut judge = SourceJudge::default();
+            judge.expect(Expectations::new().warn_unless(conditions.parse().expect("conditions")));
+            judges.update(&source, &mut judge);
+            (source, judge)
         };
         let sources = (0..count).map(source).collect();
         Self { judges, sources }
     }
 
-    /// Judges a window of each.
+    /// Judges a window of each subscription.
     pub fn judge(&mut self, window: &WindowStatistics) {
         let now = Instant::now();
-        for (source, of_source) in &mut self.sources {
-            self.judges.judge(source, of_source, window, now);
+        for (source, judge) in &mut self.sources {
+            self.judges.judge(source, judge, window, now);
         }
     }
 
-    /// Creates the statuses of all, if they are due. Returns their number.
+    /// Creates the statuses of all subscriptions, if due. Returns their number.
     pub fn statuses(&mut self, now: Instant) -> usize {
         let [name, hardware_id] = ["listener", "none"].map(str::to_owned);
         let node = NodeNames { name, hardware_id };
         if !self.judges.start_diagnostics(now) {
             return 0;
         }
-        let diagnosed = self.sources.iter().filter_map(|(source, of_source)| of_source.diagnose(source));
+        let diagnosed = self.sources.iter().filter_map(|(source, judge)| judge.diagnose(source));
         let diagnosed: Vec<_> = diagnosed.collect();
         let statuses = diagnosed.iter().map(|judged| status(&node, &judged.source, &judged.judge));
         statuses.map(std::hint::black_box).count()

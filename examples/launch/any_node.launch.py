@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts a talker and a listener of demo_nodes_py, unchanged, with topic statistics on /statistics, by preloading.
+"""Starts the unchanged talker and listener of demo_nodes_py with preloaded topic statistics on /statistics.
 
 ros2 launch rclrs_topic_statistics_examples any_node.launch.py library:=/opt/topic_statistics/libtopic_statistics_preload.so
 """
@@ -11,7 +11,7 @@ from launch_ros.actions import Node
 
 
 def generate_launch_description():
-    # Of these two nodes only; `topic_statistics run -- ros2 launch ...` measures all nodes of a launch file.
+    # Measures only these two nodes. `topic_statistics run -- ros2 launch ...` measures all nodes of a launch file.
     preloaded = {
         'LD_PRELOAD': LaunchConfiguration('library'),
         'TOPIC_STATISTICS_METRICS': LaunchConfiguration('metrics'),

@@ -14,15 +14,15 @@ use crate::{
 /// The result of [`check()`].
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// How many packages were checked.
+    /// The number of checked packages.
     pub packages: usize,
-    /// What is wrong, by package.
+    /// The problems, by package.
     pub problems: Vec<(String, Problem)>,
 }
 
-/// Checks that every interface package has a crate that fits its definition, and every crate its package.
+/// Checks that every interface package has a crate that fits its definition, and that every crate has a package.
 ///
-/// The definition is that of the first prefix that has the package, the crate that of the first prefix that has one.
+/// The definition is from the first prefix with the package, the crate from the first prefix with a crate.
 ///
 /// # Errors
 /// If prefixes cannot be read, or have none of the packages.
@@ -30,7 +30,7 @@ pub fn check(search: &Search) -> Result<Checked, Error> {
     let definitions = search.definitions()?;
     let mut checked = Checked { packages: definitions.read.len(), problems: vec![] };
     for (name, package) in &definitions.read {
-        let Ok(package) = package else { continue }; // below
+        let Ok(package) = package else { continue }; // reported below
         let problem = match Crate::find(search, package) {
             Crate::Missing => Some(Problem::Missing),
             Crate::Current { .. } => needs(search, &definitions, package),
@@ -56,7 +56,7 @@ pub fn check(search: &Search) -> Result<Checked, Error> {
     Ok(checked)
 }
 
-/// A dependency that is not installed, and has no crate either.
+/// Returns a dependency that is not installed and has no crate.
 fn needs(search: &Search, definitions: &Definitions, package: &Package) -> Option<Problem> {
     let dependencies = package.dependencies().into_iter();
     let mut missing = dependencies
@@ -64,7 +64,7 @@ fn needs(search: &Search, definitions: &Definitions, package: &Package) -> Optio
     missing.next().map(Problem::Needs)
 }
 
-/// The crate of a package that is used.
+/// The crate that is used for a package.
 #[derive(Debug)]
 pub(crate) enum Crate {
     Missing,
@@ -88,9 +88,9 @@ impl Crate {
     }
 }
 
-/// Returns a type of another package with which `package` was built and that is defined differently now.
+/// Returns a type of another package whose definition has changed since `package` was built.
 ///
-/// The type's new layout would be a part of the crate, and the old one is a part of the package's C libraries.
+/// The crate would contain the type's new layout, but the package's C libraries contain the old one.
 pub(crate) fn built_with_other(definitions: &Definitions, package: &Package) -> Option<Problem> {
     package.type_hashes.iter().find_map(|(type_name, hash)| {
         let dependency = type_name.split('/').next().filter(|name| *name != package.name)?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which constants an interface has, for the record of a crate.
+//! The hash of an interface's constants, for the record of a crate.
 //!
-//! The build script of rclrs_topic_statistics contains the same functions: it has no dependency, and compares a record
-//! with the installed `.idl` files. So the hash is of the text of the file, not of the Rust values.
+//! The build script of rclrs_topic_statistics, which has no dependencies, contains copies of these functions. It
+//! compares a record with the installed `.idl` files. So the text of the file is hashed, not the Rust values.
 
-/// Returns a hash of the constants in an `.idl` file; `None` if it has none. Comments do not count.
+/// Returns a hash of the constants in an `.idl` file. `None` if there are none. Comments do not count.
 pub fn constants_hash(idl: &str) -> Option<String> {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325; // FNV-1a
     let (mut module, mut before, mut is_constant, mut has_constants) = ("", "", false, false);
@@ -64,7 +64,7 @@ mod tests {
     use super::constants_hash;
 
     #[test]
-    fn each_constant_counts_and_no_comment() {
+    fn the_hash_depends_on_constants_but_not_on_comments() {
         let idl = |comment: &str, constants: &str| {
             constants_hash(&format!(
                 "// {comment}\n#include \"{comment}.idl\"\nmodule p {{ module msg {{ module M_Constants {{\n\

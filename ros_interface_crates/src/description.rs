@@ -8,7 +8,7 @@ use crate::{
     names::is_type_name,
 };
 
-/// `<interface>.json`, as rosidl_generator_type_description writes it.
+/// The content of `<interface>.json`, written by rosidl_generator_type_description.
 #[derive(Deserialize)]
 pub struct TypeDescriptionFile {
     pub type_description_msg: TypeDescriptions,
@@ -16,7 +16,7 @@ pub struct TypeDescriptionFile {
     pub type_hashes: Vec<TypeHash>,
 }
 
-/// `RIHS01_...` of the interface, or of a type that it contains.
+/// The hash `RIHS01_...` of the interface or of a type in it.
 #[derive(Deserialize)]
 pub struct TypeHash {
     pub type_name: String,
@@ -51,8 +51,8 @@ pub struct FieldType {
 }
 
 impl FieldType {
-    /// Returns the type. The numbers are those of type_description_interfaces/msg/FieldType.msg: single elements from
-    /// 1, arrays from 49, bounded sequences from 97, unbounded ones from 145.
+    /// Returns the type. The numbers are from type_description_interfaces/msg/FieldType.msg: single elements start at
+    /// 1, arrays at 49, bounded sequences at 97, unbounded ones at 145.
     pub fn to_type(&self) -> Result<Type, String> {
         if !(1..193).contains(&self.type_id) {
             return Err(format!("type_id {} is unknown", self.type_id));
@@ -71,10 +71,10 @@ impl FieldType {
             1 => {
                 let parts: Vec<_> = self.nested_type_name.split('/').collect();
                 let [package, namespace, name] = parts[..] else {
-                    return Err(format!("{:?} is no type name", self.nested_type_name));
+                    return Err(format!("{:?} is not a type name", self.nested_type_name));
                 };
                 if !parts.iter().all(|part| is_type_name(part)) {
-                    return Err(format!("{:?} is no type name", self.nested_type_name));
+                    return Err(format!("{:?} is not a type name", self.nested_type_name));
                 }
                 Element::Message { package: package.into(), namespace: namespace.into(), name: name.into() }
             }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Comments of a definition as doc comments.
+//! Converts comments of a definition to doc comments.
 //!
-//! Comments are plain text, and rustdoc reads Markdown: it would take `<x>` for HTML, `[m]` for a link and an indented
-//! line for Rust code to test. Prose is escaped. Paragraphs with a layout (indented lines, columns, rulers) become
-//! code blocks of the language `text`.
+//! Comments are plain text, but rustdoc reads Markdown: it would take `<x>` for HTML, `[m]` for a link, and an indented
+//! line for Rust code to test. So prose is escaped, and paragraphs with a layout (indented lines, columns, rulers)
+//! become code blocks of the language `text`.
 
-/// Returns a comment as `///` lines, each behind `indent`.
+/// Returns a comment as `///` lines, each with `indent` in front.
 pub fn comment(lines: &[String], indent: &str) -> String {
     markdown(lines)
         .into_iter()
@@ -36,7 +36,7 @@ fn markdown(lines: &[String]) -> Vec<String> {
     markdown
 }
 
-/// Removes what a line of Rust must not have: control characters, and those that change the direction of text.
+/// Removes the characters that a line of Rust must not contain: control characters and changes of text direction.
 fn clean(line: &str) -> String {
     let mut clean = String::with_capacity(line.len());
     for c in line.chars() {
@@ -51,13 +51,13 @@ fn clean(line: &str) -> String {
     clean
 }
 
-/// Whether the spaces or the characters of a line draw something.
+/// Returns whether the spaces or characters of a line draw a layout.
 fn has_layout(line: &str) -> bool {
     let is_ruler = line.chars().all(|c| "-=~*_+# ".contains(c));
     line.starts_with(' ') || line.contains("   ") || line.starts_with('|') || is_ruler
 }
 
-/// A row of backticks that does not occur in the lines.
+/// Returns a row of backticks that does not occur in the lines.
 fn fence(lines: &[&str]) -> String {
     let mut fence = "```".to_owned();
     while lines.iter().any(|line| line.contains(&fence)) {
@@ -66,7 +66,7 @@ fn fence(lines: &[&str]) -> String {
     fence
 }
 
-/// Escapes what means something in Markdown. Web addresses become links.
+/// Escapes characters with a meaning in Markdown. Web addresses become links.
 fn escape(line: &str) -> String {
     let mut escaped = String::with_capacity(line.len() + 8);
     let mut before = ' ';
@@ -85,8 +85,8 @@ fn escape(line: &str) -> String {
             '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '~' => true,
             '#' => before == ' ',
             '&' => after == '#' || after.is_alphabetic(),
-            // Not within a name, where it means nothing.
-            '_' => !is_of_name(before) || !is_of_name(after),
+            // An underscore within a name needs no escape.
+            '_' => !is_name_character(before) || !is_name_character(after),
             _ => false,
         };
         if is_special {
@@ -99,7 +99,7 @@ fn escape(line: &str) -> String {
     escaped
 }
 
-fn is_of_name(c: char) -> bool {
+fn is_name_character(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn comments_become_markdown_without_surprises() {
         for (text, expected) in [
-            // No HTML, links or emphasis.
+            // HTML, links and emphasis are escaped.
             (
                 "Use <b> and [m], a*b*c, `x`, frame_id, _private_ & &amp; #1 ~ C:\\x",
                 r"Use \<b\> and \[m\], a\*b\*c, \`x\`, frame_id, \_private\_ & \&amp; \#1 \~ C:\\x",

@@ -8,7 +8,7 @@ use std::{
 
 use thiserror::Error;
 
-/// Why no crate could be generated or checked.
+/// The reason why crates could not be generated or checked.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,11 +20,11 @@ pub enum Error {
     #[error("No prefix on AMENT_PREFIX_PATH has an interface package")]
     NoPackages,
 
-    /// A package was asked for by name, and no prefix has it.
+    /// No prefix has a package that was requested by name.
     #[error("No prefix on AMENT_PREFIX_PATH has an interface package {0}")]
     UnknownPackage(String),
 
-    /// No package has type descriptions: the distribution is older than ROS 2 Iron.
+    /// All type descriptions are missing: the distribution is older than ROS 2 Iron.
     #[error(
         "{} and all other type descriptions are missing: ROS 2 installs them since Iron, and the crates are \
          generated from them; Humble and older distributions are not supported, use Jazzy or later", .0.display()
@@ -42,7 +42,7 @@ pub enum Error {
     Definition {
         /// The file.
         path: PathBuf,
-        /// What is unexpected about it.
+        /// The unexpected content.
         reason: String,
     },
 
@@ -79,7 +79,7 @@ impl Error {
     pub(crate) fn definition(path: &Path, reason: impl ToString) -> Error {
         let mut text = String::new();
         for c in reason.to_string().chars() {
-            // Of the file: a terminal would interpret it.
+            // Control characters from the file would reach the terminal.
             if c.is_control() {
                 text.extend(c.escape_unicode());
             } else {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Compares a crate that another generator wrote with the definition of its package.
+//! Compares a crate of another generator with the definition of its package.
 //!
-//! Such a crate does not say what it was generated from. rosidl_generator_rs gives fields the same names and types as
-//! this generator, in the same order (its templates of 0.5.0), so that both sources are reduced to these: the
-//! structures of the rmw layer, whose layout has to be that of the C libraries, and the values of constants.
+//! Such a crate has no record of its definition. rosidl_generator_rs gives fields the same names and types in the same
+//! order (its templates of 0.5.0). So both sources are reduced to the structures of the rmw layer, whose layout must be
+//! that of the C libraries, and to the values of constants.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use crate::{model::Package, render};
 
-/// Names and types of fields, or of constants with their values, by structure.
+/// By structure: the names and types of fields, and the constants with their values.
 type Outline = BTreeMap<String, (Vec<String>, Vec<String>)>;
 
-/// Returns the first difference between a crate and its package, or why ros-env leaves the crate out; `None` if neither.
+/// Returns the first difference between a crate and its package, or why ros-env leaves the crate out. `None` if neither.
 pub fn difference(crate_directory: &Path, package: &Package) -> Option<String> {
     let manifest = fs::read_to_string(crate_directory.join("Cargo.toml")).unwrap_or_default();
     if !is_for_ros_env(&manifest) {
@@ -36,7 +36,7 @@ pub fn difference(crate_directory: &Path, package: &Package) -> Option<String> {
             if let Some(difference) = first_difference(fields, found_fields) {
                 return Some(format!("{name} {difference}"));
             }
-            // Its constants may be left out here, never added.
+            // This generator may leave out constants, but never adds one.
             if let Some(constant) = constants.iter().find(|constant| !found_constants.contains(constant)) {
                 return Some(format!("{name} lacks the constant {constant}"));
             }
@@ -78,7 +78,7 @@ fn outline(source: &str) -> Outline {
                 outline.entry(name.to_owned()).or_default().0 =
                     split(body, ',').iter().filter_map(|field| declaration(field)).collect();
             }
-            // No `for`: not the implementation of a trait.
+            // Without `for`, so not the implementation of a trait.
             [.., "impl", name] => {
                 let constants = split(body, ';');
                 let constants = constants.iter().filter_map(|item| constant(item));
@@ -91,7 +91,7 @@ fn outline(source: &str) -> Outline {
     outline
 }
 
-/// Returns where the block ends that begins `text`. Strings of constants may contain braces.
+/// Returns the end of the block at the start of `text`. Strings in constants may contain braces.
 fn block_end(text: &str) -> Option<usize> {
     let (mut depth, mut in_string, mut escaped) = (0, false, false);
     text.char_indices().find_map(|(index, c)| {
@@ -107,7 +107,7 @@ fn block_end(text: &str) -> Option<usize> {
     })
 }
 
-/// Splits at a separator that is in no brackets.
+/// Splits at a separator outside of brackets.
 fn split(text: &str, separator: char) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0, 0, vec![]);
     for (index, c) in text.char_indices() {
@@ -125,14 +125,15 @@ fn split(text: &str, separator: char) -> Vec<&str> {
     parts
 }
 
-/// `pub name: type` as `name: type`, with types as this generator names them.
+/// Converts `pub name: type` to `name: type`, with this generator's names of types.
 fn declaration(text: &str) -> Option<String> {
     let (name, ty) = text.trim().strip_prefix("pub ")?.split_once(':')?;
     let ty: String = ty.split_whitespace().collect();
     Some(format!("{}: {}", name.trim(), ty.replace("super::", "").replace("crate::", "")))
 }
 
-/// `pub const NAME: type = value`, of integers and booleans; generators write other values in other ways.
+/// Converts `pub const NAME: type = value`. The value is kept only for integers and booleans, which all generators
+/// write in the same way.
 fn constant(text: &str) -> Option<String> {
     let (declared, value) = text.trim().strip_prefix("pub const ")?.split_once('=')?;
     let (name, ty) = declared.split_once(':')?;
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_styles_have_the_same_outline() {
+    fn both_generators_styles_have_the_same_outline() {
         let ours = "/// `p/msg/M`\n#[repr(C)]\npub struct M {\n    /// pub struct X {\n    pub k: [f64; 36],\n    \
             pub b: rosidl_runtime_rs::BoundedSequence<super::super::msg::rmw::P, 4>,\n}\n\nimpl M {\n    \
             pub const S: &'static str = \"{\";\n    pub const MANY: u8 = 3;\n}\nimpl Default for M { fn f() {} }\n";

@@ -16,18 +16,18 @@ use crate::{
     write, Error, Problem,
 };
 
-/// What became of the packages.
+/// The result for each package.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The packages whose crates were written.
     pub written: Vec<String>,
-    /// The packages that have a crate that fits their definition.
+    /// The packages whose crates fit their definitions.
     pub kept: Vec<String>,
-    /// The packages whose crates were removed from `out`, because no prefix has the package any more.
+    /// The packages whose crates were removed from `out` because no prefix has the package any more.
     pub removed: Vec<String>,
-    /// The packages that got no crate, and why; and crates of others whose package no prefix has.
+    /// The packages that got no crate, with the reason, and crates of other generators without a package.
     pub skipped: Vec<(String, Problem)>,
-    /// What is missing in crates: constants whose value cannot be read, for example.
+    /// Notes on incomplete crates, for example on constants with an unreadable value.
     pub notes: Vec<(String, String)>,
 }
 
@@ -51,19 +51,21 @@ impl fmt::Display for Report {
     }
 }
 
-/// Writes a crate to `<out>/share/<package>/rust` for every interface package that has none that fits its definition.
+/// Writes a crate to `<out>/share/<package>/rust` for every interface package without a crate that fits its definition.
 ///
-/// `out` counts as the first prefix, unless it is among the prefixes of the search. A crate that fits its definition
-/// is left alone, in any prefix. One that does not is replaced if this generator wrote it to `out`; otherwise the new
-/// crate goes to `out`, which has to come before it. Crates of other generators are never overwritten. A crate appears
-/// whole or not at all. The crate in `out` of a package whose C libraries contain another layout of a type is removed,
-/// unless the search is restricted to some packages; so is a crate in `out` that this generator wrote and whose package
-/// no prefix has any more. `progress` gets how many of how many crates are written, and the
-/// package that is next.
+/// - `out` counts as the first prefix, unless it is among the prefixes of the search.
+/// - A crate in any prefix that fits its definition is kept.
+/// - A crate that does not fit is replaced if this generator wrote it to `out`. Otherwise the new crate is written to
+///   `out`, which must come before the old crate's prefix. Crates of other generators are never overwritten.
+/// - Unless the search is restricted to some packages, crates that this generator wrote to `out` are removed if no
+///   prefix has the package any more, or if the package's C libraries contain another layout of a type.
+///
+/// Each crate is written atomically. `progress` receives the number of written crates, the number of all, and the next
+/// package.
 ///
 /// # Errors
 /// If prefixes cannot be read or written, have none of the packages, or no type descriptions
-/// ([`Error::NoTypeDescriptions`]: ROS 2 Humble). What concerns a single package is in [`Report::skipped`].
+/// ([`Error::NoTypeDescriptions`]: ROS 2 Humble). Errors about a single package are in [`Report::skipped`].
 pub fn generate(
     search: &Search,
     out: &Path,
@@ -74,7 +76,7 @@ pub fn generate(
     refuse_without_descriptions(&search, &definitions)?;
     let _lock = write::lock(out)?;
 
-    // A build contains all crates: one that cannot be used would stop the builds of those who do not use it.
+    // A build includes all crates, so an unusable crate would break builds that do not even use it.
     let is_removed = |package: &str, problem: &Problem| {
         let has_no_usable_crate = matches!(problem, Problem::BuiltWithOther { .. } | Problem::Needs(_));
         has_no_usable_crate && !search.is_restricted() && is_ours(out, package)
@@ -89,7 +91,7 @@ pub fn generate(
                 report.notes.push((name.clone(), format!("its crate cannot be checked: {error}")));
                 continue;
             }
-            Err(_) => continue, // below
+            Err(_) => continue, // reported below
         };
         let other = built_with_other(&definitions, package);
         let problem = match plan(&search, out, package) {
@@ -111,7 +113,7 @@ pub fn generate(
             }
         }
     }
-    drop_those_without_dependencies(&definitions, &is_removed, &mut ready, &mut report);
+    drop_packages_without_dependencies(&definitions, &is_removed, &mut ready, &mut report);
     for (name, _) in report.skipped.iter().filter(|(name, problem)| is_removed(name, problem)) {
         write::remove_crate(out, name)?;
     }
@@ -137,7 +139,7 @@ pub fn generate(
         if is_ours(out, name) {
             write::remove_remains(out, name)?;
             write::register(out, name)?;
-            // ros-env's build script runs again only if a crate changes that it has found before.
+            // ros-env's build script reruns only if a crate changes that it has found before.
             if !report.written.is_empty() {
                 write::touch(out, name)?;
             }
@@ -153,12 +155,12 @@ pub fn generate(
     Ok(report)
 }
 
-/// Whether this generator wrote the crate of a package to `out`.
+/// Returns whether this generator wrote the crate of a package to `out`.
 fn is_ours(out: &Path, package: &str) -> bool {
     Record::read(&crate_directory(out, package)).is_some()
 }
 
-/// Without type descriptions, as in Humble, there is nothing to generate from.
+/// Errors if all type descriptions are missing, as in Humble.
 fn refuse_without_descriptions(search: &Search, definitions: &Definitions) -> Result<(), Error> {
     if definitions.read.values().any(Result::is_ok) {
         return Ok(());
@@ -170,7 +172,7 @@ fn refuse_without_descriptions(search: &Search, definitions: &Definitions) -> Re
     missing.map_or(Ok(()), |path| Err(Error::NoTypeDescriptions(path)))
 }
 
-/// What is to be done about the crate of a package.
+/// The planned action for the crate of a package.
 enum Plan {
     Keep,
     Write,
@@ -201,8 +203,8 @@ fn plan(search: &Search, out: &Path, package: &Package) -> Plan {
     }
 }
 
-/// A crate whose dependencies have none would break the build of all the others.
-fn drop_those_without_dependencies(
+/// Drops packages with a dependency without a crate: their crates would break the build of all others.
+fn drop_packages_without_dependencies(
     definitions: &Definitions,
     is_removed: &dyn Fn(&str, &Problem) -> bool,
     ready: &mut BTreeMap<&str, &Package>,
@@ -211,13 +213,13 @@ fn drop_those_without_dependencies(
     loop {
         let kept: BTreeSet<&str> = report.kept.iter().map(String::as_str).collect();
         let is_there = |name: &str| ready.contains_key(name) || kept.contains(name);
-        let of_ready = ready.iter().find_map(|(name, package)| {
+        let blocked_ready = ready.iter().find_map(|(name, package)| {
             let missing = package.dependencies().into_iter().find(|dependency| !is_there(dependency))?;
             Some(((*name).to_owned(), missing))
         });
         let removed = report.skipped.iter().filter(|(name, problem)| is_removed(name, problem));
         let removed: BTreeSet<&str> = removed.map(|(name, _)| name.as_str()).collect();
-        let of_kept = || {
+        let find_kept = || {
             kept.iter().find_map(|name| {
                 let package = definitions.read.get(*name)?.as_ref().ok()?;
                 let missing = package
@@ -228,7 +230,7 @@ fn drop_those_without_dependencies(
                 is_removed(name, &problem).then(|| ((*name).to_owned(), missing))
             })
         };
-        let Some((name, missing)) = of_ready.or_else(of_kept) else { return };
+        let Some((name, missing)) = blocked_ready.or_else(find_kept) else { return };
         ready.remove(name.as_str());
         report.kept.retain(|kept| *kept != name);
         report.skipped.push((name, Problem::Needs(missing)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which generator this is.
+//! The identity of this generator.
 
-/// The sources that decide what is written.
+/// The sources that determine the generated code.
 const SOURCES: [&str; 12] = [
     include_str!("constants.rs"),
     include_str!("description.rs"),
@@ -19,8 +19,8 @@ const SOURCES: [&str; 12] = [
 
 /// Returns the name, the version and the state of this generator: `ros_interface_crates 0.1.0 (0123456789abcdef)`.
 ///
-/// The number in brackets changes with the generator's source. It is written into every generated crate, so that a
-/// crate of another state is written anew.
+/// The number in brackets is a hash of the generator's source. Every generated crate records it, so that crates of
+/// another state are generated again.
 pub fn generator() -> String {
     format!("{} {} ({:016x})", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"), HASH)
 }

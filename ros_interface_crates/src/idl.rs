@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What type descriptions leave out, from the `.idl` file of an interface: constants and comments.
+//! Reads constants and comments, which type descriptions lack, from the `.idl` file of an interface.
 //!
-//! Every interface has an installed `.idl` file. rosidl_adapter writes it from the `.msg`, `.srv` or `.action` file;
-//! a few interfaces are defined in IDL only. rosidl's own generators, rosidl_generator_rs among them, read no other
-//! file. The reader understands what rosidl_parser does: constants whose values are literals, in a module
-//! `<structure>_Constants`, and the annotations `@verbatim (language="comment", text=...)` and `@unit (value=...)`.
+//! Every interface has an installed `.idl` file. rosidl_adapter writes it from the `.msg`, `.srv` or `.action` file; a
+//! few interfaces are defined only in IDL. The generators of rosidl, including rosidl_generator_rs, read only this
+//! file. Like rosidl_parser, the reader understands constants with literal values in a module `<structure>_Constants`,
+//! and the annotations `@verbatim (language="comment", text=...)` and `@unit (value=...)`.
 
 use std::collections::BTreeMap;
 
 use crate::{model::Constant, names::is_name};
 
-/// What the file says of one structure (`Name`, `Name_Request`, `Name_Goal`, ...).
+/// The constants and comments of one structure (`Name`, `Name_Request`, `Name_Goal`, ...).
 #[derive(Debug, Default, PartialEq)]
 pub struct Structure {
     pub constants: Vec<Constant>,
     pub comment: Vec<String>,
-    /// By field.
+    /// The comments by field.
     pub field_comments: BTreeMap<String, Vec<String>>,
 }
 
-/// The structures of a file by name, and notes on constants that have no Rust value.
+/// The structures of a file by name, and notes on constants without a Rust value.
 #[derive(Debug, Default)]
 pub struct File {
     pub structures: BTreeMap<String, Structure>,
@@ -41,7 +41,7 @@ pub fn read(text: &str) -> Result<File, String> {
     Ok(reader.file)
 }
 
-/// rosidl_adapter takes the UTF-8 bytes of a string for characters of Latin-1 (`string_to_idl_string_literal`).
+/// Repairs a string: rosidl_adapter reads its UTF-8 bytes as Latin-1 characters (`string_to_idl_string_literal`).
 fn repair_encoding(text: &str) -> String {
     let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| text.to_owned())
@@ -86,7 +86,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
     Ok(tokens)
 }
 
-/// The length of the identifier or number with which `text` begins: `1.5e-7` is one.
+/// Returns the length of the identifier or number at the start of `text`, for example `1.5e-7`.
 fn word_length(text: &str) -> usize {
     let is_number = text.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     let is_hexadecimal = text.starts_with("0x") || text.starts_with("0X");
@@ -104,7 +104,7 @@ fn word_length(text: &str) -> usize {
     end.map_or(text.len(), |(index, _)| index)
 }
 
-/// Reads a string behind its opening quote; returns it and what follows its closing one.
+/// Reads a string after its opening quote. Returns the string and the text after its closing quote.
 fn string(text: &str) -> Result<(String, &str), String> {
     let mut string = String::new();
     let mut chars = text.char_indices().peekable();
@@ -136,17 +136,17 @@ fn string(text: &str) -> Result<(String, &str), String> {
                     _ if radix > 0 => u32::from_str_radix(&number, radix)
                         .ok()
                         .and_then(char::from_u32)
-                        .ok_or_else(|| format!("\\{escaped}{number} is no character"))?,
+                        .ok_or_else(|| format!("\\{escaped}{number} is not a character"))?,
                     other => other,
                 });
             }
             c => string.push(c),
         }
     }
-    Err("a string has no end".to_owned())
+    Err("a string is not closed".to_owned())
 }
 
-/// The annotations in front of a definition.
+/// The annotations before a definition.
 #[derive(Default)]
 struct Annotations {
     comment: Vec<String>,
@@ -169,12 +169,12 @@ impl Annotations {
 struct Reader {
     tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
     file: File,
-    /// How many modules are around the definitions.
+    /// The number of modules around the definitions.
     depth: usize,
 }
 
 impl Reader {
-    /// There are three in an interface: package, namespace, constants. Without a limit, the stack would be one.
+    /// An interface has three levels: package, namespace, constants. A limit protects the stack.
     const MAX_DEPTH: usize = 32;
 
     fn next(&mut self) -> Result<Token, String> {
@@ -184,14 +184,14 @@ impl Reader {
     fn word(&mut self) -> Result<String, String> {
         match self.next()? {
             Token::Word(word) => Ok(word),
-            other => Err(format!("{other:?} stands where a name is expected")),
+            other => Err(format!("{other:?} found, a name is expected")),
         }
     }
 
     fn expect(&mut self, mark: char) -> Result<(), String> {
         match self.next()? {
             Token::Mark(found) if found == mark => Ok(()),
-            other => Err(format!("{other:?} stands where {mark:?} is expected")),
+            other => Err(format!("{other:?} found, {mark:?} is expected")),
         }
     }
 
@@ -199,7 +199,7 @@ impl Reader {
         self.tokens.next_if_eq(&Token::Mark(mark)).is_some()
     }
 
-    /// Returns the tokens up to the next `mark`, which is taken too.
+    /// Returns the tokens up to the next `mark`, and skips the mark.
     fn until(&mut self, mark: char) -> Result<Vec<Token>, String> {
         let mut taken = vec![];
         loop {
@@ -210,7 +210,7 @@ impl Reader {
         }
     }
 
-    /// Reads definitions up to the end of the file, or of the module whose name is given.
+    /// Reads definitions up to the end of the file or of `module`.
     fn definitions(&mut self, module: Option<&str>) -> Result<(), String> {
         loop {
             let annotations = self.annotations()?;
@@ -260,7 +260,7 @@ impl Reader {
                 match self.next()? {
                     Token::Mark('(') => depth += 1,
                     Token::Mark(')') => depth -= 1,
-                    // Adjacent strings are one.
+                    // Adjacent strings are joined.
                     Token::Text(text) => *parameters.entry(parameter.clone()).or_default() += &text,
                     Token::Word(word) if self.tokens.peek() == Some(&Token::Mark('=')) => parameter = word,
                     _ => {}
@@ -291,7 +291,9 @@ impl Reader {
             .collect();
         match literal(&ty.join(" "), &value) {
             Some(_) if !is_name(&name) => {
-                self.file.notes.push(format!("a constant of {structure} is left out: {name:?} is no name"));
+                self.file
+                    .notes
+                    .push(format!("a constant of {structure} is left out: {name:?} is not a valid name"));
             }
             Some((ty, value)) => {
                 let constant = Constant { name, ty, value, comment: annotations.into_comment() };
@@ -316,7 +318,7 @@ impl Reader {
             if self.next_if('}') {
                 break;
             }
-            // Its type, and one or several names with the lengths of arrays behind them.
+            // A type, and one or more names, each with array lengths after it.
             let member = self.until(';')?;
             let comment = annotations.into_comment();
             let mut depth = 0;
@@ -342,7 +344,7 @@ impl Reader {
     }
 }
 
-/// Returns the Rust type of a constant and its value as a Rust literal; `None` if the value is no literal of the type.
+/// Returns the Rust type and literal of a constant. `None` if the value is not a literal of the type.
 fn literal(ty: &str, value: &[Token]) -> Option<(&'static str, String)> {
     if matches!(ty, "string" | "wstring") {
         let texts: Option<Vec<&str>> = value
@@ -366,7 +368,7 @@ fn literal(ty: &str, value: &[Token]) -> Option<(&'static str, String)> {
             "FALSE" => return Some(("bool", "false".to_owned())),
             _ => return None,
         },
-        // The shortest number that is read as the same value.
+        // Writes the shortest number that is read as the same value.
         "float" => {
             return signed.parse().ok().filter(|v: &f32| v.is_finite()).map(|v| ("f32", format!("{v:?}")))
         }
@@ -422,11 +424,11 @@ mod tests {
         assert_eq!(constants.join(", "), expected);
         let left_out: Vec<_> = file.notes.iter().map(|note| note.split(' ').nth(2).unwrap()).collect();
         assert_eq!(left_out[..3], ["TOO_MUCH", "OTHER", "SUM"]);
-        assert_eq!(left_out.len(), 5, "two are no names");
+        assert_eq!(left_out.len(), 5, "two have invalid names");
     }
 
     #[test]
-    fn comments_and_units_belong_to_what_follows_them() {
+    fn comments_and_units_belong_to_the_next_definition() {
         let file = read(
             r#"
             #include "std_msgs/msg/Header.idl"
@@ -462,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn the_encoding_of_rosidl_adapter_is_repaired_and_no_other_files() {
+    fn only_the_encoding_of_rosidl_adapter_is_repaired() {
         let text = "module p { module msg {\n@verbatim (language=\"comment\", text=\"Grad (Â°)\")\nstruct M { uint8 x; }; }; };";
         let comment = |text: &str| read(text).unwrap().structures["M"].comment.concat();
         assert_eq!(comment(text), "Grad (Â°)");
@@ -470,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_off_or_nested_too_deep_is_an_error() {
+    fn a_cut_file_or_too_deep_nesting_is_an_error() {
         let nested = |depth| read(&format!("{}{}", "module m { ".repeat(depth), "};".repeat(depth)));
         assert!(nested(32).is_ok());
         assert!(nested(100_000).unwrap_err().contains("too deep"));

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Generates the Rust crates of installed ROS 2 interface packages, in the form that ros-env and rclrs use.
 //!
-//! The generator that distributions have from Lyrical on, rosidl_generator_rs, is a part of a package's own build.
-//! This one works on installed packages, from what they install:
+//! From Lyrical on, distributions have the generator rosidl_generator_rs, which runs in the build of a package. This
+//! generator reads installed packages:
 //!
-//! - the *structure* of every type from its type description (`<interface>.json`, since ROS 2 Iron), from which the
-//!   type's hash is computed: it has every bound, and every type that a service or an action implies;
-//! - *constants* and *comments*, which the type description leaves out, from `<interface>.idl`, which every interface
-//!   has.
+//! - the *structure* of every type from its type description (`<interface>.json`, since ROS 2 Iron). The type's hash is
+//!   computed from it. It has every bound, and every type that a service or an action implies.
+//! - *constants* and *comments*, which the type description lacks, from `<interface>.idl`.
 //!
-//! What the crates have to look like is the contract of ros-env 0.3 (its build script), of rosidl_runtime_rs 0.7
-//! (its traits) and of rclrs 0.8 (what it uses of them).
+//! The form of the crates is defined by ros-env 0.3 (its build script), rosidl_runtime_rs 0.7 (its traits) and rclrs
+//! 0.8 (its use of them).
 //!
-//! [`generate()`] writes crates, [`check()`] finds those that are missing or older than their definitions. Both work
-//! on a [`Search`]:
+//! [`generate()`] writes crates. [`check()`] finds crates that are missing or older than their definitions. Both take a
+//! [`Search`]:
 //!
 //! ```no_run
 //! use ros_interface_crates::{check, generate, Search};
@@ -56,7 +55,7 @@ pub use generator::generator;
 pub use problem::Problem;
 pub use search::Search;
 
-/// What the fuzz targets of this repository call. It is no part of the API.
+/// Functions for the fuzz targets of this repository. They are not part of the API.
 #[doc(hidden)]
 pub mod testing {
     pub use crate::{

@@ -20,7 +20,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Writes the crates of packages that have none, or none that fits their definition
+    /// Writes crates for packages without a crate that fits their definition
     Generate {
         /// The prefix to write to; put it first on AMENT_PREFIX_PATH
         #[arg(long, value_name = "PREFIX")]
@@ -39,7 +39,7 @@ enum Verb {
 
 #[derive(Args)]
 struct Packages {
-    /// Only these packages and what they depend on [default: all]
+    /// Only these packages and their dependencies [default: all]
     #[arg(long, num_args = 1.., value_name = "PACKAGE")]
     packages: Option<Vec<String>>,
 }
@@ -70,7 +70,7 @@ fn run(cli: Cli) -> Result<ExitCode, Error> {
             let search = packages.search()?;
             let report = generate(&search, &out, &mut show_progress)?;
             if io::stderr().is_terminal() {
-                eprint!("\r\x1b[K"); // the line of the progress
+                eprint!("\r\x1b[K"); // clears the progress line
             }
             println!("{report}");
             Ok(ExitCode::SUCCESS)
@@ -86,7 +86,7 @@ fn run(cli: Cli) -> Result<ExitCode, Error> {
     }
 }
 
-/// Shows one line that changes, on a terminal only.
+/// Shows the progress in one changing line, only on a terminal.
 fn show_progress(done: usize, count: usize, package: &str) {
     let mut stderr = io::stderr();
     if stderr.is_terminal() {

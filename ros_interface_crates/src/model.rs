@@ -13,13 +13,13 @@ pub struct Package {
     pub name: String,
     /// The version in `package.xml`.
     pub version: String,
-    /// The prefix where it is installed.
+    /// The prefix in which the package is installed.
     pub prefix: PathBuf,
-    /// By namespace: `msg`, `srv`, `action`.
+    /// The interfaces by namespace: `msg`, `srv`, `action`.
     pub namespaces: BTreeMap<String, Namespace>,
-    /// The hashes of the types of this package, and of those that they contain, by name (`package/msg/Name`).
+    /// The hashes of this package's types and of the types in them, by name (`package/msg/Name`).
     pub type_hashes: BTreeMap<String, String>,
-    /// The hashes of the constants of each interface that has some.
+    /// The hashes of the constants, by interface.
     pub constants: BTreeMap<String, String>,
     /// The SHA-256 hash of the version and of all files of the definition.
     pub definition: String,
@@ -27,10 +27,10 @@ pub struct Package {
     pub notes: Vec<String>,
 }
 
-/// The interfaces of one kind, with everything that they imply.
+/// The interfaces of one kind, with all types that they imply.
 #[derive(Debug, Default)]
 pub struct Namespace {
-    /// The messages, and those of services and actions.
+    /// The messages, including those of services and actions.
     pub messages: Vec<Message>,
     /// The names of services.
     pub services: Vec<String>,
@@ -43,9 +43,9 @@ pub struct Namespace {
 pub struct Message {
     /// The name.
     pub name: String,
-    /// The fields, in their order.
+    /// The fields, in order.
     pub fields: Vec<Field>,
-    /// The constants, in their order.
+    /// The constants, in order.
     pub constants: Vec<Constant>,
     /// The lines of its comment in the definition.
     pub comment: Vec<String>,
@@ -88,7 +88,7 @@ pub enum Type {
     Sequence(Element),
 }
 
-/// What a field holds one or many of.
+/// The type of a field's element or elements.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Element {
     /// A primitive, by its name in Rust.
@@ -113,12 +113,12 @@ pub enum Element {
 }
 
 impl Package {
-    /// Returns the hashes of the types that this package itself defines.
+    /// Returns the hashes of the types that this package defines.
     pub fn own_type_hashes(&self) -> impl Iterator<Item = (&String, &String)> {
         self.type_hashes.iter().filter(|(name, _)| name.split('/').next() == Some(&self.name))
     }
 
-    /// The other packages whose types this one's crate names.
+    /// Returns the other packages whose types are used by this package's crate.
     pub fn dependencies(&self) -> BTreeSet<String> {
         let mut packages = BTreeSet::new();
         for namespace in self.namespaces.values() {
@@ -128,7 +128,7 @@ impl Package {
                 }
             }
             if !namespace.actions.is_empty() {
-                // What the trait `Action` speaks of, whether a field does or not.
+                // The trait `Action` uses these packages, even if no field does.
                 packages.extend(
                     ["action_msgs", "builtin_interfaces", "unique_identifier_msgs"].map(String::from),
                 );

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is wrong with the crate of a package.
+//! Problems with the crate of a package.
 
 use std::path::PathBuf;
 
@@ -7,18 +7,18 @@ use thiserror::Error;
 
 use crate::Error;
 
-/// Why a package has no usable crate, and what to do.
+/// The reason why a package has no usable crate, and the remedy.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// No prefix has a crate of the package.
+    /// No prefix has a crate for the package.
     #[error(
         "it has no Rust crate; run `ros_interface_crates generate --out PREFIX` and put PREFIX first on \
          AMENT_PREFIX_PATH"
     )]
     Missing,
 
-    /// A crate that this generator wrote does not fit the definition.
+    /// A crate written by this generator does not fit the definition.
     #[error(
         "{} was generated from another definition than that in {}: {difference}; run `ros_interface_crates generate \
          --out PREFIX` again, with the PREFIX that is first on AMENT_PREFIX_PATH", path.display(), definition.display()
@@ -32,7 +32,7 @@ pub enum Problem {
         difference: String,
     },
 
-    /// A crate that another generator wrote does not fit the definition.
+    /// A crate written by another generator does not fit the definition.
     #[error(
         "{}, which another generator wrote, differs from the definition in {}: {difference}; rebuild the package, or \
          run `ros_interface_crates generate --out PREFIX` and put PREFIX first on AMENT_PREFIX_PATH",
@@ -47,7 +47,7 @@ pub enum Problem {
         difference: String,
     },
 
-    /// The crate would replace one that another generator wrote.
+    /// The crate would replace one written by another generator.
     #[error(
         "{} was not written by ros_interface_crates and is not overwritten, although it differs from \
          the definition in {}; rebuild the package, or choose another prefix to write to",
@@ -60,7 +60,7 @@ pub enum Problem {
         definition: PathBuf,
     },
 
-    /// The crate would not be used.
+    /// The crate would not be used, because another one comes first.
     #[error(
         "{} comes before {} on AMENT_PREFIX_PATH and has a crate that differs from its definition: {difference}; \
          put {} in front", by.display(), out.display(), out.display()
@@ -70,11 +70,11 @@ pub enum Problem {
         by: PathBuf,
         /// The prefix to write to.
         out: PathBuf,
-        /// How that crate differs from the definition.
+        /// The difference between that crate and the definition.
         difference: String,
     },
 
-    /// The C libraries of the package contain another layout of a type than the one that its crate would have.
+    /// The C libraries of the package and its crate would have different layouts of a type.
     #[error(
         "it was built with another definition of {type_name} than that in {}; rebuild it",
         definition.display()
@@ -86,11 +86,11 @@ pub enum Problem {
         definition: PathBuf,
     },
 
-    /// A package on which this one depends has no usable crate.
+    /// A dependency of this package has no usable crate.
     #[error("it needs {0}, which has no usable Rust crate")]
     Needs(String),
 
-    /// A crate without a package: programs do not link.
+    /// A crate has no package, so programs do not link.
     #[error(
         "{} is left over: no prefix on AMENT_PREFIX_PATH has the package, so programs do not link. Source the \
          workspace of the package, or, if there is none any more, {}", path.display(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads interface packages as they are installed in a prefix.
+//! Reads installed interface packages from a prefix.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use crate::{
     Error,
 };
 
-/// Where a prefix lists its packages.
+/// The directory in which a prefix lists its packages.
 pub const RESOURCE_INDEX: &str = "share/ament_index/resource_index";
 
 impl Package {
@@ -27,7 +27,7 @@ impl Package {
         let share = prefix.join("share").join(name);
         let index = prefix.join(RESOURCE_INDEX).join("rosidl_interfaces").join(name);
         let listed = fs::read_to_string(&index).map_err(Error::read(&index))?;
-        // The index lists files, several for an interface; the interface is their path without the extension.
+        // The index lists several files for an interface. Their common path without the extension is the interface.
         let interfaces: BTreeSet<&str> = listed
             .lines()
             .filter_map(|line| line.trim().rsplit_once('.'))
@@ -49,7 +49,7 @@ impl Package {
     pub fn new(prefix: &Path, name: &str, manifest: &str) -> Result<Package, Error> {
         let path = prefix.join("share").join(name).join("package.xml");
         if !is_type_name(name) {
-            return Err(Error::definition(&path, format!("{name:?} is no name of a package")));
+            return Err(Error::definition(&path, format!("{name:?} is not a valid package name")));
         }
         let version = version(manifest).map_err(|reason| Error::definition(&path, reason))?;
         Ok(Package {
@@ -75,7 +75,7 @@ impl Package {
         self.add_interface(share, interface, &description, idl)
     }
 
-    /// Adds an interface: from its type description, and from its `.idl` file if that could be read.
+    /// Adds an interface from its type description, and from its `.idl` file if that could be read.
     pub fn add_interface(
         &mut self,
         share: &Path,
@@ -86,10 +86,10 @@ impl Package {
         let json = share.join(format!("{interface}.json"));
         let unexpected = |reason: &str| Error::definition(&json, reason);
         let Some((namespace, name)) = interface.rsplit_once('/') else {
-            return Err(unexpected("the interface is in no directory msg, srv or action"));
+            return Err(unexpected("the interface is not in a directory msg, srv or action"));
         };
         if !is_type_name(name) {
-            return Err(unexpected(&format!("{name:?} is no name of an interface")));
+            return Err(unexpected(&format!("{name:?} is not a valid interface name")));
         }
         let file: TypeDescriptionFile =
             serde_json::from_str(description).map_err(|error| Error::definition(&json, error))?;
@@ -101,10 +101,10 @@ impl Package {
             .collect();
         for TypeHash { type_name, hash_string } in file.type_hashes {
             if !type_name.split('/').all(is_name) {
-                return Err(unexpected(&format!("it has a hash of {type_name:?}, which is no type")));
+                return Err(unexpected(&format!("it has a hash of {type_name:?}, which is not a type")));
             }
             if !is_name(&hash_string) {
-                return Err(unexpected(&format!("{hash_string:?} is no hash of {type_name}")));
+                return Err(unexpected(&format!("{hash_string:?} is not a hash of {type_name}")));
             }
             self.type_hashes.insert(type_name, hash_string);
         }
@@ -122,7 +122,9 @@ impl Package {
             let field = |description: &FieldDescription| {
                 let name = description.name.clone();
                 if !is_name(&name) {
-                    return Err(unexpected(&format!("{type_name} has a field {name:?}, which is no name")));
+                    return Err(unexpected(&format!(
+                        "{type_name} has a field {name:?}, which is not a valid name"
+                    )));
                 }
                 let ty = description.ty.to_type();
                 let ty =
@@ -147,7 +149,7 @@ impl Package {
                 "_GetResult_Request",
                 "_GetResult_Response",
             ],
-            _ => return Err(unexpected("the interface is in no directory msg, srv or action")),
+            _ => return Err(unexpected("the interface is not in a directory msg, srv or action")),
         };
         let messages = parts.iter().map(message).collect::<Result<Vec<_>, Error>>()?;
         let entry = self.namespaces.entry(namespace.to_owned()).or_default();
@@ -193,9 +195,9 @@ impl Package {
 /// The extensions of the files that define an interface.
 const EXTENSIONS: [&str; 5] = ["json", "idl", "msg", "srv", "action"];
 
-/// Returns the hash of everything that a crate is generated from.
+/// Returns a hash of all inputs of a crate.
 ///
-/// The type hashes in the `.json` files do not cover constants and comments, so that the files themselves are hashed.
+/// The type hashes in the `.json` files do not cover constants and comments, so the files are hashed.
 fn definition_hash(version: &str, share: &Path, interfaces: &BTreeSet<&str>) -> Result<String, Error> {
     let mut hash = Sha256::new();
     let mut add = |part: &[u8]| {
@@ -224,9 +226,9 @@ fn version(manifest: &str) -> Result<String, String> {
     let version = document.root_element().children().find(|node| node.has_tag_name("version"));
     let version = version.and_then(|node| node.text());
     let version = version.ok_or("it has no version")?.trim();
-    // It is written to the crate's manifest and into comments.
+    // The version is written into the crate's manifest and comments, so it must not inject code.
     if version.contains(|c: char| !(c.is_ascii_alphanumeric() || ".-+".contains(c))) {
-        return Err(format!("{version:?} is no version"));
+        return Err(format!("{version:?} is not a version"));
     }
     Ok(version.to_owned())
 }
@@ -237,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    /// A package with one message, which has one field.
+    /// Returns a package with one message that has one field.
     fn package(
         name: &str,
         interface: &str,
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused_and_never_written_as_code() {
+    fn invalid_names_are_refused_so_they_cannot_inject_code() {
         const HASH: [&str; 2] = ["shapes/msg/Shape", "RIHS01_0a"];
         let good = package("shapes", "msg/Shape", "type", "other/msg/Point", HASH).unwrap();
         assert_eq!(good.type_hashes["shapes/msg/Shape"], "RIHS01_0a");
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_no_code() {
+    fn a_version_cannot_inject_code() {
         let version =
             |version: &str| super::version(&format!("<package><version>{version}</version></package>"));
         assert_eq!(version(" 1.2.3-rc.1+5 "), Ok("1.2.3-rc.1+5".to_owned()));

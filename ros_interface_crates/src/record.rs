@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a generated crate was generated from: the file `definition.json` in it.
+//! The record of a crate's definition: the file `definition.json` in the crate.
 //!
-//! A crate with this file is ours. A crate without it was written by something else, such as rosidl_generator_rs.
+//! A crate with this file was written by this generator, other crates by another one, such as rosidl_generator_rs.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -15,7 +15,7 @@ pub const FILE: &str = "definition.json";
 /// The content of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// [`generator()`] of the generator that wrote the crate.
+    /// The result of [`generator()`] in the generator that wrote the crate.
     pub generator: String,
     pub package: String,
     pub version: String,
@@ -23,13 +23,13 @@ pub struct Record {
     pub definition: String,
     /// [`Package::own_type_hashes`].
     pub type_hashes: BTreeMap<String, String>,
-    /// [`Package::constants`]; `None` in a record of an earlier generator.
+    /// [`Package::constants`]. `None` in a record of an earlier generator.
     pub constants: Option<BTreeMap<String, String>>,
 }
 
 impl Record {
-    /// Returns the record of a crate that is generated now.
-    pub fn of(package: &Package) -> Record {
+    /// Creates the record of a crate that is generated now.
+    pub fn new(package: &Package) -> Record {
         let type_hashes = package.own_type_hashes().map(|(name, hash)| (name.clone(), hash.clone()));
         Record {
             generator: generator(),
@@ -41,7 +41,7 @@ impl Record {
         }
     }
 
-    /// Reads the record of a crate; `None` if the crate is not ours.
+    /// Reads the record of a crate. `None` if the crate is from another generator.
     pub fn read(crate_directory: &Path) -> Option<Record> {
         let text = fs::read_to_string(crate_directory.join(FILE)).ok()?;
         let record: Record = serde_json::from_str(&text).ok()?;
@@ -49,12 +49,12 @@ impl Record {
     }
 
     pub fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).unwrap_or_default(); // strings only: it cannot fail
+        let mut json = serde_json::to_string_pretty(self).unwrap_or_default(); // cannot fail: there are only strings
         json.push('\n');
         json
     }
 
-    /// Returns how the package differs from the one that the crate was generated from; `None` if it does not.
+    /// Returns how the package differs from the recorded one. `None` if it does not.
     pub fn difference(&self, package: &Package) -> Option<String> {
         if self.definition == package.definition {
             return None;
@@ -66,7 +66,7 @@ impl Record {
             .map(|(name, _)| name.as_str())
             .collect();
         changed.extend(self.type_hashes.keys().filter(|name| !now.contains_key(name)).map(String::as_str));
-        // Requests, goals and the like change with their service or action.
+        // A request, goal or similar type changes with its service or action, which is reported instead.
         changed.retain(|name| !changed_parent(name, &self.type_hashes, &now));
         Some(match &changed[..] {
             [] if self.version != package.version => {
@@ -78,7 +78,7 @@ impl Record {
     }
 }
 
-/// Whether a type is a part of a service or an action that changed.
+/// Returns whether a type belongs to a service or an action that changed.
 fn changed_parent(name: &str, then: &BTreeMap<String, String>, now: &BTreeMap<&String, &String>) -> bool {
     let parents = name.match_indices('_').map(|(index, _)| &name[..index]);
     parents.into_iter().any(|parent| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where interface packages and their crates are installed.
+//! Searches installed interface packages and their crates.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,10 +10,10 @@ use std::{
 
 use crate::{model::Package, read::RESOURCE_INDEX, Error};
 
-/// The prefixes that are searched, in the order of AMENT_PREFIX_PATH, and the packages that are asked for.
+/// The searched prefixes, in the order of AMENT_PREFIX_PATH, and the requested packages.
 ///
-/// The first prefix that has a package provides its definition, and the first prefix that has a crate of the package
-/// provides the crate: both as ROS 2 and ros-env do it.
+/// As in ROS 2 and ros-env, the first prefix with a package provides its definition, and the first prefix with a crate
+/// of the package provides the crate.
 #[derive(Debug, Clone, Default)]
 pub struct Search {
     prefixes: Vec<PathBuf>,
@@ -40,17 +40,17 @@ impl Search {
         Ok(Search::new(prefixes))
     }
 
-    /// Restricts the search to these packages and to what they depend on.
+    /// Restricts the search to these packages and their dependencies.
     pub fn only(self, packages: impl IntoIterator<Item = impl Into<String>>) -> Search {
         Search { packages: Some(packages.into_iter().map(Into::into).collect()), ..self }
     }
 
-    /// Whether only some packages are asked for.
+    /// Returns whether only some packages are requested.
     pub(crate) fn is_restricted(&self) -> bool {
         self.packages.is_some()
     }
 
-    /// The prefixes with `out` among them: in front, unless it is there already.
+    /// Returns this search with `out` as the first prefix, unless it is already among the prefixes.
     pub(crate) fn with(&self, out: &Path) -> Search {
         let same = |prefix: &PathBuf| {
             prefix == out
@@ -64,19 +64,19 @@ impl Search {
         search
     }
 
-    /// Returns the position of a prefix: the lower, the earlier it is searched.
+    /// Returns the position of a prefix in the search order.
     pub(crate) fn position(&self, prefix: &Path) -> Option<usize> {
         self.prefixes.iter().position(|searched| searched == prefix)
     }
 
-    /// Returns the prefix whose crate of `package` is used: the first one that has `share/<package>/rust/Cargo.toml`.
+    /// Returns the prefix that provides the crate of `package`: the first one with `share/<package>/rust/Cargo.toml`.
     pub(crate) fn crate_prefix(&self, package: &str) -> Option<&Path> {
         let has_crate = |prefix: &&PathBuf| crate_directory(prefix, package).join("Cargo.toml").is_file();
         self.prefixes.iter().find(has_crate).map(PathBuf::as_path)
     }
 
-    /// Returns the crates whose package no prefix has, with their directories, by package; none if only some packages
-    /// are searched. Other Rust packages have their manifest in the same prefix.
+    /// Returns the directories of crates whose package is in no prefix, by package. Returns none if only some packages
+    /// are requested. Other Rust packages have their manifest in the same prefix.
     pub(crate) fn left_over(&self, definitions: &Definitions) -> Result<BTreeMap<String, PathBuf>, Error> {
         let mut found = BTreeMap::new();
         for prefix in self.prefixes.iter().filter(|_| !self.is_restricted()) {
@@ -95,7 +95,7 @@ impl Search {
         Ok(found)
     }
 
-    /// Reads the definitions of the packages, of each from the first prefix that has it.
+    /// Reads the definition of each package from the first prefix with the package.
     pub(crate) fn definitions(&self) -> Result<Definitions, Error> {
         let mut installed = BTreeMap::new();
         for prefix in &self.prefixes {
@@ -122,7 +122,7 @@ impl Search {
                 if packages.contains(&name) {
                     return Err(Error::UnknownPackage(name));
                 }
-                continue; // A dependency that is missing is reported with the package that needs it.
+                continue; // a missing dependency is reported with the package that needs it
             };
             if let Ok(package) = &package {
                 wanted.extend(package.dependencies());
@@ -135,7 +135,7 @@ impl Search {
 
 /// Interface packages by name.
 pub(crate) struct Definitions {
-    /// The definitions of the packages that are searched, or why they cannot be read.
+    /// The definitions of the requested packages, or the errors of reading them.
     pub read: BTreeMap<String, Result<Package, Error>>,
     /// The prefixes of all packages.
     pub installed: BTreeMap<String, PathBuf>,
@@ -146,7 +146,7 @@ pub fn crate_directory(prefix: &Path, package: &str) -> PathBuf {
     prefix.join("share").join(package).join("rust")
 }
 
-/// Returns the names in a directory; none if it is no directory.
+/// Returns the names in a directory. Returns none if it is not a directory.
 fn names_in(directory: &Path) -> Result<BTreeSet<String>, Error> {
     let entries = match fs::read_dir(directory) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {

@@ -10,7 +10,7 @@ use std::{
 
 use crate::{model::Package, read::RESOURCE_INDEX, render, search::crate_directory, Error};
 
-/// Waits until no other generator writes to the prefix. The lock ends with the returned file.
+/// Locks the prefix, after waiting for other generators. Dropping the returned file unlocks it.
 #[cfg(unix)]
 pub fn lock(out: &Path) -> Result<File, Error> {
     use rustix::fs::{flock, FlockOperation};
@@ -18,21 +18,21 @@ pub fn lock(out: &Path) -> Result<File, Error> {
     fs::create_dir_all(out).map_err(Error::write(out))?;
     let directory = File::open(out).map_err(Error::write(out))?;
     match flock(&directory, FlockOperation::LockExclusive).map_err(io::Error::from) {
-        // Some network file systems have no locks.
+        // Some network file systems do not support locks.
         Err(error) if error.kind() != ErrorKind::Unsupported => Err(Error::write(out)(error)),
         _ => Ok(directory),
     }
 }
 
-/// Creates the prefix. There is no lock: a directory cannot be opened as a file.
+/// Creates the prefix without locking it, because a directory cannot be opened as a file.
 #[cfg(not(unix))]
 pub fn lock(out: &Path) -> Result<(), Error> {
     fs::create_dir_all(out).map_err(Error::write(out))
 }
 
-/// Writes the crate of a package, in place of one that is there.
+/// Writes the crate of a package, and replaces an old one.
 ///
-/// It is written under another name first, so that it appears whole or not at all.
+/// The crate is first written under another name, so that it appears atomically.
 pub fn write_crate(out: &Path, package: &Package) -> Result<(), Error> {
     let place = crate_directory(out, &package.name);
     let [temporary, old] = remove_remains(out, &package.name)?;
@@ -51,7 +51,7 @@ pub fn write_crate(out: &Path, package: &Package) -> Result<(), Error> {
     register(out, &package.name)
 }
 
-/// Writes the marker by which colcon-ros-cargo finds the crate, so that `sensor_msgs = "*"` can be resolved.
+/// Writes the marker with which colcon-ros-cargo finds the crate, so that it can resolve `sensor_msgs = "*"`.
 pub fn register(out: &Path, package: &str) -> Result<(), Error> {
     let index = out.join(RESOURCE_INDEX).join("rust_packages");
     fs::create_dir_all(&index).map_err(Error::write(&index))?;
@@ -73,14 +73,14 @@ pub fn remove_crate(out: &Path, package: &str) -> Result<(), Error> {
     }
 }
 
-/// Makes the manifest of a crate newer, as if the crate had been written.
+/// Updates the time of a crate's manifest, as if the crate had been written.
 pub fn touch(out: &Path, package: &str) -> Result<(), Error> {
     let manifest = crate_directory(out, package).join("Cargo.toml");
     let file = File::options().append(true).open(&manifest).map_err(Error::write(&manifest))?;
     file.set_modified(SystemTime::now()).map_err(Error::write(&manifest))
 }
 
-/// Removes what a generator left that was killed; returns the names under which a crate is made and replaced.
+/// Removes the leftovers of a killed generator. Returns the paths of the new and the replaced crate meanwhile.
 pub fn remove_remains(out: &Path, package: &str) -> Result<[PathBuf; 2], Error> {
     let place = crate_directory(out, package);
     let remains = ["rust.part", "rust.old.part"].map(|name| place.with_file_name(name));

@@ -19,18 +19,18 @@ use test_support::{lines, node, Spinning};
 
 /// Messages of this host.
 pub const OWN: &str = "/stepped:/own";
-/// The same messages, of which ten wait always.
+/// The same messages, received with a queue that is always full with ten.
 pub const QUEUED: &str = "queued";
-/// Messages of a host whose clock is not stepped.
+/// Messages from a host whose clock is not stepped.
 pub const FOREIGN: &str = "/stepped:/foreign";
-/// Messages with simulated stamps, of a host whose clock is not stepped.
+/// Messages with simulated stamps, from a host whose clock is not stepped.
 pub const SIMULATED: &str = "/simulated:/imu";
 
 /// The variable with the path of the file of totals.
 pub const TOTALS: &str = "HOST_TOTALS";
 
 const PERIOD: Duration = Duration::from_millis(50);
-/// How long a response is awaited: the service may not have discovered its client yet.
+/// The timeout of a call: the service may not have discovered its client yet.
 const LOST: Duration = Duration::from_secs(5);
 
 /// Starts to publish messages with stamps at 20 Hz.
@@ -40,7 +40,7 @@ fn start_talker(node: &Node, topic: &str) -> Timer {
     let publish = move || {
         let mut imu = Imu::default();
         imu.header.stamp = clock.now().to_ros_msg().unwrap();
-        // Fast DDS may refuse a publication while the clock is stepped forward: this message is not sent.
+        // Fast DDS may refuse a publication while the clock is stepped forward. Then this message is not sent.
         drop(publisher.publish(imu));
     };
     node.create_timer_repeating(PERIOD, publish).unwrap()
@@ -52,7 +52,7 @@ pub fn start_talker_on_another_host() -> (Timer, Spinning) {
     (start_talker(&node, "foreign"), Spinning::start(executor))
 }
 
-/// The program. It ends with its standard input.
+/// The program of the stepped host. It ends when its standard input ends.
 #[test]
 #[ignore = "is the host of the other tests"]
 fn stepped_host() {
@@ -68,29 +68,30 @@ fn stepped_host() {
         NodeStatisticsOptions::new().statistics(everything.publish_period(Duration::from_millis(500)))
     };
     let with = |node: &Node, options| NodeStatistics::with_options(node, options).unwrap();
-    let of_stepped = with(&stepped, options().totals_file(std::env::var(TOTALS).unwrap()));
-    let [of_caller, of_simulated] = [&caller, &simulated].map(|node| with(node, options()));
+    let stepped_statistics = with(&stepped, options().totals_file(std::env::var(TOTALS).unwrap()));
+    let [caller_statistics, simulated_statistics] = [&caller, &simulated].map(|node| with(node, options()));
 
     let _talker = start_talker(&stepped, "own");
-    let _own = of_stepped.create_subscription("own".keep_last(10), |_: Imu| ()).unwrap();
-    let _foreign = of_stepped.create_subscription("foreign".keep_last(10), |_: Imu| ()).unwrap();
-    let _simulated = of_simulated.create_subscription("imu".keep_last(10), |_: Imu| ()).unwrap();
-    // A callback takes longer than the period of the messages, so that they wait in the middleware's queue.
+    let _own = stepped_statistics.create_subscription("own".keep_last(10), |_: Imu| ()).unwrap();
+    let _foreign = stepped_statistics.create_subscription("foreign".keep_last(10), |_: Imu| ()).unwrap();
+    let _simulated = simulated_statistics.create_subscription("imu".keep_last(10), |_: Imu| ()).unwrap();
+    // The callback takes longer than the period of the messages, so that they wait in the middleware's queue.
     let slow = |_: Imu| std::thread::sleep(PERIOD + PERIOD / 2);
     let own = StatisticsOptions::new()
         .metrics(Metric::OF_SUBSCRIPTIONS)
         .publish_period(Duration::from_millis(500))
         .source_name(SourceName::Custom(QUEUED.to_owned()));
     let (worker, topic) = (stepped.create_worker(()), "own".keep_last(10).statistics(own));
-    let _queued = of_stepped.create_worker_subscription(&worker, topic, slow).unwrap();
+    let _queued = stepped_statistics.create_worker_subscription(&worker, topic, slow).unwrap();
 
     let serve = |_: BasicTypes_Request| {
         std::thread::sleep(PERIOD / 2);
         BasicTypes_Response::default()
     };
     let worker = stepped.create_worker(());
-    let _service = of_stepped.create_worker_service::<BasicTypes, _, _>(&worker, "serve", serve).unwrap();
-    let client = of_caller.create_client::<BasicTypes>("serve").unwrap();
+    let _service =
+        stepped_statistics.create_worker_service::<BasicTypes, _, _>(&worker, "serve", serve).unwrap();
+    let client = caller_statistics.create_client::<BasicTypes>("serve").unwrap();
     let called = Arc::new(Mutex::new(None::<Instant>));
     // Calls the service if no call is under way.
     let call = move || {
@@ -102,7 +103,7 @@ fn stepped_host() {
             drop(client.call_then(BasicTypes_Request::default(), end).unwrap());
         }
     };
-    let _timer = of_caller.create_timer_repeating(PERIOD, call).unwrap();
+    let _timer = caller_statistics.create_timer_repeating(PERIOD, call).unwrap();
     let _spinning = executors.map(Spinning::start);
     lines(std::io::stdin()).iter().for_each(drop);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A step of the system clock makes no value wrong: a value is correct or NaN.
+//! A step of the system clock makes no value wrong: each value is correct or NaN.
 //!
 //! The processes of a host run on clocks that the test steps. Readers run on the machine's clock, which is not stepped.
-//! The rules are exact in the core's unit tests and in the simulator: here a wrong value differs by a step, and all
-//! steps are far longer than any delay.
+//! The core's unit tests and the simulator check exact values. Here a wrong value differs by a step, and all steps are
+//! far longer than any delay.
 
 mod host;
 mod monitor;
@@ -16,14 +16,14 @@ use test_support::{clock::SteppedClock, domain, itself, lines, Metric, Process, 
 /// A second, in nanoseconds.
 const S: i64 = 1_000_000_000;
 
-/// What happens to the clock of a host.
+/// A change of the clock of a host.
 #[derive(Clone, Copy)]
 enum Change {
-    /// By seconds.
+    /// A step in seconds.
     Step(i64),
-    /// For seconds.
+    /// A suspend in seconds.
     Suspend(i64),
-    /// In parts per million.
+    /// A slew in parts per million.
     Slew(i64),
 }
 
@@ -36,7 +36,7 @@ impl Change {
         }
     }
 
-    /// Returns the step that is seen, in seconds.
+    /// Returns the step that a window shows, in seconds.
     fn step(self) -> Option<i64> {
         match self {
             Self::Step(seconds) | Self::Suspend(seconds) => Some(seconds),
@@ -45,12 +45,12 @@ impl Change {
     }
 }
 
-/// Figures in ms. A wrong one differs by a step of a second at least.
+/// The range of correct figures in ms. A wrong figure differs by a step of a second or more.
 const RIGHT: std::ops::Range<f64> = -250.0..5000.0;
 /// The age of simulated stamps is a simulated second.
 const SIMULATED: std::ops::Range<f64> = 500.0..5000.0;
 
-/// The metrics that are waited for, of each source: they have samples with any middleware.
+/// The metrics that the test waits for, by source. They have samples with any middleware.
 const METRICS: [(&str, &[&str]); 7] = [
     (host::OWN, &["message_period", "callback_duration_ms", "header_to_source_ms", "message_age"]),
     (host::QUEUED, &["message_period", "callback_duration_ms", "source_to_callback_ms", "message_age"]),
@@ -63,7 +63,7 @@ const METRICS: [(&str, &[&str]); 7] = [
 
 /// How a metric depends on the clock of the host.
 enum Kind {
-    /// Not at all.
+    /// It does not depend on the clock.
     Elapsed,
     /// It compares two times of the host.
     OneHost,
@@ -89,7 +89,7 @@ fn kind(source: &str, metric: &str) -> Kind {
     }
 }
 
-/// Returns the wrong windows of a metric: in order, with a gap at each step.
+/// Returns the wrong windows of a metric. Windows must be in order, with a gap at each step.
 fn faults(windows: &[&Metric], steps: &[i64]) -> Vec<String> {
     let (mut seen, mut stop, mut faults) = (vec![], windows[0].start, vec![]);
     for window in windows {
@@ -121,7 +121,7 @@ fn faults(windows: &[&Metric], steps: &[i64]) -> Vec<String> {
     faults
 }
 
-/// Changes the clock of a host. Checks all windows, its warnings and its file of totals.
+/// Changes the clock of a host. Checks all its windows, warnings and its file of totals.
 fn change_the_clock(changes: &[Change]) {
     let Some(clock) = SteppedClock::new() else { return };
     let (domain, directory) = (domain(), tempfile::tempdir().unwrap());
@@ -136,7 +136,7 @@ fn change_the_clock(changes: &[Change]) {
     let mut process = Process::spawn(&mut command);
     let log = lines(process.errors());
 
-    // Windows with samples of each metric.
+    // Wait for windows with samples of each metric.
     let metrics = METRICS.iter().flat_map(|(source, all)| all.iter().map(move |metric| (*source, *metric)));
     let metrics: Vec<(&str, &str)> = metrics.collect();
     let (mut counts, mut seen) = (vec![0; metrics.len()], 0);
@@ -158,7 +158,9 @@ fn change_the_clock(changes: &[Change]) {
 
     let steps: Vec<i64> = changes.iter().filter_map(|change| change.step()).collect();
     let mut windows: BTreeMap<(&str, &str), Vec<&Metric>> = BTreeMap::new();
-    for window in reader.metrics.iter().filter(|window| METRICS.iter().any(|of| of.0 == window.source)) {
+    for window in
+        reader.metrics.iter().filter(|window| METRICS.iter().any(|metrics| metrics.0 == window.source))
+    {
         windows.entry((&window.source, &window.metric)).or_default().push(window);
     }
     let faults: Vec<String> = windows.values().flat_map(|windows| faults(windows, &steps)).collect();
@@ -182,13 +184,13 @@ fn change_the_clock(changes: &[Change]) {
 }
 
 #[test]
-fn steps_and_a_suspend_spoil_no_figure() {
-    // A second back is also a leap second.
+fn clock_steps_and_a_suspend_make_no_figure_wrong() {
+    // A step of one second back is like a leap second.
     change_the_clock(&[Change::Step(-60), Change::Step(3600), Change::Step(-1), Change::Suspend(30)]);
 }
 
 #[test]
 fn a_slewed_clock_is_not_stepped() {
-    // The library calls 10 µs between the two clocks a step: a window of half a second has 250 µs.
+    // The slew is 250 µs in a window of half a second. The library reports a step from 10 µs on.
     change_the_clock(&[Change::Slew(500)]);
 }

@@ -9,8 +9,8 @@ use test_support::{clock::SteppedClock, domain, node, program, wait_for, Process
 
 use crate::{Change, RIGHT, S};
 
-/// Returns the wrong figures of a line, of a topic with 20 Hz.
-fn faults_of(line: &str) -> Vec<String> {
+/// Returns the wrong figures in a line about a topic with 20 Hz.
+fn wrong_figures(line: &str) -> Vec<String> {
     let json: Value = serde_json::from_str(line).unwrap();
     let time = |name: &str| json[name].as_i64().unwrap();
     let mut wrong = vec![];
@@ -25,7 +25,7 @@ fn faults_of(line: &str) -> Vec<String> {
     check("window", rate, (1..5 * S).contains(&(time("window_stop") - time("window_start"))));
     for part in ["metrics", "last_minute"] {
         for (metric, figures) in json[part].as_object().unwrap() {
-            // The clock's offset depends on the machine.
+            // The clock offset depends on the machine.
             for name in ["mean", "min", "p50", "p99", "max"].iter().filter(|_| metric != "clock_offset_ms") {
                 let is_right = figures[name].as_f64().is_none_or(|figure| RIGHT.contains(&figure));
                 check(&format!("{part} {metric} {name}"), &figures[name], is_right);
@@ -36,7 +36,7 @@ fn faults_of(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn topic_monitor_reports_no_wrong_value_and_judges_at_once() {
+fn topic_monitor_reports_no_wrong_value_after_clock_steps() {
     let Some(clock) = SteppedClock::new() else { return };
     let domain = domain();
     let command = |name: &str, arguments: &[&str]| -> Command {
@@ -54,7 +54,7 @@ fn topic_monitor_reports_no_wrong_value_and_judges_at_once() {
         for (arguments, (_, output)) in &monitors {
             for _ in 0..number {
                 let line = output.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("no line of {arguments:?}"));
-                let wrong = if check { faults_of(&line) } else { vec![] };
+                let wrong = if check { wrong_figures(&line) } else { vec![] };
                 faults.extend(wrong.into_iter().map(|wrong| format!("{arguments:?}: {wrong}")));
             }
         }
@@ -74,6 +74,6 @@ fn topic_monitor_reports_no_wrong_value_and_judges_at_once() {
     let mut judge = Process::spawn(&mut command("topic_monitor", &arguments));
     wait_for("subscription", || subscriptions() == 3);
     clock.step(-3600 * S);
-    // It does not wait until the clock has passed the same times again.
+    // After a step back, topic_monitor does not wait until the clock reaches the old time again.
     assert_eq!(judge.wait().code(), Some(0));
 }

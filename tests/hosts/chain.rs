@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A chain over two hosts, as the preloaded library and `topic_monitor --chains` see it.
+//! A chain of nodes on two hosts, measured by the preloaded library and `topic_monitor --chains`.
 
 use serde_json::Value;
 use test_support::{
     domain,
     network::{Conditions, Host, Way},
-    of, wait_for, Metric, Program,
+    wait_for, windows_of, Metric, Program,
 };
 
 use super::{lossy, monitor::Monitor, now, on_the_network, preload, read_statistics, two_hosts};
@@ -17,13 +17,13 @@ fn chain(host: &Host, arguments: &[&str], domain: u32) -> Program {
     host.spawn(preload(on_the_network(Program::command("chain.py", &arguments, domain)))).into()
 }
 
-/// Returns a count of each hop of a path.
+/// Returns one count for each hop of a path.
 fn counts(path: &Value, what: &str) -> Vec<u64> {
     path["hops"].as_array().into_iter().flatten().filter_map(|hop| hop[what].as_u64()).collect()
 }
 
 #[test]
-fn a_chain_over_hosts_shows_which_hop_loses_and_which_node_drops_messages() {
+fn a_chain_shows_the_hop_and_the_node_that_lose_messages() {
     const FIGURES: [&str; 3] = ["received", "count", "lost"];
     const SOURCES: [&str; 3] = ["/first:/scan", "/second:/points", "/third:/plan"];
     let Some(network) = two_hosts() else { return };
@@ -40,7 +40,7 @@ fn a_chain_over_hosts_shows_which_hop_loses_and_which_node_drops_messages() {
         source.request("publish 1");
         path["mean"].is_number()
     });
-    // Returns how many messages each node has received and published, when none is under way any more.
+    // Waits until no message is under way. Returns the numbers of messages received and published by each node.
     let mut settle = |source: &mut Program| -> [[u64; 2]; 3] {
         wait_for("end of the messages", || {
             let (sent, before) = (source.request("last"), nodes[1].request("last"));
@@ -49,7 +49,9 @@ fn a_chain_over_hosts_shows_which_hop_loses_and_which_node_drops_messages() {
         let after = now();
         reader.read_until("windows without messages", |read| {
             let is_empty = |window: &&Metric| window.start > after && window.count() == 0.0;
-            SOURCES.iter().all(|source| of(read, source, "message_period").filter(is_empty).count() >= 2)
+            SOURCES
+                .iter()
+                .all(|source| windows_of(read, source, "message_period").filter(is_empty).count() >= 2)
         });
         nodes.each_mut().map(|node| ["received", "count"].map(|what| node.request(what).parse().unwrap()))
     };
@@ -63,7 +65,7 @@ fn a_chain_over_hosts_shows_which_hop_loses_and_which_node_drops_messages() {
     source.request("publish 20");
     let after = settle(&mut source);
     let [received, published] =
-        [0, 1].map(|of| [0, 1, 2].map(|node| after[node][of] - before[node][of]).to_vec());
+        [0, 1].map(|count| [0, 1, 2].map(|node| after[node][count] - before[node][count]).to_vec());
     let lost = vec![0, published[0] - received[1], 0];
     assert!(received[0] == 320 && lost[1] > 3 && published[1] < received[1], "{received:?}, {published:?}");
     let expected = [received, published, lost];

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use test_support::{domain, of, wait_for, Metric, Program};
+use test_support::{domain, wait_for, windows_of, Metric, Program};
 
 use super::{
     monitor::Monitor,
@@ -17,7 +17,7 @@ use super::{
 };
 
 #[test]
-fn a_cut_causes_growing_silence_then_a_gap_then_normal_windows() {
+fn a_cut_shows_as_silence_then_a_gap_then_normal_windows() {
     const SILENCE: &str = "time_since_last_message_ms";
     const DELAY: &str = "source_to_receive_ms";
     const WEAK: [(&str, &str); 2] = [("BEST_EFFORT", ""), ("ARGUMENTS", "--ros-args -r __node:=weak")];
@@ -31,7 +31,7 @@ fn a_cut_causes_growing_silence_then_a_gap_then_normal_windows() {
     let mut sender = Sender::start(&network.talking, domain, "sender", &[]);
     sender.send("run");
     let all = |read: &[Metric], is: &dyn Fn(&Metric) -> bool, metric: &str| {
-        sources.iter().all(|source| of(read, source, metric).any(is))
+        sources.iter().all(|source| windows_of(read, source, metric).any(is))
     };
     reader.read_until("windows", |read| all(read, &|window| window.count() > 5.0, DELAY));
     monitor.wait("messages", |topic| topic["rate"].as_f64() > Some(5.0));
@@ -53,7 +53,7 @@ fn a_cut_causes_growing_silence_then_a_gap_then_normal_windows() {
         let lost = totals.lost.unwrap();
         assert_eq!(totals.publishers, Some(1), "{totals:?}");
         // The windows in which no message was received.
-        let silent = of(&reader.metrics, source, SILENCE).filter(|window| window.average() > 1000.0);
+        let silent = windows_of(&reader.metrics, source, SILENCE).filter(|window| window.average() > 1000.0);
         let silent: Vec<_> = silent.collect();
         assert!(silent.len() >= 4, "{silent:#?}");
         for pair in silent.windows(2) {
@@ -62,13 +62,14 @@ fn a_cut_causes_growing_silence_then_a_gap_then_normal_windows() {
         }
         for metric in ["message_period", DELAY, "publication_seq_gap"] {
             let is_silent = |window: &&Metric| silent.iter().any(|silent| silent.start == window.start);
-            let mut windows = of(&reader.metrics, source, metric).filter(is_silent);
+            let mut windows = windows_of(&reader.metrics, source, metric).filter(is_silent);
             assert!(windows.all(|window| window.count() == 0.0 && window.average().is_nan()));
         }
-        let largest =
-            |metric: &str| of(&reader.metrics, source, metric).map(Metric::maximum).fold(0.0, f64::max);
+        let largest = |metric: &str| {
+            windows_of(&reader.metrics, source, metric).map(Metric::maximum).fold(0.0, f64::max)
+        };
         let (gap, delay) = (largest("publication_seq_gap") as u64, largest(DELAY));
-        // A reliable publisher keeps the messages of the cut, and sends them again.
+        // A reliable publisher keeps the messages of the cut and repeats them.
         let is_right =
             if source == sources[0] { lost > 50 && gap == lost } else { lost == 0 && delay > 1000.0 };
         assert!(is_right, "{source}: {totals:?}, a gap of {gap}, {delay} ms");
@@ -76,7 +77,7 @@ fn a_cut_causes_growing_silence_then_a_gap_then_normal_windows() {
 }
 
 #[test]
-fn a_publisher_that_restarts_during_a_cut_is_a_second_one_and_no_loss() {
+fn a_publisher_restarted_during_a_cut_counts_as_a_new_one() {
     let Some(network) = two_hosts() else { return };
     let domain = domain();
     let mut receiver = Receiver::start(&network.listening, domain, &[]);
@@ -104,13 +105,13 @@ fn a_publisher_that_restarts_during_a_cut_is_a_second_one_and_no_loss() {
 }
 
 #[test]
-fn few_sources_keep_their_windows_for_a_second_and_many_for_longer() {
+fn the_history_of_windows_outlasts_a_short_cut() {
     let Some(network) = two_hosts() else { return };
     let domain = domain();
     let mut counting: Program = network.talking.spawn(program::command("counting", domain, &[])).into();
     let mut reader = read_statistics(&network.listening, domain);
     let mut publishers = |more: &str| program::request(&mut counting, more)["publishers"].clone();
-    // With the ninth metric, a publisher with a deeper history replaces the first one; the reader finds it.
+    // At the ninth metric, a publisher with a deeper history replaces the first one. The reader discovers it.
     for (more, counters, cut) in [("8", 8, 1), ("12", 20, 4)] {
         publishers(more);
         let begun = now();

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Delays of the network, as the library measures them, and the preloaded library in a process of rclpy.
+//! Network delays, measured by the library and by the preloaded library in a process of rclpy.
 
 use std::{ops::Range, time::Duration};
 
 use test_support::{
     domain,
     network::{Conditions, Way},
-    of, program, Metric, Process, Program,
+    program, windows_of, Metric, Process, Program,
 };
 
 use super::{command, now, on_the_network, preload, program::Receiver, read_statistics, two_hosts};
 
-/// The injected delay of the network is a second, that of the driver ten.
+/// The injected delay of the network. The driver's delay is ten seconds.
 const DELAY: Duration = Duration::from_secs(1);
 const NONE: Range<f64> = -250.0..500.0;
 const SECOND: Range<f64> = 500.0..5000.0;
 const DRIVER: Range<f64> = 5000.0..50_000.0;
 
-/// Each metric in ms: without a delay, with one of the frames to the listening host, with one of those from it.
+/// The range of each metric in ms: without a delay, with delayed frames to the listening host, and with delayed frames
+/// from it.
 const METRICS: [(&str, &str, [Range<f64>; 3]); 11] = [
     ("/r1/receiver:/imu", "header_to_source_ms", [DRIVER; 3]),
     ("/r1/receiver:/imu", "source_to_receive_ms", [NONE, SECOND, NONE]),
@@ -35,7 +36,7 @@ const METRICS: [(&str, &str, [Range<f64>; 3]); 11] = [
 ];
 
 #[test]
-fn each_delay_is_in_its_own_metric_and_in_no_other() {
+fn each_delay_appears_only_in_its_own_metric() {
     let Some(network) = two_hosts() else { return };
     let domain = domain();
     let mut reader = read_statistics(&network.listening, domain);
@@ -53,20 +54,24 @@ fn each_delay_is_in_its_own_metric_and_in_no_other() {
 
     let is_measured = |window: &&Metric| window.count() > 0.0;
     reader.read_until("windows", |read| {
-        METRICS.iter().all(|(source, metric, _)| of(read, source, metric).any(|window| is_measured(&window)))
+        METRICS
+            .iter()
+            .all(|(source, metric, _)| windows_of(read, source, metric).any(|window| is_measured(&window)))
     });
     for (phase, delays) in [[0, 0], [1, 0], [0, 1]].into_iter().enumerate() {
         for (way, delay) in [Way::There, Way::Back].into_iter().zip(delays) {
             network.link.set(way, Conditions { delay: delay * DELAY, ..Conditions::default() });
         }
-        // What is under way, and a call with its response, have the delays of before.
+        // Messages under way, and a call with its response, still have the old delays.
         let set = now() + 3 * phase.min(1) as i64 * DELAY.as_nanos() as i64;
         let is_after = |window: &&Metric| window.start > set && is_measured(window);
         reader.read_until("windows with a delay", |read| {
-            METRICS.iter().all(|(source, metric, _)| of(read, source, metric).filter(is_after).count() >= 2)
+            METRICS
+                .iter()
+                .all(|(source, metric, _)| windows_of(read, source, metric).filter(is_after).count() >= 2)
         });
         for (source, metric, expected) in &METRICS {
-            for window in of(&reader.metrics, source, metric).filter(is_after) {
+            for window in windows_of(&reader.metrics, source, metric).filter(is_after) {
                 assert!(expected[phase].contains(&window.average()), "{delays:?} s: {window:?}");
             }
         }

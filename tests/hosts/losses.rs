@@ -8,7 +8,7 @@ use serde_json::Value;
 use test_support::{
     domain,
     network::{Conditions, Way},
-    of, preload, program, wait_for, Metric, Program,
+    preload, program, wait_for, windows_of, Metric, Program,
 };
 
 use super::{
@@ -30,11 +30,11 @@ fn read_events(events: &Program, lost: u64) {
             sum += entries.iter().map(|entry| entry[1].as_u64().unwrap()).sum::<u64>();
         }
     }
-    assert_eq!(sum, lost, "no loss is published twice");
+    assert_eq!(sum, lost, "each loss is published once");
 }
 
-/// Returns the figures of `/chatter` over a bag, from `bag_statistics`.
-fn of_bag(files: &[PathBuf]) -> Value {
+/// Returns the figures of `/chatter` in a bag, from `bag_statistics`.
+fn read_bag(files: &[PathBuf]) -> Value {
     let output = Command::new(program("bag_statistics")).args(files).arg("--json").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
@@ -55,7 +55,7 @@ fn every_report_has_the_exact_number_of_lost_messages() {
     let mut reader = read_statistics(&network.listening, domain);
     let losses = on_the_network(Program::command("losses.py", &[], domain));
     let mut losses: Program = network.listening.spawn(losses).into();
-    // Of the same messages, the process has the statistics of both libraries: its own on another topic.
+    // Both libraries measure the same messages in this process. Its own statistics are on another topic.
     let library = preload::statistics();
     let settings = [
         weak,
@@ -70,14 +70,14 @@ fn every_report_has_the_exact_number_of_lost_messages() {
     wait_for("reader of events", || receiver.report().readers_of_events == 1);
     reader.read_until("window", |metrics| metrics.iter().any(|metric| metric.source == CHATTER));
 
-    // Messages that were sent before discovery are no losses. From here on, all messages are received.
+    // Messages sent before discovery are not losses. From here on, all messages are received.
     wait_for("first messages", || {
         let _sent = senders.each_mut().map(|sender| sender.send(1));
         monitor.senders() == 2 && receiver.report().publishers == Some(2)
     });
     let before = senders.each_mut().map(|sender| sender.send(5));
-    let of_each = |sent: [u64; 2]| [(SENDERS[0], sent[0]), (SENDERS[1], sent[1])];
-    receiver.settled(of_each(before));
+    let by_sender = |sent: [u64; 2]| [(SENDERS[0], sent[0]), (SENDERS[1], sent[1])];
+    receiver.settled(by_sender(before));
     let monitor_before = monitor.settled();
     assert_eq!(monitor_before.1, 0, "no message is lost without reason");
 
@@ -87,7 +87,7 @@ fn every_report_has_the_exact_number_of_lost_messages() {
     senders[1].send("stop");
     network.link.set(Way::There, Conditions::default());
     let sent = senders.each_mut().map(|sender| sender.send(20));
-    let (totals, link) = (receiver.settled(of_each(sent)), network.link.counts(Way::There));
+    let (totals, link) = (receiver.settled(by_sender(sent)), network.link.counts(Way::There));
     let lost = totals.lost.unwrap();
     assert!(lost > 10, "10 % of more than 600 messages");
     assert_eq!((totals.out_of_order, totals.publishers), (Some(0), Some(2)));
@@ -96,9 +96,9 @@ fn every_report_has_the_exact_number_of_lost_messages() {
     assert_eq!(monitor_received + monitor_lost, monitor_before.0 + sent_to_monitor);
     assert_eq!(link.lost_messages, lost + monitor_lost);
 
-    // What the preloaded library publishes: samples, and their sum. The first message of a publisher has no gap.
+    // The samples of the preloaded library, and their sum. The first message of a publisher has no gap sample.
     let sum = |metrics: &[Metric], metric: &str| {
-        let windows = of(metrics, CHATTER, metric).filter(|window| window.count() > 0.0);
+        let windows = windows_of(metrics, CHATTER, metric).filter(|window| window.count() > 0.0);
         windows.fold([0, 0], |[count, sum], window| {
             [count + window.count() as u64, sum + (window.count() * window.average()).round() as u64]
         })
@@ -126,7 +126,7 @@ fn every_report_has_the_exact_number_of_lost_messages() {
     monitor.end();
     let files = (0..).map(|number| directory.path().join(format!("run_{number}.mcap")));
     let files: Vec<PathBuf> = files.take_while(|file| file.exists()).collect();
-    let recorded = of_bag(&files);
+    let recorded = read_bag(&files);
     let in_bag = ["received", "lost"].map(|count| recorded[count].as_u64().unwrap());
     assert_eq!(in_bag, [monitor_received, monitor_lost], "{recorded:#}");
     assert!(files.len() > 1);
@@ -162,8 +162,8 @@ fn repeated_and_reordered_messages_are_counted_as_received() {
     assert_eq!([weak.lost, strong.lost], [Some(0); 2]);
     // When a later message overtakes a message, best effort drops it, and reliable restores the order.
     let [weak, strong] =
-        send(Conditions { held: 0.1, hold: Duration::from_millis(200), ..Conditions::default() });
-    let held = network.link.counts(Way::There).held_messages;
+        send(Conditions { reordered: 0.1, extra_delay: Duration::from_millis(200), ..Conditions::default() });
+    let reordered = network.link.counts(Way::There).reordered_messages;
     assert_eq!(strong.lost, Some(0));
-    assert!((1..held).contains(&weak.lost.unwrap()), "{weak:?}, {held} held");
+    assert!((1..reordered).contains(&weak.lost.unwrap()), "{weak:?}, {reordered} reordered");
 }

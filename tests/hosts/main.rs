@@ -2,7 +2,7 @@
 
 //! Two hosts: the statistics when the network between them delays, loses, repeats or reorders messages, or is cut.
 //!
-//! The tests need root, `ip` and /dev/net/tun. If one is missing, the tests are skipped, and a line reports which.
+//! The tests need root, `ip` and /dev/net/tun. If one is missing, the tests are skipped, and a line names it.
 
 mod chain;
 mod cut;
@@ -22,7 +22,7 @@ use test_support::{
     preload, Reader,
 };
 
-/// The network loses a tenth of the messages, and nothing else.
+/// Returns conditions in which the network loses a tenth of the messages and nothing else.
 fn lossy() -> Conditions {
     Conditions { loss: 0.1, only_messages: true, ..Conditions::default() }
 }
@@ -34,7 +34,7 @@ fn two_hosts() -> Option<Network> {
 
 /// Makes a program communicate with all programs on the network of its host.
 fn on_the_network(mut command: Command) -> Command {
-    // Processes of one machine would use shared memory, and not the network.
+    // Processes on one machine would use shared memory instead of the network.
     for (name, _) in test_support::on_this_host() {
         command.env_remove(name);
     }
@@ -47,7 +47,7 @@ fn command(program: impl AsRef<OsStr>, arguments: &[&str], domain: u32) -> Comma
     on_the_network(test_support::command(program, arguments, domain))
 }
 
-/// Preloads the library of the statistics of any process, with all metrics and windows of half a second.
+/// Preloads the statistics library, with all metrics and windows of half a second.
 fn preload(mut command: Command) -> Command {
     preload::preload(&mut command, &preload::statistics());
     command.envs([("TOPIC_STATISTICS_PERIOD", "0.5"), ("TOPIC_STATISTICS_METRICS", "all")]);
@@ -59,7 +59,7 @@ fn read_statistics(host: &Host, domain: u32) -> Reader {
     host.spawn(on_the_network(Reader::command(domain, 1000))).into()
 }
 
-/// Returns the system time in nanoseconds since the epoch, as the times of windows are.
+/// Returns the system time in nanoseconds since the epoch, like the times of windows.
 fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64
 }

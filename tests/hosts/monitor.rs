@@ -25,7 +25,7 @@ impl Monitor {
         Monitor { program: host.spawn(command).into(), last: Value::Null }
     }
 
-    /// Returns the last object that it has printed.
+    /// Returns the last object that topic_monitor has printed.
     pub fn last(&mut self) -> &Value {
         while let Some(line) = self.program.try_read() {
             self.last = serde_json::from_str(&line).unwrap();
@@ -33,20 +33,20 @@ impl Monitor {
         &self.last
     }
 
-    /// Returns the messages received and lost since its start.
+    /// Returns the messages received and lost since the start.
     pub fn total(&mut self) -> (u64, u64) {
         let total = &self.last()["total"];
         let count = |what: &str| total[what].as_u64().unwrap_or_default();
         (count("received"), count("lost"))
     }
 
-    /// Returns the number of publishers from which it has received messages.
+    /// Returns the number of publishers whose messages were received.
     pub fn senders(&mut self) -> usize {
         self.last()["senders"].as_array().map_or(0, Vec::len)
     }
 
-    /// Returns the messages received and lost when no message is on the network any more: when two windows that began
-    /// after the call have the same totals.
+    /// Waits until no message is on the network: two windows that began after the call have the same totals. Returns
+    /// the messages received and lost.
     pub fn settled(&mut self) -> (u64, u64) {
         let (after, mut before) = (now(), Value::Null);
         self.wait("two windows with the same totals", |object| {
@@ -56,7 +56,7 @@ impl Monitor {
         self.total()
     }
 
-    /// Ends it by SIGINT.
+    /// Ends topic_monitor by SIGINT.
     pub fn end(self) {
         self.program.signal("INT");
         self.program.end();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The programs that the tests run on the hosts: this test binary, started anew for each of them.
+//! The programs that the tests run on the hosts: each is a process of this test binary.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -72,7 +72,7 @@ fn qos(topic: &str) -> PrimitiveOptions<'_> {
 
 /// Answers each line of standard input with a line of JSON, until the input ends.
 fn answer_requests(mut answer: impl FnMut(&str) -> Value) {
-    println!(); // ends the line that the test harness has begun
+    println!(); // completes the line of the test harness
     for line in std::io::stdin().lock().lines() {
         println!("{}", answer(&line.unwrap()));
     }
@@ -98,7 +98,7 @@ impl Sender {
         Sender(host.spawn(command("sender", domain, &settings)).into())
     }
 
-    /// Publishes a number of messages, or starts to publish (`run`), or stops it (`stop`). Returns the number of all
+    /// Publishes a number of messages, starts publishing (`run`) or stops publishing (`stop`). Returns the number of
     /// messages published so far.
     pub fn send(&mut self, number: impl ToString) -> u64 {
         request(&mut self.0, &number.to_string())["sent"].as_u64().unwrap()
@@ -110,7 +110,7 @@ fn sender() {
     let (executor, node) = node(&name);
     let chatter = node.create_publisher::<StringMsg>(qos("chatter")).unwrap();
     let _spinning = Spinning::start(executor);
-    // Whether it publishes, and the number of messages published.
+    // Whether the node publishes, and the number of messages published.
     let state = Arc::new(Mutex::new((false, 0)));
     let publish = move |sent: &mut u64| {
         *sent += 1;
@@ -119,7 +119,7 @@ fn sender() {
     std::thread::spawn({
         let (state, publish, mut next) = (Arc::clone(&state), publish.clone(), Instant::now());
         move || loop {
-            // The average rate is kept if this thread is late.
+            // The average rate stays correct if this thread is late.
             next += Duration::from_millis(20);
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
             let (runs, sent) = &mut *state.lock().unwrap();
@@ -157,10 +157,10 @@ pub struct Report {
     pub lost: Option<u64>,
     pub out_of_order: Option<u64>,
     pub publishers: Option<u64>,
-    /// The calls of the callback, and the numbers that it received from each sender: independent of the library.
+    /// The calls of the callback, and the numbers received from each sender. They are counted without the library.
     pub called: u64,
     pub numbers: Numbers,
-    /// Discovered subscriptions to its loss events.
+    /// The number of discovered subscriptions to the receiver's loss events.
     pub readers_of_events: usize,
 }
 
@@ -229,7 +229,7 @@ fn receiver() {
     });
 }
 
-/// A node with counters, as many more as each line of its input says, in windows of half a second.
+/// A node with counters and windows of half a second. Each input line is the number of counters to add.
 fn counting() {
     let (executor, node) = node("counting");
     let statistics = NodeStatistics::with_options(&node, windows()).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Memory is bounded, a drop returns soon, and a fault of one part does not affect the others.
+//! Memory is bounded, a drop returns soon, and a fault in one part does not affect the others.
 
 use crate::{
     lifetime::{has_thread, resources},
@@ -15,7 +15,7 @@ fn assert_dropped_in_time<T>(statistics: T) {
 }
 
 #[test]
-fn a_stopped_reader_does_not_fill_the_memory_or_block_the_drop() {
+fn a_stopped_reader_neither_fills_memory_nor_blocks_a_drop() {
     if shares_its_process() {
         return;
     }
@@ -53,7 +53,7 @@ fn at_the_next_window(
 }
 
 #[test]
-fn a_waker_may_read_the_totals_drop_the_statistics_or_panic() {
+fn a_waker_may_read_totals_drop_the_statistics_or_panic() {
     if shares_its_process() {
         return;
     }
@@ -83,7 +83,7 @@ fn a_waker_may_read_the_totals_drop_the_statistics_or_panic() {
     drop(imu);
     assert_dropped_in_time(statistics);
 
-    // A file of totals that can no longer be written, by a thread whose end is not waited for without a limit.
+    // The file of totals can no longer be written. The wait for the writing thread has a limit.
     let directory = tempfile::tempdir().unwrap();
     let options = NodeStatisticsOptions::new().totals_file(directory.path().join("totals.yaml"));
     let statistics = NodeStatistics::with_options(&node, options).unwrap();

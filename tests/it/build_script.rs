@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The build script reports missing and changed interface packages, and the command that adds or renews each.
+//! The build script reports missing and changed interface packages, and the command that adds or updates each.
 
 use std::{
     env, fs,
@@ -10,7 +10,7 @@ use std::{
 
 use ros_interface_crates::{generate, Search};
 
-/// The build script, and a directory of its own.
+/// The build script, and a temporary directory.
 struct Script(tempfile::TempDir);
 
 impl Script {
@@ -28,7 +28,7 @@ impl Script {
         self.0.path().join(name)
     }
 
-    /// Runs it with these prefixes and variables. Returns its output to cargo behind `key=`.
+    /// Runs the script with these prefixes and variables. Returns the texts after `key=` in its output to cargo.
     fn printed(&self, prefixes: &[&Path], variables: &[(&str, &str)], key: &str) -> Vec<String> {
         let mut command = Command::new(self.path("build-script"));
         let unset = [
@@ -52,7 +52,7 @@ impl Script {
         output.lines().filter_map(|line| line.strip_prefix(&key)).map(str::to_owned).collect()
     }
 
-    /// Returns its errors with the feature `interfaces`.
+    /// Returns the script's errors with the feature `interfaces`.
     fn errors(&self, prefixes: &[&Path]) -> Vec<String> {
         self.printed(prefixes, &[("CARGO_FEATURE_INTERFACES", "1")], "error")
     }
@@ -63,7 +63,7 @@ fn write(file: &Path) {
     fs::write(file, "").unwrap();
 }
 
-/// Asserts that there is one error for each list of texts, which contains them.
+/// Asserts that there is one error for each list of texts, and that it contains all texts of the list.
 fn assert_errors(errors: &[String], expected: &[&[&str]]) {
     assert_eq!(errors.len(), expected.len(), "{errors:?}");
     for (error, texts) in errors.iter().zip(expected) {
@@ -72,7 +72,7 @@ fn assert_errors(errors: &[String], expected: &[&[&str]]) {
 }
 
 #[test]
-fn what_is_missing_is_reported_with_the_command_that_adds_it() {
+fn missing_packages_are_reported_with_the_fixing_command() {
     let script = Script::build();
     let (prefix, share) = (script.path("prefix"), script.path("prefix/share"));
     assert_errors(&script.errors(&[]), &[&["source /opt/ros/"]]);
@@ -94,13 +94,13 @@ fn what_is_missing_is_reported_with_the_command_that_adds_it() {
     for package in ["statistics_msgs", "topic_statistics_interfaces"] {
         write(&share.join(package).join("rust/Cargo.toml"));
     }
-    // As in a terminal with the prefix of the crates, that has not sourced the workspace of the package.
+    // The prefix of the crates is known, but the workspace of the package is not sourced.
     assert_errors(&script.errors(&[&prefix]), &[no_package]);
     assert_errors(&script.printed(&[&prefix], &[], "error"), &[]); // without the feature
     write(&share.join("topic_statistics_interfaces/package.xml"));
     assert_errors(&script.errors(&[&prefix]), &[]);
 
-    // The generator has to see the workspace of a package: as colcon has it, a prefix for each package.
+    // The generator must see the workspace of a package. In colcon, each package has a prefix.
     let install = script.path("install");
     let workspace = install.join("topic_statistics_interfaces");
     write(&workspace.join("share/topic_statistics_interfaces/package.xml"));
@@ -111,21 +111,21 @@ fn what_is_missing_is_reported_with_the_command_that_adds_it() {
     let searched = script.printed(&[&workspace, &prefix], &[], "rustc-link-search");
     assert_eq!(searched, [&workspace, &prefix].map(|prefix| format!("native={}/lib", prefix.display())));
 
-    // The shim needs no package, and the name of a distribution: without it rclrs 0.8 panics.
+    // The shim needs no package, but it needs the name of a distribution: without it rclrs 0.8 panics.
     let with_shim =
         |name, value| script.printed(&[], &[("CARGO_FEATURE_USE_ROS_SHIM", "1"), (name, value)], "error");
     assert_errors(&with_shim("ROS_DISTRO", "humble"), &[]);
-    assert_errors(&with_shim("CARGO_ENCODED_RUSTFLAGS", "--cfg\x1fros_distro=\"humble\""), &[]); // as docs.rs has it
+    assert_errors(&with_shim("CARGO_ENCODED_RUSTFLAGS", "--cfg\x1fros_distro=\"humble\""), &[]); // docs.rs
     let remedy = "`ROS_DISTRO=humble cargo check --features use_ros_shim`";
     assert_errors(&with_shim("CARGO_ENCODED_RUSTFLAGS", ""), &[&[remedy]]);
 }
 
-/// ros-env contains every crate, so the linker would miss the C libraries, minutes later.
+/// ros-env includes every crate, so without this error the linker would fail minutes later.
 #[test]
-fn a_left_over_crate_has_the_command_that_removes_it() {
+fn a_leftover_crate_is_reported_with_the_removing_command() {
     let script = Script::build();
     let (crates, install) = (script.path("crates"), script.path("install"));
-    let other = install.join("other_msgs"); // a package of a colcon workspace sees only what it depends on
+    let other = install.join("other_msgs"); // a package in a colcon workspace sees only its dependencies
     let ours = ["diagnostic_msgs", "statistics_msgs", "topic_statistics_interfaces"];
     for package in ours.into_iter().chain(["other_msgs", "renamed_msgs"]) {
         write(&crates.join("share").join(package).join("rust/Cargo.toml"));
@@ -136,7 +136,7 @@ fn a_left_over_crate_has_the_command_that_removes_it() {
     fs::remove_dir_all(other.join("share/renamed_msgs")).unwrap();
     let remedy = format!("`ros_interface_crates generate --out {}`", crates.display());
     assert_errors(&errors(), &[&["The Rust crate of renamed_msgs in ", &remedy]]);
-    // Each of these makes the crate usable: the build of colcon later, its workspace, or its library.
+    // Each of these files makes the crate usable: a later build by colcon, its workspace, or its library.
     for (file, is_warning) in [
         (script.path("COLCON_IGNORE"), true),
         (install.join("renamed_msgs/share/renamed_msgs/package.xml"), false),
@@ -174,7 +174,7 @@ fn a_changed_definition_is_an_error_until_it_is_generated() {
     };
     let search = || Search::new([out.clone(), prefix.clone()]);
     let generated = || assert_eq!(generate_from(search()), [""; 0]);
-    // The packages of the library are missing in this prefix.
+    // This prefix lacks the packages of rclrs_topic_statistics.
     let errors = || {
         let mut errors = script.errors(&[&out, &prefix]);
         errors.retain(|error| !error.contains("is not on AMENT_PREFIX_PATH"));
@@ -192,13 +192,13 @@ fn a_changed_definition_is_an_error_until_it_is_generated() {
         let text = fs::read(file(name, "json")).unwrap();
         let description: serde_json::Value = serde_json::from_slice(&text).unwrap();
         let types = description["type_hashes"].as_array().unwrap();
-        let own = types.iter().find(|of| of["type_name"] == name).unwrap();
+        let own = types.iter().find(|hash| hash["type_name"] == name).unwrap();
         let hash = own["hash_string"].as_str().unwrap();
         edit(name, "json", hash, &hash.replace("RIHS01_", "RIHS01_0"));
     };
 
     generated();
-    // Neither a comment nor what is left of an earlier interface is compiled.
+    // A comment and the leftover of an earlier interface have no effect.
     let status = "action_msgs/msg/GoalStatus";
     edit(status, "idl", "The goal has been accepted", "const int8 OF_A_COMMENT = 1;");
     fs::copy(file(status, "idl"), file("action_msgs/msg/Renamed", "idl")).unwrap();
@@ -222,7 +222,7 @@ fn a_changed_definition_is_an_error_until_it_is_generated() {
         assert_changed("action_msgs", interface);
     }
 
-    // The record of an earlier generator says nothing about constants.
+    // The record of an earlier generator has no constants.
     let record = |package| out.join("share").join(package).join("rust/definition.json");
     let text = fs::read_to_string(record("action_msgs")).unwrap();
     let before = text.split_once(",\n  \"constants\"").unwrap().0.replace("crates 0.", "crates 0.0.");
@@ -231,24 +231,24 @@ fn a_changed_definition_is_an_error_until_it_is_generated() {
     assert_errors(&errors(), &[]);
     generated();
 
-    // builtin_interfaces is rebuilt, with its crate; std_msgs is not, although its Header contains the type.
+    // builtin_interfaces and its crate are rebuilt. std_msgs is not, although its Header contains the type.
     change("builtin_interfaces/msg/Time");
     generate_from(search().only(["builtin_interfaces"]));
-    let mut of_std_msgs = errors();
-    of_std_msgs.retain(|error| error.contains("rebuild std_msgs"));
+    let mut std_msgs_errors = errors();
+    std_msgs_errors.retain(|error| error.contains("rebuild std_msgs"));
     // Users without std_msgs remove its crate: only a compiled crate is an error.
     let removes = format!("generate --out {}` removes its crate", out.display());
     let built = "std_msgs was built with another definition of builtin_interfaces/msg/Time";
-    assert_errors(&of_std_msgs, &[&[built, &removes]]);
+    assert_errors(&std_msgs_errors, &[&[built, &removes]]);
     assert!(generate_from(search()).contains(&"std_msgs".to_owned()));
     assert_errors(&errors(), &[]);
 
-    // rosidl_generator_rs writes no record: its crate is that of the package.
+    // rosidl_generator_rs writes no record, so its crate is trusted.
     fs::remove_file(record("unique_identifier_msgs")).unwrap();
     change("unique_identifier_msgs/msg/UUID");
     assert_errors(&errors(), &[]);
 
-    // The generator reads constants as the build script does: the functions are copies.
+    // The generator and the build script read constants with copies of the same functions.
     let generator = include_str!("../../ros_interface_crates/src/constants.rs");
     let functions = generator.split("\n#[cfg(test)]").next().unwrap().split_once("pub fn").unwrap().1;
     assert!(functions.len() > 1000 && include_str!("../../build.rs").contains(functions));

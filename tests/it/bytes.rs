@@ -18,7 +18,7 @@ use test_support::Program;
 
 use crate::waiting::*;
 
-/// Messages with sequences of small messages, which rclrs 0.8 cannot read of a type that is known only at run time.
+/// Messages with sequences of small messages. rclrs 0.8 cannot read them with dynamic types.
 const SHORT: &str = "\
     geometry_msgs/msg/Polygon geometry_msgs/msg/PolygonInstance geometry_msgs/msg/PolygonInstanceStamped \
     geometry_msgs/msg/PolygonStamped rmw_dds_common/msg/NodeEntitiesInfo \
@@ -26,7 +26,7 @@ const SHORT: &str = "\
     statistics_msgs/msg/MetricsMessage test_msgs/msg/BoundedPlainSequences test_msgs/msg/BoundedSequences \
     test_msgs/msg/MultiNested test_msgs/msg/UnboundedSequences";
 
-/// A topic of one type: its name, its publisher, and what both subscriptions have received, messages and bytes.
+/// A topic of one type: its name, its publisher, and the messages and bytes received by both subscriptions.
 type Topic = (&'static str, Box<dyn Fn(Variant)>, Box<dyn Fn() -> [(u64, Option<u64>); 2]>);
 
 fn topic<T: Message + Interface>(statistics: &NodeStatistics, worker: &Worker<()>) -> Topic {
@@ -47,7 +47,7 @@ fn publisher<T: Message + Interface>(statistics: &NodeStatistics) -> StatsPublis
     statistics.create_publisher(topic.as_str().reliable().transient_local().keep_all()).unwrap()
 }
 
-/// Not generic: its closure is compiled once, and not for each type.
+/// Subscribes with a dynamic type. The function is not generic, so that its closure is compiled only once.
 fn subscribe_dynamically(
     statistics: &NodeStatistics,
     worker: &Worker<()>,
@@ -59,7 +59,7 @@ fn subscribe_dynamically(
 }
 
 #[test]
-fn the_size_of_every_message_is_what_the_middleware_delivers() {
+fn message_sizes_are_the_bytes_that_the_middleware_delivers() {
     let (executor, node) = node("sizes_sent", &[]);
     let options = options().metrics([Metric::MessageSize]).publish(false);
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
@@ -99,13 +99,13 @@ fn the_size_of_every_message_is_what_the_middleware_delivers() {
         }
     }
 
-    // A string with a NUL inside is as long as it is sent.
+    // A string with a NUL inside has its full length.
     let texts = ["ab\0cd", "\0", "abc\0"];
     let rounds = Variant::ALL.len();
     let (plain, wide) = (publisher::<Text>(&statistics), publisher::<WStrings>(&statistics));
     let sequences = publisher::<UnboundedSequences>(&statistics);
     let windows = [plain.statistics().watch(), sequences.statistics().watch(), wide.statistics().watch()]
-        .map(Windows::of);
+        .map(Windows::collect);
     for text in texts {
         plain.publish(Text { data: text.into() }).unwrap();
         let string_values = vec![text.into(), "whole".into(), text.into()];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Stopwatches and counters around any code; and the thread of the statistics.
+//! Stopwatches and counters around any code, and the thread of the statistics.
 
 use std::fs;
 
@@ -15,10 +15,10 @@ fn stopwatches_and_counters_are_measured_and_published() {
     let statistics = statistics(&node);
     let [front, rear] = &statistics.create_stopwatches("call", ["front", "rear"])[..] else { panic!() };
     let counters = statistics.create_counters("frames", 0..2);
-    let (of_rear, of_frames) =
-        (Windows::of(rear.statistics().watch()), Windows::of(counters[1].statistics().watch()));
+    let (rear_windows, frames_windows) =
+        (Windows::collect(rear.statistics().watch()), Windows::collect(counters[1].statistics().watch()));
     let mut reader = Reader::start(domain());
-    // A guard records on return, error and panic, and not when it is discarded.
+    // A guard records on return, error and panic, but not when it is discarded.
     let pause = || std::thread::sleep(Duration::from_millis(10));
     let early = |fail: bool| -> Result<(), String> {
         let _running = rear.start();
@@ -35,7 +35,7 @@ fn stopwatches_and_counters_are_measured_and_published() {
     std::panic::catch_unwind(panics).unwrap_err();
     rear.time(|| rear.time(pause));
     rear.start().discard();
-    // It can end on another thread.
+    // A duration can end on another thread.
     let running = rear.start();
     std::thread::spawn(move || {
         pause();
@@ -50,20 +50,20 @@ fn stopwatches_and_counters_are_measured_and_published() {
         sender.send(()).unwrap();
     });
     run(&mut executor, instrumented);
-    of_rear.wait_for(Metric::Duration, 7);
-    assert!(of_rear.least(Metric::Duration) >= 10.0 && of_rear.most(Metric::Duration) < 5000.0);
+    rear_windows.wait_for(Metric::Duration, 7);
+    assert!(rear_windows.least(Metric::Duration) >= 10.0 && rear_windows.most(Metric::Duration) < 5000.0);
 
     counters[1].increment();
     counters[1].add(10);
     let same = statistics.create_counter("frames/1");
     std::thread::spawn(move || same.add(9)).join().unwrap();
-    of_frames.wait_for(Metric::Frequency, 20);
+    frames_windows.wait_for(Metric::Frequency, 20);
     read_all(&mut reader, "/bridge:call/rear", &[Metric::Duration]);
     read_all(&mut reader, "/bridge:frames/0", &[Metric::Frequency]);
     let idle = reader.windows("/bridge:frames/0", "frequency_hz");
     assert!(idle.iter().all(|window| window.average() == 0.0), "no count is 0 Hz, not NaN");
 
-    // Each has a state of its own. What is disabled records nothing.
+    // Each source has a separate state. A disabled source records nothing.
     front.statistics().set_state(StatisticsState::Disable);
     counters[0].statistics().set_state(StatisticsState::Enable);
     statistics.set_state(StatisticsState::Disable);
@@ -80,10 +80,10 @@ fn stopwatches_and_counters_are_measured_and_published() {
     counters[0].statistics().set_state(StatisticsState::NodeDefault);
     statistics.set_state(StatisticsState::NodeDefault);
     assert_eq!((front.statistics().is_enabled(), counters[0].statistics().is_enabled()), (false, true));
-    of_rear.wait_for(Metric::Duration, 7);
-    of_frames.wait_for(Metric::Frequency, 20);
+    rear_windows.wait_for(Metric::Duration, 7);
+    frames_windows.wait_for(Metric::Frequency, 20);
 
-    // The last handle ends the windows and frees the name, also while a guard runs.
+    // Dropping the last handle ends the windows and frees the name, even while a guard runs.
     let once = statistics.create_stopwatch("once");
     let (clone, running, windows) = (once.clone(), once.start(), once.statistics().watch());
     drop(once);
@@ -95,13 +95,13 @@ fn stopwatches_and_counters_are_measured_and_published() {
 }
 
 #[test]
-fn the_statistics_of_a_node_are_one_thread() {
+fn the_statistics_of_a_node_have_one_thread() {
     if shares_its_process() {
         return;
     }
     let threads = || fs::read_dir("/proc/self/task").unwrap().count();
     let (executor, node) = node("listener", &[]);
-    // The middleware starts its threads with the first of each kind.
+    // The middleware starts threads with the first endpoint of each kind.
     let publisher = node.create_publisher::<Int32>("number").unwrap();
     let _plain = node.create_subscription("number", |_: Int32| ()).unwrap();
     let _spinning = Spinning::start(executor);

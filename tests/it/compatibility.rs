@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Incompatible publishers of a subscription are reported with the reason and the remedy.
+//! Incompatible publishers of a subscription are reported with the reason and the fix.
 
 use rclrs_topic_statistics::Incompatibility;
 
@@ -17,7 +17,7 @@ fn each_incompatible_publisher_is_reported_once_until_it_leaves() {
     let reliable = subscribe::<Imu>(&statistics, "imu".keep_last(10).reliable());
     let best_effort = subscribe::<Imu>(&statistics, "imu".keep_last(10).best_effort());
     let wrong_type = subscribe::<Imu>(&statistics, "number".keep_last(10).best_effort());
-    let drivers = context(domain(), &[]).create_basic_executor(); // a participant has one type for a topic
+    let drivers = context(domain(), &[]).create_basic_executor(); // a participant allows only one type per topic
     let driver = drivers.create_node("publisher").unwrap();
     let imus = driver.create_publisher::<Imu>("imu".best_effort()).unwrap();
     let numbers = driver.create_publisher::<Int32>("number".best_effort()).unwrap();
@@ -26,13 +26,15 @@ fn each_incompatible_publisher_is_reported_once_until_it_leaves() {
         imus.publish(Imu::default()).unwrap();
         [&reliable, &wrong_type].iter().all(|imu| imu.incompatible_publishers().len() == 1)
     });
-    let [of_qos] = &reliable.incompatible_publishers()[..] else { panic!() };
-    assert_eq!((of_qos.node.as_str(), of_qos.topic.as_str()), ("/publisher", "/imu"));
-    assert_eq!(of_qos.reasons, [Incompatibility::Reliability]);
-    let [of_type] = &wrong_type.incompatible_publishers()[..] else { panic!() };
-    let [Incompatibility::Type { offered, requested }] = &of_type.reasons[..] else { panic!("{of_type:?}") };
+    let [qos_report] = &reliable.incompatible_publishers()[..] else { panic!() };
+    assert_eq!((qos_report.node.as_str(), qos_report.topic.as_str()), ("/publisher", "/imu"));
+    assert_eq!(qos_report.reasons, [Incompatibility::Reliability]);
+    let [type_report] = &wrong_type.incompatible_publishers()[..] else { panic!() };
+    let [Incompatibility::Type { offered, requested }] = &type_report.reasons[..] else {
+        panic!("{type_report:?}")
+    };
     assert_eq!((offered.as_str(), requested.as_str()), ("std_msgs/msg/Int32", "sensor_msgs/msg/Imu"));
-    let texts = [of_qos.to_string(), of_type.to_string()];
+    let texts = [qos_report.to_string(), type_report.to_string()];
     assert!(texts[0].contains("subscribe with .best_effort(), or let it publish reliable"), "{texts:?}");
     for text in &texts {
         wait_for("warning in the node's log", || logged.has(|log| log.msg == *text));

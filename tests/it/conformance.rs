@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The figures, compared with those of the C++ library libstatistics_collector 1.8.0 on twelve recorded series
-//! (tests/data/README.md). The message on `/statistics`, compared with the windows in the process and with upstream's.
+//! Compares figures with the C++ library libstatistics_collector 1.8.0 on twelve recorded series
+//! (tests/data/README.md), and messages on `/statistics` with the windows in the process and the upstream definition.
 
 use std::{env, fs};
 
@@ -19,7 +19,7 @@ fn figures(summary: &Summary) -> [f64; 5] {
     [average, minimum, maximum, standard_deviation, sample_count as f64]
 }
 
-/// Returns whether figures are equal, but for a tolerance relative to the second.
+/// Returns whether figures are equal within a tolerance relative to `reference`.
 fn are_same(ours: [f64; 5], reference: [f64; 5], tolerance: f64) -> bool {
     ours.into_iter().zip(reference).all(|(figure, reference)| {
         (figure.is_nan() && reference.is_nan()) || (figure - reference).abs() <= tolerance * reference.abs()
@@ -27,7 +27,7 @@ fn are_same(ours: [f64; 5], reference: [f64; 5], tolerance: f64) -> bool {
 }
 
 #[test]
-fn figures_with_carried_periods_are_libstatistics_collectors() {
+fn figures_equal_those_of_libstatistics_collector() {
     let recorded: Value = serde_json::from_str(include_str!("../data/libstatistics_collector.json")).unwrap();
     let time = |text: &Value| -> i64 { text.as_str().unwrap().parse().unwrap() };
     let (mut windows, mut single_samples, mut all_negative) = (0, 0, 0);
@@ -43,7 +43,7 @@ fn figures_with_carried_periods_are_libstatistics_collectors() {
                 let label = format!("{}, window {index}, {metric}", series["case"]);
                 let names = ["average", "minimum", "maximum", "standard_deviation", "sample_count"];
                 let mut theirs = names.map(|name| window[metric][name].as_f64().unwrap_or(f64::NAN));
-                // Where the two differ on purpose, both values are asserted.
+                // Where the libraries differ on purpose, both values are asserted.
                 if ours.sample_count == 1 {
                     assert_eq!(std::mem::replace(&mut theirs[3], f64::NAN), 0.0, "{label}: a single sample");
                     single_samples += 1;
@@ -58,14 +58,15 @@ fn figures_with_carried_periods_are_libstatistics_collectors() {
             windows += 1;
         }
     }
-    // 20: a single message, and ten ages and nine periods of the 1 Hz series. 1: of the sender whose clock is ahead.
+    // The 20 single samples are one message, and ten ages and nine periods of the 1 Hz series. The all-negative window
+    // is from the sender whose clock is ahead.
     assert_eq!((windows, single_samples, all_negative), (27, 20, 1));
 }
 
 #[test]
-fn windows_in_rclpy_are_those_of_the_process() {
+fn rclpy_receives_the_windows_of_the_process() {
     let (executor, node) = node("listener", &[]);
-    // Few windows, so that a slow reader misses none.
+    // Long windows, so that a slow reader misses none.
     let options = options().publish_period(Duration::from_millis(500));
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let imu = statistics.create_subscription("imu".keep_last(1000), |_: Imu| ()).unwrap();
@@ -77,7 +78,7 @@ fn windows_in_rclpy_are_those_of_the_process() {
     let _spinning = Spinning::start(executor);
     for (metric, count) in [(Metric::MessageAge, 100.0), (Metric::MessagePeriod, 99.0)] {
         let in_rclpy = |read: &[test_support::Metric]| -> Vec<test_support::Metric> {
-            let all = of(read, "/listener:/imu", metric.name());
+            let all = windows_of(read, "/listener:/imu", metric.name());
             all.filter(|window| window.count() > 0.0).cloned().collect()
         };
         reader.read_until("all messages", |read| {
@@ -96,9 +97,9 @@ fn windows_in_rclpy_are_those_of_the_process() {
     }
 }
 
-/// statistics_msgs is the interface package of the sourced ROS 2, or of this project if ROS 2 has none.
+/// statistics_msgs is from the sourced ROS 2, or from this project if ROS 2 lacks the package.
 #[test]
-fn metrics_message_has_upstreams_type_hash() {
+fn metrics_message_has_the_upstream_type_hash() {
     let prefixes = env::var_os("AMENT_PREFIX_PATH").expect("a sourced ROS 2");
     let file = env::split_paths(&prefixes)
         .map(|prefix| prefix.join("share/statistics_msgs/msg/MetricsMessage.json"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Each part of a delay shows who was late: the driver, the network, or the callback.
+//! The parts of a delay show the cause: the driver, the network or the callback.
 
 use test_support::Metric as Published;
 
@@ -14,7 +14,7 @@ fn is_delayed(milliseconds: f64) -> bool {
 }
 
 #[test]
-fn each_part_of_a_delay_shows_who_was_late() {
+fn the_parts_of_a_delay_show_its_cause() {
     let lacks_reception = middleware::lacks_reception_timestamps("the parts of a delay");
     let (executor, node, statistics) = measured("delayed", every(100).metrics(Metric::OF_SUBSCRIPTIONS));
     // The message with this number has a slow callback.
@@ -73,9 +73,11 @@ fn each_part_of_a_delay_shows_who_was_late() {
     let listener = Process::start(program("listener"), &["--ros-args", "-p", &metrics], domain());
     wait_for_subscriptions(&talker, 2);
     let count = |metrics: &[Published]| {
-        of(metrics, "/listener:/imu", network.name()).map(Published::count).sum::<f64>()
+        windows_of(metrics, "/listener:/imu", network.name()).map(Published::count).sum::<f64>()
     };
-    reader.read_until("windows", |metrics| of(metrics, "/listener:/imu", network.name()).next().is_some());
+    reader.read_until("windows", |metrics| {
+        windows_of(metrics, "/listener:/imu", network.name()).next().is_some()
+    });
     listener.signal("STOP");
     (0..10).for_each(|_| talker.publish(imu(Duration::ZERO)).unwrap());
     thread::sleep(2 * DELAY); // the fault

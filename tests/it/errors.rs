@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What cannot be created, what cannot be measured, and the page that explains each message.
+//! Failed creations, unmeasurable metrics, and the page that explains each message.
 
 use std::{error::Error, fs, path::Path};
 
@@ -11,7 +11,7 @@ use rosidl_runtime_rs::{Message, RmwMessage, Sequence, SequenceAlloc};
 use crate::support::*;
 
 #[test]
-fn what_cannot_be_created_has_a_reason_and_leaves_nothing() {
+fn a_failed_creation_has_a_reason_and_leaves_nothing() {
     for (parameter, reason) in [
         ("publish_period:=0.0", "A publish period of 0 s is not possible"),
         ("enabled:=7", "it has to be true or false"),
@@ -131,12 +131,12 @@ impl SequenceAlloc for Uninstalled {
 }
 
 #[test]
-fn a_type_without_an_introspection_library_has_all_metrics_except_ages() {
+fn without_introspection_a_type_has_all_metrics_but_ages() {
     if shares_its_process() {
         return;
     }
     warnings::collect();
-    // The type may have a header: its expectation is unknown, and no reason not to start.
+    // The type may have a header, so a condition on ages is accepted. Its result is unknown.
     let expected = "age<100ms header_to_callback<100ms".parse().unwrap();
     let expected = Expectations::new().warn_unless(expected).raise_after(1);
     let options = every(100).metrics(Metric::OF_SUBSCRIPTIONS).expect(expected);
@@ -165,6 +165,9 @@ fn a_type_without_an_introspection_library_has_all_metrics_except_ages() {
     ] {
         assert_eq!(samples(&windows, metric), count, "{metric}");
     }
-    assert!(windows.lock().unwrap().iter().all(|window| !window.unstamped), "its stamps are not known");
+    assert!(
+        windows.lock().unwrap().iter().all(|window| !window.unstamped),
+        "stamps are unknown, not missing"
+    );
     wait_for("judged windows", || imu.statistics().health().borrow().cause == Cause::AsExpected);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The executor that measures what it runs.
+//! The executor that measures its callbacks.
 
 use std::{
     sync::{
@@ -27,11 +27,11 @@ use test_support::Program;
 use crate::waiting::*;
 
 #[test]
-fn a_blocked_thread_is_judged_and_published_with_its_callbacks() {
+fn a_blocked_thread_is_judged_and_its_callbacks_published() {
     let executor = context(domain(), &[]).create_executor(StatsExecutor::single_threaded());
     let node = executor.create_node("robot").unwrap();
     let expected = Expectations::new().error_unless("/robot:executor: busy<80%".parse().unwrap());
-    // Each window has a whole callback.
+    // Windows are long enough for a whole callback.
     let options = options().publish_period(Duration::from_millis(600)).expect(expected);
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let is_blocking = Arc::new(AtomicBool::new(false));
@@ -45,8 +45,8 @@ fn a_blocked_thread_is_judged_and_published_with_its_callbacks() {
     let mut reader = Reader::start(domain());
     let diagnostics = Program::start("diagnostics.py", &[], domain());
     let _spinning = Spinning::start(executor);
-    let of_executor = statistics.executor().unwrap();
-    let (windows, health) = (Windows::of(of_executor.watch()), of_executor.health());
+    let executor_source = statistics.executor().unwrap();
+    let (windows, health) = (Windows::collect(executor_source.watch()), executor_source.health());
     windows.wait_for_more(1);
     assert_eq!(health.borrow().level, Level::Ok, "{:?}", health.borrow());
     is_blocking.store(true, Ordering::Relaxed);
@@ -54,9 +54,9 @@ fn a_blocked_thread_is_judged_and_published_with_its_callbacks() {
     assert!(health.borrow().to_string().contains("busy"), "{:?}", health.borrow());
 
     wait_for("the callbacks", || {
-        let window = of_executor.latest().unwrap();
-        let of_window = window.executor.as_ref().unwrap();
-        let (Some(longest), [worst, ..]) = (&of_window.longest, &of_window.waits[..]) else { return false };
+        let window = executor_source.latest().unwrap();
+        let status = window.executor.as_ref().unwrap();
+        let (Some(longest), [worst, ..]) = (&status.longest, &status.waits[..]) else { return false };
         let names = [&longest.callback, &worst.waiting, &worst.running].map(ToString::to_string);
         let ready_to_run = window.get(Metric::ReadyToRun).unwrap().maximum;
         let delays =
@@ -109,11 +109,11 @@ fn each_kind_of_callback_has_its_name_and_thread() {
         let _spinning = Spinning::start(executor);
         wait_for("services", || clients.iter().all(|client| client.service_is_ready().unwrap()));
         let call = |index: usize| drop(clients[index].call::<_, Empty_Response>(Empty_Request::default()));
-        // Triggers a callback until it is the longest one of a window, on its thread.
+        // Triggers a callback until it is the longest one of a window on its thread.
         let find = |callback: &str, thread: &str, trigger: &mut dyn FnMut()| {
             let mut polls = 0..;
             wait_for(&format!("{callback} on {thread}"), || {
-                // Rarely, so that they do not queue up.
+                // Triggers rarely, so that callbacks do not queue up.
                 if polls.next().is_some_and(|polls: u32| polls % 20 == 0) {
                     trigger();
                 }
@@ -127,7 +127,7 @@ fn each_kind_of_callback_has_its_name_and_thread() {
         find("service /switch", spin, &mut || call(0));
         find("service /worker_switch", "worker 1", &mut || call(1));
         find("subscription /number", spin, &mut || numbers.publish(Int32 { data: 1 }).unwrap());
-        // rcl_action of Jazzy has the name as it was given.
+        // In Jazzy, rcl_action does not expand the name.
         let is_jazzy = std::env::var("ROS_DISTRO").is_ok_and(|distro| distro == "jazzy");
         let server = if is_jazzy { "action server fibonacci" } else { "action server /fibonacci" };
         find(server, spin, &mut || drop(goals.request_goal(Fibonacci_Goal::default())));
@@ -135,7 +135,7 @@ fn each_kind_of_callback_has_its_name_and_thread() {
         find("task", "worker 1", &mut || drop(worker.run(move |_| block())));
         let timer = node.create_timer_repeating(Duration::from_millis(70), block).unwrap();
         find("timer 70ms", takes, &mut || ());
-        // The address of a primitive can be used again by the next one, which has another name.
+        // The next primitive may reuse the address, but it has another name.
         drop(timer);
         let _timer = node.create_timer_repeating(Duration::from_micros(70_500), block).unwrap();
         find("timer 70.5ms", takes, &mut || ());
@@ -168,7 +168,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn it_runs_and_ends_what_the_basic_executor_does() {
+fn it_runs_and_ends_like_the_basic_executor() {
     let context = context(domain(), &[]);
     for (name, executor) in [
         ("basic", context.create_basic_executor()),
@@ -181,7 +181,7 @@ fn it_runs_and_ends_what_the_basic_executor_does() {
     }
 }
 
-/// Spins until a timeout, a promise, a halt, and for one turn.
+/// Asserts that spinning ends: by a timeout, a promise, a halt, and after one turn.
 fn spins_end(mut executor: Executor, node: &Node) -> Executor {
     let short = || SpinOptions::default().timeout(Duration::from_millis(1));
     let errors = executor.spin(short());
@@ -205,7 +205,7 @@ fn spins_end(mut executor: Executor, node: &Node) -> Executor {
     executor
 }
 
-/// Messages, requests, tasks, workers and a panic.
+/// Asserts that the executor handles messages, requests, tasks, workers and a panic.
 fn handles_all(executor: Executor, node: &Node) {
     const COUNT: i32 = 200;
     let received = Arc::new(Mutex::new(vec![]));
@@ -235,7 +235,7 @@ fn handles_all(executor: Executor, node: &Node) {
     wait_for("messages", || received.lock().unwrap().len() == COUNT as usize);
     assert!(received.lock().unwrap().iter().copied().eq(0..COUNT), "in order");
 
-    // A task that awaits what other threads and other callbacks complete.
+    // A task awaits results of other threads and callbacks.
     let later = worker.run(|payload| std::mem::replace(payload, -1));
     let answered = node.commands().run(async move {
         client.notify_on_service_ready().await.unwrap();
@@ -244,7 +244,7 @@ fn handles_all(executor: Executor, node: &Node) {
     });
     assert_eq!(wait(answered), Ok(COUNT));
 
-    // A timer beside a task that always wakes itself, and a worker that is created while the executor spins.
+    // A timer runs beside a task that always wakes itself. A worker is created while the executor spins.
     let until = ticks.load(Ordering::Relaxed) + 20;
     let ticked = Arc::clone(&ticks);
     let busy = node.commands().run(std::future::poll_fn(move |context| {
@@ -259,7 +259,7 @@ fn handles_all(executor: Executor, node: &Node) {
     let late = node.create_worker(());
     assert_eq!(wait(late.run(|_| 7)), Ok(7));
 
-    // A panic ends its worker, and nothing else.
+    // A panic ends only its worker.
     drop(late.run(|_| panic!("the panic of the test")));
     let before = ticks.load(Ordering::Relaxed);
     wait_for("further ticks", || ticks.load(Ordering::Relaxed) > before + 20);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Every callback form of rclrs and every form of publishing, with idiomatic, `rmw` and dynamic message types: each
+//! Every form of callback and of publishing in rclrs, with idiomatic, `rmw` and dynamic message types. Each
 //! subscription receives all messages in order, and all are measured.
 
 use std::{
@@ -28,14 +28,14 @@ fn imu() -> Imu {
     imu
 }
 
-/// A subscription: its form, how many messages its callback has received, its windows, and a function that returns how
-/// many messages and bytes it has received.
+/// A subscription: its form, the number of messages in its callback, its windows, and a function that returns the
+/// messages and bytes received.
 type Form = (&'static str, Arc<AtomicU64>, Windows, Box<dyn Fn() -> [u64; 2]>);
 
 #[test]
 fn every_form_of_subscribing_and_publishing_is_measured() {
     let (executor, node) = node("forms", &[]);
-    // Only two sources are published: all windows are more than a reader can read.
+    // Only two sources are published, because a reader cannot read all windows in time.
     let options = || options().metrics(Metric::OF_SUBSCRIPTIONS).publish(false);
     let shown = || StatisticsOptions::new().publish(true);
     let statistics = NodeStatistics::with_options(&node, options()).unwrap();
@@ -44,8 +44,8 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
     let by_source = NodeStatistics::with_options(&node, by_source).unwrap();
     let worker = node.create_worker(0_usize);
     let mut forms: Vec<Form> = vec![];
-    // A form: what its callback returns, the function that creates it, the arguments before its topic, those of its
-    // callback, its topic, and the method by which the callback replaces another one, if it does.
+    // The arguments of a form: the callback's result, the creating function, its arguments before the topic, the
+    // callback's arguments, the topic, and the method that replaces a callback, if there is one.
     macro_rules! created {
         ($statistics:ident.$create:ident($($argument:expr),*; $other:ident, $callback:ident)) => {{
             let _not_used = $other;
@@ -72,7 +72,7 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
             let topic = $topic.reliable().keep_all();
             let other = |$(_: $payload,)? _: $message $(, _: $info)?| $end;
             let subscription = created!($statistics.$create($($argument,)* topic; other, callback) $($set)?);
-            let windows = Windows::of(subscription.statistics().watch());
+            let windows = Windows::collect(subscription.statistics().watch());
             let totals = move || [subscription.statistics().totals().unwrap().received, subscription.statistics().totals().unwrap().bytes.unwrap()];
             let name = stringify!($create($($payload)?, $message, $($info)?));
             forms.push((name, received, windows, Box::new(totals)));
@@ -108,15 +108,15 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
         (), create_worker_dynamic_subscription(&worker, imu_type()), (&mut usize), DynamicMessage, MessageInfo;
         statistics "imu"
     );
-    let of_number = if loans { 16 } else { 0 };
-    assert_eq!(forms.len(), 2 * 16 + 3 + of_number, "two message layouts, and dynamic ones");
+    let loaned_forms = if loans { 16 } else { 0 };
+    assert_eq!(forms.len(), 2 * 16 + 3 + loaned_forms, "two message layouts and dynamic types");
 
-    let of_imu = || "imu".reliable().keep_all();
-    let imus = statistics.create_publisher::<Imu>(of_imu().statistics(shown())).unwrap();
-    let read = of_imu().statistics(shown());
+    let imu_topic = || "imu".reliable().keep_all();
+    let imus = statistics.create_publisher::<Imu>(imu_topic().statistics(shown())).unwrap();
+    let read = imu_topic().statistics(shown());
     let _read = statistics.create_subscription::<Imu, _>(read, |_: Imu| ()).unwrap();
-    let layouts = statistics.create_publisher::<RmwImu>(of_imu()).unwrap();
-    let dynamics = statistics.create_dynamic_publisher(imu_type(), of_imu()).unwrap();
+    let layouts = statistics.create_publisher::<RmwImu>(imu_topic()).unwrap();
+    let dynamics = statistics.create_dynamic_publisher(imu_type(), imu_topic()).unwrap();
     let numbers = statistics.create_publisher::<RmwInt32>("number".reliable().keep_all()).unwrap();
     let published = [
         imus.statistics().watch(),
@@ -124,7 +124,7 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
         dynamics.statistics().watch(),
         numbers.statistics().watch(),
     ]
-    .map(Windows::of);
+    .map(Windows::collect);
     assert_eq!((imus.topic_name(), dynamics.topic_name()), ("/imu".to_owned(), "/imu".to_owned()));
     assert_eq!(imus.statistics().source_name(), "/forms:/imu (36)");
     let mut ready = imus.notify_on_subscriber_ready();
@@ -134,7 +134,7 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
     wait_for("subscriptions", || {
         let counts = [imus.get_subscription_count(), layouts.get_subscription_count()];
         let others = [dynamics.get_subscription_count(), numbers.get_subscription_count()];
-        counts == [Ok(36), Ok(36)] && others == [Ok(36), Ok(of_number)]
+        counts == [Ok(36), Ok(36)] && others == [Ok(36), Ok(loaned_forms)]
     });
     for _ in 0..2 {
         let imu = imu();
@@ -182,16 +182,16 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
         .source_name(SourceName::Custom("front".to_owned()))
         .state(StatisticsState::Disable);
     let off = statistics.create_publisher::<Imu>("off".statistics(off)).unwrap();
-    let of_off = Windows::of(off.statistics().watch());
+    let off_windows = Windows::collect(off.statistics().watch());
     off.publish(imu()).unwrap();
     off.statistics().set_state(StatisticsState::NodeDefault);
     assert!(off.statistics().is_enabled() && off.statistics().source_name() == "front");
     off.publish(imu()).unwrap();
-    of_off.wait_for(Metric::PublishDuration, 1);
+    off_windows.wait_for(Metric::PublishDuration, 1);
     wait_for("silence", || numbers.statistics().latest().unwrap().count == 0);
     let silent = numbers.statistics().latest().unwrap();
     assert!(silent.get(Metric::PublishDuration).unwrap().average.is_nan(), "{silent:?}");
-    // Without the clock offset of the host.
+    // The clock offset belongs to the host, not to this source.
     read_all(&mut reader, "/forms:/imu (37)", &Metric::OF_SUBSCRIPTIONS[..10]);
     read_all(&mut reader, "/forms:/imu (36)", SourceKind::Publisher.metrics());
     assert!(reader.metrics.iter().all(|window| window.source != "/forms:/imu"), "it is not published");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A reader of `/diagnostics` is told what is wrong with a real topic.
+//! `/diagnostics` shows the faults of a real topic.
 
 use crate::support::*;
 
-/// Waits for a status of the subscription with this text in its message, or in what is failing.
+/// Waits for a status of the subscription with this text in its message or in its value `failing`.
 fn wait_for_status(reader: &Program, level: Level, text: &str) -> Value {
     let (started, mut last) = (Instant::now(), Value::Null);
     loop {
@@ -24,17 +24,17 @@ fn wait_for_status(reader: &Program, level: Level, text: &str) -> Value {
 }
 
 #[test]
-fn a_reader_of_diagnostics_is_told_each_fault_and_its_end() {
+fn diagnostics_show_each_fault_and_its_end() {
     let domain = domain();
     let options = NodeStatisticsOptions::new().statistics(every(200)).hardware_id("imu_7");
     let (executor, node, statistics) = measured("listener", options);
-    assert_eq!(node.count_publishers("/diagnostics").unwrap(), 0, "off unless something is expected");
+    assert_eq!(node.count_publishers("/diagnostics").unwrap(), 0, "off without conditions");
     let expected = Expectations::new()
         .warn_unless("rate>=50 age<250ms lost=0".parse().unwrap())
         .error_unless("rate>=30".parse().unwrap())
         .first_message_within(Duration::from_millis(900));
     let imu = "/imu".keep_last(1).statistics(every(200).expect(expected));
-    // A burst is longer than the queue of one message.
+    // The queue has room for one message, so a burst overflows it.
     let imu = statistics.create_subscription(imu, |_: Imu| thread::sleep(Duration::from_millis(1))).unwrap();
     let health = imu.statistics().health();
     assert_eq!((health.borrow().window, &health.borrow().cause), (None, &Cause::NoMessageYet));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! In a healthy system the statistics log no error, and do not change the state of the process.
+//! In a healthy system, the statistics log no error and do not change the state of the process.
 
 use std::process::Stdio;
 
 use crate::support::*;
 
-/// A program whose whole log is read.
+/// A running program with its log.
 struct Logged(Process, Receiver<String>, Vec<String>);
 
 impl Logged {
-    /// Starts it, and waits until its log contains a text.
+    /// Starts the program, and waits until its log contains a text.
     fn start(name: &str, arguments: &[&str], text: &str) -> Logged {
         let arguments = [&["--ros-args"], arguments].concat();
         let (process, log) = Process::start_logging(program(name), &arguments, domain());
@@ -21,7 +21,7 @@ impl Logged {
         Logged(process, log, logged)
     }
 
-    /// Ends it by SIGINT, as Ctrl-C does. Asserts that it has logged no error.
+    /// Ends the program by SIGINT, like Ctrl-C. Asserts that it has logged no error.
     fn end(self) {
         let Logged(mut process, log, mut logged) = self;
         process.signal("INT");
@@ -33,8 +33,8 @@ impl Logged {
     }
 }
 
-/// The program: a node with all kinds of statistics or without, until its standard input ends. After 15 s without a
-/// message the library reads the publishers of a topic.
+/// The program: a node, with all kinds of statistics or without, until its standard input ends. After 15 s without a
+/// message, the library looks up the publishers of a topic.
 #[test]
 #[ignore = "a program of the test below"]
 fn touching_listener() {

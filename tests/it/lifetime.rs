@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Statistics last as long as a handle, whatever else ends, and leave nothing behind.
+//! Statistics live as long as a handle, whatever else ends, and leave nothing behind.
 
 use std::{
     any::Any,
@@ -22,7 +22,7 @@ use crate::support::*;
 
 type Finished = watch::Receiver<Option<Arc<WindowStatistics>>>;
 
-/// Returns whether the thread of some statistics runs in this process.
+/// Returns whether a thread of statistics runs in this process.
 pub fn has_thread() -> bool {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let mut names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
@@ -52,19 +52,23 @@ fn the_last_handle_ends_the_statistics() {
     }
     type Create = fn(&NodeStatistics) -> (Box<dyn Any>, Finished);
     let creations: [Create; 9] = [
-        |of| kept!(of.create_subscription("imu", |_: Imu| ()).unwrap()),
-        |of| kept!(of.create_publisher::<Imu>("imu").unwrap()),
-        |of| {
-            kept!(of
+        |statistics| kept!(statistics.create_subscription("imu", |_: Imu| ()).unwrap()),
+        |statistics| kept!(statistics.create_publisher::<Imu>("imu").unwrap()),
+        |statistics| {
+            kept!(statistics
                 .create_service::<Empty, _>("empty", |_: Empty_Request| Empty_Response::default())
                 .unwrap())
         },
-        |of| kept!(of.create_client::<Empty>("empty").unwrap()),
-        |of| kept!(of.create_timer_repeating(Duration::from_secs(1), || ()).unwrap()),
-        |of| kept!(of.create_action_server::<Fibonacci, _>("plan", |goal| async { goal.reject() }).unwrap()),
-        |of| kept!(of.create_action_client::<Fibonacci>("plan").unwrap()),
-        |of| kept!(of.create_stopwatch("call")),
-        |of| kept!(of.create_counter("calls")),
+        |statistics| kept!(statistics.create_client::<Empty>("empty").unwrap()),
+        |statistics| kept!(statistics.create_timer_repeating(Duration::from_secs(1), || ()).unwrap()),
+        |statistics| {
+            kept!(statistics
+                .create_action_server::<Fibonacci, _>("plan", |goal| async { goal.reject() })
+                .unwrap())
+        },
+        |statistics| kept!(statistics.create_action_client::<Fibonacci>("plan").unwrap()),
+        |statistics| kept!(statistics.create_stopwatch("call")),
+        |statistics| kept!(statistics.create_counter("calls")),
     ];
     let executor = context(domain(), &[]).create_executor(StatsExecutor::new()); // a source without a handle
     let returning = executor.create_node("returning").unwrap();
@@ -76,7 +80,7 @@ fn the_last_handle_ends_the_statistics() {
         wait_for_end(&windows);
     }
 
-    // The executor drops the callback with the handle that it has captured.
+    // The executor drops the callback, and with it the captured handle.
     let (executor, capturing, statistics) = measured("capturing", every(10));
     let call = statistics.create_stopwatch("call");
     let mut windows = call.statistics().watch();
@@ -86,7 +90,8 @@ fn the_last_handle_ends_the_statistics() {
     drop(executor);
     wait_for_end(&windows);
 
-    // A subscription of rclrs holds its callback: its own handle in it is a circle, and a weak one is none.
+    // A subscription of rclrs owns its callback. A handle to the subscription in the callback would be a cycle; a weak
+    // handle is not.
     let statistics = create();
     let own = Arc::new(OnceLock::new());
     let captured = Arc::clone(&own);
@@ -98,7 +103,7 @@ fn the_last_handle_ends_the_statistics() {
 }
 
 #[test]
-fn all_is_created_and_dropped_in_any_order_under_load() {
+fn everything_may_be_created_and_dropped_in_any_order() {
     let domain = domain();
     let (executor, listener) = node("reader", &[]);
     let published = Received::<MetricsMessage>::on(&listener, "/statistics".keep_last(10_000));
@@ -166,7 +171,7 @@ pub fn resources() -> (usize, usize, u64) {
 }
 
 #[test]
-fn creating_and_dropping_200_times_leaks_no_thread_file_or_memory() {
+fn creating_and_dropping_200_times_leaks_nothing() {
     if shares_its_process() {
         return;
     }
@@ -179,7 +184,7 @@ fn creating_and_dropping_200_times_leaks_no_thread_file_or_memory() {
         let _imu = ["imu", "other"].map(|topic| node.create_subscription(topic, |_: Imu| ()).unwrap());
     };
     let measured = || {
-        // Without the service: rclrs 0.8 keeps the thread of a worker until its executor ends.
+        // No service is created: rclrs 0.8 keeps the thread of a worker until its executor ends.
         let all = every(10).metrics(Metric::OF_SUBSCRIPTIONS);
         let statistics = NodeStatistics::with_options(&node, all).unwrap();
         let _imus = statistics.create_publisher::<Imu>("imu").unwrap();
@@ -188,7 +193,7 @@ fn creating_and_dropping_200_times_leaks_no_thread_file_or_memory() {
         statistics.create_counter("calls").increment();
         let _imu = ["imu", "other"].map(|topic| statistics.create_subscription(topic, |_: Imu| ()).unwrap());
     };
-    // rclrs 0.8 sometimes misses the wake-up of a drop, with or without statistics: another subscription wakes it.
+    // rclrs 0.8 sometimes misses the wake-up of a drop, with or without statistics. Another subscription wakes it.
     let wait_for_end = || {
         wait_for("end of the subscriptions", || {
             drop(node.create_subscription::<Imu, _>("wakes_the_wait_set", |_: Imu| ()).unwrap());
@@ -211,7 +216,7 @@ fn creating_and_dropping_200_times_leaks_no_thread_file_or_memory() {
     assert!(measured < plain + 2000, "{measured} kB with statistics, {plain} kB without");
 }
 
-/// The program of the next test: it drops its statistics while `fsync` takes five seconds.
+/// The program of the next test. It drops its statistics while `fsync` takes five seconds.
 #[test]
 #[ignore = "is the program of another test"]
 fn ends_on_a_busy_disk() {
@@ -225,7 +230,7 @@ fn ends_on_a_busy_disk() {
 }
 
 #[test]
-fn a_busy_disk_neither_holds_up_the_end_nor_loses_the_file_of_totals() {
+fn a_busy_disk_neither_delays_the_exit_nor_loses_the_totals() {
     let Some(library) = preload::library("slow_fsync") else { return };
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("totals.yaml");
@@ -238,7 +243,7 @@ fn a_busy_disk_neither_holds_up_the_end_nor_loses_the_file_of_totals() {
     assert!(totals.contains("node_name: /busy"), "{totals}");
 }
 
-/// A callback that is replaced is measured as before. A panic ends a worker, or unwinds from spin.
+/// A callback that is replaced is measured as before. A panic ends a worker or unwinds from spin.
 #[test]
 fn a_replaced_callback_or_a_panic_ends_no_statistics() {
     if shares_its_process() {
@@ -298,7 +303,7 @@ fn a_replaced_callback_or_a_panic_ends_no_statistics() {
     wait_for("the panic unwinds from spin", || spinning.is_finished());
     let (has_unwound, executor) = spinning.join().unwrap();
     assert!(has_unwound);
-    // rclrs 0.8 cannot spin this executor again, so the node's callbacks are silent. Workers have their own threads.
+    // rclrs 0.8 cannot spin this executor again, so the node's callbacks do not run. Workers have their own threads.
     continues(on_worker.statistics().watch());
     let silent_from = on_node.statistics().latest().unwrap().window.stop;
     wait_for("silent window", || {
@@ -307,7 +312,7 @@ fn a_replaced_callback_or_a_panic_ends_no_statistics() {
             .latest()
             .is_some_and(|window| window.window.start > silent_from && window.count == 0)
     });
-    // The process does not exit while a thread ends an object of the middleware.
+    // The process must not exit while a thread destroys an object of the middleware.
     drop((replaced, on_bad_worker, on_worker, on_node, statistics));
     drop((talker, bad, good, node, executor));
     wait_for("end of the thread", || !has_thread());

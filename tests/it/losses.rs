@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Losses in events, in the service and in the file: rclpy reads the events and calls the service.
+//! Losses in events, in the service and in the file. rclpy reads the events and calls the service.
 
 use crate::support::*;
 
-/// Returns a callback that counts, and waits while a gate is locked.
+/// Returns a callback that counts its calls and waits while a gate is locked.
 fn waiting<T>(called: &Arc<AtomicU64>, gate: &Arc<Mutex<()>>) -> impl Fn(T) + Send + Sync + 'static {
     let (called, gate) = (Arc::clone(called), Arc::clone(gate));
     move |_: T| {
@@ -14,7 +14,7 @@ fn waiting<T>(called: &Arc<AtomicU64>, gate: &Arc<Mutex<()>>) -> impl Fn(T) + Se
 }
 
 #[test]
-fn events_have_new_losses_and_other_reports_have_totals() {
+fn events_report_new_losses_and_other_reports_the_totals() {
     if middleware::lacks_sequence_numbers("losses by events, the service and the file") {
         return;
     }
@@ -82,7 +82,11 @@ fn events_have_new_losses_and_other_reports_have_totals() {
     });
     let totals = lossy.statistics().totals().unwrap();
     let lost = totals.lost.unwrap();
-    assert_eq!((totals.received + lost, totals.out_of_order), (COUNT + 1, Some(0)), "it is no loss");
+    assert_eq!(
+        (totals.received + lost, totals.out_of_order),
+        (COUNT + 1, Some(0)),
+        "a restart is not a loss"
+    );
     wait_for("as many calls", || called.load(Ordering::Relaxed) == totals.received);
     assert!(lost > COUNT / 2 && number.statistics().totals().unwrap().lost == Some(0), "{totals:?}");
 
@@ -98,8 +102,9 @@ fn events_have_new_losses_and_other_reports_have_totals() {
     let mut ask = || -> Value { serde_json::from_str(&reader.request("totals /lossy")).unwrap() };
     let answer = ask();
     let nanoseconds = |time: Option<Timestamp>| time.map(Timestamp::as_nanoseconds);
-    let of =
-        |source: &str| answer["totals"].as_array().unwrap().iter().find(|of| of["source"] == source).unwrap();
+    let of = |source: &str| {
+        answer["totals"].as_array().unwrap().iter().find(|total| total["source"] == source).unwrap()
+    };
     let expected = json!({
         "topic": "/imu", "source": "/lossy:/imu", "received": totals.received, "lost": lost, "out_of_order": 0,
         "bytes": totals.bytes, "rate": totals.rate(), "first": nanoseconds(totals.first_message),
@@ -112,7 +117,7 @@ fn events_have_new_losses_and_other_reports_have_totals() {
     assert!(["bytes", "lost", "rate"].iter().all(|figure| not_measured[figure].is_null()), "{not_measured}");
     assert_eq!(blocked.load(Ordering::Relaxed), 1, "the executor was blocked all the time");
 
-    // The service and the file also have the subscriptions that have ended.
+    // The service and the file also report subscriptions that have ended.
     drop((lossy, number));
     assert_eq!(ask()["totals"].as_array().unwrap().len(), 3);
     drop((unknown, statistics, unblock, spinning));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The library on real topics, one module per subject. They are one program, because each program takes seconds to
-//! link. Each test has a ROS domain of its own ([`test_support::domain`]).
+//! Tests of the library on real topics, one module per subject. They are one program, because each program takes
+//! seconds to link. No two tests share a ROS domain ([`test_support::domain`]).
 
 mod bounds;
 mod build_script;

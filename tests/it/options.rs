@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Options of the statistics of a node and of a source, on real topics.
+//! The options of a node's statistics and of a source, on real topics.
 
 use crate::support::*;
 
@@ -35,7 +35,7 @@ fn names_qos_and_states_follow_rclrs_and_the_options() {
     let offered = offered[0].qos_profile;
     assert_eq!((offered.reliability, offered.durability), (qos.reliability, qos.durability));
 
-    // Equal names have numbers, and a source that is created again continues the old name. rclcpp's are equal.
+    // Equal names get numbers. A source that is created again reuses the old name. In rclcpp, names stay equal.
     let named = |name: SourceName| subscribe::<Imu>(&statistics, "/tf".statistics(own().source_name(name)));
     let [first, second] = [(); 2].map(|()| named(SourceName::NodeAndTopic));
     drop(first);
@@ -92,7 +92,7 @@ fn each_source_has_its_own_windows_topic_ages_and_state() {
     wait_for_subscriptions(&talker, 4);
     wait_for_subscriptions(&numbers, 1);
 
-    // Each message is in a window of its own, unless the windows are longer.
+    // Each message is in another window, except in longer windows.
     for count in 1..=3 {
         talker.publish(imu(Duration::from_secs(60))).unwrap();
         numbers.publish(Int32::default()).unwrap();
@@ -115,7 +115,7 @@ fn each_source_has_its_own_windows_topic_ages_and_state() {
     wait_for("end of the unused publisher", || node.count_publishers("/elsewhere").unwrap() == 0);
     assert_eq!(node.count_publishers("/statistics").unwrap(), 1);
 
-    // What comes while the statistics of a source are disabled is not measured, and not lost.
+    // Messages received while the statistics of a source are disabled are neither measured nor lost.
     let publish = || {
         let called = calls.load(Ordering::Relaxed);
         (0..10).for_each(|_| talker.publish(imu(Duration::ZERO)).unwrap());

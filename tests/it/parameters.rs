@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The ROS parameters of a node's statistics: at the start, and at run time.
+//! The ROS parameters of a node's statistics, at the start and at run time.
 
 use crate::support::*;
 
 #[test]
-fn those_of_the_start_override_the_options() {
+fn parameters_at_the_start_override_the_options() {
     if shares_its_process() {
         return;
     }
@@ -19,9 +19,9 @@ fn those_of_the_start_override_the_options() {
     let logged = Received::<Log>::on(&node, "/rosout".keep_last(100).transient_local());
     let hour = || every(3_600_000).publish_topic("other");
     let [first, second] = [(); 2].map(|()| NodeStatistics::with_options(&node, hour()).unwrap());
-    let [of_first, of_second] = [&first, &second].map(|of| subscribe::<Imu>(of, "imu"));
+    let [first_imu, second_imu] = [&first, &second].map(|statistics| subscribe::<Imu>(statistics, "imu"));
     assert!(
-        !of_first.statistics().is_enabled() && of_second.statistics().is_enabled(),
+        !first_imu.statistics().is_enabled() && second_imu.statistics().is_enabled(),
         "the second has no parameters"
     );
     let _spinning = Spinning::start(executor);
@@ -31,21 +31,21 @@ fn those_of_the_start_override_the_options() {
         wait_for("its publisher", || node.count_publishers(topic).unwrap() == 1);
     }
     first.set_state(StatisticsState::Enable);
-    wait_for("windows of a second instead of an hour", || of_first.statistics().latest().is_some());
-    assert!(of_first.statistics().latest().unwrap().length < Duration::from_secs(60));
+    wait_for("windows of a second instead of an hour", || first_imu.statistics().latest().is_some());
+    assert!(first_imu.statistics().latest().unwrap().length < Duration::from_secs(60));
     second.set_state(StatisticsState::Disable);
-    assert!(!of_second.statistics().is_enabled() && of_first.statistics().is_enabled());
-    drop((first, of_first));
+    assert!(!second_imu.statistics().is_enabled() && first_imu.statistics().is_enabled());
+    drop((first, first_imu));
     second.set_state(StatisticsState::Enable);
     second.set_publish_period(Duration::from_millis(10)).unwrap();
-    wait_for("windows of the second", || of_second.statistics().latest().is_some());
+    wait_for("windows of the second", || second_imu.statistics().latest().is_some());
     // The parameters can be declared again.
     assert!(!NodeStatistics::new(&node).unwrap().is_enabled());
 }
 
 #[test]
-fn an_operator_sets_them_and_a_wrong_one_changes_nothing() {
-    // A condition finds a publisher by its topic, whatever its source is called.
+fn parameters_can_be_set_and_wrong_values_change_nothing() {
+    // A condition applies to a publisher by its topic, whatever its source name is.
     let names = [SourceName::NodeAndTopic, SourceName::Node, SourceName::Custom("text".to_owned())];
     let conditions = "topic_statistics.warn_unless:=['/imu: lost=0 age.p50<50s', 'out0: rate>=1e6', \
                       '/out1: rate>=1e6', 'out2: rate>=1e6']";
@@ -78,7 +78,9 @@ fn an_operator_sets_them_and_a_wrong_one_changes_nothing() {
             is_there()
         });
     };
-    wait("warnings", &|| publishers.iter().all(|of| of.statistics().health().borrow().level == Level::Warn));
+    wait("warnings", &|| {
+        publishers.iter().all(|one| one.statistics().health().borrow().level == Level::Warn)
+    });
 
     assert_eq!(get("publish_period"), 3600.0);
     set("publish_period", json!(1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the modules use, and helpers for messages in and out and for collected windows.
+//! Shared imports, and helpers for messages and collected windows.
 
 pub use std::{
     sync::{
@@ -28,8 +28,8 @@ pub use ros_env::{
 use rosidl_runtime_rs::Message;
 pub use serde_json::{json, Value};
 pub use test_support::{
-    collect, context, domain, itself, lines, middleware, nanoseconds, node, of, on_each, preload, program,
-    shares_its_process, wait_for, warnings, Process, Program, Reader, Spinning, Windows, LIMIT,
+    collect, context, domain, itself, lines, middleware, nanoseconds, node, on_each, preload, program,
+    shares_its_process, wait_for, warnings, windows_of, Process, Program, Reader, Spinning, Windows, LIMIT,
 };
 
 /// Returns options with windows of this length.
@@ -37,7 +37,7 @@ pub fn every(milliseconds: u64) -> StatisticsOptions {
     StatisticsOptions::new().publish_period(Duration::from_millis(milliseconds))
 }
 
-/// The messages of a topic, from now on.
+/// Collects the messages of a topic from now on.
 pub struct Received<T: Message>(Arc<Mutex<Vec<T>>>, #[allow(dead_code)] Subscription<T>);
 
 impl<T: Message> Received<T> {
@@ -57,7 +57,7 @@ impl<T: Message> Received<T> {
     }
 }
 
-/// Returns a message that was stamped so long ago.
+/// Returns a message whose stamp has this age.
 pub fn imu(age: Duration) -> Imu {
     let stamp = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() - age;
     let mut imu = Imu::default();
@@ -66,7 +66,7 @@ pub fn imu(age: Duration) -> Imu {
     imu
 }
 
-/// Waits until a publisher has found that many subscriptions.
+/// Waits until a publisher has discovered this number of subscriptions.
 pub fn wait_for_subscriptions<T: Message>(publisher: &PublisherState<T>, count: usize) {
     wait_for("subscriptions", || publisher.get_subscription_count().unwrap() == count);
 }
@@ -87,7 +87,7 @@ pub fn warnings_of(text: &str) -> usize {
     warnings::so_far().iter().filter(|warning| warning.contains(text)).count()
 }
 
-/// Returns a callback that counts.
+/// Returns a callback that counts its calls.
 pub fn counting<T>(count: &Arc<AtomicU64>) -> impl Fn(T) + Send + Sync + 'static {
     let count = Arc::clone(count);
     move |_: T| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Ages on simulated time, and their distributions. The clock stands still, so all are exact.
+//! Ages on simulated time, and their distributions. The clock stands still, so all ages are exact.
 
 use ros_env::{
     builtin_interfaces::msg::Time, rosgraph_msgs::msg::Clock,
@@ -26,7 +26,7 @@ fn merged(windows: &Windows) -> Distribution {
 }
 
 #[test]
-fn ages_of_simulated_time_are_exact_in_every_report() {
+fn ages_on_simulated_time_are_exact_in_every_report() {
     let (executor, node) = node("simulated", &["--ros-args", "-p", "use_sim_time:=true"]);
     let metrics = Metric::OF_SUBSCRIPTIONS;
     let expected = Expectations::new().error_unless("age<100000".parse().unwrap()).raise_after(1);
@@ -46,7 +46,7 @@ fn ages_of_simulated_time_are_exact_in_every_report() {
             node.get_clock().now().nsec == now
         });
     };
-    // No more than one message is on its way, so that each is recorded even while a window ends.
+    // Only one message is under way at a time, so that each is recorded even while a window ends.
     let publish = |stamp: i64| {
         let received = measured.statistics().totals().unwrap().received;
         let mut message = Imu::default();
@@ -74,18 +74,18 @@ fn ages_of_simulated_time_are_exact_in_every_report() {
     wait_for("all ages in windows", || samples(&windows, Metric::MessageAge) == 200);
     assert_eq!(merged(&windows), own);
     assert_eq!(samples(&windows, Metric::HeaderToCallback), 200);
-    assert_eq!(samples(&windows, Metric::HeaderToSource), 0, "its times are of different clocks");
-    assert!(samples(&windows, Metric::SourceToCallback) > 200, "its times are of the system clock");
+    assert_eq!(samples(&windows, Metric::HeaderToSource), 0, "the two times are from different clocks");
+    assert!(samples(&windows, Metric::SourceToCallback) > 200, "both times are from the system clock");
     wait_for("the end of the error", || measured.statistics().health().borrow().level == Level::Ok);
     let stop = SystemTime::from(windows.lock().unwrap()[0].window.stop);
-    assert!(stop.elapsed().unwrap() < Duration::from_secs(120), "windows are of the system clock");
+    assert!(stop.elapsed().unwrap() < Duration::from_secs(120), "windows are on the system clock");
 
     let ages = || {
         let mut ages = published.all();
         ages.retain(|message| message.metrics_source == "message_age");
         ages
     };
-    wait_for("all ages on the topic", || ages().iter().map(|of| of.count).sum::<u64>() == 200);
+    wait_for("all ages on the topic", || ages().iter().map(|one| one.count).sum::<u64>() == 200);
     for message in ages() {
         let (windows, stop) = (windows.lock().unwrap(), nanoseconds(&message.window_stop));
         let window = windows.iter().find(|window| window.window.stop.as_nanoseconds() == stop).unwrap();
@@ -95,7 +95,7 @@ fn ages_of_simulated_time_are_exact_in_every_report() {
         assert_eq!((message.minimum, message.maximum), (ages.minimum(), ages.maximum()));
     }
 
-    // A jump back mixes no time: a stamp from before it has no age.
+    // A stamp from before a jump back has no age.
     set(NOW / 2);
     publish(NOW - MS);
     set(NOW / 2 + 500 * MS);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A node that uses its own statistics, and whose reports have the same.
+//! A node that uses its own statistics, and reports with the same figures.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use test_support::Metric as Published;
 
 use crate::support::*;
 
-/// A node has several sources of one name, as every node that subscribes and publishes `/tf` does.
+/// The node has several sources of one name, like every node that subscribes to `/tf` and publishes it.
 #[test]
 fn every_report_has_the_windows_of_the_process() {
     if shares_its_process() {
@@ -53,13 +53,15 @@ fn every_report_has_the_windows_of_the_process() {
         publisher.publish(Imu::default()).unwrap();
         counter.add(3);
         if number % 8 == 0 {
-            // No more are on their way, so that each is recorded even while a window ends.
+            // No further message is under way, so that each is recorded even while a window ends.
             let is_received = |topic: TopicTotals| topic.totals.received == number;
             wait_for("messages", || statistics.totals().into_iter().all(is_received));
         }
     }
     let counts = |metrics: &[Published]| {
-        NAMES.map(|name| test_support::of(metrics, name, "message_size").map(Published::count).sum::<f64>())
+        NAMES.map(|name| {
+            test_support::windows_of(metrics, name, "message_size").map(Published::count).sum::<f64>()
+        })
     };
     reader.read_until("all messages", |metrics| counts(metrics).iter().sum::<f64>() >= 3.0 * MESSAGES as f64);
     assert_eq!(counts(&reader.metrics), [MESSAGES as f64; 3]);
@@ -79,10 +81,13 @@ fn every_report_has_the_windows_of_the_process() {
         let is_nan = message.average().is_nan() && summary.average.is_nan();
         assert!(is_nan || message.average() == summary.average, "{message:?} {window:?}");
     }
-    // The offset of the clock is published once per window and node.
+    // The clock offset is published once per window and node.
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let clocks = reader.windows(hostname.trim(), "clock_offset_ms");
-    assert!(reader.metrics.iter().all(|of| of.metric != "clock_offset_ms" || of.source == hostname.trim()));
+    assert!(reader
+        .metrics
+        .iter()
+        .all(|one| one.metric != "clock_offset_ms" || one.source == hostname.trim()));
     assert!(clocks.len() > 1 && clocks.windows(2).all(|pair| pair[0].stop == pair[1].start), "{clocks:?}");
 
     wait_for("health of each source", || {

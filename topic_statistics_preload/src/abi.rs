@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The C types of rmw and rosidl, as far as they are read or written here. A test compares them with the headers.
+//! The C types of rmw and rosidl that this library reads or writes, as in Jazzy and Kilted. A test compares them with
+//! the headers.
 //!
-//! They are those of Jazzy and Kilted. Of types that the middleware creates, only the fields at the start are declared.
+//! Types that the middleware creates are declared only up to the last field used here.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -50,7 +51,7 @@ pub struct SubscriptionOptions {
     pub content_filter_options: *mut c_void,
 }
 
-/// Room for a whole `rmw_gid_t`: an identifier, and 16 bytes, on Humble 24.
+/// Room for a whole `rmw_gid_t`: an identifier and 16 bytes (24 on Humble).
 #[repr(C)]
 pub struct GidBuffer {
     pub implementation_identifier: *const c_char,
@@ -99,13 +100,13 @@ impl Qos {
     /// `RMW_QOS_POLICY_DURABILITY_BEST_AVAILABLE`: transient local if all publishers are.
     const BEST_AVAILABLE: c_int = 4;
 
-    /// Returns whether a subscription may get history of its publishers.
+    /// Returns whether a subscription may receive history from its publishers.
     pub fn may_have_history(&self) -> bool {
         matches!(self.durability, Self::TRANSIENT_LOCAL | Self::BEST_AVAILABLE)
     }
 }
 
-/// The start of `rmw_message_info_t`: on Humble, the GID has 8 bytes more.
+/// The start of `rmw_message_info_t`. On Humble the GID has 8 more bytes.
 #[repr(C)]
 pub struct MessageInfo {
     pub source_timestamp: i64,
@@ -116,7 +117,7 @@ pub struct MessageInfo {
     pub gid: [u8; 16],
 }
 
-/// Room for a whole `rmw_message_info_t`, also of a later version.
+/// Room for a whole `rmw_message_info_t`, also in a later version.
 #[repr(C)]
 pub struct MessageInfoBuffer {
     pub info: MessageInfo,
@@ -161,7 +162,7 @@ pub struct TypeSupport {
     pub func: Option<unsafe extern "C-unwind" fn(*const TypeSupport, *const c_char) -> *const TypeSupport>,
 }
 
-/// The start of `MessageMembers` of introspection, of C and of C++.
+/// The start of introspection's `MessageMembers`, the same in C and C++.
 #[repr(C)]
 pub struct Members {
     pub namespace: *const c_char,
@@ -172,7 +173,7 @@ pub struct Members {
     pub members: *const Member,
 }
 
-/// `MessageMember` of introspection, of C and of C++.
+/// Introspection's `MessageMember`, the same in C and C++.
 #[repr(C)]
 pub struct Member {
     pub name: *const c_char,
@@ -201,7 +202,7 @@ pub struct RosString {
     pub capacity: usize,
 }
 
-/// `builtin_interfaces__msg__Time`, the same in C++.
+/// `builtin_interfaces__msg__Time`, the same in C and C++.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {
@@ -216,7 +217,7 @@ pub struct DataPoint {
     pub data: f64,
 }
 
-/// A sequence of a message in C: here `rosidl_runtime_c__uint64__Sequence`.
+/// `rosidl_runtime_c__uint64__Sequence`.
 #[repr(C)]
 pub struct Counts {
     pub data: *const u64,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The functions by which a thread shows that the callback of a message has returned: see `cause.rs` of the core. They
-//! do nothing else, and stand before the process's own, as the functions of `hooks.rs` do.
+//! Functions whose call shows that a thread's callback has returned: see `cause.rs` of the core. Each notes this and
+//! calls the process's own function, like the functions in `hooks.rs`.
 //!
-//! Those of rcl are called by rclcpp, rclpy and rclrs as those of rmw are.
+//! rclcpp, rclpy and rclrs call these functions of rcl and rmw.
 
 use std::ffi::c_void;
 
@@ -18,7 +18,7 @@ use crate::{
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_wait(
     subscriptions: *mut c_void,
@@ -35,7 +35,7 @@ pub unsafe extern "C-unwind" fn rmw_wait(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_trigger_guard_condition(guard_condition: *const c_void) -> Ret {
     cause::trigger();
@@ -44,7 +44,7 @@ pub unsafe extern "C-unwind" fn rmw_trigger_guard_condition(guard_condition: *co
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_event(
     event: *const c_void,
@@ -57,7 +57,7 @@ pub unsafe extern "C-unwind" fn rmw_take_event(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_dynamic_message(
     subscription: *const Endpoint,
@@ -73,7 +73,7 @@ pub unsafe extern "C-unwind" fn rmw_take_dynamic_message(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_dynamic_message_with_info(
     subscription: *const Endpoint,
@@ -92,7 +92,7 @@ pub unsafe extern "C-unwind" fn rmw_take_dynamic_message_with_info(
 
 /// # Safety
 ///
-/// That of rcl/timer.h.
+/// See rcl/timer.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rcl_timer_call(timer: *mut c_void) -> Ret {
     cause::end();
@@ -101,7 +101,7 @@ pub unsafe extern "C-unwind" fn rcl_timer_call(timer: *mut c_void) -> Ret {
 
 /// # Safety
 ///
-/// That of rcl/timer.h.
+/// See rcl/timer.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rcl_timer_call_with_info(timer: *mut c_void, info: *mut c_void) -> Ret {
     cause::end();

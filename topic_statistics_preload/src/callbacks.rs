@@ -3,9 +3,9 @@
 //! The callbacks of rclcpp's subscriptions, and the publishers with intra-process communication, as
 //! [`tracepoints`](crate::tracepoints) reports them.
 //!
-//! With intra-process communication, a publisher hands its messages to the subscriptions of its context. If anybody
-//! else is subscribed, it publishes them by the middleware, too. The subscriptions of its context take these copies,
-//! and discard them by the publisher's GID. No callback gets them: they are no messages.
+//! With intra-process communication, a publisher passes its messages directly to the subscriptions in its context. If
+//! there are other subscriptions, the middleware delivers a copy to all of them. The subscriptions in the publisher's
+//! context recognise such a copy by the publisher's GID and discard it. Discarded copies are not counted as messages.
 
 use std::sync::{
     atomic::{AtomicUsize, Ordering},
@@ -19,33 +19,34 @@ use crate::{
     table::Pointers,
 };
 
-/// The subscriptions that are measured, by the addresses of their callbacks. They may be destroyed meanwhile.
+/// The measured subscriptions by the addresses of their callbacks. A subscription may already be destroyed.
 pub static CALLBACKS: Pointers<Endpoint> = Pointers::new();
-/// The publishers that are measured and have intra-process communication, by [`key`].
+/// The measured publishers with intra-process communication, by [`key`].
 pub static INTRA_PROCESS_PUBLISHERS: Pointers<Endpoint> = Pointers::new();
-/// Written while a subscription ends. The callback of an intra-process message may outlive it: it reads.
+/// Locked for writing while a subscription ends. A callback of an intra-process message locks it for reading, because
+/// the callback may outlive its subscription.
 pub static ENDING: RwLock<()> = RwLock::new(());
 
-/// The callbacks of a subscription: their addresses, 0 if there is none. One of rclcpp has one; with intra-process
+/// The addresses of a subscription's callbacks, or 0. A subscription of rclcpp has one; with intra-process
 /// communication it has two.
 #[derive(Default)]
 pub struct Callbacks(pub [AtomicUsize; 2]);
 
 impl Callbacks {
-    /// Returns whether it is reported when they start.
+    /// Returns whether rclcpp reports the start of these callbacks.
     #[inline]
     pub fn are_reported(&self) -> bool {
         self.0[0].load(Ordering::Relaxed) != 0
     }
 
-    /// Returns whether rclcpp discards a message that was taken: its publisher has handed it over in the process.
+    /// Returns whether rclcpp discards a taken message because its publisher passed it on within the process.
     #[inline]
     pub fn discard(&self, info: &MessageInfo, context: usize) -> bool {
         let is_intra_process = self.0[1].load(Ordering::Relaxed) != 0;
         is_intra_process && INTRA_PROCESS_PUBLISHERS.get(key(&info.gid, context)).is_some()
     }
 
-    /// Forgets them. Their subscription ends.
+    /// Removes the callbacks when their subscription ends.
     pub fn end(&self) {
         for callback in self.0.iter().map(|callback| callback.load(Ordering::Relaxed)) {
             if callback != 0 {
@@ -55,17 +56,17 @@ impl Callbacks {
     }
 }
 
-/// While it is held, no callback of an intra-process message uses its subscription.
-pub fn ending() -> RwLockWriteGuard<'static, ()> {
+/// Locks [`ENDING`]: meanwhile no callback of an intra-process message uses its subscription.
+pub fn lock_ending() -> RwLockWriteGuard<'static, ()> {
     ENDING.write().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The key of a publisher with intra-process communication in [`INTRA_PROCESS_PUBLISHERS`], 0 without.
+/// The key of a publisher in [`INTRA_PROCESS_PUBLISHERS`]; 0 without intra-process communication.
 #[derive(Default)]
 pub struct IntraProcessKey(pub AtomicUsize);
 
 impl IntraProcessKey {
-    /// Forgets it. The publisher ends.
+    /// Removes the key when the publisher ends.
     pub fn end(&self) {
         let key = self.0.load(Ordering::Relaxed);
         if key != 0 {
@@ -74,12 +75,12 @@ impl IntraProcessKey {
     }
 }
 
-/// Returns the key of a publisher of a context: one for all its bits, of which the low ones are not used.
+/// Returns the key of a publisher in a context: a hash of all bits of both.
 #[inline]
 pub fn key(gid: &Gid, context: usize) -> usize {
     let number = u128::from_le_bytes(*gid);
     let mixed = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32)
         ^ ((number >> 64) as u64).wrapping_mul(0xC2B2_AE3D_27D4_EB4F)
         ^ context as u64;
-    mixed as usize | 2 // no key that the table uses itself
+    mixed as usize | 2 // never 0 or 1, which the table uses itself
 }

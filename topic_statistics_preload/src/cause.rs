@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What each thread of the process does: the core finds the cause of a publication by it.
+//! Records what each thread of the process does. The core derives the cause of a publication from it.
 
 use std::{
     cell::Cell,
@@ -9,27 +9,27 @@ use std::{
 
 pub use topic_statistics_core::record::cause::{Activity, Cause, Message};
 
-/// Whether somebody wants to know.
-static IS_WANTED: AtomicBool = AtomicBool::new(false);
+/// Whether the causes of publications are needed.
+static IS_ENABLED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Without a destructor, and in the memory that each thread has from its start: it allocates nothing.
+    /// Has no destructor and lies in the thread's static memory, so it allocates nothing.
     static ACTIVITY: Cell<Activity> = const { Cell::new(Activity::NONE) };
 }
 
-/// From now on the causes of publications are known.
-pub fn want() {
-    IS_WANTED.store(true, Ordering::Relaxed);
+/// Starts to record the activity of threads.
+pub fn enable() {
+    IS_ENABLED.store(true, Ordering::Relaxed);
 }
 
 #[inline]
-pub fn is_wanted() -> bool {
-    IS_WANTED.load(Ordering::Relaxed)
+pub fn is_enabled() -> bool {
+    IS_ENABLED.load(Ordering::Relaxed)
 }
 
 #[inline]
 fn change(change: impl FnOnce(&mut Activity)) {
-    if is_wanted() {
+    if is_enabled() {
         let _thread_ends = ACTIVITY.try_with(|activity| {
             let mut changed = activity.get();
             change(&mut changed);
@@ -44,13 +44,13 @@ pub fn take(message: Message) {
     change(|activity| activity.take(message));
 }
 
-/// This thread has taken a message, by the subscription of that number, whose callbacks are reported.
+/// This thread has taken a message for the subscription with that number, whose callbacks are reported.
 #[inline]
 pub fn take_for_callback(message: Message, subscription: usize) {
     change(|activity| activity.take_for_callback(message, subscription));
 }
 
-/// The callback of this thread has returned, if there was one.
+/// This thread runs no callback any more.
 #[inline]
 pub fn end() {
     change(Activity::end);
@@ -62,16 +62,16 @@ pub fn trigger() {
     change(Activity::trigger);
 }
 
-/// A callback starts on this thread: of that subscription, or of none.
+/// A callback starts on this thread: that subscription's, or one without a subscription.
 #[inline]
 pub fn start_callback(subscription: Option<usize>) {
     change(|activity| activity.start_callback(subscription));
 }
 
-/// Returns what causes a publication of this thread now.
+/// Returns the cause of a publication that this thread makes now.
 #[inline]
-pub fn of_publication() -> Cause {
-    match is_wanted() {
+pub fn publication_cause() -> Cause {
+    match is_enabled() {
         true => ACTIVITY.try_with(|activity| activity.get().cause()).unwrap_or(Cause::Other),
         false => Cause::Other,
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The functions of rmw that stand before the process's own: see `rmw/rmw.h`.
+//! The functions of rmw that are called in place of the process's own: see `rmw/rmw.h`.
 //!
-//! Each of them calls the process's own function with the same arguments, outside of all code of the statistics: what
-//! unwinds through it, as a cancelled thread does, unwinds as without it.
+//! Each calls the process's own function with the same arguments, and no code of the statistics is on the stack then.
+//! So unwinding, as by a cancelled thread, works as without this library.
 
 use std::{
     ffi::{c_char, c_void},
@@ -35,7 +35,7 @@ unsafe fn has_taken(result: Ret, taken: *const bool) -> bool {
     result == OK && unsafe { taken.as_ref() } == Some(&true)
 }
 
-/// Notes that a message that is not measured was taken, or none.
+/// Notes that an unmeasured message was taken, or that there was none to take.
 ///
 /// # Safety
 ///
@@ -50,7 +50,7 @@ pub unsafe fn note_taken(result: Ret, taken: *const bool) {
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_create_subscription(
     node: *const Node,
@@ -70,7 +70,7 @@ pub unsafe extern "C-unwind" fn rmw_create_subscription(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_destroy_subscription(
     node: *mut Node,
@@ -82,7 +82,7 @@ pub unsafe extern "C-unwind" fn rmw_destroy_subscription(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_subscription_set_content_filter(
     subscription: *mut Subscription,
@@ -95,7 +95,7 @@ pub unsafe extern "C-unwind" fn rmw_subscription_set_content_filter(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_create_publisher(
     node: *const Node,
@@ -115,7 +115,7 @@ pub unsafe extern "C-unwind" fn rmw_create_publisher(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_destroy_publisher(node: *mut Node, publisher: *mut Endpoint) -> Ret {
     let _panic = protect(|| forget_publisher(publisher));
@@ -124,7 +124,7 @@ pub unsafe extern "C-unwind" fn rmw_destroy_publisher(node: *mut Node, publisher
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_create_service(
     node: *const Node,
@@ -143,7 +143,7 @@ pub unsafe extern "C-unwind" fn rmw_create_service(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_destroy_service(node: *mut Node, service: *mut Endpoint) -> Ret {
     let _panic = protect(|| forget_service(service));
@@ -152,7 +152,7 @@ pub unsafe extern "C-unwind" fn rmw_destroy_service(node: *mut Node, service: *m
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_create_client(
     node: *const Node,
@@ -171,7 +171,7 @@ pub unsafe extern "C-unwind" fn rmw_create_client(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_destroy_client(node: *mut Node, client: *mut Endpoint) -> Ret {
     let _panic = protect(|| forget_client(client));
@@ -180,14 +180,14 @@ pub unsafe extern "C-unwind" fn rmw_destroy_client(node: *mut Node, client: *mut
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_destroy_node(node: *mut Node) -> Ret {
     let _panic = protect(|| forget_node(node));
     call!(rmw_destroy_node(node) else UNSUPPORTED)
 }
 
-/// A take without message info: of a subscription that is measured, it is one with it.
+/// A take without message info. For a measured subscription, it takes with message info instead.
 macro_rules! take {
     ($plain:ident, $with_info:ident, $subscription:ident, $message:ident, $taken:ident, $allocation:ident) => {{
         if protect(|| measured_subscription($subscription).is_some()) != Some(true) {
@@ -198,14 +198,14 @@ macro_rules! take {
         }
         let mut buffer = MaybeUninit::<MessageInfoBuffer>::zeroed();
         let info = buffer.as_mut_ptr().cast::<MessageInfo>();
-        // SAFETY: The caller's arguments, and room for the info.
+        // SAFETY: The arguments are the caller's, and the buffer has room for the info.
         unsafe { $with_info($subscription, $message, $taken, info, $allocation) }
     }};
 }
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take(
     subscription: *const Endpoint,
@@ -218,7 +218,7 @@ pub unsafe extern "C-unwind" fn rmw_take(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_with_info(
     subscription: *const Endpoint,
@@ -241,7 +241,7 @@ pub unsafe extern "C-unwind" fn rmw_take_with_info(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_sequence(
     subscription: *const Endpoint,
@@ -253,8 +253,8 @@ pub unsafe extern "C-unwind" fn rmw_take_sequence(
 ) -> Ret {
     let result =
         call!(rmw_take_sequence(subscription, count, messages, infos, taken, allocation) else UNSUPPORTED);
-    // SAFETY: rmw has accepted the arguments, and has filled that many messages. Their infos are not read: how large
-    // one is depends on the distribution.
+    // SAFETY: rmw has accepted the arguments, and has filled that many messages. Their infos are not read, because
+    // their size depends on the ROS distribution.
     let _panic = protect(|| unsafe {
         if result == OK && !taken.is_null() && !messages.is_null() {
             for index in 0..*taken {
@@ -267,7 +267,7 @@ pub unsafe extern "C-unwind" fn rmw_take_sequence(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_serialized_message(
     subscription: *const Endpoint,
@@ -287,7 +287,7 @@ pub unsafe extern "C-unwind" fn rmw_take_serialized_message(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_serialized_message_with_info(
     subscription: *const Endpoint,
@@ -313,7 +313,7 @@ pub unsafe extern "C-unwind" fn rmw_take_serialized_message_with_info(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_loaned_message(
     subscription: *const Endpoint,
@@ -333,7 +333,7 @@ pub unsafe extern "C-unwind" fn rmw_take_loaned_message(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_loaned_message_with_info(
     subscription: *const Endpoint,
@@ -356,7 +356,7 @@ pub unsafe extern "C-unwind" fn rmw_take_loaned_message_with_info(
     result
 }
 
-/// A publication.
+/// Publishes a message and records the publication.
 macro_rules! publish {
     ($name:ident, $publisher:ident, $message:ident, $allocation:ident, $size:expr) => {{
         let started = protect(|| start_publication($publisher)).flatten();
@@ -370,7 +370,7 @@ macro_rules! publish {
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_publish(
     publisher: *const Endpoint,
@@ -382,7 +382,7 @@ pub unsafe extern "C-unwind" fn rmw_publish(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_publish_loaned_message(
     publisher: *const Endpoint,
@@ -394,7 +394,7 @@ pub unsafe extern "C-unwind" fn rmw_publish_loaned_message(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_publish_serialized_message(
     publisher: *const Endpoint,
@@ -409,7 +409,7 @@ pub unsafe extern "C-unwind" fn rmw_publish_serialized_message(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_request(
     service: *const Endpoint,
@@ -430,18 +430,18 @@ pub unsafe extern "C-unwind" fn rmw_take_request(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_send_response(
     service: *const Endpoint,
     request: *mut RequestId,
     response: *mut c_void,
 ) -> Ret {
-    // The response is sent from here on; what its sending takes is no time of the callback.
+    // The callback's duration ends here, before the response is sent.
     let measured = protect(|| measured_service(service).map(|service| (service, monotonic()))).flatten();
     let result = call!(rmw_send_response(service, request, response) else UNSUPPORTED);
     if let Some((service, time)) = measured {
-        // SAFETY: The caller's argument.
+        // SAFETY: The argument is the caller's.
         let _panic = protect(|| match unsafe { request.as_ref() } {
             Some(request) if result == OK => service.respond(request, time),
             _ => {}
@@ -452,7 +452,7 @@ pub unsafe extern "C-unwind" fn rmw_send_response(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_send_request(
     client: *const Endpoint,
@@ -462,7 +462,7 @@ pub unsafe extern "C-unwind" fn rmw_send_request(
     let measured = protect(|| measured_client(client).map(|client| (client, client.begin()))).flatten();
     let result = call!(rmw_send_request(client, request, number) else UNSUPPORTED);
     if let Some((client, began)) = measured {
-        // SAFETY: The caller's argument. rmw has filled it if the request was sent.
+        // SAFETY: The argument is the caller's. rmw has filled it if the request was sent.
         let number = unsafe { number.as_ref() }.filter(|_| result == OK);
         let _panic = protect(|| client.sent(began, number.copied()));
     }
@@ -471,7 +471,7 @@ pub unsafe extern "C-unwind" fn rmw_send_request(
 
 /// # Safety
 ///
-/// That of rmw.h.
+/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_response(
     client: *const Endpoint,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The sources of hops. The thread that publishes is the host's. So the thread of the statistics creates the sources,
-//! when it next publishes a window.
+//! The sources of hops. The host's thread, which publishes, only marks a new hop. The statistics' thread creates the
+//! source, before it next publishes a window.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},
@@ -24,9 +24,9 @@ use topic_statistics_core::{
 
 use crate::{log::line, output::Output};
 
-/// The topics of subscriptions; one's number is its index plus 1.
+/// The topics of subscriptions. The number of a topic is its index plus 1.
 static TOPICS: Mutex<Vec<Box<str>>> = Mutex::new(Vec::new());
-/// The largest number of topics. Messages of further ones are of topics that are not measured.
+/// The largest number of topics. Messages on further topics count as unmeasured.
 const TOPICS_BOUND: usize = 4096;
 
 /// The publishers with hops.
@@ -34,7 +34,7 @@ static PUBLISHERS: Mutex<Vec<Weak<PublisherHops>>> = Mutex::new(Vec::new());
 static MARKS: LazyLock<Arc<Marks>> = LazyLock::new(Arc::default);
 
 /// Returns the number of a topic; 0 if there are too many.
-pub fn number_of(topic: &str) -> u32 {
+pub fn topic_number(topic: &str) -> u32 {
     let mut topics = lock(&TOPICS);
     let found = topics.iter().position(|known| **known == *topic);
     let index = found.unwrap_or_else(|| {
@@ -56,9 +56,9 @@ pub struct PublisherHops {
     names: Arc<SourceNames>,
     output: Arc<Output>,
     pub hops: Hops,
-    /// Of the hops that are created.
+    /// The sources of the created hops.
     sources: Mutex<Vec<SourceHandle>>,
-    /// Whether it was said that there are more.
+    /// Whether the warning about further topics was logged.
     is_reported: AtomicBool,
 }
 
@@ -73,7 +73,7 @@ impl PublisherHops {
         new
     }
 
-    /// Creates the hops that are marked.
+    /// Creates the marked hops of this publisher.
     fn create(&self, scheduler: &Arc<Scheduler>) {
         self.hops.create(|input| {
             let input = lock(&TOPICS).get(input as usize - 1).cloned()?;
@@ -101,7 +101,7 @@ impl PublisherHops {
     }
 }
 
-/// Creates the hops that are marked. The thread of the statistics calls it.
+/// Creates the marked hops of all publishers. The statistics' thread calls it.
 pub fn create_marked(scheduler: &Arc<Scheduler>) {
     if MARKS.take() {
         let publishers: Vec<_> = lock(&PUBLISHERS).iter().filter_map(Weak::upgrade).collect();
@@ -114,14 +114,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_topic_has_a_number_and_there_is_a_bound() {
-        let first = number_of("/first");
+    fn topics_beyond_the_bound_have_number_0() {
+        let first = topic_number("/first");
         assert_ne!(first, 0);
-        assert_eq!(number_of("/first"), first);
-        assert_ne!(number_of("/second"), first);
+        assert_eq!(topic_number("/first"), first);
+        assert_ne!(topic_number("/second"), first);
         for number in 0..TOPICS_BOUND {
-            number_of(&format!("/{number}"));
+            topic_number(&format!("/{number}"));
         }
-        assert_eq!((number_of("/one/more"), number_of("/first")), (0, first));
+        assert_eq!((topic_number("/one/more"), topic_number("/first")), (0, first));
     }
 }

@@ -2,9 +2,9 @@
 
 //! Topic statistics of any ROS 2 node, in any language, without changing it.
 //!
-//! The library is preloaded (`LD_PRELOAD`). It exports functions of rmw's C API, which every client library calls, for
-//! every middleware. Each of them calls the process's own function of that name, and records what it did. The figures
-//! and windows are those of `topic_statistics_core`.
+//! The library is preloaded (`LD_PRELOAD`). It exports functions of rmw's C API, which every client library calls
+//! with every middleware. Each function calls the process's own function of the same name and records the result.
+//! `topic_statistics_core` computes the figures and windows.
 //!
 //! ```text
 //! rclcpp, rclpy, rclrs -> rcl -> hooks -> real -> the middleware
@@ -15,22 +15,22 @@
 //! | module | contains |
 //! |---|---|
 //! | [`hooks`] | the exported functions |
-//! | [`boundaries`] | exported functions by which a thread shows that a callback has returned |
-//! | [`tracepoints`] | exported functions by which rclcpp reports its callbacks and its intra-process communication |
-//! | [`callbacks`] | what of that is kept |
-//! | [`process`] | the subscriptions, publishers, services and clients of the process, and when its statistics begin and end |
-//! | [`services`] | requests and calls, from their beginning to their response |
-//! | [`cause`], [`hops`] | what each thread does, from which the core knows which message has caused a publication; the sources of the time from the one to the other |
-//! | [`fork`] | what a child of `fork` must not find half done |
-//! | [`table`] | which of them belongs to an rmw handle |
+//! | [`boundaries`] | exported functions whose call shows that a thread's callback has returned |
+//! | [`tracepoints`] | exported functions that rclcpp calls to report callbacks and intra-process communication |
+//! | [`callbacks`] | the callbacks and publishers reported by the tracepoints |
+//! | [`process`] | the subscriptions, publishers, services and clients of the process; start and end of statistics |
+//! | [`services`] | requests and calls until their response |
+//! | [`cause`] | what each thread does; the core derives from it which message caused a publication |
+//! | [`hops`] | the sources that measure the time from such a message to the publication |
+//! | [`fork`] | keeps `fork` from copying a half-done initialisation |
+//! | [`table`] | looks up the statistics of an rmw handle |
 //! | [`output`] | the publisher of the windows |
 //! | [`stamp`] | header stamps in messages of any type |
 //! | [`options`] | environment variables |
 //! | [`log`] | lines on standard error |
 //! | [`real`], [`abi`] | the process's own functions; the C types of rmw and rosidl |
 //!
-//! It never harms its host. Where something is missing, it steps aside: the functions call the process's own, and
-//! nothing else happens.
+//! The library never harms its host. If something is missing, its functions only call the process's own.
 
 #![allow(missing_docs, missing_debug_implementations)] // a library without API
 

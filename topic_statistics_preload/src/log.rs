@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Lines on standard error. The host's log and its levels are its own.
+//! Lines on standard error. The library does not use the host's logger or change its levels.
 
 use std::{
     fmt::Display,
@@ -14,7 +14,7 @@ use topic_statistics_core::schedule::{
     scheduler::{Reports, Severity},
 };
 
-/// More lines than that are not written: the output is the host's.
+/// The largest number of lines, so that they do not flood the host's output.
 const BOUND: u32 = 100;
 
 /// Writes a line.
@@ -26,7 +26,7 @@ pub fn line(text: impl Display) {
         return;
     }
     let last = if written == BOUND { " (the last line)" } else { "" };
-    // A closed standard error is no reason to end.
+    // The host may have closed standard error.
     let _closed = writeln!(std::io::stderr(), "topic_statistics: {text}{last}");
 }
 
@@ -41,6 +41,6 @@ impl Reports for Lines {
     }
 
     fn publish_health(&self, _: &[&Diagnosed]) -> Result<(), PublishError> {
-        Ok(()) // nothing is expected
+        Ok(()) // there are no conditions
     }
 }

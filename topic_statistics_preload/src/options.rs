@@ -11,15 +11,15 @@ use topic_statistics_core::{metric::names, Metric};
 pub struct Options {
     /// The length of a window.
     pub period: Duration,
-    /// What is measured of subscriptions.
+    /// The metrics of subscriptions.
     pub metrics: Vec<Metric>,
     /// Whether hops are measured.
     pub has_hops: bool,
-    /// Names and patterns of the topics and services that are measured; those with `!` are not. Empty for all.
+    /// Names and patterns of measured topics and services; `!` excludes. Empty for all.
     pub topics: Vec<String>,
     /// The topic on which windows are published.
     pub publish_topic: String,
-    /// Whether distributions are published, too.
+    /// Whether distributions are published.
     pub distributions: bool,
 }
 
@@ -36,7 +36,7 @@ impl Default for Options {
     }
 }
 
-/// Topics that every node has, and those of statistics.
+/// Topics that every node has, and the topics of statistics.
 const COMMON: [&str; 4] = ["/parameter_events", "/rosout", "/statistics", "/statistics/distribution"];
 
 /// The last parts of the names of services that every node has.
@@ -52,7 +52,7 @@ const COMMON_SERVICES: [&str; 9] = [
     "set_parameters_atomically",
 ];
 
-/// What each lifecycle node has besides: the last parts of the names of its services and of its topic.
+/// Further services, and the topic, of each lifecycle node: the last parts of their names.
 const LIFECYCLE: [&str; 6] = [
     "change_state",
     "get_available_states",
@@ -62,15 +62,15 @@ const LIFECYCLE: [&str; 6] = [
     "transition_event",
 ];
 
-/// Returns whether a topic or a service is called as one that each lifecycle node has. Others may be called so, too.
-pub fn is_called_as_lifecycle(name: &str) -> bool {
+/// Returns whether a topic or service has a name that each lifecycle node uses. Other nodes may use it as well.
+pub fn has_lifecycle_name(name: &str) -> bool {
     name.rsplit('/').next().is_some_and(|last| LIFECYCLE.contains(&last))
 }
 
 impl Options {
-    /// Reads the options from environment variables. Others are left out.
+    /// Reads the options from environment variables. Ignores unrelated variables.
     ///
-    /// Errors with the wrong variable, its value, and what it can be.
+    /// The error names the wrong variable, its value and the values expected.
     pub fn read(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, String> {
         let text = |text: OsString| text.to_string_lossy().into_owned();
         let variables = variables.into_iter().map(|(name, value)| (text(name), text(value)));
@@ -116,7 +116,7 @@ impl Options {
         }
     }
 
-    /// Returns whether a topic or a service is measured. `is_lifecycle`: it is one of the interface of lifecycle nodes.
+    /// Returns whether a topic or service is measured. `is_lifecycle`: it belongs to the interface of lifecycle nodes.
     pub fn measures(&self, topic: &str, is_lifecycle: bool) -> bool {
         let (excluded, included): (Vec<_>, Vec<_>) =
             self.topics.iter().map(String::as_str).partition(|pattern| pattern.starts_with('!'));
@@ -134,7 +134,7 @@ impl Options {
     }
 }
 
-/// Returns whether a topic or a service is hidden, as those of actions are.
+/// Returns whether a topic or service is hidden, as an action's are.
 pub fn is_hidden(name: &str) -> bool {
     name.split('/').any(|part| part.starts_with('_'))
 }
@@ -173,7 +173,7 @@ fn topics(value: &str) -> Result<Vec<String>, String> {
     })
 }
 
-/// Returns whether a text can be the whole name of a topic, but for these characters.
+/// Returns whether a text is a valid topic name, with these other characters allowed.
 fn is_topic(name: &str, others: &[u8]) -> bool {
     let is_part = |part: &str| {
         !part.is_empty()
@@ -182,7 +182,7 @@ fn is_topic(name: &str, others: &[u8]) -> bool {
     name.strip_prefix('/').is_some_and(|name| name.split('/').all(is_part))
 }
 
-/// Returns whether a name matches a pattern: `*` stands for a part of the name or of a part, `**` for several parts.
+/// Returns whether a name matches a pattern. `*` matches within one part of the name, `**` across parts.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match pattern {
         [] => name.is_empty(),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_and_wrong_ones_are_named_with_what_is_expected() {
+    fn wrong_options_are_reported_with_the_expected_values() {
         assert_eq!(read(&[]), Ok(Options::default()));
         let all = read(&[
             ("TOPIC_STATISTICS_PERIOD", "0.25"),
@@ -225,7 +225,7 @@ mod tests {
             distributions: true,
         };
         assert_eq!(all, Ok(expected));
-        assert_eq!(read(&[("PATH", "/bin"), ("TOPIC", "/imu")]), Ok(Options::default()), "others' variables");
+        assert_eq!(read(&[("PATH", "/bin"), ("TOPIC", "/imu")]), Ok(Options::default()), "unrelated");
         let misspelt = read(&[("TOPIC_STATISTICS_TOPIC", "/imu")]).unwrap_err();
         assert!(misspelt.starts_with("TOPIC_STATISTICS_TOPIC is unknown: "), "{misspelt}");
         assert!(misspelt.contains("TOPIC_STATISTICS_TOPICS, "), "{misspelt}");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_are_measured_as_they_are_named() {
+    fn names_and_patterns_select_topics() {
         let measures = |topics: &str, topic: &str| {
             read(&[("TOPIC_STATISTICS_TOPICS", topics)]).unwrap().measures(topic, false)
         };
@@ -273,7 +273,7 @@ mod tests {
             assert!(!measures("**", common), "{common}");
             assert!(measures(common, common), "{common} is named");
         }
-        assert!(is_called_as_lifecycle("/arm/get_state") && !is_called_as_lifecycle("/get_state/arm"));
+        assert!(has_lifecycle_name("/arm/get_state") && !has_lifecycle_name("/get_state/arm"));
         assert!(default.measures("/arm/get_state", false) && !default.measures("/arm/get_state", true));
         let named = read(&[("TOPIC_STATISTICS_TOPICS", "/arm/get_state")]).unwrap();
         assert!(named.measures("/arm/get_state", true), "it is named");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Publishes windows through publishers that are created on one of the process's own nodes, for each context.
+//! Publishes windows. For each context, one of the process's own nodes has the publishers.
 
 use std::{
     ffi::{CStr, CString},
@@ -26,7 +26,7 @@ use crate::{
     stamp::{reset_error, MessageType},
 };
 
-/// A topic that is published, and its type.
+/// A published topic and its type.
 pub struct OutputTopic {
     name: CString,
     type_support: NonNull<TypeSupport>,
@@ -38,8 +38,8 @@ unsafe impl Send for OutputTopic {}
 unsafe impl Sync for OutputTopic {}
 
 impl OutputTopic {
-    /// Returns the topic of windows, and the topic of distributions if they are wanted. Errors if a type is not
-    /// installed, or has another layout.
+    /// Returns the topic of windows, and the topic of distributions if enabled. Errors if a type is not installed or
+    /// has another layout.
     pub fn all(name: &str, has_distributions: bool) -> Result<Arc<[Self]>, String> {
         let windows =
             Self::find(name.to_owned(), "statistics_msgs", "MetricsMessage", size_of::<MetricsMessage>());
@@ -56,7 +56,7 @@ impl OutputTopic {
         let type_support = support.and_then(|support| NonNull::new(support.cast_mut())).ok_or_else(|| {
             format!("the package {package} is not found (lib{package}__rosidl_typesupport_c.so)")
         })?;
-        // SAFETY: It is rosidl's own.
+        // SAFETY: The type support is rosidl's own.
         let size = unsafe { MessageType::of(type_support.as_ptr()) }.size;
         let name = CString::new(name).map_err(|error| error.to_string())?;
         match size == expected {
@@ -72,7 +72,7 @@ impl OutputTopic {
 #[derive(Clone, Copy, PartialEq)]
 pub struct NodeHandle(NonNull<Node>);
 
-// SAFETY: rmw's functions on nodes and publishers can be called by any thread. A handle is forgotten before its node is
+// SAFETY: Any thread can call rmw's functions on nodes and publishers. A handle is removed before its node is
 // destroyed.
 unsafe impl Send for NodeHandle {}
 
@@ -81,33 +81,33 @@ impl NodeHandle {
         NonNull::new(node.cast_mut()).map(Self)
     }
 
-    /// The address of its context.
+    /// Returns the address of the node's context.
     pub fn context(self) -> usize {
         // SAFETY: The node lives.
         unsafe { self.0.as_ref() }.context.addr()
     }
 
-    /// The fully qualified name.
+    /// Returns the fully qualified name.
     pub fn name(self) -> String {
         // SAFETY: The node lives.
         let node = unsafe { self.0.as_ref() };
-        // SAFETY: rmw's rule for both names is that they are null-terminated strings.
+        // SAFETY: By rmw's contract both names are null-terminated strings.
         let text = |text| unsafe { CStr::from_ptr(text) }.to_string_lossy();
         let (namespace, name) = (text(node.namespace), text(node.name));
         format!("{}/{name}", namespace.trim_end_matches('/'))
     }
 }
 
-/// What the sources of a node have in common.
+/// The state that the sources of a node share.
 #[derive(Default)]
 pub struct NodeState {
     pub names: Arc<SourceNames>,
-    /// The number of its subscriptions of the clock. With one it runs on simulated time: stamps are of another clock
-    /// than the system's.
+    /// The number of the node's subscriptions to /clock. With one or more, the node runs on simulated time, and stamps
+    /// are not from the system clock.
     pub clocks: AtomicUsize,
 }
 
-/// The publishers of a context's windows.
+/// Publishes the windows of a context.
 pub struct Output {
     context: usize,
     /// Called before a window is published.
@@ -117,9 +117,9 @@ pub struct Output {
 
 struct State {
     topics: Arc<[OutputTopic]>,
-    /// The nodes of the context that have statistics.
+    /// The context's nodes that have statistics.
     nodes: Vec<(NodeHandle, Arc<NodeState>)>,
-    /// Of each topic, all on the same node.
+    /// One publisher for each topic, and the node that has them all.
     publishers: Option<(NodeHandle, Vec<PublisherHandle>)>,
 }
 
@@ -129,18 +129,18 @@ struct PublisherHandle(NonNull<Endpoint>);
 unsafe impl Send for PublisherHandle {}
 
 impl Output {
-    /// How long the exit of the process waits for a message that is being published.
+    /// The longest time that the process's exit waits for a publication in progress.
     const EXIT: Duration = Duration::from_millis(500);
 
     pub fn new(context: usize, topics: Arc<[OutputTopic]>, before: fn()) -> Self {
         Self { context, before, state: Mutex::new(State { topics, nodes: vec![], publishers: None }) }
     }
 
-    pub fn is_of(&self, context: usize) -> bool {
+    pub fn has_context(&self, context: usize) -> bool {
         self.context == context
     }
 
-    /// Adds a node, unless it is there.
+    /// Adds a node if it is new.
     pub fn add_node(&self, node: NodeHandle) -> Arc<NodeState> {
         let mut state = lock(&self.state);
         if let Some((_, present)) = state.nodes.iter().find(|(other, _)| *other == node) {
@@ -151,7 +151,7 @@ impl Output {
         new
     }
 
-    /// Creates the publishers on that node, unless there are some. Errors if the middleware does.
+    /// Creates the publishers on that node if there are none. Errors if the middleware refuses one.
     pub fn create_publishers(&self, node: NodeHandle) -> Result<(), String> {
         let mut state = lock(&self.state);
         if state.publishers.is_none() {
@@ -160,7 +160,7 @@ impl Output {
         Ok(())
     }
 
-    /// Forgets a node that is about to be destroyed. Returns whether no node is left.
+    /// Removes a node that is about to be destroyed. Returns whether no node is left.
     pub fn remove_node(&self, node: NodeHandle) -> bool {
         let mut state = lock(&self.state);
         state.nodes.retain(|(other, _)| *other != node);
@@ -170,11 +170,11 @@ impl Output {
         state.nodes.is_empty()
     }
 
-    /// Publishes nothing from now on: the process ends, and the middleware with it.
+    /// Ends publishing, before the process and the middleware end.
     pub fn close(&self) {
         for _ in 0..Self::EXIT.as_millis() {
             if let Ok(mut state) = self.state.try_lock() {
-                state.publishers = None; // they are not destroyed: their node ends with the process
+                state.publishers = None; // not destroyed: their node ends with the process
                 state.nodes.clear();
                 return;
             }
@@ -184,10 +184,10 @@ impl Output {
 }
 
 impl State {
-    /// As the library's: reliable, and deep enough for the end of a window of many subscriptions.
+    /// The depth of the library's own publishers: enough when the windows of many subscriptions end at once.
     const DEPTH: usize = 1000;
 
-    /// Creates the publishers on that node: all, or none.
+    /// Creates all publishers on that node, or none.
     fn create(&self, node: NodeHandle) -> Result<Vec<PublisherHandle>, String> {
         let mut created = Vec::with_capacity(self.topics.len());
         for topic in self.topics.iter() {
@@ -238,7 +238,7 @@ impl State {
         }
     }
 
-    /// Ends the publishers, and creates others on another node, if there is one.
+    /// Destroys the publishers, and creates new ones on another node if there is one.
     fn move_publishers(&mut self) {
         if let Some((node, publishers)) = self.publishers.take() {
             Self::destroy(node, publishers);
@@ -278,7 +278,7 @@ impl PublishWindows for Output {
     ) -> Result<(), PublishError> {
         (self.before)();
         let [source, name, unit] = texts(source, metric)?;
-        // In rclcpp's order.
+        // The order in which rclcpp publishes them.
         let points = [
             DataPoint { data_type: 1, data: summary.average },
             DataPoint { data_type: 3, data: summary.maximum },
@@ -296,7 +296,7 @@ impl PublishWindows for Output {
             statistics_size: points.len(),
             statistics_capacity: points.len(),
         };
-        // SAFETY: It is the type of the first topic.
+        // SAFETY: The message has the type of the first topic.
         unsafe { lock(&self.state).publish(0, &message) }
     }
 
@@ -332,12 +332,12 @@ impl PublishWindows for Output {
             p99: distribution.quantile(0.99),
             p99_9: distribution.quantile(0.999),
         };
-        // SAFETY: It is the type of the second topic.
+        // SAFETY: The message has the type of the second topic.
         unsafe { lock(&self.state).publish(1, &message) }
     }
 }
 
-/// Returns the texts of a message: of the source, and the metric's name and unit.
+/// Returns the texts of a message: source name, metric name and unit.
 fn texts(source: &str, metric: Metric) -> Result<[CString; 3], PublishError> {
     let text = |text: &str| CString::new(text.replace('\0', ""));
     Ok([text(source)?, text(metric.name())?, text(metric.unit())?])
@@ -352,7 +352,7 @@ fn string(text: &CStr) -> RosString {
     RosString { data: text.as_ptr(), size: bytes.len(), capacity: bytes.len() + 1 }
 }
 
-/// Times after 2038 become the largest one.
+/// Converts a time. Times after 2038 become the largest representable time.
 fn time(nanoseconds: i64) -> Time {
     const SECOND: i64 = 1_000_000_000;
     Time {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The statistics of this process: they begin with its first subscription, publisher, service or client that is
-//! measured.
+//! The statistics of this process. They begin with its first measured subscription, publisher, service or client.
 //!
-//! They end if something goes wrong, and at the exit of the process. A child of `fork` has none: its thread is missing.
+//! They end if something fails, and when the process exits. A child of `fork` has no statistics: it lacks their thread.
 
 use std::{
     ffi::{c_char, CStr},
@@ -32,12 +31,12 @@ use topic_statistics_core::{
 
 use crate::{
     abi::{Endpoint, MessageInfo, Node, Qos, TypeSupport},
-    callbacks::{ending, Callbacks, IntraProcessKey},
+    callbacks::{lock_ending, Callbacks, IntraProcessKey},
     cause::{self, Message},
     fork,
     hops::{self, PublisherHops},
     log::{line, Lines},
-    options::{is_called_as_lifecycle, is_hidden, Options},
+    options::{has_lifecycle_name, is_hidden, Options},
     output::{NodeHandle, NodeState, Output, OutputTopic},
     real,
     services::{Client, Service},
@@ -56,7 +55,7 @@ static STATE: AtomicU8 = AtomicU8::new(NEW);
 const NEW: u8 = 0;
 /// The statistics have ended.
 const ENDED: u8 = 1;
-/// This is a child of a process with statistics: its locks may be held for ever.
+/// This process is a fork of one with statistics. A lock may have been copied locked, and never be unlocked.
 const FORKED: u8 = 2;
 
 struct Process {
@@ -64,11 +63,11 @@ struct Process {
     topics: Arc<[OutputTopic]>,
     scheduler: Arc<Scheduler>,
     outputs: Mutex<Vec<Arc<Output>>>,
-    /// The subscriptions of the clock, and their nodes.
+    /// The subscriptions to /clock, and their nodes.
     clocks: Mutex<Vec<(usize, Arc<NodeState>)>>,
 }
 
-/// A subscription that is measured.
+/// A measured subscription.
 pub struct Subscription {
     /// Dropped first: its statistics end.
     _source: SourceHandle,
@@ -76,24 +75,24 @@ pub struct Subscription {
     transport: &'static Transport,
     stamp: Option<Stamp>,
     node: Arc<NodeState>,
-    /// The number of its topic among the inputs of hops; 0 of an action's, which no callback is reported of.
+    /// The number of the topic as an input of hops. 0 for an action's topics: rclcpp reports no callbacks for them.
     topic: u32,
     context: usize,
     pub callbacks: Callbacks,
     filter: Filter,
 }
 
-/// A publisher that is measured.
+/// A measured publisher.
 pub struct Publisher {
     _source: SourceHandle,
     pub context: usize,
     pub intra_process: IntraProcessKey,
     publications: Arc<Windowed<Publications>>,
-    /// None if they are not measured.
+    /// `None` if hops are not measured.
     hops: Option<Arc<PublisherHops>>,
 }
 
-/// Runs code of the statistics in a function of the host. A panic ends the statistics, and nothing else.
+/// Runs code of the statistics within a function that the host called. A panic ends only the statistics.
 pub fn protect<T>(run: impl FnOnce() -> T) -> Option<T> {
     let result = std::panic::catch_unwind(AssertUnwindSafe(run));
     if result.is_err() {
@@ -102,11 +101,11 @@ pub fn protect<T>(run: impl FnOnce() -> T) -> Option<T> {
     result.ok()
 }
 
-/// Calls the process's own function; returns what follows `else`, with a line, if there is none.
+/// Calls the process's own function. If no library has it, logs this and returns the value after `else`.
 macro_rules! call {
     ($name:ident($($argument:expr),*) else $($missing:expr)?) => {
         match real::$name() {
-            // SAFETY: The caller's arguments, by the contract of rmw.h.
+            // SAFETY: The arguments are the caller's, who follows the contract of rmw.h.
             Some(real) => unsafe { real($($argument),*) },
             None => {
                 let _written = protect(|| line(concat!(stringify!($name), " is called and no library has it")));
@@ -128,12 +127,12 @@ fn has_ended() -> bool {
     STATE.load(Ordering::Relaxed) != NEW
 }
 
-/// This is a child of fork.
+/// Notes that this process is a forked child.
 fn forked() {
     STATE.store(FORKED, Ordering::Relaxed);
 }
 
-/// Runs before what the middleware has registered for the exit: it was loaded earlier.
+/// Runs at exit, before the exit functions of the middleware, which was loaded earlier.
 extern "C" fn at_exit() {
     if STATE.swap(ENDED, Ordering::Relaxed) != FORKED {
         let _ended = protect(|| {
@@ -144,28 +143,28 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Returns the statistics of this process, if they were begun.
+/// Returns the statistics of this process, if they have begun.
 fn initialised() -> Option<&'static Process> {
     PROCESS.get()?.as_ref()
 }
 
-/// Returns the statistics of this process. The first call begins them; None if that failed.
+/// Returns the statistics of this process. The first call begins them. `None` if that failed.
 fn process(options: impl FnOnce() -> Options) -> Option<&'static Process> {
     if let Some(process) = PROCESS.get() {
         return process.as_ref();
     }
     let begin = || Process::begin(options()).map_err(|why| end(&why)).ok();
-    fork::hold_off(|| PROCESS.get_or_init(begin).as_ref())
+    fork::with_blocked_forks(|| PROCESS.get_or_init(begin).as_ref())
 }
 
-/// Returns the options; None if one is wrong.
+/// Returns the options. `None` if one is wrong.
 fn options() -> Option<&'static Options> {
     static OPTIONS: OnceLock<Option<Options>> = OnceLock::new();
     if let Some(options) = OPTIONS.get() {
         return options.as_ref();
     }
     let read = || Options::read(std::env::vars_os()).map_err(|why| end(&why)).ok();
-    fork::hold_off(|| OPTIONS.get_or_init(read).as_ref())
+    fork::with_blocked_forks(|| OPTIONS.get_or_init(read).as_ref())
 }
 
 impl Process {
@@ -177,22 +176,22 @@ impl Process {
         let name = format!("process {}", std::process::id());
         let schedule = Schedule::new(defaults, false, LossEvents::new(name.clone(), 0.0)).without_totals();
         let scheduler = Arc::new(Scheduler::new(name, Box::new(Lines), schedule, None));
-        fork::tell_children(forked);
+        fork::call_in_children(forked);
         if !real::at_exit(at_exit) {
             return Err("atexit is refused".to_owned());
         }
         scheduler.start(|_| None).map_err(|error| format!("a thread cannot be started: {error}"))?;
         if options.has_hops {
-            cause::want();
+            cause::enable();
         }
         Ok(Self { options, topics, scheduler, outputs: Mutex::default(), clocks: Mutex::default() })
     }
 
-    /// Returns the output of a node's context, with that node.
+    /// Returns the output of a node's context, after adding the node to it.
     fn output(&self, node: NodeHandle) -> Arc<Output> {
         let mut outputs = lock(&self.outputs);
         let context = node.context();
-        if let Some(output) = outputs.iter().find(|output| output.is_of(context)) {
+        if let Some(output) = outputs.iter().find(|output| output.has_context(context)) {
             return Arc::clone(output);
         }
         let output = Arc::new(Output::new(context, Arc::clone(&self.topics), create_hops));
@@ -200,7 +199,7 @@ impl Process {
         output
     }
 
-    /// Adds a source of a node. Errors if its windows cannot be published.
+    /// Adds a source. Errors if its windows cannot be published.
     fn add(&self, new: Wanted, collected: Collected) -> Result<SourceHandle, String> {
         new.output.create_publishers(new.node)?;
         let name = new.node.name();
@@ -221,7 +220,7 @@ impl Process {
     }
 }
 
-/// Creates the hops that are not created yet, on the thread of the statistics.
+/// Creates the marked hops. Runs on the statistics' thread.
 fn create_hops() {
     if let Some(process) = initialised() {
         hops::create_marked(&process.scheduler);
@@ -234,12 +233,12 @@ enum Collected {
     Others(Arc<dyn WindowedCollector>),
 }
 
-/// A new endpoint as rmw has created it.
+/// A new endpoint, as created by rmw.
 pub struct Created {
     pub node: *const Node,
-    /// That of a service begins as that of a message does.
+    /// A service's type support has the same start as a message's.
     pub type_support: *const TypeSupport,
-    /// Of the topic or the service.
+    /// The name of the topic or service.
     pub name: *const c_char,
     pub endpoint: *const Endpoint,
 }
@@ -254,7 +253,7 @@ struct Wanted {
 }
 
 impl Created {
-    /// Returns what is measured of it; None if nothing is.
+    /// Returns what to measure of the endpoint. `None` if nothing.
     ///
     /// # Safety
     ///
@@ -268,7 +267,7 @@ impl Created {
         let name = unsafe { CStr::from_ptr(self.name) }.to_str().ok()?.to_owned();
         let options = options()?;
         // SAFETY: rmw has accepted the type.
-        let is_lifecycle = is_called_as_lifecycle(&name) && unsafe { is_of_lifecycle(self.type_support) };
+        let is_lifecycle = has_lifecycle_name(&name) && unsafe { is_of_lifecycle(self.type_support) };
         let is_measured = options.measures(&name, is_lifecycle);
         if !is_measured && !is_clock {
             return None;
@@ -321,7 +320,7 @@ impl Created {
         // SAFETY: By contract.
         let transport = unsafe { self.transport() };
         let is_input = wanted.process.options.has_hops && !is_hidden(&wanted.name);
-        let topic = if is_input { hops::number_of(&wanted.name) } else { 0 };
+        let topic = if is_input { hops::topic_number(&wanted.name) } else { 0 };
         let context = wanted.node.context();
         wanted.add(self.endpoint, &SUBSCRIPTIONS, collected, |source| Subscription {
             _source: source,
@@ -388,7 +387,7 @@ impl Created {
         wanted.add(self.endpoint, &CLIENTS, collected, |source| Client::new(source, recorder, transport));
     }
 
-    /// Returns what its middleware reports.
+    /// Returns what the endpoint's middleware reports.
     ///
     /// # Safety
     ///
@@ -396,7 +395,7 @@ impl Created {
     unsafe fn transport(&self) -> &'static Transport {
         // SAFETY: By contract.
         let identifier = unsafe { (*self.endpoint).implementation_identifier };
-        // SAFETY: rmw's rule for it is that it is a null-terminated string.
+        // SAFETY: By rmw's contract it is null or a null-terminated string.
         let middleware = (!identifier.is_null()).then(|| unsafe { CStr::from_ptr(identifier) });
         &middleware.and_then(Middleware::named).unwrap_or(&UNKNOWN).transport
     }
@@ -427,10 +426,10 @@ impl Wanted {
 
 /// Ends the statistics of a subscription that is about to be destroyed.
 pub fn forget_subscription(endpoint: *const Endpoint) {
-    let ending = (STATE.load(Ordering::Relaxed) != FORKED).then(ending);
+    let ending = (STATE.load(Ordering::Relaxed) != FORKED).then(lock_ending);
     let subscription = forget(&SUBSCRIPTIONS, endpoint);
     subscription.iter().for_each(|subscription| subscription.callbacks.end());
-    drop(ending); // what follows may wait
+    drop(ending); // the code below may block
     end_clock(endpoint);
 }
 
@@ -455,7 +454,7 @@ fn forget<T>(table: &Table<T>, endpoint: *const Endpoint) -> Option<Box<T>> {
     has_statistics.then(|| table.remove(endpoint.addr()))?
 }
 
-/// The node of a subscription of the clock that is about to be destroyed runs on system time, unless it has another.
+/// Notes that a subscription to /clock ends. Without another one, its node runs on system time.
 fn end_clock(endpoint: *const Endpoint) {
     let Some(process) = initialised().filter(|_| STATE.load(Ordering::Relaxed) != FORKED) else { return };
     let mut clocks = lock(&process.clocks);
@@ -464,26 +463,26 @@ fn end_clock(endpoint: *const Endpoint) {
     }
 }
 
-/// Ends the publisher of windows on a node that is about to be destroyed.
+/// Ends the publishers of windows on a node that is about to be destroyed.
 pub fn forget_node(node: *const Node) {
     if STATE.load(Ordering::Relaxed) == FORKED {
         return;
     }
     let (Some(process), Some(node)) = (initialised(), NodeHandle::new(node)) else { return };
     let context = node.context();
-    lock(&process.outputs).retain(|output| !(output.is_of(context) && output.remove_node(node)));
+    lock(&process.outputs).retain(|output| !(output.has_context(context) && output.remove_node(node)));
 }
 
-/// What was taken.
+/// A taken message.
 pub enum Taken<'a> {
     Message(*const std::ffi::c_void),
     Serialized(&'a [u8]),
 }
 
-/// Returns what belongs to an endpoint, if it is measured.
+/// Returns the statistics of an endpoint, if it is measured.
 #[inline]
 fn measured<T>(table: &'static Table<T>, endpoint: *const Endpoint) -> Option<&'static T> {
-    // SAFETY: rmw's endpoint is not destroyed while one of its functions runs, and the value is used in that only.
+    // SAFETY: The endpoint is not destroyed while a function of rmw uses it, and the value is used only meanwhile.
     (!has_ended()).then(|| unsafe { table.get(endpoint.addr()) })?
 }
 
@@ -514,14 +513,14 @@ pub fn measured_publisher(publisher: *const Endpoint) -> Option<&'static Publish
 /// The content filter of a subscription.
 #[derive(Default)]
 struct Filter {
-    /// Messages that have arrived, or were sent, up to then may be filtered: in nanoseconds since the epoch. 0 if there
-    /// was no filter yet, and [`IS_SET`](Self::IS_SET) while there is one.
+    /// Messages sent and received up to this time may have been filtered: nanoseconds since the epoch. 0 if there was
+    /// no filter yet, [`IS_SET`](Self::IS_SET) while there is one.
     until: AtomicI64,
 }
 
 impl Filter {
     const IS_SET: i64 = i64::MAX;
-    /// Publishers may filter for their subscriptions. So long they may do so after the filter was removed.
+    /// How long a publisher may still filter for a subscription after its filter was removed, in nanoseconds.
     const GRACE: i64 = 1_000_000_000;
 
     #[inline]
@@ -534,7 +533,7 @@ impl Filter {
 /// Notes whether a subscription has a content filter now.
 pub fn note_filter(subscription: *const Endpoint) {
     let Some(measured) = measured_subscription(subscription) else { return };
-    // SAFETY: It is one of rmw.
+    // SAFETY: The endpoint is a subscription of rmw.
     let is_set = unsafe { (*subscription.cast::<crate::abi::Subscription>()).is_cft_enabled };
     let was_set = measured.filter.until.load(Ordering::Relaxed) == Filter::IS_SET;
     if is_set != was_set {
@@ -544,7 +543,7 @@ pub fn note_filter(subscription: *const Endpoint) {
     }
 }
 
-/// Records a message that was taken, now.
+/// Records a message that was taken now.
 ///
 /// # Safety
 ///
@@ -559,7 +558,7 @@ pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: O
     if info.is_some_and(|info| subscription.callbacks.discard(info, subscription.context)) {
         return;
     }
-    if cause::is_wanted() {
+    if cause::is_enabled() {
         let source = info.map_or(0, |info| info.source_timestamp.max(0));
         let message = Message { topic: subscription.topic, source, taken: monotonic() };
         match subscription.callbacks.are_reported() {
@@ -591,7 +590,7 @@ pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: O
 /// What the middleware reports with a message.
 struct Reported<'a> {
     transport: &'static Transport,
-    /// None where the host did not ask for it.
+    /// `None` if the host took the message without it.
     info: Option<&'a MessageInfo>,
     filter: &'a Filter,
 }
@@ -634,14 +633,14 @@ pub fn start_publication(publisher: *const Endpoint) -> Option<i64> {
     publisher.publications.is_enabled().then(monotonic)
 }
 
-/// Records a publication that has succeeded, now.
+/// Records a publication that has succeeded now.
 #[inline]
 pub fn record_published(publisher: *const Endpoint, started: i64, size: u32) {
     let Some(publisher) = measured(&PUBLISHERS, publisher) else { return };
     if let Some(hops) = &publisher.hops {
-        hops.hops.record(cause::of_publication(), started);
+        hops.hops.record(cause::publication_cause(), started);
     }
-    // The start is read from the clock before, and all else now.
+    // The first reading is the start; later ones are the present time.
     let mut start = Some(started);
     let clock = || start.take().unwrap_or_else(monotonic);
     let Ok(()) = publisher.publications.measure(clock, || Ok::<_, std::convert::Infallible>(()), |()| size);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The functions of the process's own libraries that stand behind those of this library.
+//! The process's own functions, which the functions of this library call.
 //!
-//! `RTLD_NEXT` finds them where the program is linked to rmw. Python opens its libraries with `RTLD_LOCAL`: there it
-//! finds nothing, and they are searched in the libraries that the process has loaded already. A library that one was
-//! found in is never unloaded any more, so the address stays valid.
+//! `RTLD_NEXT` finds them if the program is linked to rmw. Python opens its libraries with `RTLD_LOCAL`, so `RTLD_NEXT`
+//! finds nothing there. Then the loaded libraries are searched. A library in which a function was found is pinned, so
+//! the address stays valid.
 
 use std::{
     ffi::{c_char, c_int, c_void, CStr, CString},
@@ -15,7 +15,7 @@ use std::{
 
 use crate::{abi::*, fork};
 
-/// Where functions of rmw are searched, in this order. librcl is linked to what exports them.
+/// The libraries in which functions of rmw are searched, in this order. librcl is linked to the library with them.
 const LIBRARIES: [&CStr; 7] = [
     c"librcl.so",
     c"librmw_implementation.so",
@@ -26,7 +26,7 @@ const LIBRARIES: [&CStr; 7] = [
     c"libtracetools.so",
 ];
 
-/// A function behind one of this library.
+/// A function of the process.
 struct Symbol {
     /// Ends with NUL.
     name: &'static str,
@@ -43,7 +43,7 @@ impl Symbol {
     fn get(&self) -> *mut c_void {
         let known = self.address.load(Ordering::Acquire);
         if known.is_null() {
-            fork::hold_off(|| self.find())
+            fork::with_blocked_forks(|| self.find())
         } else {
             known
         }
@@ -63,7 +63,7 @@ impl Symbol {
         address
     }
 
-    /// Returns its address in a library that is loaded, or in those that it is linked to; null if there is none.
+    /// Returns the address in a loaded library or in the libraries that it is linked to. Null if not found.
     fn find_in(&self, library: &CStr) -> *mut c_void {
         // SAFETY: The name ends with NUL. With RTLD_NOLOAD nothing is loaded, and no code runs.
         let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
@@ -75,13 +75,13 @@ impl Symbol {
     }
 }
 
-/// Returns which loaded object has that address.
-fn object_of(address: *const c_void) -> Option<libc::Dl_info> {
+/// Returns the loaded object that contains an address.
+fn find_object(address: *const c_void) -> Option<libc::Dl_info> {
     let mut info = MaybeUninit::uninit();
     // SAFETY: dladdr accepts any address, and fills the struct unless it returns 0.
     match unsafe { libc::dladdr(address, info.as_mut_ptr()) } {
         0 => None,
-        // SAFETY: It was filled.
+        // SAFETY: dladdr has filled the struct.
         _ => Some(unsafe { info.assume_init() }),
     }
 }
@@ -89,13 +89,13 @@ fn object_of(address: *const c_void) -> Option<libc::Dl_info> {
 /// Returns whether an address is in this library.
 fn is_ours(address: *const c_void) -> bool {
     static HERE: u8 = 0;
-    let base = |address| object_of(address).map(|object| object.dli_fbase);
+    let base = |address| find_object(address).map(|object| object.dli_fbase);
     base(address) == base(std::ptr::from_ref(&HERE).cast())
 }
 
-/// Keeps the library of that address from being unloaded.
+/// Keeps the library with that address from being unloaded.
 fn pin(address: *const c_void) {
-    let Some(object) = object_of(address) else { return };
+    let Some(object) = find_object(address) else { return };
     // SAFETY: The name is that of a loaded object; with RTLD_NOLOAD nothing is loaded. The handle is never closed.
     unsafe { libc::dlopen(object.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
 }
@@ -107,7 +107,7 @@ macro_rules! real {
         pub fn $name() -> Option<unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?> {
             static SYMBOL: Symbol = Symbol::new(concat!(stringify!($name), "\0"));
             let address = SYMBOL.get();
-            // SAFETY: A null pointer is None. rmw.h declares the function of that name with these types.
+            // SAFETY: A null pointer is `None`. rmw.h declares the function of that name with these types.
             unsafe {
                 transmute::<*mut c_void, Option<unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?>>(address)
             }
@@ -163,10 +163,10 @@ real! {
     rcutils_reset_error();
 }
 
-/// The type support for C of a message type; None if its library is not found.
+/// Returns the C type support of a message type. `None` if its library is not found.
 ///
-/// The library is searched as the dynamic linker does, and in `lib` of each prefix of AMENT_PREFIX_PATH. It stays
-/// loaded.
+/// The library is searched where the dynamic linker searches, and in `lib` of each prefix in AMENT_PREFIX_PATH. It
+/// stays loaded.
 pub fn type_support(package: &str, name: &str) -> Option<*const TypeSupport> {
     let library = format!("lib{package}__rosidl_typesupport_c.so");
     let prefixes = std::env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
@@ -176,7 +176,7 @@ pub fn type_support(package: &str, name: &str) -> Option<*const TypeSupport> {
     let symbol = format!("rosidl_typesupport_c__get_message_type_support_handle__{package}__msg__{name}");
     let symbol = CString::new(symbol).ok()?;
     paths.filter_map(|path| CString::new(path).ok()).find_map(|path| {
-        // SAFETY: The name ends with NUL. What runs when it is loaded is ROS's own code.
+        // SAFETY: The name ends with NUL. Loading the library runs only ROS's own code.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
         if handle.is_null() {
             return None;
@@ -186,16 +186,16 @@ pub fn type_support(package: &str, name: &str) -> Option<*const TypeSupport> {
         if function.is_null() {
             return None;
         }
-        // SAFETY: rosidl's function of that name has this type.
+        // SAFETY: The function of that name, generated by rosidl, has this type.
         let function = unsafe {
             transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> *const TypeSupport>(function)
         };
-        // SAFETY: It has no arguments.
+        // SAFETY: The function has no preconditions.
         Some(unsafe { function() })
     })
 }
 
-/// Runs a function at the exit of the process. Returns whether that is possible.
+/// Registers a function to run when the process exits. Returns whether that succeeded.
 pub fn at_exit(function: extern "C" fn()) -> bool {
     // SAFETY: The function lives as long as this library, which is never unloaded.
     let refused: c_int = unsafe { libc::atexit(function) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Services and clients: what waits for its response.
+//! Services and clients: requests and calls that wait for their response.
 
 use std::{collections::VecDeque, sync::Mutex};
 
@@ -19,11 +19,11 @@ use topic_statistics_core::{
 
 use crate::abi::{RequestId, ServiceInfo};
 
-/// What waits for its response, in the order in which it began. It grows to the largest number at once, up to a bound.
+/// Requests or calls that wait for their response, oldest first.
 struct Waiting<K, V>(VecDeque<(K, V)>);
 
 impl<K: PartialEq, V> Waiting<K, V> {
-    /// The largest number. What begins then takes the place of the oldest.
+    /// The largest number. A further entry replaces the oldest.
     const BOUND: usize = 1024;
 
     fn new() -> Self {
@@ -37,14 +37,14 @@ impl<K: PartialEq, V> Waiting<K, V> {
         self.0.push_back((key, value));
     }
 
-    /// Removes it. Searches the newest first: the oldest may never have a response.
+    /// Removes an entry. Searches from the newest: old ones may never get a response.
     fn remove(&mut self, key: &K) -> Option<V> {
         let index = self.0.iter().rposition(|(present, _)| present == key)?;
         self.0.remove(index).map(|(_, value)| value)
     }
 }
 
-/// A service that is measured.
+/// A measured service.
 pub struct Service {
     /// Dropped first: its statistics end.
     _source: SourceHandle,
@@ -54,7 +54,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Returns the recorder of a service. The end of a callback is not known, and its panic neither: a response is.
+    /// Returns a recorder without callback panics: only the response shows that a callback has ended.
     pub fn recorder() -> RequestRecorder {
         let known = RequestRecorder::metrics(true).iter().filter(|metric| *metric != Metric::CallbackPanics);
         RequestRecorder::new(known.collect(), Default::default(), true)
@@ -64,7 +64,7 @@ impl Service {
         Self { _source: source, recorder, transport, requests: Mutex::new(Waiting::new()) }
     }
 
-    /// Records a request that was taken, now.
+    /// Records a request that was taken now.
     pub fn take(&self, info: &ServiceInfo) {
         if let Some(mut request) = self.recorder.take(|| info.timestamps(self.transport)) {
             request.start(monotonic);
@@ -72,7 +72,7 @@ impl Service {
         }
     }
 
-    /// Records that a response was sent, at that time on the monotonic clock.
+    /// Records a response that was sent at `time` on the monotonic clock.
     pub fn respond(&self, request: &RequestId, time: i64) {
         let request = lock(&self.requests).remove(request);
         if let Some(request) = request {
@@ -81,7 +81,7 @@ impl Service {
     }
 }
 
-/// A client that is measured.
+/// A measured client.
 pub struct Client {
     /// Dropped first: its statistics end.
     _source: SourceHandle,
@@ -93,13 +93,13 @@ pub struct Client {
 /// The calls of a client by their numbers.
 struct Calls {
     waiting: Waiting<i64, WaitingCall>,
-    /// How many requests are being sent: their numbers are not known yet.
+    /// The number of requests being sent, whose sequence numbers are not known yet.
     sending: u32,
-    /// Responses that were taken meanwhile by another thread, and are not of a call that waits.
+    /// Responses that another thread took before their call was known.
     early: Waiting<i64, Response>,
 }
 
-/// A response that was taken: when, on the monotonic clock, and its timestamps.
+/// A taken response: its time on the monotonic clock, and its timestamps.
 struct Response {
     time: i64,
     stamps: (i64, i64),
@@ -112,7 +112,7 @@ impl Response {
 }
 
 impl Client {
-    /// Returns the recorder of a client. Whether the caller has dropped a call is not known.
+    /// Returns a recorder without dropped calls, which cannot be observed here.
     pub fn recorder() -> CallRecorder {
         let all = MetricSet::of(SourceKind::Client.metrics());
         CallRecorder::new(all.iter().filter(|metric| *metric != Metric::DroppedCalls).collect())
@@ -123,13 +123,13 @@ impl Client {
         Self { _source: source, recorder, transport, calls: Mutex::new(calls) }
     }
 
-    /// A request is about to be sent. Returns the time on the monotonic clock.
+    /// Notes that a request is about to be sent. Returns the time on the monotonic clock.
     pub fn begin(&self) -> i64 {
         lock(&self.calls).sending += 1;
         monotonic()
     }
 
-    /// Records a request that was sent with that number, or not.
+    /// Records a request that was sent with that sequence number, or with `None` could not be sent.
     pub fn sent(&self, began: i64, number: Option<i64>) {
         let mut calls = lock(&self.calls);
         calls.sending = calls.sending.saturating_sub(1);
@@ -146,7 +146,7 @@ impl Client {
         }
     }
 
-    /// Records a response that was taken, now.
+    /// Records a response that was taken now.
     pub fn take(&self, info: &ServiceInfo) {
         let response = Response { time: monotonic(), stamps: info.timestamps(self.transport) };
         let number = info.request_id.sequence_number;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What belongs to each subscription, publisher, service or client of the process, by the address of its rmw handle; and
-//! which of them a callback belongs to.
+//! Lock-free tables: the statistics of an rmw handle by its address, and the subscription of a callback.
 
 use std::{
     ptr::{null_mut, NonNull},
@@ -16,11 +15,11 @@ use topic_statistics_core::mutex::lock;
 /// A table of values.
 pub struct Table<T>(Pointers<T>);
 
-/// A table of pointers, of bounded size. A lookup takes no lock and allocates nothing. The table never uses what they
-/// point to.
+/// A table of pointers with a bounded size. A lookup takes no lock and allocates nothing. The table never dereferences
+/// the pointers.
 pub struct Pointers<T> {
     slots: [Slot<T>; SLOTS],
-    /// The number of entries; writers hold it.
+    /// The number of entries. Writers lock it.
     length: Mutex<usize>,
 }
 
@@ -31,9 +30,9 @@ struct Slot<T> {
 }
 
 const SLOTS: usize = 4096;
-/// A slot that was never used: no entry lies behind it.
+/// A free slot: a search ends here.
 const FREE: usize = 0;
-/// A slot whose entry was removed: others may lie behind it. No handle has this address.
+/// A slot whose entry was removed: a search goes on. No handle has this address.
 const REMOVED: usize = 1;
 
 impl<T> Table<T> {
@@ -51,16 +50,16 @@ impl<T> Table<T> {
     /// The entry must not be removed while the value is used.
     #[inline]
     pub unsafe fn get(&self, key: usize) -> Option<&T> {
-        // SAFETY: It was a `Box`, which is dropped when the entry is removed only.
+        // SAFETY: The pointer is from a `Box`, which is dropped only after the entry is removed.
         self.0.get(key).map(|value| unsafe { value.as_ref() })
     }
 
-    /// Adds an entry; returns false, without adding it, if there is no room. The key is not in the table.
+    /// Adds an entry. Returns false if there is no room. The key must not be in the table.
     pub fn insert(&self, key: usize, value: Box<T>) -> bool {
         let value = Box::into_raw(value);
         let is_inserted = self.0.insert(key, value);
         if !is_inserted {
-            // SAFETY: It was made above.
+            // SAFETY: The pointer is from the `Box` above.
             drop(unsafe { Box::from_raw(value) });
         }
         is_inserted
@@ -68,7 +67,7 @@ impl<T> Table<T> {
 
     /// Removes an entry, and returns its value.
     pub fn remove(&self, key: usize) -> Option<Box<T>> {
-        // SAFETY: `insert` has made it of a `Box`, and it was taken out of the slot.
+        // SAFETY: `insert` took the pointer from a `Box`, and it is no longer in the table.
         self.0.remove(key).map(|value| unsafe { Box::from_raw(value.as_ptr()) })
     }
 }
@@ -84,7 +83,7 @@ impl<T> Pointers<T> {
         }
     }
 
-    /// Returns the slots in the order in which a key is searched.
+    /// Returns the slots in the search order of a key.
     #[inline]
     fn slots_of(&self, key: usize) -> impl Iterator<Item = (usize, &Slot<T>)> {
         // Fibonacci hashing: the low bits of addresses are equal.
@@ -113,7 +112,7 @@ impl<T> Pointers<T> {
         NonNull::new(self.find(key)?.1.value.load(Ordering::Acquire))
     }
 
-    /// Adds an entry; returns false, without adding it, if there is no room. The key is not in the table.
+    /// Adds an entry. Returns false if there is no room. The key must not be in the table.
     pub fn insert(&self, key: usize, value: *mut T) -> bool {
         let mut length = lock(&self.length);
         if *length >= Self::BOUND {
@@ -138,7 +137,7 @@ impl<T> Pointers<T> {
         NonNull::new(value)
     }
 
-    /// Frees removed slots that no entry lies behind: searches stay short.
+    /// Frees removed slots before a free one, so that searches stay short.
     fn free_last(&self, mut index: usize) {
         let key = |index: usize| &self.slots[index % SLOTS].key;
         while key(index + 1).load(Ordering::Relaxed) == FREE && key(index).load(Ordering::Relaxed) == REMOVED
@@ -154,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_found_until_they_are_removed_whatever_else_is() {
+    fn entries_are_found_until_they_are_removed() {
         let table: Table<usize> = Table::new();
         let address = |number: usize| 0x7f00_0000_1000 + number * 48;
         let get = |number: usize| {
@@ -172,7 +171,7 @@ mod tests {
         for number in 0..Table::<usize>::BOUND {
             assert_eq!(get(number), (number % 2 == 1).then_some(number));
         }
-        // Those that come and go leave no slot behind that makes a search longer.
+        // Entries that come and go do not make searches longer.
         (1..Table::<usize>::BOUND).step_by(2).for_each(|number| drop(table.remove(address(number))));
         for number in 0..100_000 {
             assert!(table.insert(address(number), Box::new(number)));

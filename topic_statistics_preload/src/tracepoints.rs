@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The tracepoints by which rclcpp reports its callbacks and its intra-process communication. They are functions of
-//! tracetools, which rclcpp calls whether anybody traces or not. See `tracetools/tracetools.h`.
+//! The tracepoints with which rclcpp reports its callbacks and its intra-process communication. They are functions of
+//! tracetools, which rclcpp calls even if tracing is off. See `tracetools/tracetools.h`.
 
 use std::{
     cell::Cell,
@@ -20,13 +20,13 @@ use crate::{
 };
 
 thread_local! {
-    /// The subscription that this thread has created last, and the number of its callbacks.
+    /// The subscription that this thread created last, and the number of its callbacks.
     static CREATED: Cell<(*const Endpoint, usize)> = const { Cell::new((std::ptr::null(), 0)) };
 }
 
 /// # Safety
 ///
-/// That of tracetools.h.
+/// See tracetools.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn ros_trace_rcl_subscription_init(
     subscription: *const c_void,
@@ -41,7 +41,7 @@ pub unsafe extern "C-unwind" fn ros_trace_rcl_subscription_init(
 
 /// # Safety
 ///
-/// That of tracetools.h.
+/// See tracetools.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn ros_trace_rclcpp_subscription_callback_added(
     subscription: *const c_void,
@@ -51,13 +51,13 @@ pub unsafe extern "C-unwind" fn ros_trace_rclcpp_subscription_callback_added(
     call!(ros_trace_rclcpp_subscription_callback_added(subscription, callback) else);
 }
 
-/// rclcpp adds the callbacks of a subscription just after it has created it, on the same thread.
+/// Adds a callback to the subscription created last: rclcpp adds callbacks just after the creation, on the same thread.
 fn add_callback(callback: usize) {
     let Ok((subscription, number)) = CREATED.try_with(Cell::get) else { return };
     let Some(measured) = measured_subscription(subscription) else { return };
     let _thread_ends = CREATED.try_with(|created| created.set((subscription, number + 1)));
     let Some(free) = measured.callbacks.0.get(number) else { return };
-    CALLBACKS.remove(callback); // of a subscription that was never destroyed
+    CALLBACKS.remove(callback); // an entry of a subscription that was never destroyed
     if CALLBACKS.insert(callback, subscription.cast_mut()) {
         free.store(callback, Ordering::Relaxed);
     }
@@ -65,7 +65,7 @@ fn add_callback(callback: usize) {
 
 /// # Safety
 ///
-/// That of tracetools.h.
+/// See tracetools.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn ros_trace_rclcpp_intra_publish(
     publisher: *const c_void,
@@ -80,7 +80,7 @@ pub unsafe extern "C-unwind" fn ros_trace_rclcpp_intra_publish(
 ///
 /// # Safety
 ///
-/// It must be a publisher of rcl.
+/// `publisher` must be a publisher of rcl.
 unsafe fn note_intra_process(publisher: *const c_void) {
     let Some(rmw_handle) = real::rcl_publisher_get_rmw_handle() else { return };
     // SAFETY: By contract.
@@ -91,9 +91,9 @@ unsafe fn note_intra_process(publisher: *const c_void) {
     }
     let Some(get_gid) = real::rmw_get_gid_for_publisher() else { return };
     let mut gid = MaybeUninit::<GidBuffer>::zeroed();
-    // SAFETY: The publisher is one of rmw, and there is room for its GID.
+    // SAFETY: The publisher is from rmw, and there is room for its GID.
     if unsafe { get_gid(rmw_publisher, gid.as_mut_ptr()) } == OK {
-        // SAFETY: All its bytes are initialised.
+        // SAFETY: All bytes are initialised.
         let key = key(&unsafe { gid.assume_init() }.data, measured.context);
         if measured.intra_process.0.swap(key, Ordering::Relaxed) == 0 {
             INTRA_PROCESS_PUBLISHERS.insert(key, rmw_publisher.cast_mut());
@@ -103,7 +103,7 @@ unsafe fn note_intra_process(publisher: *const c_void) {
 
 /// # Safety
 ///
-/// That of tracetools.h.
+/// See tracetools.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn ros_trace_callback_start(callback: *const c_void, is_intra_process: bool) {
     let _panic = protect(|| start(callback.addr(), is_intra_process));
@@ -114,18 +114,18 @@ pub unsafe extern "C-unwind" fn ros_trace_callback_start(callback: *const c_void
 fn start(callback: usize, is_intra_process: bool) {
     if is_intra_process {
         cause::start_callback(None);
-        // If a subscription ends now, the next message will do.
+        // If a subscription ends now, this message is skipped.
         let Ok(_not_ending) = ENDING.try_read() else { return };
         let subscription = CALLBACKS.get(callback).and_then(|found| measured_subscription(found.as_ptr()));
         subscription.inspect(|subscription| subscription.recorder.accept_unmeasured());
-    } else if cause::is_wanted() {
+    } else if cause::is_enabled() {
         cause::start_callback(CALLBACKS.get(callback).map(|subscription| subscription.addr().get()));
     }
 }
 
 /// # Safety
 ///
-/// That of tracetools.h.
+/// See tracetools.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn ros_trace_callback_end(callback: *const c_void) {
     cause::end();

@@ -14,12 +14,12 @@ use anyhow::{Context, Result};
 pub enum Outcome {
     Passed,
     Failed,
-    /// It could not be made on this machine, for this reason.
+    /// The check is not possible on this machine, for this reason.
     Skipped(String),
 }
 
 impl Outcome {
-    /// Whether it is a failure; with `no_skip`, a check that cannot be made is one.
+    /// Returns whether the outcome is a failure. With `no_skip`, a skipped check is one.
     pub fn is_failure(&self, no_skip: bool) -> bool {
         *self == Outcome::Failed || (no_skip && *self != Outcome::Passed)
     }
@@ -47,13 +47,13 @@ pub fn passes(command: &mut Command) -> Result<Outcome> {
     Ok(if status.success() { Outcome::Passed } else { Outcome::Failed })
 }
 
-/// Reports that something cannot be done because a tool cannot be installed; returns whether that is a failure.
+/// Reports a step that is skipped because a tool cannot be installed. Returns the exit code.
 pub fn skipped(what: &str, error: &anyhow::Error, no_skip: bool) -> ExitCode {
     eprintln!("skipped: {what}: {}", reason(error));
     ExitCode::from(u8::from(no_skip))
 }
 
-/// Why a tool cannot be installed, in one line.
+/// Returns the reason why a tool cannot be installed, in one line.
 pub fn reason(error: &anyhow::Error) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_skip_has_its_reason_and_fails_if_none_is_allowed() {
+    fn a_skip_shows_its_reason_and_fails_with_no_skip() {
         let skipped = Outcome::Skipped("PyPI cannot be reached".to_owned());
         assert!(skipped.is_failure(true) && !skipped.is_failure(false));
         let table = table(&[("ruff".to_owned(), skipped, Duration::from_millis(1500))]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Commands that more than one verb runs, and output.
+//! Commands that several verbs run, and output.
 
 use std::{
     ffi::OsStr,
@@ -25,15 +25,15 @@ pub fn cargo<A: AsRef<OsStr>>(
     command
 }
 
-/// Runs a command to its end, and fails if it does.
+/// Runs a command to its end. Errors if it fails.
 pub fn succeed(command: &mut Command) -> Result<()> {
     let outcome = checks::passes(command)?;
     ensure!(outcome == checks::Outcome::Passed, "{} has failed", command.get_program().display());
     Ok(())
 }
 
-/// Returns a command that runs the command in its arguments at a low priority, but not at the lowest: on a busy machine
-/// that would take hours.
+/// Returns a command that runs the command in its arguments at a low priority. The lowest priority would take hours on
+/// a busy machine.
 pub fn nice(environment: &Environment) -> Command {
     let mut command = environment.command("nice");
     command.args(["-n", "5"]);
@@ -44,32 +44,31 @@ pub fn nice(environment: &Environment) -> Command {
 const MODELLED: &str =
     "crossbeam-queue crossbeam-utils generator loom scoped-tls topic_statistics_core tracing-core";
 
-/// Returns the command that runs the models at a [low priority](nice). Arguments that are added go to the
-/// test program.
+/// Returns the command that runs the models at a [low priority](nice). Further arguments go to the test program.
 pub fn models(environment: &Environment, project: &Path, locked: bool) -> Command {
     let mut models = nice(environment);
     models
         .current_dir(project)
         .args(["cargo", "test", "--package", "topic_statistics_core", "--lib"])
         .args(locked.then_some("--locked"))
-        // A model runs a hundred thousand times: without optimisation the models would take minutes.
+        // A model runs a hundred thousand times, which would take minutes without optimisation.
         .args(MODELLED.split(' ').flat_map(|package| {
             ["--config".to_owned(), format!("profile.dev.package.{package}.opt-level=2")]
         }))
-        // The other tests run outside of a model, where the types of the model checker do nothing.
+        // The other tests do not run in a model. The model checker's types would have no effect there.
         .args(["--", "--skip", "tests::"])
-        // Each model maps and unmaps a stack for every thread of every interleaving, and those of one process wait for
-        // each other: two at a time take twice the processor time, and more time than one after the other.
+        // Each model maps and unmaps a stack for every thread of every interleaving, and models in one process wait for
+        // each other there. So two at a time are slower than one after the other.
         .env("RUST_TEST_THREADS", "1")
         .env("CARGO_TARGET_DIR", environment.target_dir().join("models"))
         .env("RUSTFLAGS", "--cfg topic_statistics_loom");
     models
 }
 
-/// Installs a toolchain with these components, if it is not there.
+/// Installs a toolchain with these components, if it is missing.
 pub fn install_toolchain(toolchain: &str, components: &[&str]) -> Result<()> {
     let add = ["component", "add", "--toolchain", toolchain];
-    // Asked for its version, it does not install: RUSTUP_AUTO_INSTALL is for that.
+    // `rustup run` does not install a missing toolchain, unless RUSTUP_AUTO_INSTALL is set.
     rustup(&["run", toolchain, "rustc", "--version"])
         .or_else(|_| rustup(&["toolchain", "install", toolchain, "--profile", "minimal"]))
         .and_then(|()| if components.is_empty() { Ok(()) } else { rustup(&[&add, components].concat()) })
@@ -85,14 +84,15 @@ pub fn rustup(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Becomes a command: signals reach it, and its exit status is ours. Returns only if it cannot be started.
+/// Replaces this process by a command, so that it receives signals and its exit status is ours. Returns only if it
+/// cannot be started.
 pub fn exec(command: &mut Command) -> Result<ExitCode> {
     let error = command.exec();
     let program = Path::new(command.get_program()).display();
     Err(error).with_context(|| format!("{program} cannot be started; is it installed and on PATH?"))
 }
 
-/// Prints to standard output. Its reader may have gone: `cargo xtask env | head -1`.
+/// Prints to standard output. A closed reader is not an error: `cargo xtask env | head -1`.
 pub fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

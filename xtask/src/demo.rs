@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask demo`: live statistics of a real node. A talker, a listener with statistics, and topic_monitor, which
-//! shows what the listener publishes.
+//! `cargo xtask demo`: live statistics of a real node. It starts a talker, a listener with statistics, and
+//! topic_monitor, which shows the listener's statistics.
 
 use std::{
     fs::{self, File},
@@ -15,7 +15,7 @@ use rustix::process::{getpid, getppid, set_parent_process_death_signal, Signal};
 
 use crate::{commands::exec, domain::domain, environment::Environment};
 
-/// Runs the demo for some seconds, or until Ctrl-C or `q`: this process becomes topic_monitor.
+/// Runs the demo for some seconds, or until Ctrl-C or `q`. This process is replaced by topic_monitor.
 pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> Result<ExitCode> {
     eprintln!(
         "Building the talker, the listener and topic_monitor (the first time this takes a minute or two) ..."
@@ -29,8 +29,8 @@ pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> R
     if !build.status().context("cargo cannot be started")?.success() {
         bail!("The programs could not be built; cargo says above why");
     }
-    // Nobody else's nodes are in the table. The lock of the domain is held until exec closes it; the programs' ports
-    // are there before.
+    // The table must not show other nodes. exec releases the lock of the domain, but by then the programs have its
+    // ports.
     let domain = domain().context(
         "Programs of this machine use all ROS domains from 1 to 101; `ss -ulpn` shows who has UDP ports from 7650 on",
     )?;
@@ -59,16 +59,16 @@ pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> R
     exec(monitor.args(seconds.map(|seconds| format!("--duration={seconds}"))))
 }
 
-/// Has the kernel end a child when this process, or the program that it becomes, ends by whatever signal.
+/// Makes the kernel end a child when this process, or the program that replaces it, ends for any reason.
 fn end_with_this_process(command: &mut Command) {
     let parent = getpid();
     let set = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // If the parent has died before that, there is no signal.
+        // If the parent died before this call, there is no signal.
         let is_alive = getppid() == Some(parent);
         is_alive.then_some(()).ok_or(std::io::ErrorKind::Interrupted.into())
     };
-    // SAFETY: Between fork and exec `set` makes two system calls and neither allocates nor locks: an ErrorKind and an
-    // Errno become io::Errors without an allocation.
+    // SAFETY: Between fork and exec, `set` makes two system calls, and neither allocates nor locks: creating an
+    // io::Error from an ErrorKind or an Errno does not allocate.
     unsafe { command.pre_exec(set) };
 }

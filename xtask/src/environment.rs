@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The environment in which everything of ROS 2 runs: variables on top of the caller's.
+//! The environment for all ROS 2 commands: variables on top of the caller's environment.
 
 use std::{
     env,
@@ -20,7 +20,7 @@ const SEARCH_PATHS: [&str; 5] =
 
 /// Variables for one ROS 2: the sourced one with the project's additions, or an embedded one.
 pub struct Environment {
-    /// In a few words.
+    /// A description in a few words.
     pub description: String,
     target_dir: PathBuf,
     variables: Vec<(&'static str, OsString)>,
@@ -29,8 +29,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Nothing but the caller's environment; `target_dir` is where cargo builds for it, so that two ROS 2 side
-    /// by side do not rebuild everything in turns.
+    /// Creates an environment equal to the caller's. Each ROS 2 has a separate `target_dir`, so that cargo does not
+    /// rebuild everything when two are used in turns.
     pub fn new(description: String, target_dir: PathBuf) -> Environment {
         Environment { description, target_dir, variables: vec![], prepended: vec![], hidden: vec![] }
     }
@@ -40,12 +40,12 @@ impl Environment {
         self.variables.push((name, value.into()));
     }
 
-    /// Puts a directory in front of a search path, behind those that were put there before.
+    /// Puts a directory in front of a search path, after earlier ones put there.
     pub fn prepend(&mut self, name: &'static str, directory: impl Into<PathBuf>) {
         self.prepended.push((name, directory.into()));
     }
 
-    /// Puts a prefix in front of the search paths, as its setup file does. Returns its directories of Python packages.
+    /// Puts a prefix in front of the search paths, like its setup file. Returns its directories of Python packages.
     pub fn prepend_prefix(&mut self, prefix: &Path) -> Result<Vec<PathBuf>> {
         self.prepend("AMENT_PREFIX_PATH", prefix);
         self.prepend("CMAKE_PREFIX_PATH", prefix);
@@ -60,12 +60,12 @@ impl Environment {
         Ok(packages)
     }
 
-    /// Takes everything below these prefixes off the caller's search paths: another ROS 2 that is sourced.
+    /// Removes everything below these prefixes, those of another sourced ROS 2, from the caller's search paths.
     pub fn hide(&mut self, prefixes: impl IntoIterator<Item = PathBuf>) {
         self.hidden.extend(prefixes);
     }
 
-    /// A command in this environment; the program is looked up on its PATH.
+    /// Returns a command in this environment. The program is searched on the environment's PATH.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.envs(SEARCH_PATHS.map(|name| (name, self.search_path(name))));
@@ -94,13 +94,13 @@ impl Environment {
         Ok(())
     }
 
-    /// Where cargo builds: the caller's choice, or else a place for this environment alone.
+    /// Returns the directory where cargo builds: the caller's choice, or this environment's.
     pub fn target_dir(&self) -> PathBuf {
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.target_dir.clone(), PathBuf::from)
     }
 
-    /// Returns the environment as lines for a POSIX shell to evaluate. A search path is extended, or replaced where
-    /// another ROS 2 has to be hidden.
+    /// Returns the environment as lines for a POSIX shell. A search path is extended, or replaced if another ROS 2 must
+    /// be hidden.
     pub fn exports(&self) -> String {
         let mut lines = String::new();
         for (name, value) in &self.variables {
@@ -125,7 +125,7 @@ impl Environment {
         self.prepended.iter().filter(move |(path, _)| *path == name).map(|(_, directory)| directory.clone())
     }
 
-    /// Ours first, then the caller's, without hidden and repeated entries.
+    /// Returns a search path: our entries, then the caller's, without hidden and repeated ones.
     fn search_path(&self, name: &str) -> OsString {
         let mut directories: Vec<PathBuf> = self.ours(name).collect();
         for directory in callers(name) {
@@ -133,7 +133,7 @@ impl Environment {
                 directories.push(directory);
             }
         }
-        // Joining fails only for a directory with a colon in its name, which no search path can hold.
+        // Joining fails only for a directory with a colon in its name, which a search path cannot contain.
         env::join_paths(directories).unwrap_or_default()
     }
 
@@ -142,14 +142,14 @@ impl Environment {
     }
 }
 
-/// The directories of one of the caller's search paths.
+/// Returns the directories of one of the caller's search paths.
 fn callers(name: &str) -> Vec<PathBuf> {
     let path = env::var_os(name).unwrap_or_default();
     env::split_paths(&path).filter(|directory| !directory.as_os_str().is_empty()).collect()
 }
 
-/// Whether `cargo run` has put a directory on LD_LIBRARY_PATH, for this program alone: its toolchain's, and where it
-/// built.
+/// Returns whether `cargo run` has put a directory on LD_LIBRARY_PATH only for this program: the toolchain's or a build
+/// directory.
 fn is_cargos(directory: &Path) -> bool {
     let toolchain =
         env::var_os("CARGO").and_then(|cargo| Some(Path::new(&cargo).ancestors().nth(2)?.join("lib")));
@@ -157,7 +157,7 @@ fn is_cargos(directory: &Path) -> bool {
     toolchain.into_iter().chain(built).any(|cargos| directory.starts_with(cargos))
 }
 
-/// A value in single quotes for a POSIX shell.
+/// Returns a value in single quotes for a POSIX shell.
 fn quoted(value: &OsStr) -> String {
     format!("'{}'", value.to_string_lossy().replace('\'', r"'\''"))
 }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ours_comes_first_and_a_hidden_prefix_is_gone() {
+    fn our_entries_come_first_and_hidden_prefixes_are_removed() {
         let mut environment = Environment::new("this ROS 2".to_owned(), PathBuf::new());
         environment.set("ROS_DISTRO", "kil'ted");
         environment.prepend("PATH", "/ours/bin");
@@ -179,8 +179,8 @@ mod tests {
         environment.hide([hidden.clone()]);
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(environment.exports() + "printf %s \"$PATH\"").env("PATH", &callers);
-        let of_exports = String::from_utf8(shell.output().unwrap().stdout).unwrap();
-        for path in [environment.search_path("PATH"), of_exports.into()] {
+        let exported = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+        for path in [environment.search_path("PATH"), exported.into()] {
             let path: Vec<_> = env::split_paths(&path).collect();
             assert!(path[0] == Path::new("/ours/bin") && !path.contains(&hidden), "{path:?}");
         }

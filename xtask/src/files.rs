@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// Writes a file whole or not at all.
+/// Writes a file atomically.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     let temporary = path.with_file_name(format!("{}.part", path.file_name().unwrap_or_default().display()));
     fs::write(&temporary, content)
@@ -19,7 +19,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
         .with_context(|| format!("Cannot write {}", path.display()))
 }
 
-/// Removes a file or a whole directory, if it is there.
+/// Removes a file or a whole directory, if it exists.
 pub fn remove(path: &Path) -> Result<()> {
     let removed = match path.symlink_metadata() {
         Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
@@ -30,7 +30,7 @@ pub fn remove(path: &Path) -> Result<()> {
     removed.with_context(|| format!("Cannot remove {}", path.display()))
 }
 
-/// The paths in a directory, sorted; none if it is no directory.
+/// Returns the sorted paths in a directory. Returns none if it is not a directory.
 pub fn read_dir(directory: &Path) -> Result<Vec<PathBuf>> {
     if !directory.is_dir() {
         return Ok(vec![]);

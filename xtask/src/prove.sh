@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `cargo xtask prove`: parts that take too long for CI, with the nightly toolchain in $TOOLCHAIN.
+# `cargo xtask prove`: runs parts that take too long for CI, with the nightly toolchain in $TOOLCHAIN.
 set -euo pipefail
 
-# Each build has a target directory of its own, because it differs from all others.
+# Each part has a separate target directory, because its build differs from all others.
 nightly() {
   rustup component add --toolchain "$TOOLCHAIN" "$@" || rustup toolchain install "$TOOLCHAIN" --profile minimal
   rustup component add --toolchain "$TOOLCHAIN" "$@"
   export CARGO_TARGET_DIR=$CARGO_TARGET_DIR/$part
 }
 
-# The code with `unsafe` or with a lock of its own. Miri cannot call ROS's C libraries. Each test has a clock and reads
-# the environment. A property is checked with few values, because Miri is slow.
+# Tests the code with `unsafe` or with the project's own lock. Miri cannot call ROS's C libraries. The tests read the
+# clock and the environment. Properties are checked with few values, because Miri is slow.
 miri() {
   nightly miri rust-src
   export MIRIFLAGS='-Zmiri-disable-isolation -Zmiri-strict-provenance' PROPTEST_CASES=1
@@ -22,8 +22,9 @@ miri() {
     n_values_end_where_one_after_the_other_ends
 }
 
-# The preloaded library, linked to a program without rcl and DDS. Then the unit tests, and the integration tests of one
-# process: what runs in another program is not instrumented, and AddressSanitizer keeps freed memory.
+# Tests the preloaded library in a program without rcl and DDS. Then runs the unit tests, and the integration tests with
+# only one process: other programs are not instrumented. Leaves out tests of memory, because AddressSanitizer keeps
+# freed memory.
 sanitizer() {
   local sanitizer=$1 host
   nightly rust-src
@@ -33,14 +34,14 @@ sanitizer() {
   # ROS, Fast DDS and C++ are not instrumented, so ThreadSanitizer does not see how they synchronise.
   export TSAN_OPTIONS=ignore_noninstrumented_modules=1
   test --package topic_statistics_preload --test threads
-  # The tests' own counts look for leaks of the library: rcl and Fast DDS keep memory that they never free.
+  # rcl and Fast DDS keep memory that they never free. The tests themselves look for leaks of the library.
   export ASAN_OPTIONS=detect_leaks=0
   test --package rclrs_topic_statistics --package topic_statistics_core --test it -- \
     tests:: bounds:: code:: compatibility:: errors:: forms:: lifetime:: options:: parameters:: \
-    --skip a_stopped_reader_does_not_fill_the_memory --skip creating_and_dropping_200_times
+    --skip a_stopped_reader_neither_fills_memory --skip creating_and_dropping_200_times
 }
 
-# .cargo/mutants.toml says what is changed, and which tests have to notice.
+# .cargo/mutants.toml selects the changed code and the tests that must notice the changes.
 mutants() {
   cargo install --locked --version 27.1.0 --root target/tools/cargo-mutants cargo-mutants
   target/tools/cargo-mutants/bin/cargo-mutants mutants --output "$CARGO_TARGET_DIR"

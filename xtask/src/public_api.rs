@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask public-api`: whether the public API of each library to be published is the one in its `public-api.txt`,
-//! by the library of cargo-public-api.
+//! `cargo xtask public-api`: compares the public API of each published library with its `public-api.txt`. It uses the
+//! library of cargo-public-api.
 
 use std::{collections::BTreeSet, fs, path::Path, process::ExitCode};
 
@@ -14,11 +14,11 @@ use crate::{
     workspace::Workspace,
 };
 
-/// rustdoc's JSON is not stable, and its version has to be one that the crate public-api reads. (The compiler's
-/// 2026-05-19.)
+/// rustdoc's JSON format is not stable, so the toolchain must write the version that the crate public-api reads. (The
+/// compiler is of 2026-05-19.)
 pub const TOOLCHAIN: &str = "nightly-2026-05-20";
 
-/// The auto traits whose loss breaks no code that somebody writes.
+/// Auto traits that users' code does not rely on.
 const OMITTED: [&str; 5] = ["::Freeze", "::Unpin", "::UnsafeUnpin", "::RefUnwindSafe", "::UnwindSafe"];
 
 /// Compares the lists, or rewrites them with `bless`.
@@ -41,7 +41,7 @@ pub fn run(environment: &Environment, project: &Path, bless: bool, no_skip: bool
             .env("CARGO_TARGET_DIR", &target);
         succeed(&mut rustdoc)?;
         let json = target.join("doc").join(&package.name).with_extension("json");
-        // Without blanket implementations, which are the same for every type.
+        // Blanket implementations are omitted: they are the same for every type.
         let api = public_api::Builder::from_rustdoc_json(&json).omit_blanket_impls(true).build();
         let api = api.with_context(|| format!("{} cannot be read", json.display()))?.to_string();
         let is_omitted = |line: &&str| {

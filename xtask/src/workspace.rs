@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The packages of the workspace, as cargo lists them.
+//! The packages of the workspace, from `cargo metadata`.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use std::{
 use anyhow::{ensure, Context, Result};
 use serde::Deserialize;
 
-/// The part of `cargo metadata`'s output that matters here.
+/// The part of the output of `cargo metadata` that is used here.
 #[derive(Deserialize)]
 pub struct Workspace {
     pub packages: Vec<Package>,
@@ -23,7 +23,7 @@ pub struct Package {
     pub version: String,
     manifest_path: PathBuf,
     pub rust_version: Option<String>,
-    /// The registries that it may be published to; None is any.
+    /// The registries to which the package may be published. `None` means any.
     publish: Option<Vec<String>>,
     features: BTreeMap<String, Vec<String>>,
     targets: Vec<Target>,
@@ -35,7 +35,7 @@ pub struct Package {
 struct Target {
     kind: Vec<String>,
     src_path: PathBuf,
-    /// Whether rustdoc documents it.
+    /// Whether rustdoc documents the target.
     doc: bool,
 }
 
@@ -51,37 +51,38 @@ impl Workspace {
 }
 
 impl Package {
-    /// Whether it may be published.
+    /// Returns whether the package may be published.
     pub fn is_public(&self) -> bool {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
 
-    /// Returns where its manifest is.
+    /// Returns the directory of the manifest.
     pub fn directory(&self) -> &Path {
         self.manifest_path.parent().unwrap_or(&self.manifest_path)
     }
 
-    /// Returns its features as an argument to cargo, except the one that replaces ROS by stubs, which cannot be linked.
-    /// `prefix`: `NAME/` beside other packages. For one package cargo ignores features with its name.
+    /// Returns the features as an argument for cargo, except the one that replaces ROS by stubs, which cannot be
+    /// linked. `prefix` is `NAME/` if several packages are built. For a single package, cargo ignores features with its
+    /// name.
     pub fn feature_list(&self, prefix: &str) -> String {
         let features = self.features.keys().filter(|feature| *feature != "use_ros_shim");
         features.map(|feature| format!("{prefix}{feature}")).collect::<Vec<_>>().join(",")
     }
 
-    /// Whether it has a library for everybody. One without documentation is for the programs of this workspace.
+    /// Returns whether the package has a library for users. A library without documentation is internal.
     pub fn has_library(&self) -> bool {
         let is_library = |kind: &String| ["lib", "rlib"].contains(&kind.as_str());
         self.targets.iter().any(|target| target.doc && target.kind.iter().any(is_library))
     }
 
-    /// Returns a list of `[package.metadata.docs.rs]` in its manifest; empty if it has none.
+    /// Returns a list from `[package.metadata.docs.rs]` in the manifest. Empty if missing.
     pub fn docs_rs(&self, key: &str) -> Vec<String> {
         let list = self.metadata["docs"]["rs"][key].as_array();
         let texts = list.into_iter().flatten().filter_map(serde_json::Value::as_str);
         texts.map(str::to_owned).collect()
     }
 
-    /// Returns the root files of its libraries and programs.
+    /// Returns the root files of the libraries and programs.
     pub fn roots(&self) -> impl Iterator<Item = &Path> {
         let is_code =
             |kind: &String| ["lib", "rlib", "cdylib", "proc-macro", "bin", "example"].contains(&&**kind);
@@ -94,8 +95,8 @@ impl Package {
 mod tests {
     use super::*;
 
-    /// colcon installs a package's manifest without the workspace, and hands it to cargo in the next build of a
-    /// terminal that has sourced `install/`.
+    /// colcon installs a package's manifest without the workspace. If `install/` is sourced, the next build passes this
+    /// manifest to cargo.
     #[test]
     fn packages_that_colcon_installs_inherit_nothing() {
         let packages =

@@ -18,16 +18,16 @@ use test_support::{context, domain, wait_for, Spinning};
 
 use crate::counting::{call, calls, counted, restart, Taken};
 
-/// How long a callback is awaited until it is triggered again.
+/// The time after which a missing callback is triggered again.
 const LOST: Duration = Duration::from_secs(2);
 
-/// Counts are of the process.
+/// The counters are global, so only one test may count at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// What is counted lives as long as this, and is called by this.
+/// A function that triggers the counted callback, and the objects that must live meanwhile.
 type Counted = (Box<dyn FnMut()>, Box<dyn Any>);
 
-/// Returns the allocations of each call, as quartiles. `create` creates what is called one by one, on a node.
+/// Returns the allocations of each call, as quartiles. `create` creates the callback and its trigger on a node.
 fn count(taken: Taken, executor: Executor, create: impl FnOnce(&Node) -> Counted) -> [[u64; 3]; 2] {
     const CALLS: u64 = 300;
     let node = executor.create_node("counting").unwrap();
@@ -38,7 +38,7 @@ fn count(taken: Taken, executor: Executor, create: impl FnOnce(&Node) -> Counted
         while calls() == before {
             trigger();
             let triggered = Instant::now();
-            // What is not discovered yet does not call.
+            // Before discovery, a trigger has no effect.
             while calls() == before && triggered.elapsed() < LOST {
                 std::thread::yield_now();
             }
@@ -51,7 +51,7 @@ fn count(taken: Taken, executor: Executor, create: impl FnOnce(&Node) -> Counted
     counted(taken)
 }
 
-/// Returns options with windows that end meanwhile, on a thread that is not counted.
+/// Returns options with windows that end during the test, on a thread that is not counted.
 fn options() -> StatisticsOptions {
     StatisticsOptions::new().publish_period(Duration::from_millis(100))
 }
@@ -60,7 +60,7 @@ fn statistics(node: &Node, options: StatisticsOptions) -> NodeStatistics {
     NodeStatistics::with_options(node, options).unwrap()
 }
 
-/// Where a subscription is, and what it takes.
+/// The configuration of a subscription.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     on_worker: bool,
@@ -102,7 +102,7 @@ fn is_no_more(measured: [[u64; 3]; 2], plain: [[u64; 3]; 2]) -> bool {
 }
 
 #[test]
-fn a_message_costs_no_allocation_beyond_plain_rclrs() {
+fn a_message_needs_no_more_allocations_than_plain_rclrs() {
     let _one = ONE_AT_A_TIME.lock();
     let basic = || context(domain(), &[]).create_basic_executor();
     let everything = || options().metrics(Metric::OF_SUBSCRIPTIONS);
@@ -122,7 +122,7 @@ fn a_message_costs_no_allocation_beyond_plain_rclrs() {
         let executor = context(domain(), &[]).create_executor(StatsExecutor::new());
         let measured = message(executor, setting, Some(options()));
         assert!(is_no_more(measured, plain), "measured executor: {measured:?}, plain {plain:?}");
-        // Its only thread also waits, so that the middleware allocates between two callbacks.
+        // The only thread of this executor also waits, so the middleware allocates between two callbacks.
         let executor = context(domain(), &[]).create_executor(StatsExecutor::single_threaded());
         let [rounds, _] = message(executor, setting, Some(options()));
         assert!(is_no_more([rounds, [0; 3]], plain), "single-threaded: {rounds:?}, plain {plain:?}");
@@ -131,10 +131,10 @@ fn a_message_costs_no_allocation_beyond_plain_rclrs() {
 }
 
 #[test]
-fn a_timer_costs_no_allocation_a_request_one_and_a_call_two() {
+fn a_timer_adds_no_allocation_a_request_one_and_a_call_two() {
     let _one = ONE_AT_A_TIME.lock();
     let basic = || context(domain(), &[]).create_basic_executor();
-    // The median of the thread that waits, and of the one that calls.
+    // Adds the medians of the waiting thread and of the calling thread.
     let total = |counts: [[u64; 3]; 2]| counts[0][1] + counts[1][1];
     let timer = |is_measured: bool| {
         total(count(Taken::Timer, basic(), |node| {
@@ -148,20 +148,20 @@ fn a_timer_costs_no_allocation_a_request_one_and_a_call_two() {
     };
     assert_eq!(timer(true), timer(false));
 
-    // The service and its client, each on its own executor: a round of a wait set takes one thing.
+    // The service and its client have different executors, so that a round of a wait set takes one thing.
     let call_of = |taken: Taken, is_measured: bool| {
         total(count(taken, basic(), |server| {
             let executor = basic();
             let caller = executor.create_node("calling").unwrap();
             let statistics = [server, &caller].map(|node| statistics(node, options()));
-            let of_request = taken == Taken::Request;
+            let takes_request = taken == Taken::Request;
             let serve = move |_: GetParameters_Request| {
-                if of_request {
+                if takes_request {
                     call();
                 }
                 GetParameters_Response::default()
             };
-            let service: Box<dyn Any> = match is_measured && of_request {
+            let service: Box<dyn Any> = match is_measured && takes_request {
                 true => Box::new(statistics[0].create_service::<GetParameters, _>("serve", serve)),
                 false => Box::new(server.create_service::<GetParameters, _>("serve", serve)),
             };
@@ -169,7 +169,7 @@ fn a_timer_costs_no_allocation_a_request_one_and_a_call_two() {
             let measured = statistics[1].create_client::<GetParameters>("serve").unwrap();
             wait_for("service", || plain.service_is_ready().unwrap() && measured.service_is_ready().unwrap());
             let request = move || {
-                let mut response: Promise<GetParameters_Response> = match is_measured && !of_request {
+                let mut response: Promise<GetParameters_Response> = match is_measured && !takes_request {
                     true => measured.call(GetParameters_Request::default()).unwrap(),
                     false => plain.call(GetParameters_Request::default()).unwrap(),
                 };
@@ -177,7 +177,7 @@ fn a_timer_costs_no_allocation_a_request_one_and_a_call_two() {
                 while matches!(response.try_recv(), Ok(None)) && called.elapsed() < LOST {
                     std::thread::yield_now();
                 }
-                if !of_request && called.elapsed() < LOST {
+                if !takes_request && called.elapsed() < LOST {
                     call();
                 }
             };

@@ -35,7 +35,7 @@ fn a_subscription_costs_at_most_2_kb_and_a_node_30_kb() {
     assert!((500..=2048).contains(&beyond), "{measured_bytes} of {COUNT}, {plain_bytes} of plain ones");
     drop((first, plain, measured));
 
-    // A stopwatch's guard and a count allocate nothing.
+    // A stopwatch's guard and an increment allocate nothing.
     let (stopwatch, counter) = (statistics.create_stopwatch("call"), statistics.create_counter("frames"));
     let before = allocations();
     for _ in 0..10_000 {
@@ -44,7 +44,7 @@ fn a_subscription_costs_at_most_2_kb_and_a_node_30_kb() {
     }
     assert_eq!(allocations(), before);
 
-    // Medians: threads of the middleware allocate meanwhile.
+    // Uses medians, because threads of the middleware allocate meanwhile.
     let kilobytes = |counters: usize| {
         let mut all = std::array::from_fn::<_, 11, _>(|_| {
             let before = heap();
@@ -58,7 +58,7 @@ fn a_subscription_costs_at_most_2_kb_and_a_node_30_kb() {
         all.sort_unstable();
         all[all.len() / 2]
     };
-    // A counter has one metric. With the ninth, the history is deeper.
+    // A counter has one metric. From the ninth metric on, the history is deeper.
     let [none, eight, nine] = [0, 8, 9].map(kilobytes);
     println!("kilobytes_per_node={none}");
     let is_right = (10..=30).contains(&none) && eight < none + 15 && nine > eight + 15;
@@ -66,7 +66,7 @@ fn a_subscription_costs_at_most_2_kb_and_a_node_30_kb() {
 }
 
 #[test]
-fn a_node_has_one_thread_and_one_publisher_for_1_or_1000_subscriptions() {
+fn a_node_has_one_thread_and_publisher_for_all_subscriptions() {
     if test_support::shares_its_process() {
         return;
     }
@@ -89,7 +89,7 @@ fn a_node_has_one_thread_and_one_publisher_for_1_or_1000_subscriptions() {
 }
 
 #[test]
-fn a_reader_of_depth_10_receives_every_message_of_100_subscriptions() {
+fn a_reader_of_depth_10_keeps_up_with_100_subscriptions() {
     const SUBSCRIPTIONS: usize = 100;
     let (executor, node) = node("crowded", &[]);
     let statistics = NodeStatistics::new(&node).unwrap();
@@ -97,7 +97,7 @@ fn a_reader_of_depth_10_receives_every_message_of_100_subscriptions() {
     let _subscriptions: Vec<_> = (0..SUBSCRIPTIONS).map(create).collect();
     let _spinning = Spinning::start(executor);
     let mut reader = Reader::start_with_depth(domain(), 10);
-    // Without the time that the statistics give a reader for each message, it would lose most of them.
+    // The statistics publish slowly enough for a reader. Otherwise it would lose most messages.
     reader.read_until("five windows in a row of each metric", |read| {
         let mut rows: BTreeMap<(&str, &str), (i64, usize)> = BTreeMap::new();
         for window in read.iter().filter(|_| read.len() % SUBSCRIPTIONS == 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Counts what a thread allocates: the bytes of Rust, and the allocations of Rust, C and C++. Counts of one thread do
-//! not depend on what others do meanwhile.
+//! Counts the allocations of a thread: the bytes of Rust code, and the allocations of Rust, C and C++. Other threads do
+//! not affect the counts.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -14,7 +14,7 @@ use std::{
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     static BYTES: Cell<i64> = const { Cell::new(0) };
-    /// The count when `rcl_wait` returned, and what was taken since, and how often.
+    /// The count when `rcl_wait` returned, and the kind and number of takes since.
     static ROUND: Cell<(u64, u64, u64)> = const { Cell::new((0, 0, 0)) };
     /// The count at the last callback.
     static CALLED: Cell<Option<u64>> = const { Cell::new(None) };
@@ -25,7 +25,7 @@ pub fn allocations() -> u64 {
     ALLOCATIONS.get()
 }
 
-/// Returns the bytes of Rust that this thread has allocated and not freed.
+/// Returns the bytes that Rust code on this thread has allocated and not freed.
 pub fn bytes() -> i64 {
     BYTES.get()
 }
@@ -35,7 +35,7 @@ static ALLOCATOR: Counting = Counting;
 
 struct Counting;
 
-// SAFETY: It is the system's allocator.
+// SAFETY: The system's allocator does the work.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.set(BYTES.get() + layout.size() as i64);
@@ -126,14 +126,14 @@ fn take(taken: Taken) -> impl Fn(c_int) {
     }
 }
 
-/// A round lasts from the return of `rcl_wait` to its next call. One that has taken one thing is counted.
+/// Ends a round, which lasts from the return of `rcl_wait` to its next call. Rounds with exactly one take are recorded.
 fn end_round() {
     if let (begun, taken, 1) = ROUND.get() {
         push(taken, allocations() - begun);
     }
 }
 
-/// Is called by each callback that is counted, for the allocations since the one before on its thread.
+/// Counted callbacks call this. It records the allocations since the previous callback on the thread.
 pub fn call() {
     if let Some(before) = CALLED.replace(Some(allocations())) {
         push(CALL, allocations() - before);
@@ -143,7 +143,7 @@ pub fn call() {
 
 const CALL: u64 = 100;
 static CALLS: AtomicU64 = AtomicU64::new(0);
-/// Counts, each with what it is of. To store one allocates nothing.
+/// The recorded counts with their kinds. Recording one allocates nothing.
 static COUNTS: [[AtomicU64; 2]; 8192] = [const { [const { AtomicU64::new(0) }; 2] }; 8192];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
@@ -164,12 +164,12 @@ pub fn restart() {
     USED.store(0, SeqCst);
 }
 
-/// Returns the allocations of a round that takes this, and those from callback to callback: as quartiles, because a
+/// Returns the allocations of rounds with this take, and those from callback to callback. They are quartiles, because a
 /// queue of rclrs grows every 31st time.
 pub fn counted(taken: Taken) -> [[u64; 3]; 2] {
     [taken as u64, CALL].map(|kind| {
         let counts =
-            COUNTS[..USED.load(SeqCst)].iter().map(|count| count.each_ref().map(|of| of.load(SeqCst)));
+            COUNTS[..USED.load(SeqCst)].iter().map(|count| count.each_ref().map(|value| value.load(SeqCst)));
         let mut counts: Vec<u64> = counts.filter(|count| count[0] == kind).map(|count| count[1]).collect();
         counts.sort_unstable();
         assert!(counts.len() > 100, "{} counts of {taken:?} or its callbacks", counts.len());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Costs of statistics that are the same on every machine. The program counts the allocations of each thread.
+//! Tests of costs that are the same on every machine. The program counts the allocations of each thread.
 //!
 //! Tests print lines `name=value`. `cargo xtask bench` adds them to its figures.
 

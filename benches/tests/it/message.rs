@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The cost of a message in the library, without a node: memory and instructions, which are the same on every machine.
+//! The cost of a message in the library without a node: memory and instructions, which are the same on every machine.
 
 use std::{hint::black_box, process::Command};
 
@@ -9,24 +9,24 @@ use ros_env::sensor_msgs::msg::rmw;
 
 use crate::counting::{allocations, bytes};
 
-/// Returns a value, and how many bytes it takes.
+/// Returns a value and its number of bytes.
 fn weigh<T>(create: impl Fn() -> T) -> (T, i64) {
     let before = bytes();
-    // Otherwise the compiler removes an allocation that nobody uses.
+    // Keeps the compiler from removing an unused allocation.
     let created = black_box(create());
     (created, bytes() - before)
 }
 
 #[test]
-fn a_message_allocates_nothing_and_a_window_1500_bytes_a_distribution() {
+fn a_message_allocates_nothing() {
     // `cargo xtask bench --soak` sets more.
     let messages = std::env::var("MESSAGES").map_or(1_000_000, |messages| messages.parse().unwrap());
     let (message, mut info) = message();
     let measured = |metrics: &[Metric], distributions: bool| {
         let options = RecorderOptions::new().metrics(metrics.iter().copied());
-        InstrumentedCallback::<rmw::Imu>::of(&options, distributions)
+        InstrumentedCallback::<rmw::Imu>::with_type(&options, distributions)
     };
-    drop(measured(&[], false)); // what is allocated once
+    drop(measured(&[], false)); // makes the allocations that happen only once
     for (metrics, distributions) in
         [(&[Metric::MessageAge, Metric::MessagePeriod][..], 2), (Metric::OF_SUBSCRIPTIONS, 10)]
     {
@@ -50,14 +50,14 @@ fn a_message_allocates_nothing_and_a_window_1500_bytes_a_distribution() {
 }
 
 #[test]
-fn a_distribution_costs_at_most_1500_bytes_and_no_allocation_per_sample() {
+fn a_distribution_has_at_most_1500_bytes() {
     let (mut distribution, bytes) = weigh(|| Box::new(Distribution::default()));
     println!("bytes_per_distribution={bytes}");
     assert!((1200..=1500).contains(&bytes), "{bytes} bytes");
     let before = allocations();
     let mut sample = 1e-3;
     for number in 0..1_000_000 {
-        // Both signs, over nine orders of magnitude.
+        // Samples have both signs, over nine orders of magnitude.
         sample = if sample < 1e6 { sample * 1.1 } else { 1e-3 };
         assert!(distribution.accept(if number % 3 == 0 { -sample } else { sample }));
     }
@@ -97,7 +97,7 @@ fn instructions(messages: u64) -> Option<u64> {
 }
 
 #[test]
-fn a_message_costs_120_instructions_at_most_without_the_clock() {
+fn a_message_without_the_clock_needs_at_most_120_instructions() {
     const MESSAGES: u64 = 100_000;
     let (Some(once), Some(twice)) = (instructions(MESSAGES), instructions(2 * MESSAGES)) else {
         println!("instructions_per_message=NA");

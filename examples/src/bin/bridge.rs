@@ -96,7 +96,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The result of a remote call and of publishing its data. A failed call is also timed.
+/// The result of a remote call and of publishing its data. Failed calls are timed as well.
 type CallResult = Result<(), Box<dyn Error + Send + Sync>>;
 
 fn get_car_state(stopwatch: &Stopwatch, joints: &StatsPublisher<JointState>, header: Header) -> CallResult {

@@ -64,7 +64,7 @@ async fn watch_over(
         if finding == last {
             continue;
         }
-        // Here a robot would slow down, or use another sensor.
+        // Here a robot would slow down or use another sensor.
         match finding {
             Finding::Late => log_warn!(
                 &logger,

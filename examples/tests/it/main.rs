@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The example programs as processes, on real topics, and their end by signals.
+//! Runs the example programs on real topics, and ends them by signals.
 
 use std::{
     io::{BufRead, BufReader},
@@ -16,7 +16,9 @@ use signal_hook::{
     consts::{SIGINT, SIGTERM},
     low_level::raise,
 };
-use test_support::{domain, node, of, preload, program, wait_for, Metric, Process, Reader, Spinning, LIMIT};
+use test_support::{
+    domain, node, preload, program, wait_for, windows_of, Metric, Process, Reader, Spinning, LIMIT,
+};
 
 /// The programs, with arguments: the examples and the monitor.
 const PROGRAMS: [(&str, &[&str]); 5] = [
@@ -27,15 +29,15 @@ const PROGRAMS: [(&str, &[&str]); 5] = [
     ("topic_monitor", &["--json"]),
 ];
 
-/// The calls of the bridge, and how long they take in ms at least; its publishers.
+/// Calls of the bridge, and their shortest durations in ms.
 const CALLS: [(&str, f64); 4] =
     [("get_imu", 1.0), ("get_lidar_data/rear", 5.0), ("get_image/right", 38.0), ("set_car_controls", 1.0)];
 const TOPICS: [&str; 5] = ["joint_states", "imu", "gps", "lidar", "image"];
 
 #[test]
-fn programs_publish_what_they_do_and_end_with_0() {
+fn programs_publish_statistics_and_exit_with_0() {
     let domain = domain();
-    // What the middleware writes to standard output is not in that of the reader.
+    // The output of the middleware must not be in the reader's output.
     let mut reader = Reader::command(domain, 1000);
     if let Some(library) = preload::library("noisy_rcl") {
         preload::preload(&mut reader, &library);
@@ -50,7 +52,7 @@ fn programs_publish_what_they_do_and_end_with_0() {
         PROGRAMS.map(|(name, arguments)| (name, Process::start_logging(program(name), arguments, domain)));
 
     let busy = |read: &[Metric], source: &str, metric: &str| {
-        of(read, source, metric).find(|window| window.count() >= 2.0).cloned()
+        windows_of(read, source, metric).find(|window| window.count() >= 2.0).cloned()
     };
     let listener = ["message_age", "message_period"];
     reader.read_until("windows of everything", |read| {
@@ -74,14 +76,14 @@ fn programs_publish_what_they_do_and_end_with_0() {
         assert_eq!((&*types, &*age.unit), (&[1, 3, 2, 5, 4][..], "ms"), "{age:?}");
         let is_right = age.count() == 0.0 || age.minimum() >= 10_000.0 && age.maximum() < 60_000.0;
         assert!(is_right, "stamped 10 s in the past: {age:?}");
-        // The two metrics of a window are two messages. The last one may not be received yet.
+        // The two metrics of a window are two messages. The second one may not be received yet.
         for period in periods.iter().filter(|period| period.start == age.start) {
             assert_eq!(period.count(), (age.count() - 1.0).max(0.0), "n ages, n-1 periods: {age:?}");
         }
     }
     assert!(ages.windows(2).all(|pair| pair[0].stop == pair[1].start), "no gap: {ages:#?}");
     // std_msgs/String has no header.
-    assert!(of(&reader.metrics, "/listener:/chatter", "message_age").all(|age| age.count() == 0.0));
+    assert!(windows_of(&reader.metrics, "/listener:/chatter", "message_age").all(|age| age.count() == 0.0));
     let (_, (_, log)) = &processes[3];
     wait_for("row of the table", || {
         log.recv_timeout(LIMIT).unwrap().starts_with("/car/bridge:get_lidar_data/rear ")
@@ -97,7 +99,7 @@ fn programs_publish_what_they_do_and_end_with_0() {
     let _spinning = Spinning::start(executor);
     let scripts = PROGRAMS.map(|(name, arguments)| {
         let path = program(name);
-        // A shell without job control makes processes that it starts with & ignore SIGINT.
+        // A process that a shell without job control starts with & ignores SIGINT.
         let script = r#""$0" "$@" > /dev/null 2>&1 & echo $!; wait $!; echo $?"#;
         let arguments = [&["-c", script, path.to_str().unwrap()], arguments].concat();
         let mut shell = test_support::command("sh", &arguments, domain);
@@ -116,7 +118,7 @@ fn programs_publish_what_they_do_and_end_with_0() {
 }
 
 #[test]
-fn statistics_go_on_while_a_callback_blocks_and_a_second_signal_ends_it() {
+fn statistics_go_on_in_a_long_callback_and_two_signals_end_it() {
     let domain = domain();
     let mut reader = Reader::start(domain);
     let _talker = Process::start(env!("CARGO_BIN_EXE_talker"), &[], domain);
@@ -125,7 +127,7 @@ fn statistics_go_on_while_a_callback_blocks_and_a_second_signal_ends_it() {
     wait_for("callback", || log.recv_timeout(LIMIT).unwrap().contains("Receiving imu"));
     let blocked = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
     reader.read_until("windows while the callback blocks", |read| {
-        of(read, "/listener:/imu", "message_age").filter(|window| window.start > blocked).count() >= 2
+        windows_of(read, "/listener:/imu", "message_age").filter(|window| window.start > blocked).count() >= 2
     });
 
     let started = Instant::now();
@@ -140,7 +142,7 @@ fn statistics_go_on_while_a_callback_blocks_and_a_second_signal_ends_it() {
 }
 
 #[test]
-fn a_signal_before_the_executor_spins_ends_it_and_files_are_written() {
+fn a_signal_before_spinning_ends_the_program_and_writes_files() {
     if test_support::shares_its_process() {
         return;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The two types of a message: their structures, and the conversion from one to the other.
+//! Writes the two types of a message, and the conversions between them.
 
 use super::{rust_name, Access, Layer, Scope};
 use crate::{
@@ -36,7 +36,7 @@ pub struct {name} {{
     }
 
     pub(super) fn field(&self, field: &Field, layer: Layer) -> String {
-        // serde itself has arrays of up to 32 elements.
+        // serde supports arrays only up to 32 elements.
         let serde = match field.ty {
             Type::Array(_, 33..) => {
                 "    #[cfg_attr(feature = \"serde\", serde(with = \"serde_big_array::BigArray\"))]\n"
@@ -74,7 +74,7 @@ impl std::default::Default for {name} {{
     fn default() -> Self {{
         let mut message = std::mem::MaybeUninit::<Self>::zeroed();
         // SAFETY: The C function initialises the message that it gets in zeroed memory, with its default values.
-        // All zeros is a valid message, too, so that there is one whatever the function does.
+        // All zeros is also a valid message, so the value is valid whatever the function does.
         unsafe {{
             if !{c_name}__init(message.as_mut_ptr()) {{
                 panic!("{c_name}__init() failed: out of memory");
@@ -170,7 +170,7 @@ impl rosidl_runtime_rs::Message for {name} {{
         )
     }
 
-    /// An expression for the rmw value of an idiomatic one.
+    /// Returns an expression that converts an idiomatic value to an rmw value.
     fn to_rmw(&self, value: &str, ty: &Type, access: Access) -> String {
         let element = ty.element();
         let same_in_both =
@@ -179,7 +179,7 @@ impl rosidl_runtime_rs::Message for {name} {{
             (Type::One(Element::Primitive(_)) | Type::Array(Element::Primitive(_), _), _) => value.to_owned(),
             (Type::BoundedSequence(..), Access::Owned) => value.to_owned(),
             (Type::BoundedSequence(..), Access::Borrowed) => format!("{value}.clone()"),
-            // A slice is copied in one go.
+            // A slice is copied at once.
             (Type::Sequence(Element::Primitive(_)), _) => format!("{value}.as_slice().into()"),
             (Type::One(_) | Type::Array(..), Access::Owned) if same_in_both => value.to_owned(),
             (Type::One(_) | Type::Array(..), Access::Borrowed) if same_in_both => format!("{value}.clone()"),
@@ -223,7 +223,7 @@ impl rosidl_runtime_rs::Message for {name} {{
         }
     }
 
-    /// An expression for the idiomatic value of an rmw one.
+    /// Returns an expression that converts an rmw value to an idiomatic value.
     fn to_idiomatic(&self, value: &str, ty: &Type) -> String {
         let element = ty.element();
         let convert = match element {

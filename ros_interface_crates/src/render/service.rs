@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The types that stand for a service or an action. They have no fields, and no derived traits as those of
-//! rosidl_generator_rs have none: code that used one would not build with its crates.
+//! Writes the types that represent a service or an action. They have no fields. They derive no traits, like those of
+//! rosidl_generator_rs, so that code for these crates also builds with the other generator's.
 
 use super::{Layer, Scope};
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads the generated interface crates on AMENT_PREFIX_PATH and writes tables of their content.
 //!
-//! The tests use these tables, so that they cover all crates of the prefix, as really generated and not as the
-//! generator reports them.
+//! With these tables, the tests cover all crates of the prefix, as they are and not as the generator reports them.
 
 use std::{collections::BTreeMap, env, error::Error, fmt::Write, fs, path::PathBuf};
 
@@ -24,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     fs::write(out.join("layouts.rs"), format!("&[\n{}]", tables.layouts))?;
     fs::write(out.join("samples.rs"), &tables.samples)?;
-    // A macro that hands every message to another macro.
+    // A macro that passes every message to another macro.
     let list = format!(
         "#[macro_export]\nmacro_rules! for_each_message {{ ($handle:ident) => {{ $handle! {{\n{}}} }} }}\n",
         tables.messages
@@ -33,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The crates that ros-env includes, by package; the first prefix that has one provides it.
+/// Returns the crates that ros-env includes, by package. The first prefix with a crate provides it.
 fn generated_crates() -> Result<BTreeMap<String, PathBuf>, Box<dyn Error>> {
     let mut crates = BTreeMap::new();
     let path = env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
@@ -55,7 +54,7 @@ fn generated_crates() -> Result<BTreeMap<String, PathBuf>, Box<dyn Error>> {
 struct Tables {
     layouts: String,
     samples: String,
-    /// Entries `"pkg/msg/Name" => path,` of the messages proper (those of namespace msg).
+    /// Entries `"pkg/msg/Name" => path,` of the messages in the namespace `msg`.
     messages: String,
 }
 
@@ -95,7 +94,7 @@ impl Tables {
     fn sample(&mut self, ros_name: &str, path: &str, item: &ItemStruct) -> Result<(), Box<dyn Error>> {
         let (mut sample, mut json) = (String::new(), String::new());
         for name in item.fields.iter().filter_map(|field| field.ident.as_ref()).map(ToString::to_string) {
-            // C needs it and ROS does not have it: no middleware promises to transport it.
+            // C needs this field but ROS does not have it, so a middleware need not transport it.
             if name == "structure_needs_at_least_one_member" {
                 write!(sample, "{name}: default.{name},")?;
                 continue;

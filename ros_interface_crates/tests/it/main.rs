@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Crates for prefixes of the tests' own, without a ROS 2: which are written, rewritten and left alone.
+//! Generates crates for temporary prefixes, without a ROS 2, and checks which are written, rewritten and kept.
 
 mod prefix;
 
@@ -14,13 +14,13 @@ use ros_interface_crates::{generate, Error, Problem, Report};
 
 const POINT: Field = ("point", 1, "shapes/msg/Point", "shapes::msg::Point");
 
-/// The skipped packages of a report with their problems.
+/// Returns the skipped packages of a report with their problems.
 fn skipped(report: &Report) -> Vec<String> {
     report.skipped.iter().map(|(package, problem)| format!("{package}: {problem}")).collect()
 }
 
 #[test]
-fn a_crate_is_written_once_and_again_when_its_definition_changes() {
+fn a_crate_is_rewritten_only_when_its_definition_changes() {
     let (ros, out) = (Prefix::with_point(&[X]), Prefix::new());
     assert_eq!(out.generate(&[&ros]).written, ["shapes"]);
     let text = out.read("shapes", "src/msg/rmw.rs");
@@ -29,7 +29,7 @@ fn a_crate_is_written_once_and_again_when_its_definition_changes() {
         assert!(text.contains("/// `shapes/msg/Point`\n///\n/// A \\[point\\] in \\<space\\>.\n"), "{text}");
     }
 
-    // The second run leaves it alone, but writes its mark in the resource index.
+    // The second run keeps the crate, but restores its marker in the resource index.
     let marker = out.share().join("ament_index/resource_index/rust_packages/shapes");
     fs::remove_file(&marker).unwrap();
     let manifest = out.crate_file("shapes", "Cargo.toml");
@@ -40,7 +40,7 @@ fn a_crate_is_written_once_and_again_when_its_definition_changes() {
     assert_eq!((second.written.len(), second.kept), (0, vec!["shapes".to_owned()]));
     assert!(marker.is_file() && modified() == before);
 
-    // A new crate makes those beside it newer, because ros-env watches no others.
+    // A new crate updates the times of the others, because ros-env watches only crates that it knows.
     ros.install("other", "Other", &[X], "", &[]);
     assert_eq!(out.generate(&[&ros]).written, ["other"]);
     assert!(modified() > before);
@@ -56,7 +56,7 @@ fn a_crate_is_written_once_and_again_when_its_definition_changes() {
     out.write("shapes/rust/definition.json", &record);
     assert_eq!(written(), ["shapes"], "of another state of the generator");
 
-    // What a killed generator left is removed.
+    // The leftovers of a killed generator are removed.
     for is_there in [true, false] {
         for directory in ["rust.part", "rust.old.part"] {
             out.write(&format!("shapes/{directory}/Cargo.toml"), "");
@@ -92,7 +92,7 @@ fn a_crate_of_another_generator_is_never_overwritten() {
     let before = ros.read("shapes", "src/msg/rmw.rs");
     let report = ros.generate(&[&ros]);
     assert!(matches!(&report.skipped[..], [(_, Problem::NotOurs { .. })]), "{report}");
-    // Nothing is written behind a crate that would be used instead; a prefix in front of it gets the right one.
+    // Nothing is written to a prefix after a crate that would be used instead. A prefix before it gets the right crate.
     let report = out.generate(&[&ros, &out]);
     assert!(matches!(&report.skipped[..], [(_, Problem::Shadowed { .. })]), "{report}");
     assert!(skipped(&report)[0].contains("Point lacks the field y: f64"), "{report}");
@@ -114,7 +114,7 @@ fn a_crate_that_ros_env_leaves_out_is_generated_anew() {
 }
 
 #[test]
-fn a_package_gets_a_crate_only_with_those_that_it_needs() {
+fn a_package_gets_a_crate_only_with_its_dependencies() {
     let (ros, overlay, out) = (Prefix::with_point(&[X]), Prefix::with_point(&[X, Y]), Prefix::new());
     ros.install("paths", "Path", &[POINT], "", &[("shapes/msg/Point", &hash(&[X]))]);
     ros.install("maps", "Map", &[("path", 1, "paths/msg/Path", "paths::msg::Path")], "", &[]);
@@ -133,8 +133,8 @@ fn a_package_gets_a_crate_only_with_those_that_it_needs() {
     );
     assert_eq!(skipped(&report)[0], "lost: it needs gone, which has no usable Rust crate");
 
-    // A package that was built with another definition of a type loses its crate with those that need it, if they are
-    // asked for.
+    // If requested, a package that was built with another definition of a type loses its crate, and so do packages that
+    // need it.
     let report = only(&["shapes", "paths"], &[&overlay, &ros], &out).unwrap();
     assert_eq!([&report.written[..], &report.kept].concat(), ["shapes", "paths"]);
     ros.uninstall("lost");
@@ -151,12 +151,12 @@ fn a_package_gets_a_crate_only_with_those_that_it_needs() {
     assert_eq!(crates, [false, false, true]);
     assert!(!out.share().join("ament_index/resource_index/rust_packages/paths").exists());
 
-    // They return once the packages are rebuilt.
+    // The crates return when the packages are rebuilt.
     ros.install("paths", "Path", &[POINT], "", &[("shapes/msg/Point", &hash(&[X, Y]))]);
     assert_eq!(out.generate(&[&overlay, &ros]).written, ["maps", "paths"]);
 }
 
-/// Runs the program, and compares its status; returns its output, which contains the texts.
+/// Runs the program. Asserts its status, and that its output contains the texts. Returns the output.
 fn expect(prefixes: &[&Prefix], arguments: &[&str], code: i32, texts: &[&str]) -> String {
     let path = env::join_paths(prefixes.iter().map(|prefix| prefix.path())).unwrap();
     let mut program = Command::new(env!("CARGO_BIN_EXE_ros_interface_crates"));
@@ -184,7 +184,7 @@ fn check_fails_until_every_package_has_its_crate() {
     let changed = "shapes/msg/Point changed; run `ros_interface_crates generate";
     expect(&[&out, &ros], &["check", "--packages", "shapes"], 1, &[&named, changed]);
 
-    // Of another generator.
+    // A crate of another generator.
     let ros = Prefix::with_point(&[X]);
     ros.install_foreign_crate();
     expect(&[&ros], &["check"], 0, &[]);
@@ -200,7 +200,7 @@ fn check_fails_until_every_package_has_its_crate() {
 }
 
 #[test]
-fn humble_has_nothing_to_generate_from() {
+fn humble_is_not_supported() {
     let (ros, out) = (Prefix::with_point(&[X]), Prefix::new());
     fs::remove_file(ros.share().join("shapes/msg/Point.json")).unwrap();
     let generate = ["generate", "--out", out.path().to_str().unwrap()];
@@ -214,13 +214,13 @@ fn humble_has_nothing_to_generate_from() {
 }
 
 #[test]
-fn a_crate_whose_package_is_gone_is_named_and_removed_if_it_is_ours() {
+fn leftover_crates_are_reported_and_ours_are_removed() {
     let (ros, out) = (Prefix::with_point(&[X]), Prefix::new());
     ros.install("old", "Old", &[X], "", &[]);
     out.generate(&[&ros]);
     ros.uninstall("old");
     out.write("foreign/rust/Cargo.toml", "");
-    out.write("library/rust/Cargo.toml", ""); // as ament_cargo installs a library
+    out.write("library/rust/Cargo.toml", ""); // ament_cargo installs a library like this
     out.write("library/package.xml", "");
     let named = |package: &str| {
         format!("{package}: {} is left over", out.share().join(package).join("rust").display())

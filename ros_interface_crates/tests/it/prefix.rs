@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Prefixes with interface packages, as rosidl installs them.
+//! Temporary prefixes with interface packages, as installed by rosidl.
 
 use std::{
     fs,
@@ -10,10 +10,10 @@ use ros_interface_crates::{generate, Report, Search};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// A prefix of the test's own. Its path has a space and characters beyond ASCII.
+/// A temporary prefix. Its path has a space and a non-ASCII character.
 pub struct Prefix(TempDir);
 
-/// A field: its name, the `type_id` of its type description, the type that it contains and the C type in IDL.
+/// A field: its name, the `type_id` in its type description, the nested type, and the C type in IDL.
 pub type Field<'a> = (&'a str, u32, &'a str, &'a str);
 pub const X: Field = ("x", 11, "", "double");
 pub const Y: Field = ("y", 11, "", "double");
@@ -23,7 +23,7 @@ impl Prefix {
         Prefix(tempfile::Builder::new().prefix("präfix of ").tempdir().unwrap())
     }
 
-    /// A prefix with the package `shapes`, which has one message `Point`.
+    /// Creates a prefix with the package `shapes`, which has one message `Point`.
     pub fn with_point(fields: &[Field]) -> Prefix {
         let prefix = Prefix::new();
         prefix.install("shapes", "Point", fields, "const uint64 MANY = 18446744073709551615;", &[]);
@@ -54,7 +54,7 @@ impl Prefix {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Installs a package with one message. `others` are the hashes of the types that it contains.
+    /// Installs a package with one message. `others` are the hashes of the nested types.
     pub fn install(
         &self,
         package: &str,
@@ -91,7 +91,7 @@ impl Prefix {
         self.write(&format!("{package}/msg/{name}.idl"), &idl);
     }
 
-    /// Installs a crate as rosidl_generator_rs writes it. Its `Point` has the field x.
+    /// Installs a crate as written by rosidl_generator_rs. Its `Point` has the field x.
     pub fn install_foreign_crate(&self) {
         let manifest = "[package]\nname = \"shapes\"\nversion = \"1.2.3\"\n\n[package.metadata.ros-env]\ninclude = true\n";
         self.write("shapes/rust/Cargo.toml", manifest);
@@ -116,7 +116,7 @@ impl Prefix {
     }
 }
 
-/// A hash that is another one for other fields.
+/// Returns a hash that depends on the fields.
 pub fn hash(fields: &[Field]) -> String {
     let names: Vec<&str> = fields.iter().map(|(name, ..)| *name).collect();
     format!("RIHS01_{}", names.join("_"))

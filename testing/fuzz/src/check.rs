@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Properties that several targets have in common.
+//! Properties that several targets check.
 
 use topic_statistics_core::Summary;
 
-/// Returns whether a terminal interprets a character, or shows text in another order because of it.
+/// Returns whether a character controls a terminal or changes the order of text.
 ///
-/// This is the promise of `Escaped`, written a second time: without the ranges that its code has beyond it.
+/// This repeats the promise of `Escaped`, without the further ranges that its code escapes.
 fn is_control(c: char) -> bool {
     let is_bidirectional = matches!(
         c,
@@ -15,15 +15,14 @@ fn is_control(c: char) -> bool {
     c.is_control() || is_bidirectional || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// Panics if a terminal would interpret a part of the text.
+/// Panics if the text has a control character.
 pub fn has_no_control(text: &str, what: &str) {
     if let Some(wrong) = text.chars().find(|c| is_control(*c)) {
         panic!("{what} has {wrong:?}: {text:?}");
     }
 }
 
-/// Panics if a terminal would interpret a part of the text, other than a line break, or if it has another number of
-/// lines.
+/// Panics if the text has a control character other than a line break, or another number of lines.
 pub fn has_lines(text: &str, lines: usize, what: &str) {
     assert_eq!(text.lines().count(), lines, "lines of {what}: {text:?}");
     text.split('\n').for_each(|line| has_no_control(line, what));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Values from the bytes of a fuzzer.
+//! Reads values from the bytes of a fuzzer.
 //!
-//! Values are read from the front, one after the other. So a change of some bytes changes few values, and a seed can be
-//! written by hand. Behind the last byte there are zeros.
+//! Values are read one after the other. So a change of some bytes changes few values, and a seed can be written by
+//! hand. After the last byte, zeros are read.
 
-/// The bytes that are left.
+/// The remaining bytes.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
@@ -25,7 +25,7 @@ impl<'a> Input<'a> {
         self.bytes::<1>()[0]
     }
 
-    /// Returns a number below `limit`, which is from 1 to 256.
+    /// Returns a number below `limit`. `limit` must be from 1 to 256.
     pub fn below(&mut self, limit: usize) -> usize {
         usize::from(self.u8()) % limit
     }
@@ -54,7 +54,7 @@ impl<'a> Input<'a> {
         i64::from_le_bytes(self.bytes())
     }
 
-    /// Returns a time in nanoseconds: any one, one near `other`, or a special one.
+    /// Returns a time in nanoseconds: any value, one near `other`, or a special one.
     pub fn time(&mut self, other: i64) -> i64 {
         match self.below(8) {
             0 => self.i64(),
@@ -66,7 +66,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Returns a number: any one, one of a usual size, or a special one.
+    /// Returns a number: any value, one of a usual size, or a special one.
     pub fn f64(&mut self) -> f64 {
         match self.below(4) {
             0 => f64::from_bits(self.u64()),
@@ -79,7 +79,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Returns a text: up to 600 characters, perhaps all hostile, or a repeated text.
+    /// Returns a text: up to 600 characters, some or all of them hostile, or a repeated text.
     pub fn text(&mut self) -> String {
         let form = self.u8();
         let length = match form % 8 {
@@ -96,8 +96,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Characters that a terminal interprets, that change the order of text or its lines, or that mean something in YAML or
-/// JSON.
+/// Characters that control a terminal, change the order or lines of text, or have a meaning in YAML or JSON.
 const HOSTILE: &str =
     "\0\u{7}\u{8}\t\n\r\u{1b}\u{7f}\u{85}\u{9b}\u{9d}\u{a0}\u{61c}\u{200b}\u{200f}\u{2028}\u{2029}\
                        \u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{fffe}\u{1f600}\"'\\:#-~a";

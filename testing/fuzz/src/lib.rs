@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The fuzz targets of `cargo xtask fuzz`: a function for each, which takes any bytes and panics if a property does not
+//! The fuzz targets of `cargo xtask fuzz`. Each is a function that takes any bytes and panics if a property does not
 //! hold.
 //!
-//! The programs in `fuzz_targets/` give a target to libFuzzer. Built without cargo-fuzz, they run the files that they
-//! are given: `cargo run --bin condition -- FILE`.
+//! The programs in `fuzz_targets/` pass a target to libFuzzer. Built without cargo-fuzz, they run the target on files:
+//! `cargo run --bin condition -- FILE`.
 
 mod check;
 mod input;
@@ -30,7 +30,7 @@ pub use targets::{
     service_event::service_event,
 };
 
-/// The program of a target: for libFuzzer if cargo-fuzz builds it, else one that runs files.
+/// Defines the program of a target: for libFuzzer if cargo-fuzz builds it, else for files.
 #[macro_export]
 macro_rules! target {
     ($target:path) => {
@@ -44,11 +44,11 @@ macro_rules! target {
     };
 }
 
-/// Runs a target on the files that the command line names.
+/// Runs a target on the files in the arguments.
 pub fn run_files(target: fn(&[u8])) -> ExitCode {
     let files: Vec<_> = std::env::args_os().skip(1).collect();
     if files.is_empty() {
-        eprintln!("Usage: the files to run, such as those that libFuzzer has found");
+        eprintln!("Usage: give the files to run, for example those that libFuzzer has found");
         return ExitCode::FAILURE;
     }
     for file in files {

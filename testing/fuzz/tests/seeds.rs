@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Every seed also runs on a stable compiler, including inputs that once made a target fail.
+//! Runs every seed on a stable compiler, including inputs that once made a target fail.
 
 use std::{fs, path::Path};
 
-/// The seeds of one target stay below this, in bytes.
+/// The largest total size of the seeds of one target, in bytes.
 const MAX_SIZE: u64 = 128 * 1024;
 
 fn run(name: &str, target: fn(&[u8])) {

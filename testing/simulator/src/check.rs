@@ -9,9 +9,9 @@ use topic_statistics_core::{
 };
 
 use crate::{
+    equal::{equal, is_same},
     faults::Tally,
-    oracle::{self, Bounds, Expected, Heard, WindowTimes},
-    same::{equal, is_same},
+    oracle::{self, Bounds, Expected, PublisherCounts, WindowTimes},
 };
 
 mod distribution;
@@ -26,7 +26,7 @@ fn figures(summary: &Summary) -> [f64; 5] {
     ]
 }
 
-/// Returns the figures of samples, in the simplest way.
+/// Computes the figures of samples in the simplest way.
 fn naive(samples: &[f64]) -> [f64; 5] {
     let count = samples.len() as f64;
     let average = samples.iter().sum::<f64>() / count;
@@ -50,7 +50,7 @@ fn check_summary(ours: &Summary, expected: &Expected, tally: &mut Tally) -> Resu
             let frequency = *count as f64 / (*length as f64 * 1e-9);
             ([frequency, frequency, frequency, f64::NAN, *count as f64], frequency)
         }
-        Expected::SomeOf(samples, at_least) => return some_of(ours, samples, *at_least as u64),
+        Expected::SomeOf(samples, at_least) => return check_subset(ours, samples, *at_least as u64),
         Expected::Kernel if ours.sample_count > 1 => {
             return Err(format!("{} samples, expected one or none", ours.sample_count))
         }
@@ -66,7 +66,7 @@ fn check_summary(ours: &Summary, expected: &Expected, tally: &mut Tally) -> Resu
     Ok(())
 }
 
-fn some_of(ours: &Summary, samples: &[f64], at_least: u64) -> Result<(), String> {
+fn check_subset(ours: &Summary, samples: &[f64], at_least: u64) -> Result<(), String> {
     let lowest = samples.iter().copied().fold(f64::INFINITY, f64::min);
     let highest = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let is_within = |figure: f64| figure >= lowest - 1e-6 && figure <= highest + 1e-6;
@@ -83,7 +83,7 @@ fn some_of(ours: &Summary, samples: &[f64], at_least: u64) -> Result<(), String>
     Ok(())
 }
 
-/// Compares a window of a source with this publish period, in nanoseconds.
+/// Compares a window of a source. `period`: the source's publish period, in nanoseconds.
 pub fn window(
     ours: &WindowStatistics,
     expected: &oracle::Window,
@@ -173,8 +173,12 @@ fn time(name: &str, ours: Option<i64>, expected: Option<Bounds>) -> Result<(), S
     }
 }
 
-/// Compares what was received and lost of each publisher, sorted by their identifiers.
-pub fn publishers(ours: &[PublisherTotals], expected: &[Heard], times: &WindowTimes) -> Result<(), String> {
+/// Compares the messages received and lost per publisher, sorted by publisher GID.
+pub fn publishers(
+    ours: &[PublisherTotals],
+    expected: &[PublisherCounts],
+    times: &WindowTimes,
+) -> Result<(), String> {
     equal("number of publishers", ours.len(), expected.len())?;
     for (ours, expected) in ours.iter().zip(expected) {
         let if_numbered = |count: u64| expected.is_numbered.then_some(count);

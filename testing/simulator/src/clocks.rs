@@ -9,12 +9,12 @@ use std::sync::{
 
 use topic_statistics_core::record::{clock::Clock, simulated_time::RosClock};
 
-/// A nanosecond count of seconds.
+/// Nanoseconds in a second.
 pub const S: i64 = 1_000_000_000;
-/// A nanosecond count of milliseconds.
+/// Nanoseconds in a millisecond.
 pub const MS: i64 = 1_000_000;
 
-/// The clocks of a host. They change only when the world changes them.
+/// The clocks of a host. Only the simulated world changes them.
 #[derive(Default)]
 pub struct HostClocks {
     monotonic: AtomicI64,
@@ -36,7 +36,7 @@ impl HostClocks {
         self.monotonic.store(now, Ordering::Relaxed);
     }
 
-    /// Returns system time less monotonic time.
+    /// Returns system time minus monotonic time.
     pub fn offset(&self) -> i64 {
         self.offset.load(Ordering::Relaxed)
     }
@@ -46,7 +46,7 @@ impl HostClocks {
         self.offset.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Suspends the host: the monotonic clock does not count that time.
+    /// Suspends the host. The monotonic clock stands still meanwhile.
     pub fn suspend(&self, time: i64) {
         self.step(time);
         self.suspended.fetch_add(time, Ordering::Relaxed);

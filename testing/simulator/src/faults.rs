@@ -54,9 +54,9 @@ faults! {
     SlowReader: "messages that blocked the thread",
     Discard: "windows discarded because too many messages waited",
     LateThread: "windows ended late",
-    HeldChange: "changes of the schedule that were held up",
-    HeldEnd: "windows whose end was held up under the lock",
-    Held: "messages held up under the lock",
+    DelayedChange: "delayed changes of the schedule",
+    DelayedEnd: "windows whose end was delayed under the lock",
+    DelayedMessage: "messages delayed under the lock",
     Queued: "samples that waited for the lock",
     Unordered: "samples of callbacks that were recorded after later ones",
     Overflow: "samples lost because too many waited for the lock",
@@ -69,8 +69,8 @@ faults! {
 }
 
 impl Fault {
-    /// The faults that happen to the whole world, from time to time.
-    pub const OF_WORLD: &'static [Self] = &[
+    /// The faults that happen to the whole world.
+    pub const WORLD_FAULTS: &'static [Self] = &[
         Self::Cut,
         Self::Restart,
         Self::Step,
@@ -85,7 +85,7 @@ impl Fault {
         Self::Create,
         Self::Names,
         Self::StoppedReader,
-        Self::HeldEnd,
+        Self::DelayedEnd,
         Self::Filter,
     ];
 }
@@ -99,18 +99,18 @@ pub struct Tally {
     pub named: u64,
     /// Windows of hops.
     pub hops: u64,
-    /// Figures that were equal to the oracle's.
+    /// Figures equal to the oracle's.
     pub figures: u64,
-    /// Windows after a step or a jump, in which the oracle knows bounds only.
+    /// Windows after a step or a jump, for which the oracle knows only bounds.
     pub bounded: u64,
-    /// How often the losses of a publisher were compared with the network's own record.
+    /// Comparisons of a publisher's losses with the network's record.
     pub deliveries: u64,
-    /// Windows after which the health was compared, and the number of changes from OK.
+    /// Windows after which the health was compared, and changes from OK to another level.
     pub judged: u64,
     pub alarms: u64,
     pub messages: u64,
     pub injected: Injected,
-    /// Of all figures: the same for the same seed.
+    /// A hash of all figures. It is the same for the same seed.
     pub digest: u64,
 }
 

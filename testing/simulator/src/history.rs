@@ -4,10 +4,10 @@
 
 use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 
-/// The last events of a world, and the last faults that were injected.
+/// The last events of a world, and the last injected faults.
 pub type History = Rc<RefCell<(VecDeque<String>, VecDeque<String>)>>;
 
-/// How many events, and how many faults, a history has.
+/// The number of events, and of faults, in a history.
 const EVENTS: usize = 15;
 
 /// Appends an event to a history.

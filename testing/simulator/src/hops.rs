@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Hops: threads of one process that take, publish, and show that a callback has returned, with messages that the
-//! network loses and a system clock that is stepped.
+//! Hops: the threads of one process take and publish messages, and show when a callback has returned. The network loses
+//! messages, and the system clock is stepped.
 //!
-//! The oracle has written the programs of the threads, so it knows in which callback each publication is, and what
-//! docs/any_node.md says about it. It keeps every publication, and computes the figures of each window from them.
+//! The oracle generates the threads' programs, so it knows the callback of each publication and the cause that
+//! docs/any_node.md requires. It keeps every publication and computes the figures of each window from them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -27,39 +27,39 @@ use topic_statistics_core::{
 use crate::{
     check,
     clocks::{HostClocks, MS, S},
+    equal::equal,
     faults::Tally,
     oracle::{Expected, Window, WindowTimes},
-    same::equal,
 };
 
 /// What a thread does next.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Take,
-    /// By a subscription whose callbacks are reported.
+    /// Takes a message for a subscription whose callbacks are reported.
     TakeForCallback,
-    /// Of the feedback or the status of an action.
+    /// Takes the feedback or the status of an action.
     TakeUnmeasured,
     Trigger,
-    /// The callback of the subscription that it has taken by last.
+    /// Starts the callback of the message taken last.
     StartCallback,
-    /// A callback of a timer, or of a message that has not come by the middleware.
+    /// Starts a callback of a timer or of an intra-process message.
     StartOther,
-    /// It waits, ends a callback, calls a timer, or takes a request or nothing.
+    /// Waits, ends a callback, calls a timer, takes a request, or finds nothing to take.
     Boundary,
     Publish(Truth),
 }
 
-/// What has caused a publication.
+/// The true cause of a publication.
 #[derive(Clone, Copy, Debug)]
 enum Truth {
-    /// The message in whose callback the publication is.
+    /// The message whose callback publishes.
     Message,
     /// No message.
     Other,
-    /// Perhaps a message.
+    /// A message or nothing.
     Unknown,
-    /// One of the messages that the thread has taken since it waited.
+    /// One of the messages that the thread has taken since its last wait.
     Taken,
 }
 
@@ -79,29 +79,29 @@ pub struct World {
 
 /// A topic that the process receives.
 struct Topic {
-    /// 0 if it is not measured.
+    /// 0 for an unmeasured topic.
     number: u32,
-    /// The clock of its publisher less that of this host; None if the middleware reports no source timestamps.
+    /// The publisher's clock minus this host's. `None` if the middleware reports no source timestamps.
     ahead: Option<i64>,
-    /// The source timestamps of messages that wait.
+    /// The source timestamps of waiting messages.
     queue: VecDeque<i64>,
 }
 
 struct Thread {
-    /// Whether it is of rclcpp. Then nothing but tracepoints shows what a callback is of: it may never wait.
+    /// Whether rclcpp runs on the thread. Then only tracepoints show the callback of a publication: it may never wait.
     is_rclcpp: bool,
     activity: Activity,
     steps: VecDeque<Step>,
-    /// The message that it has taken last, and that of the callback that runs.
+    /// The message that the thread took last, and the message of the running callback.
     taken: Option<Message>,
     called: Option<Message>,
-    /// Whether a message that it has taken since it waited is measured.
+    /// Whether the thread has taken a measured message since its last wait.
     has_measured: bool,
 }
 
 struct Publisher {
     hops: PublisherHops,
-    /// The topics whose messages have caused a publication, in that order.
+    /// The topics whose messages have caused a publication, in the order of the first one.
     seen: Vec<u32>,
     created: BTreeMap<u32, Created>,
 }
@@ -110,17 +110,16 @@ struct Publisher {
 struct Created {
     hop: Arc<Windowed<Hop>>,
     times: WindowTimes,
-    /// The publications of the window under way, each with the message that caused it, and its time. None if that
-    /// message is not known.
+    /// The publications in this window: the message that caused each, and its time. `None` if the cause is unknown.
     publications: Vec<Option<(Message, i64)>>,
     steps: Vec<FoundStep>,
     /// When the last step of the clock was found, on the monotonic clock.
     found: i64,
 }
 
-/// A step of the system clock. Stamps from the ten seconds before it may be of the clock before it, for ten seconds.
+/// A step of the system clock. For ten seconds, a stamp from the ten seconds before it may be from the old clock.
 struct FoundStep {
-    /// The system time just before it was found, on the clock before it.
+    /// The system time on the old clock, just before the step was found.
     before: i64,
     until: i64,
 }
@@ -155,7 +154,7 @@ impl World {
         Self { random, clocks, now, topics, threads, marks, publishers, has_distributions, tally, history }
     }
 
-    /// Runs the world to its end. Returns what was compared, and the first difference from the oracle.
+    /// Runs the world to its end. Returns the counts, and the first difference from the oracle.
     pub fn run(mut self) -> (Tally, Result<(), String>) {
         let lived = (0..Self::STEPS).try_for_each(|_| self.step());
         let result = lived.map_err(|error| {
@@ -193,7 +192,7 @@ impl World {
         Ok(())
     }
 
-    /// A message is sent, and perhaps lost.
+    /// Sends a message, which may be lost.
     fn send(&mut self, topic: usize) {
         let is_lost = self.random.u8(..5) == 0;
         let topic = &mut self.topics[topic];
@@ -202,13 +201,13 @@ impl World {
         }
     }
 
-    /// Returns what a thread of rclcpp does next.
-    fn turn_of_rclcpp(&mut self) -> VecDeque<Step> {
+    /// Returns the next steps of a thread of rclcpp.
+    fn rclcpp_turn(&mut self) -> VecDeque<Step> {
         use Step::*;
         let random = &mut self.random;
         let mut steps = vec![];
         for _ in 0..random.u8(1..4) {
-            // Perhaps the copy of an intra-process message, which rclcpp discards; or what a program takes itself.
+            // This message may be the copy of an intra-process message, which rclcpp discards, or a manual take.
             steps.extend((random.u8(..4) == 0).then_some(TakeForCallback));
             match random.u8(..8) {
                 0 => {
@@ -226,7 +225,7 @@ impl World {
                     publish(&mut steps, random, Truth::Other);
                 }
                 4 => {
-                    // The callback throws. So the next one starts before its end was reported.
+                    // The callback throws, so its end is not reported before the next one starts.
                     steps.extend([TakeForCallback, StartCallback, StartOther]);
                     publish(&mut steps, random, Truth::Other);
                     steps.push(Boundary);
@@ -244,13 +243,13 @@ impl World {
         steps.into()
     }
 
-    /// Returns what a thread without tracepoints does from one wait to the next.
+    /// Returns the steps of a thread without tracepoints from one wait to the next.
     fn turn(&mut self) -> VecDeque<Step> {
         use Step::*;
         let random = &mut self.random;
         let mut steps = vec![Boundary];
         match random.u8(..5) {
-            // rclpy: it triggers before and after a callback. A coroutine may go on in the same round.
+            // rclpy triggers before and after a callback. A coroutine may continue in the same round.
             0 => {
                 for _ in 0..random.u8(1..4) {
                     steps.extend([Take, Trigger]);
@@ -264,7 +263,7 @@ impl World {
                 steps.push(Take);
                 publish(&mut steps, random, Truth::Message);
             }
-            // A program takes several messages itself, and works on one of them, or all.
+            // A program takes several messages itself, and processes one or all of them.
             2 => {
                 for _ in 0..random.u8(2..5) {
                     steps.push(Take);
@@ -272,7 +271,7 @@ impl World {
                 }
                 publish(&mut steps, random, Truth::Taken);
             }
-            // Another one triggers so often that the callback may have returned.
+            // A program triggers so often that the callback may have returned.
             3 => {
                 steps.extend([Take, Trigger, Trigger, Trigger]);
                 publish(&mut steps, random, Truth::Unknown);
@@ -283,11 +282,11 @@ impl World {
         steps.into()
     }
 
-    /// A thread makes its next step.
+    /// Runs the next step of a thread.
     fn run_thread(&mut self, index: usize) {
         if self.threads[index].steps.is_empty() {
             let is_rclcpp = self.threads[index].is_rclcpp;
-            self.threads[index].steps = if is_rclcpp { self.turn_of_rclcpp() } else { self.turn() };
+            self.threads[index].steps = if is_rclcpp { self.rclcpp_turn() } else { self.turn() };
         }
         let Some(step) = self.threads[index].steps.pop_front() else { return };
         self.history.push(format!("{} ms: thread {index}: {step:?}", self.now / MS));
@@ -301,7 +300,7 @@ impl World {
             Step::TakeUnmeasured => thread.activity.take(Message::UNMEASURED),
             Step::StartCallback => {
                 thread.called = thread.taken;
-                thread.activity.start_callback(thread.taken.map(subscription_of));
+                thread.activity.start_callback(thread.taken.map(subscription_number));
             }
             Step::StartOther => thread.activity.start_callback(None),
             Step::Take | Step::TakeForCallback => {
@@ -315,7 +314,7 @@ impl World {
                 let thread = &mut self.threads[index];
                 match step {
                     Step::Take => thread.activity.take(message),
-                    _ => thread.activity.take_for_callback(message, subscription_of(message)),
+                    _ => thread.activity.take_for_callback(message, subscription_number(message)),
                 }
                 thread.taken = Some(message);
                 thread.has_measured |= message.topic != 0;
@@ -340,7 +339,7 @@ impl World {
         }
     }
 
-    /// The thread of the statistics creates the hops that are marked.
+    /// Creates the marked hops, as the statistics' thread does.
     fn create(&mut self) -> Result<(), String> {
         let is_marked = self.marks.take();
         let (now, clocks) = (self.now, &self.clocks);
@@ -391,13 +390,13 @@ impl World {
     }
 }
 
-/// Some publications, perhaps none.
+/// Appends some publications, or none.
 fn publish(steps: &mut Vec<Step>, random: &mut Rng, truth: Truth) {
     steps.extend((0..random.u8(..4)).map(|_| Step::Publish(truth)));
 }
 
-/// Returns the number of the subscription that has taken a message: one for each topic.
-fn subscription_of(message: Message) -> usize {
+/// Returns the number of the subscription that took a message. Each topic has one subscription.
+fn subscription_number(message: Message) -> usize {
     1000 + message.topic as usize
 }
 
@@ -409,7 +408,7 @@ impl Thread {
 }
 
 impl Publisher {
-    /// The oracle of a publication in the callback of a message.
+    /// Records a publication in the callback of a message.
     fn publish(&mut self, message: Message, published: i64) {
         if !self.seen.contains(&message.topic) {
             self.seen.push(message.topic);

@@ -3,24 +3,23 @@
 //! A deterministic simulator of a node's statistics, from one seed.
 //!
 //! A [`world`](world::World) has publishers, a network, callbacks and clocks, and injects [`faults`]. It drives the
-//! core's recorder, collectors, schedule, loss events and totals, with injected time and without a thread. For each
+//! core's recorder, collectors, schedule, loss events and totals, with simulated time and without a thread. For each
 //! source an [`oracle`] keeps every sample, and computes the expected messages in the simplest way. After every window,
-//! all figures, totals and events are compared. Each world has a second one, with sources of equal [`names`], and a
-//! third one, with [`hops`]. The soak test judges the health of real nodes by the same oracle, in the same
-//! [`scenario`].
+//! all figures, totals and events are compared. With each world run two more: one with sources of equal [`names`], and
+//! one with [`hops`]. The soak test judges the health of real nodes with the same oracle, in the same [`scenario`].
 
 mod check;
 mod clocks;
 pub mod day;
+mod delay;
+mod equal;
 pub mod faults;
-mod held;
 mod history;
 mod hops;
 mod measured;
 mod names;
 pub mod oracle;
 mod plan;
-mod same;
 pub mod scenario;
 mod shrink;
 mod world;
@@ -39,14 +38,14 @@ use world::World;
 pub struct Failure {
     pub world: u64,
     pub error: String,
-    /// Whether its plan can be made smaller: not that of equal names, or of hops.
+    /// Whether its plan can be made smaller. The worlds of equal names and of hops have no plan.
     pub can_shrink: bool,
 }
 
 impl Failure {
     /// Simulates a world.
     fn find(seed: u64, world: u64) -> (Tally, Option<Self>) {
-        let (mut tally, result) = World::new(Plan::of(seed, world)).run(None);
+        let (mut tally, result) = World::new(Plan::new(seed, world)).run(None);
         let failure = |error, can_shrink| Self { world, error, can_shrink };
         if let Err(error) = result {
             return (tally, Some(failure(error, true)));
@@ -65,9 +64,9 @@ impl Failure {
 /// Simulates worlds until this number of windows is compared. Returns the sum of the counts, and the failure of the
 /// first world that failed.
 ///
-/// Which worlds are simulated depends on the seed and the windows only, not on the number of threads.
+/// The seed and the number of windows decide which worlds are simulated; the number of threads does not.
 pub fn simulate(seed: u64, windows: u64, threads: u64) -> (Tally, Option<Failure>) {
-    // Batches of worlds: the number of windows of a batch decides whether there is another one.
+    // Worlds run in batches, and only whole batches are counted.
     const BATCH: u64 = 16;
     let mut sum = Tally::default();
     let mut first = 0;

@@ -10,7 +10,7 @@ use simulator::{day, shrink, simulate, Failure};
 /// Simulates a node's statistics, and compares them with an oracle that keeps every sample.
 #[derive(Parser)]
 struct Arguments {
-    /// The seed; by default another one each time
+    /// The seed; random by default
     #[arg(long)]
     seed: Option<u64>,
     /// How many windows to compare
@@ -24,7 +24,7 @@ struct Arguments {
     day: Option<f64>,
 }
 
-/// In this number of windows, each kind of fault is injected, whatever the seed: the rare worlds are one in 150.
+/// With this number of windows, any seed injects each kind of fault. The rarest worlds are one in 150.
 const EVERY_FAULT: u64 = 500_000;
 
 fn main() -> ExitCode {
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     println!("{tally}");
     println!("{:.1} s", started.elapsed().as_secs_f64());
     let Some(Failure { world, error, can_shrink }) = failure else {
-        // Later changes may prevent a fault, which would not be noticed otherwise.
+        // Detects a change of the simulator that prevents a fault.
         let missing: Vec<_> = tally.missing().map(|fault| fault.text()).collect();
         if arguments.windows >= EVERY_FAULT && !missing.is_empty() {
             eprintln!("FAILED: never injected: {}", missing.join("; "));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What measures a publisher, a stopwatch or a counter.
+//! The recorder of a publisher, a stopwatch or a counter.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Measured {
         }
     }
 
-    /// Records a publication of that size, a duration, or a count. It has taken that time until now.
+    /// Records a publication, a duration or a count. It has taken the time `takes` until now.
     pub fn record(&self, now: i64, takes: i64, size: u32, count: u64) {
         match self {
             Self::Publisher(publisher) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! How a world is set up.
+//! The setup of a world.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use fastrand::Rng;
 
 use crate::faults::Fault;
 
-/// How a world is set up. It follows from the seed and the number of the world.
+/// The setup of a world. It follows from the seed and the number of the world.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Of the world's random numbers.
+    /// The seed of the world's random numbers.
     pub seed: u64,
     /// Bit n: fault n of [`Fault::ALL`] is injected.
     pub faults: u64,
     pub subscriptions: usize,
     /// Publishers of each topic.
     pub publishers: usize,
-    /// The messages of a publisher in a window, about.
+    /// The approximate number of messages of a publisher in a window.
     pub rate: i64,
-    /// The windows after which the world ends.
+    /// The number of windows after which the world ends.
     pub windows: u64,
     /// Whether the node runs on simulated time.
     pub is_simulated: bool,
@@ -28,11 +28,11 @@ pub struct Plan {
 
 impl Plan {
     /// Returns the plan of a world.
-    pub fn of(seed: u64, world: u64) -> Self {
+    pub fn new(seed: u64, world: u64) -> Self {
         let mut random = Rng::with_seed(seed ^ world.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut faults = 0;
         for (bit, fault) in Fault::ALL.iter().enumerate() {
-            // Each world has some of the faults, so that some have few, where the most is exact.
+            // Each world has only some of the faults: with fewer faults, more figures are exact.
             let one_in = match fault {
                 Fault::Names | Fault::Discard => 150,
                 Fault::Crowd | Fault::Unnumbered | Fault::UnknownMiddleware => 12,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A robot: its topics, what is expected of them, and what happens to it. The simulated [`day`](crate::day) has it, and
-//! so has the day of real processes in the soak test.
+//! A robot: its topics, their conditions, and its disturbances. The simulated [`day`](crate::day) and the soak test
+//! with real processes use it.
 
 use std::time::Duration;
 
 use topic_statistics_core::source_kind::SourceKind;
 
-/// A nanosecond count of seconds.
+/// Nanoseconds in a second.
 const S: i64 = crate::clocks::S;
 const MS: i64 = crate::clocks::MS;
 
@@ -16,7 +16,7 @@ const MS: i64 = crate::clocks::MS;
 pub struct Row {
     pub name: &'static str,
     pub kind: SourceKind,
-    /// Whether real processes have it, too.
+    /// Whether the soak test has this source as well.
     pub is_real: bool,
     pub is_simulated: bool,
     pub has_header: bool,
@@ -24,14 +24,14 @@ pub struct Row {
     pub age: i64,
     pub size: u32,
     pub publishers: u64,
-    /// The messages that a publisher delivers at matching; 0: it is not transient local.
+    /// The number of messages that a transient-local publisher delivers to a new subscription. 0 if volatile.
     pub history: u32,
-    /// How long a callback, a publication or a duration takes.
+    /// The duration of a callback, a publication or a stopwatch.
     pub takes: i64,
-    /// Conditions that the oracle of health knows.
+    /// Conditions that the health oracle can parse.
     pub warn_unless: &'static str,
     pub error_unless: &'static str,
-    /// Further conditions for WARN and ERROR, in the simulation.
+    /// Further conditions for WARN and ERROR, only in the simulation.
     pub tight: [&'static str; 2],
 }
 
@@ -52,12 +52,12 @@ const ROW: Row = Row {
     tight: ["", ""],
 };
 
-/// A source of bursts has this period: 20 messages within 0.4 s, about twice a minute.
+/// The period of a source with bursts: 20 messages within 0.4 s, about twice a minute.
 pub const BURST: i64 = 30 * S;
-/// A source that is published once has this period.
+/// The period of a source that is published once.
 pub const ONCE: i64 = i64::MAX / 4;
 
-/// By the table of docs/health.md.
+/// The sources, by the table of docs/health.md.
 pub const ROBOT: &[Row] = &[
     Row {
         name: "/joint_states",
@@ -177,14 +177,14 @@ pub const ROBOT: &[Row] = &[
     },
 ];
 
-/// What leaves a robot healthy, if its conditions have room for it.
+/// A disturbance that leaves a robot healthy if its conditions allow for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Step,
     Slew,
     Suspend,
     LateThread,
-    HeldEnd,
+    DelayedEnd,
     Jump,
     Restart,
     Period,
@@ -199,7 +199,7 @@ pub struct Disturbance {
     pub kind: Kind,
     pub text: &'static str,
     pub is_simulated: bool,
-    /// Between real processes: when it happens first, and how often.
+    /// In the soak test: the time of the first one, and the period.
     pub happens: Option<[Duration; 2]>,
 }
 
@@ -222,8 +222,8 @@ pub const DISTURBANCES: [Disturbance; 12] = [
     disturbance(Kind::Suspend, "the host is suspended", true, None),
     disturbance(Kind::LateThread, "the thread that ends the windows is late", true, None),
     disturbance(
-        Kind::HeldEnd,
-        "that thread is held up under the lock, and messages are only counted",
+        Kind::DelayedEnd,
+        "that thread is delayed under the lock, and messages are only counted",
         true,
         None,
     ),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A failure in a world that is as small as can be found.
+//! Finds a failure in the smallest possible world.
 
 use std::{fmt::Write, rc::Rc};
 
@@ -8,7 +8,7 @@ use crate::{faults::Fault, history::History, plan::Plan, world::World};
 
 /// Looks for a smaller plan that still fails, and returns its failure with the last events.
 pub fn shrink(seed: u64, world: u64) -> String {
-    let mut plan = Plan::of(seed, world);
+    let mut plan = Plan::new(seed, world);
     let fails = |plan: &Plan| World::new(plan.clone()).run(None).1.is_err();
     let mut is_smaller = true;
     while is_smaller {

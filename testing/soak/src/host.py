@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of `cargo xtask soak --scenario preload`: a node in Python that counts what it does.
+"""A process of `cargo xtask soak --scenario preload`: a node in Python that counts its messages and calls.
 
-It publishes `sensor_msgs/Imu` at 50 Hz, subscribes, serves and calls, as its arguments say. Reads commands from
+Its arguments select whether it publishes `sensor_msgs/Imu` at 50 Hz, subscribes, serves or calls. Reads commands from
 standard input, one per line, and answers each with a line of JSON:
-- `run`, `pause`: publishes and calls from now on, or no more;
+- `run`, `pause`: starts or stops publishing and calling;
 - `create`, `drop`: creates a node with an endpoint of each kind, or destroys it;
-- `fork`: forks a child that executes another program, and one that exits; the answer are their exit statuses;
-- `report`: what it has counted.
+- `fork`: forks a child that executes another program, and one that exits; answers with their exit statuses;
+- `report`: answers with the counts.
 
 With --reader it sums up /statistics instead. The program ends with its input.
 """
@@ -42,7 +42,7 @@ class Mallinfo(ctypes.Structure):
 
 libc = ctypes.CDLL(None)
 libc.mallinfo2.restype = Mallinfo
-# Of libcount_malloc, where that is preloaded.
+# Functions of libcount_malloc, if it is preloaded.
 allocations = getattr(libc, 'allocations_of_statistics', None)
 if allocations:
     allocations.restype = ctypes.c_ulonglong
@@ -89,7 +89,7 @@ def publish():
 
 
 def sum_up(metric):
-    # Of other metrics the count of a window is its average.
+    # For other metrics, the average of a window is the count.
     data_type = {'message_age': 5, 'publish_duration_ms': 5, 'requests': 1, 'calls': 1, 'responses': 1}
     if data_type := data_type.get(metric.metrics_source):
         value = next(point.data for point in metric.statistics if point.data_type == data_type)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The judged process: every topic, with statistics; and what it creates and drops again.
+//! The judged process: it subscribes to every topic with statistics, and creates and drops a second group.
 //!
 //! The control is the same process without statistics, with as many nodes, publishers and subscriptions.
 
@@ -26,35 +26,35 @@ use crate::{
     talker::{topic, TOPICS},
 };
 
-/// The name of its node.
+/// The name of the listener's node.
 pub const LISTENER: &str = "listener";
-/// The metrics: age and period, as by default, and losses.
+/// The metrics: the default ones, and losses.
 const METRICS: [Metric; 3] = [Metric::MessageAge, Metric::MessagePeriod, Metric::PublicationSeqGap];
 
-/// The messages that a callback was called with, by the senders' own numbers: the first and the last of each sender.
+/// The messages of a callback, counted by the senders' own numbers: the first and the last number of each sender.
 #[derive(Clone, Default)]
 struct Tally {
     received: u64,
     late: u64,
-    heard: BTreeMap<u64, [u64; 2]>,
+    senders: BTreeMap<u64, [u64; 2]>,
 }
 
 /// A tally for each place of a group.
 type Tallies = Vec<Tally>;
 
 impl Tally {
-    fn accept(&mut self, message: &PointStamped) {
+    fn count(&mut self, message: &PointStamped) {
         let (number, incarnation) = (message.point.x as u64, message.point.y as u64);
         self.received += 1;
-        let [_, last] = self.heard.entry(incarnation).or_insert([number, number]);
+        let [_, last] = self.senders.entry(incarnation).or_insert([number, number]);
         self.late += u64::from(number < *last);
         *last = number.max(*last);
     }
 
-    /// Received, lost, out of order, duplicates and publishers, by the senders' numbers.
+    /// Returns messages received, lost, out of order, duplicates, and publishers, by the senders' numbers.
     fn totals(&self) -> [u64; 5] {
-        let sent: u64 = self.heard.values().map(|[first, last]| last - first + 1).sum();
-        [self.received, sent - self.received, self.late, 0, self.heard.len() as u64]
+        let sent: u64 = self.senders.values().map(|[first, last]| last - first + 1).sum();
+        [self.received, sent - self.received, self.late, 0, self.senders.len() as u64]
     }
 }
 
@@ -62,20 +62,20 @@ impl Tally {
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Windows {
     pub windows: u64,
-    /// Windows that did not start where the one before stopped, or whose count is not the difference of the totals.
+    /// Windows that did not start at the previous stop, or whose count is not the difference of the totals.
     pub wrong: u64,
-    /// Windows without ages: the clock was stepped, or messages were counted without being measured.
+    /// Windows without ages: the clock was stepped, or messages were counted but not measured.
     pub without_ages: u64,
-    /// Messages that were counted without being measured.
+    /// Messages counted but not measured.
     pub unrecorded: u64,
-    /// The messages received, by the last window's totals.
+    /// The messages received, from the last window's totals.
     pub received: u64,
     /// The last window's stop, in nanoseconds since the epoch; 0 before the first.
     pub stop: i64,
 }
 
 impl Windows {
-    fn accept(&mut self, window: &WindowStatistics) {
+    fn count(&mut self, window: &WindowStatistics) {
         let received = window.totals.map_or(0, |totals| totals.received);
         let [start, stop] = [window.window.start, window.window.stop].map(|time| time.as_nanoseconds());
         let is_next = self.stop == start && self.received + window.count == received;
@@ -91,7 +91,7 @@ impl Windows {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Row {
     pub name: String,
-    /// [`Tally::totals`], and those of the library; None: unknown, or of the control.
+    /// [`Tally::totals`], and the library's totals. `None` if unknown, and in the control.
     pub truth: [u64; 5],
     pub counted: [Option<u64>; 5],
     pub windows: Windows,
@@ -99,11 +99,11 @@ pub struct Row {
     pub last: BTreeMap<u64, u64>,
 }
 
-/// The listener's answer.
+/// The listener's answer to a request.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     pub rows: Vec<Row>,
-    /// Bytes of the heap in use.
+    /// The bytes of the heap in use.
     pub heap: u64,
 }
 
@@ -117,12 +117,12 @@ struct Member {
     windows: Arc<Mutex<Windows>>,
 }
 
-/// A node, its statistics, and its subscriptions on one worker, so that no callback runs while they are compared.
+/// A node, its statistics, and its subscriptions. They share a worker, so that no callback runs during a comparison.
 struct Group {
     members: Vec<Member>,
     worker: Worker<Tallies>,
     statistics: Option<NodeStatistics>,
-    /// What the library has in addition, created by the control itself.
+    /// In the control: the publishers that the library would create.
     _publishers: Vec<Publisher<MetricsMessage>>,
     _spinning: Spinning,
 }
@@ -145,12 +145,12 @@ impl Group {
         Ok(Group { members: vec![], worker, statistics, _publishers: publishers, _spinning })
     }
 
-    /// Adds a subscription; its place has a new tally.
+    /// Adds a subscription with a new tally at its place.
     fn add(&mut self, place: usize, index: usize, name: Option<&str>) -> Result<()> {
         self.on_worker(move |tallies| tallies[place] = Tally::default())?;
         let topic = topic(index);
         let options = topic.as_str().keep_last(10).reliable();
-        let callback = move |tallies: &mut Tallies, message: PointStamped| tallies[place].accept(&message);
+        let callback = move |tallies: &mut Tallies, message: PointStamped| tallies[place].count(&message);
         let windows = Arc::<Mutex<Windows>>::default();
         let Some(statistics) = &self.statistics else {
             let _plain = Some(self.worker.create_subscription(options, callback)?);
@@ -163,7 +163,7 @@ impl Group {
         let subscription = statistics.create_worker_subscription(&self.worker, options, callback)?;
         let (name, to) = (subscription.statistics().source_name().to_owned(), Arc::clone(&windows));
         on_each(subscription.statistics().watch(), move |window| {
-            window.iter().for_each(|window| lock(&to).accept(window));
+            window.iter().for_each(|window| lock(&to).count(window));
         });
         self.members.push(Member { place, name, measured: Some(subscription), _plain: None, windows });
         Ok(())
@@ -196,12 +196,12 @@ impl Member {
             truth: tally.totals(),
             counted,
             windows: *lock(&self.windows),
-            last: tally.heard.iter().map(|(incarnation, [_, last])| (*incarnation, *last)).collect(),
+            last: tally.senders.iter().map(|(incarnation, [_, last])| (*incarnation, *last)).collect(),
         }
     }
 }
 
-/// Answers each line on standard input by one line, until its end.
+/// Answers each line of standard input with one line, until its end.
 pub fn run(plain: bool, window: Duration) -> Result<()> {
     let context = Context::default_from_env()?;
     let mut steady = Group::new(&context, LISTENER, TOPICS + 1, plain, window)?;
@@ -229,7 +229,7 @@ pub fn run(plain: bool, window: Duration) -> Result<()> {
                 steady.members.truncate(TOPICS);
                 churned = None;
             }
-            // Its queues hold 100 ms.
+            // Longer than the queues can hold: 100 ms.
             "stall" => steady.on_worker(move |_| std::thread::sleep(Duration::from_millis(300)))?,
             "report" => report.rows = steady.rows()?,
             _ => bail!("The listener has no command {line:?}"),

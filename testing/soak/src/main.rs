@@ -3,7 +3,7 @@
 //! `cargo xtask soak`: the library over real DDS for hours, with churn.
 //!
 //! The parent ([`run`](run::run)) starts talkers, a listener with statistics, the same listener without (the control),
-//! and two readers of `/statistics`. It has the processes create and drop things, kills some and stops others, and
+//! and two readers of `/statistics`. It makes the processes create and drop entities, kills and stops some of them, and
 //! judges their reports.
 
 mod listener;
@@ -26,9 +26,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Program {
-    /// Runs the soak test: prints a line now and then, and fails on a difference or on growth
+    /// Runs the soak test: prints a line from time to time, and fails on a difference or on growth
     Run(measured::Options),
-    /// Runs a robot of ten processes that compare their windows and health, and compares what is reported
+    /// Runs a robot of ten processes that check their windows and health, and compares all reports with them
     Robot {
         #[arg(long)]
         minutes: f64,
@@ -38,10 +38,10 @@ enum Program {
     },
     /// Runs nodes in Python with the preloaded statistics, and compares their windows with their own counts
     Preload(measured::Options),
-    /// A process with publishers: the first number of its messages is its own count
+    /// A process with publishers, whose messages have numbers
     #[command(hide = true)]
     Talker { process: usize, incarnation: u64 },
-    /// Subscribes to every topic with statistics, or without: the control. Windows have that length in ms
+    /// Subscribes to every topic, with statistics or without (the control). The length of windows is in ms
     #[command(hide = true)]
     Listener { plain: u8, window: u64 },
     /// Reads /statistics

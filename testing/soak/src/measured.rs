@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The cycles of a run, what its processes use, figures that may not grow, and a lock.
+//! The cycles of a run, the resource use of its processes, the check for growth, and a lock.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{ensure, Context, Result};
 
-/// A process's use of the machine.
+/// The resource use of a process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Usage {
     /// Anonymous resident memory, in kB.
@@ -39,7 +39,7 @@ pub fn heap() -> u64 {
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// How long
+    /// The length of the run
     #[arg(long)]
     hours: f64,
     /// The time between two lines, in seconds
@@ -53,19 +53,20 @@ pub struct Options {
     pub window: u64,
 }
 
-/// What was seen at the end of a cycle: cells of the line, the judged process and the control, and how much more heap
-/// the first has than the second, in kB.
+/// The result of a cycle: the cells of the line, the ids of the judged process and the control, and the heap of the
+/// first minus the heap of the second, in kB.
 pub type Cycle = (Vec<(&'static str, String)>, [u32; 2], f64);
 
 impl Options {
-    /// How long all cycles take.
+    /// Returns the length of the run.
     pub fn length(&self) -> Duration {
         Duration::from_secs_f64(self.hours * 3600.0)
     }
 
-    /// Runs cycles, at least three, and prints a line now and then. After the warm-up, threads and descriptors come
-    /// back to what they were in each cycle. The heap does not rise by more than `highest` kB in a third of the run.
-    /// Returns the time that it took.
+    /// Runs at least three cycles, and prints a line from time to time. Returns the duration.
+    ///
+    /// Errors if, after the warm-up, the numbers of threads and descriptors change between cycles, or if the heap rises
+    /// by more than `highest` kB in a third of the run.
     pub fn run(
         &self,
         warm_up: usize,
@@ -80,8 +81,9 @@ impl Options {
             let is_over = began.elapsed() >= self.length() && number >= 3;
             let waited = last.unwrap_or(began).elapsed().as_secs_f64() + self.cycle / 2.0;
             if waited >= self.interval || is_over {
-                let [threads, descriptors] = [|of: &Usage| of.threads, |of: &Usage| of.descriptors]
-                    .map(|of| format!("{}/{}", of(&ours), of(&control)));
+                let [threads, descriptors] =
+                    [|usage: &Usage| usage.threads, |usage: &Usage| usage.descriptors]
+                        .map(|count| format!("{}/{}", count(&ours), count(&control)));
                 cells.insert(0, ("time", clock(began.elapsed())));
                 cells.push(("memory_kB", ours.memory.to_string()));
                 cells.push(("diff_kB", format!("{difference:.1}")));
@@ -98,7 +100,7 @@ impl Options {
             let before = baseline.unwrap_or(now);
             ensure!(
                 now == before,
-                "Threads and descriptors, also of the control: {now:?}; before {before:?}"
+                "The numbers of threads and descriptors, ours and the control's, changed from {before:?} to {now:?}"
             );
             check_growth(&growth, highest)?;
             if is_over {
@@ -109,8 +111,8 @@ impl Options {
     }
 }
 
-/// Errors if the heap has risen beyond the control's, from the second third of the samples to the last one: by medians,
-/// in kB. Few samples show no rise.
+/// Errors if the difference to the control's heap rises by more than `highest` kB from the second third of the samples
+/// to the last third. Medians are compared. Few samples prove nothing.
 fn check_growth(samples: &[f64], highest: f64) -> Result<()> {
     let third = samples.len() / 3;
     let [.., before, after] = [0, 1, 2].map(|part| {
@@ -123,13 +125,13 @@ fn check_growth(samples: &[f64], highest: f64) -> Result<()> {
     Ok(())
 }
 
-/// Returns a time as h:mm:ss.
+/// Returns a duration as h:mm:ss.
 pub fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// A lock whose value is used even after a thread that held it panicked.
+/// Locks a mutex, even if a thread panicked with it.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,9 +3,9 @@
 //! `cargo xtask soak --scenario preload`: nodes in Python with the preloaded statistics, measured from outside.
 //!
 //! Two talkers, a node (the host) and the same node without statistics (the control) publish, subscribe, serve and call
-//! (`host.py`). In each cycle they create and destroy a node with endpoints, and fork; now and then a talker is
-//! replaced. At the end of a cycle all pause. Then the sums of all windows have to equal the processes' own counts, and
-//! the host has to have received all messages that the talkers have sent.
+//! (`host.py`). In each cycle they create and destroy a node with endpoints, and fork. In some cycles a talker is
+//! replaced. At the end of a cycle all pause. Then the sums over all windows must equal the processes' own counts, and
+//! the host must have received every message of the talkers.
 
 use std::{
     collections::BTreeMap,
@@ -25,24 +25,24 @@ use crate::{
     run::{ask, program, wait_for},
 };
 
-/// The talkers' topics; the host and the control subscribe to all.
+/// The talkers' topics. The host and the control subscribe to all.
 const TOPICS: [&str; 2] = ["/soak_0", "/soak_1"];
-/// A talker is replaced in every third cycle, in turns by SIGKILL and in an orderly way.
+/// A talker is replaced in every third cycle. It is ended by SIGKILL and orderly in turns.
 const REPLACING: usize = 3;
 
-/// What a process reports.
+/// The report of a process.
 #[derive(Default, Deserialize)]
 struct Report {
     count: BTreeMap<String, u64>,
-    /// By sender.
+    /// The number of messages by sender.
     received: BTreeMap<String, u64>,
-    /// Of the reader: by source and metric.
+    /// In the reader's report: sums by source and metric.
     sums: BTreeMap<String, u64>,
     /// The heap in use, in bytes.
     heap: u64,
-    /// Of the statistics, on the thread of the executor.
+    /// The allocations of the statistics on the executor's thread.
     allocations: u64,
-    /// Of the topic that it publishes.
+    /// The number of subscriptions to the topic that the process publishes.
     subscriptions: u64,
 }
 
@@ -59,7 +59,7 @@ struct Talker {
 }
 
 impl Talker {
-    /// Returns its sources and metrics, with the sums that their windows must have.
+    /// Returns the talker's sources and metrics, with the expected sums over their windows.
     fn sums(&self, own: &Report) -> [(String, u64); 3] {
         let Self { name, topic, .. } = self;
         [
@@ -72,7 +72,7 @@ impl Talker {
 
 struct Soak {
     domain: u32,
-    /// Where the standard error of the processes with statistics goes.
+    /// The file with the standard error of the processes with statistics.
     errors: PathBuf,
     _directory: TempDir,
     reader: Program,
@@ -80,9 +80,9 @@ struct Soak {
     control: Program,
     talkers: Vec<Talker>,
     next_incarnation: u64,
-    /// Sources and metrics with the sums that their windows must have, of processes that have ended.
+    /// The expected sums over the windows of ended processes, by source and metric.
     ended: BTreeMap<String, u64>,
-    /// Messages that an ended talker has sent.
+    /// The number of messages that an ended talker has sent.
     sent: BTreeMap<String, u64>,
     killed: u64,
 }
@@ -127,7 +127,7 @@ impl Soak {
         Ok(soak)
     }
 
-    /// Starts a talker, and waits until its windows are read, and its topic has both subscriptions.
+    /// Starts a talker. Waits until its windows are read and its topic has both subscriptions.
     fn talker(&mut self, topic: &'static str) -> Result<Talker> {
         let name = format!("talker_{}", self.next_incarnation);
         self.next_incarnation += 1;
@@ -149,7 +149,7 @@ impl Soak {
         }
     }
 
-    /// Creates and destroys, forks, replaces a talker; then pauses, and compares.
+    /// Runs a cycle: creates, destroys, forks, replaces a talker, pauses and compares.
     fn cycle(&mut self, number: usize, length: Duration) -> Result<Cycle> {
         let began = Instant::now();
         let until = |part: f64| std::thread::sleep(length.mul_f64(part).saturating_sub(began.elapsed()));
@@ -199,7 +199,7 @@ impl Soak {
         Ok((cells, [self.host.id(), self.control.id()], (host.heap as f64 - control.heap as f64) / 1e3))
     }
 
-    /// Returns the sums that are not those that the processes have counted; none if nothing is under way. The
+    /// Returns the sums that differ from the processes' counts, as text. It is empty when no message is under way. The
     /// middleware may lose a response.
     fn difference(&mut self) -> Result<String> {
         let (host, control) = (report(&mut self.host)?, report(&mut self.control)?);
@@ -224,7 +224,7 @@ impl Soak {
         })
     }
 
-    /// Ends a talker, in turns by SIGKILL and in an orderly way, and starts another. All pause.
+    /// Ends a talker, by SIGKILL or orderly in turns, and starts another one. All processes must pause.
     fn replace_a_talker(&mut self, number: usize) -> Result<()> {
         let place = number % TOPICS.len();
         let new = self.talker(TOPICS[place])?;
@@ -262,7 +262,7 @@ fn start(arguments: &[&str], domain: u32, errors: &Path, is_measured: bool) -> R
     Ok(command.spawn()?.into())
 }
 
-/// Errors if the library has written a line on standard error. rclpy has lines of its own.
+/// Errors if the library has written a line on standard error. Lines of rclpy are ignored.
 fn check(errors: &Path) -> Result<()> {
     let errors = std::fs::read_to_string(errors)?;
     ensure!(!errors.contains("topic_statistics"), "There are lines on standard error: {errors}");

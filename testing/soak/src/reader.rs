@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reads `/statistics`, and looks whether a window is missing.
+//! Reads `/statistics`, and checks that no window is missing.
 
 use std::{
     collections::BTreeMap,
@@ -22,9 +22,9 @@ const SAMPLE_COUNT: u8 = 5;
 /// A reader's report.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Read {
-    /// Messages of the listener's windows.
+    /// The number of messages of the listener's windows.
     pub messages: u64,
-    /// Windows that did not start where the one before stopped.
+    /// Windows that did not start at the previous stop.
     pub missing: Vec<String>,
     /// The sum of the sample counts of `message_age`, by source.
     pub sums: BTreeMap<String, u64>,
@@ -32,7 +32,7 @@ pub struct Read {
     pub last_stop: f64,
 }
 
-/// Reports for each line on standard input, until its end.
+/// Prints a report for each line of standard input, until its end.
 pub fn run() -> Result<()> {
     let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("reader")?;

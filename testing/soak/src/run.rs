@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The parent: starts the processes, has them create, drop, stop and end, and judges their reports.
+//! The parent: starts, stops and ends the processes, makes them create and drop entities, and judges their reports.
 
 use std::{
     collections::BTreeMap,
@@ -20,13 +20,12 @@ use crate::{
     talker::{PROCESSES, RATE, TOPICS},
 };
 
-/// Fast DDS sends a heartbeat every 3 s. A reader that was stopped at each of them could not ask for the messages that
-/// it has missed.
+/// Fast DDS sends a heartbeat every 3 s. A reader that is stopped at each heartbeat could not ask for missed messages.
 const SHORTEST_CYCLE: Duration = Duration::from_secs(4);
-/// The depth of the history of `/statistics`. Fast DDS keeps the memory of messages that waited in it.
+/// The depth of the history of `/statistics`. Fast DDS never frees the memory of messages that waited in it.
 const HISTORY: u64 = 2000;
-/// The highest rise of the heap beyond the control's, in kB in a third of the run. The publishers of the topics take
-/// 282 kB more when each topic has its 65th. A leak of 256 bytes for each window is 13 kB a second.
+/// The largest rise of the heap beyond the control's in a third of the run, in kB. The tables of publishers grow by
+/// 282 kB when each topic has its 65th publisher. A leak of 256 bytes per window is 13 kB per second.
 const HIGHEST_RISE: f64 = 700.0;
 
 /// The processes of a run.
@@ -35,17 +34,17 @@ struct Soak {
     window: u64,
     listener: Program,
     control: Program,
-    /// One is never stopped, one is now and then.
+    /// The first one is never stopped; the second one is stopped from time to time.
     readers: [Program; 2],
-    /// By process, with the incarnation.
+    /// The talkers with their incarnations, in the order of the processes.
     talkers: Vec<(u64, Program)>,
     next_incarnation: u64,
-    /// The messages of ended talkers, by incarnation: topics and counts.
+    /// The topics and message counts of ended talkers, by incarnation.
     published: BTreeMap<u64, Vec<(usize, u64)>>,
     killed: u64,
 }
 
-/// Returns a program that was built with this one.
+/// Returns the path of a program that was built together with this one.
 pub fn program(name: &str) -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     ensure!(path.is_file(), "{} is not built; `cargo xtask soak` builds it", path.display());
@@ -93,7 +92,7 @@ pub fn run(options: &Options) -> Result<()> {
         killed: 0,
     };
     soak.begin()?;
-    // The losses of a topic are known for 256 publishers.
+    // The losses of a topic are known for up to 256 publishers.
     let cycles = options.length().as_secs_f64() / cycle.as_secs_f64();
     let killing = (cycles / (PROCESSES * 100) as f64).ceil().max(3.0) as usize;
     let length = options.run(4, HIGHEST_RISE, |number| {
@@ -114,7 +113,7 @@ pub fn run(options: &Options) -> Result<()> {
 
 impl Soak {
     /// Waits until the readers have windows of every subscription, and then until messages are received on every topic.
-    /// The history of `/statistics` is filled before, so that it does not grow later, when a reader is slow.
+    /// First fills the history of `/statistics`, so that it does not grow later when a reader is slow.
     fn begin(&mut self) -> Result<()> {
         for program in [&mut self.listener, &mut self.control] {
             ask::<Report>(program, "report")?;
@@ -147,7 +146,7 @@ impl Soak {
         Ok((incarnation, start(&arguments, self.domain)?))
     }
 
-    /// Creates and drops, stops and continues, kills and starts.
+    /// Runs a cycle: creates and drops, stops and continues, kills and starts.
     fn cycle(&mut self, number: usize, length: Duration, killing: usize) -> Result<()> {
         let began = Instant::now();
         let until = |part: f64| std::thread::sleep(length.mul_f64(part).saturating_sub(began.elapsed()));
@@ -170,7 +169,7 @@ impl Soak {
         Ok(())
     }
 
-    /// Ends a talker, in turns by SIGKILL and in an orderly way, and starts another.
+    /// Ends a talker, by SIGKILL or orderly in turns, and starts another one.
     fn replace_a_talker(&mut self, number: usize) -> Result<()> {
         let process = number % PROCESSES;
         let new = self.talker(process)?;
@@ -188,7 +187,7 @@ impl Soak {
     /// Compares the figures of all subscriptions. Returns them, and the control's heap.
     fn compare(&mut self) -> Result<(Report, u64)> {
         for (incarnation, talker) in &self.talkers {
-            usage(talker.id()).with_context(|| format!("Talker {incarnation} has ended by itself"))?;
+            usage(talker.id()).with_context(|| format!("Talker {incarnation} has ended unexpectedly"))?;
         }
         let published = std::mem::take(&mut self.published);
         let report: Report = ask(&mut self.listener, "report")?;
@@ -199,7 +198,7 @@ impl Soak {
             .flat_map(|(incarnation, counts)| counts.iter().map(move |count| (incarnation, count)))
         {
             let Row { name, last, .. } = &report.rows[*index];
-            // One that was ended before its first message has sent none.
+            // A talker that was ended before its first message has no entry.
             let last = last.get(incarnation).unwrap_or(&0);
             ensure!(last == count, "{name}: {incarnation} has sent {count}; the last received is {last}");
         }
@@ -245,8 +244,8 @@ impl Soak {
     }
 }
 
-/// Errors if a subscription's figures differ from the senders' numbers. Losses and the like are unknown before the
-/// first message, and after messages that were counted without being measured.
+/// Errors if a subscription's figures differ from the senders' numbers. Losses and similar figures are unknown before
+/// the first message, and after messages that were counted but not measured.
 fn check(report: &Report) -> Result<()> {
     let differs = |row: &&Row| {
         let [received, lost, ..] = row.counted;

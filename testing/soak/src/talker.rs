@@ -17,14 +17,14 @@ use ros_env::geometry_msgs::msg::PointStamped;
 
 pub const PROCESSES: usize = 5;
 pub const TOPICS: usize = 50;
-/// Messages a second on each topic.
+/// Messages per second on each topic.
 pub const RATE: u32 = 100;
 
 pub fn topic(index: usize) -> String {
     format!("soak_{index}")
 }
 
-/// Returns whether there was a line on standard input, or its end; and the thread that reads on until its end.
+/// Returns a flag that is set at the first line or the end of standard input, and the thread that reads to the end.
 pub fn until_line() -> (Arc<AtomicBool>, JoinHandle<()>) {
     let is_over = Arc::new(AtomicBool::new(false));
     let over = Arc::clone(&is_over);
@@ -37,16 +37,16 @@ pub fn until_line() -> (Arc<AtomicBool>, JoinHandle<()>) {
     (is_over, std::thread::spawn(read))
 }
 
-/// Publishes until a line on standard input, or its end. Then prints topics and the number of messages published on
-/// each.
+/// Publishes until the first line or the end of standard input. Then prints the topics and the number of messages
+/// published on each.
 pub fn run(process: usize, incarnation: u64) -> Result<()> {
     let executor = Context::default_from_env()?.create_basic_executor();
     let nodes: Vec<Node> = (0..4)
         .map(|node| executor.create_node(format!("talker_{process}_{node}").as_str()))
         .collect::<Result<_, _>>()?;
     let mut publishers = vec![];
-    let of_process = TOPICS / PROCESSES;
-    for index in process * of_process..(process + 1) * of_process {
+    let per_process = TOPICS / PROCESSES;
+    for index in process * per_process..(process + 1) * per_process {
         let options = topic(index);
         let publisher =
             nodes[index % 4].create_publisher::<PointStamped>(options.keep_last(10).reliable())?;
@@ -68,7 +68,7 @@ pub fn run(process: usize, incarnation: u64) -> Result<()> {
             *published += 1;
         }
     }
-    // Time to send missed messages of a reader again, twice: Fast DDS asks for them every 3 s.
+    // Leaves time to repeat a reader's missed messages twice: Fast DDS requests them every 3 s.
     std::thread::sleep(Duration::from_secs(7));
     let counts: Vec<(usize, u64)> = publishers.iter().map(|(index, _, count)| (*index, *count)).collect();
     println!("{}", serde_json::to_string(&counts)?);

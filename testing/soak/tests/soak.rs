@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The soak tests themselves, each for about a minute.
+//! Runs each soak test for about a minute.
 
 use std::process::Command;
 
-/// Runs a soak test that has to pass. Returns the words of its lines.
+/// Runs a soak test, which must pass. Returns the words of its lines.
 fn passes(arguments: &str) -> Vec<Vec<String>> {
     let mut soak = Command::new(env!("CARGO_BIN_EXE_soak"));
     let output = soak.args(arguments.split(' ')).output().expect("the soak test cannot be started");
@@ -19,8 +19,8 @@ fn last(lines: &[Vec<String>], heading: &str) -> u64 {
     line[1 + line.iter().position(|word| word == heading).unwrap()].parse().unwrap()
 }
 
-/// The windows are short. While a reader is stopped for 2 s, and then until the next heartbeat of Fast DDS (at most
-/// 3 s), the history of 2000 messages has to hold all windows for it: 51 subscriptions have 306 messages a second.
+/// The history of 2000 messages must hold all windows for a reader that is stopped for 2 s, and until the next
+/// heartbeat of Fast DDS, at most 3 s later: 51 subscriptions have 306 messages per second, as the windows are short.
 #[test]
 fn churn() {
     let lines = passes("run --hours 0.0135 --interval 5 --cycle 4 --window 500");
@@ -31,7 +31,7 @@ fn churn() {
 
 #[test]
 fn preloaded_nodes() {
-    // The launcher, and the library beside it.
+    // Build the launcher and the library beside it.
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     build.args(["build", "--quiet", "--package", "topic_statistics_preload"]);
     let project = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -44,7 +44,7 @@ fn preloaded_nodes() {
 #[test]
 fn a_day_of_the_robot() {
     let _programs = ["topic_monitor", "exporter"].map(test_support::program);
-    // Small images: other tests run beside it.
+    // The images are small because other tests run at the same time.
     let lines = passes("robot --minutes 0.8 --image 100000");
     for report in ["process", "/statistics", "/diagnostics", "/metrics", "topic_monitor"] {
         let row = lines.iter().find(|line| line.iter().rev().nth(3).is_some_and(|word| word == report));

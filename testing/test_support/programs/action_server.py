@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An action server `act` of type `test_msgs/action/Fibonacci`, whose goals say what it does.
+"""An action server `act` of type `test_msgs/action/Fibonacci`. Each goal controls its own outcome.
 
 An order below 0 is rejected. Otherwise the goal is accepted after 100 ms, has feedback 200 ms after that, and ends
 ORDER ms after the feedback: if ORDER is odd it is aborted, else it succeeds. A request to cancel it is accepted after
 100 ms, because rclrs 0.8 discards a response that arrives before the call of the request has returned (docs/upstream);
-then it is canceled at once. Prints a line when its side has discovered a client, so that no response or feedback is
+then it is canceled at once. Prints a line when the server has discovered a client, so that no response or feedback is
 lost. Ends with its standard input.
 """
 

@@ -2,9 +2,10 @@
 """A node of a chain: receives `sensor_msgs/Imu` on a topic, and publishes it on the next one with the same header.
 
 Reads commands from standard input, one per line, and answers each with a line: `publish N` publishes that many messages
-at 50 Hz on the last topic; `count` is the number of messages that it has published, `received` of those on its inputs;
-`age` is the mean time in ms from the header stamp of a message to its publication, of those since the last `age`;
-`last` is the stamp of the last one, `seen` of the last message on its inputs. The program ends when its input ends.
+at 50 Hz on the last topic. The other commands ask for figures: `count` is the number of published messages, and
+`received` of received ones. `age` is the mean time in ms from the header stamp of a message to its publication, since
+the last `age`. `last` is the stamp of the last published message, and `seen` of the last received one. The program ends
+when its input ends.
 """
 
 import argparse

@@ -103,7 +103,7 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 
 int gettimeofday(struct timeval *restrict time, void *restrict zone)
 {
-    (void)zone; /* obsolete, always NULL */
+    (void)zone; /* obsolete */
     struct timespec now;
     int result = clock_gettime(CLOCK_REALTIME, &now);
     *time = (struct timeval){now.tv_sec, now.tv_nsec / 1000};

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process with some nodes, as a component container: each has a parameter, publishes `std_msgs/Int32` on `topic_N` at
-20 Hz, and subscribes to the topic of the node before. The first one has an action server `act`, the last one its
+"""A process with some nodes, like a component container. Each has a parameter, publishes `std_msgs/Int32` on `topic_N`
+at 20 Hz, and subscribes to the topic of the previous node. The first node has an action server `act`, the last one its
 client.
 
-Reads commands from standard input, one per line, and answers each with a line of JSON: `goal ORDER` has the client
+Reads commands from standard input, one per line, and answers each with a line of JSON: `goal ORDER` makes the client
 send a goal, `clients N` waits until the server has discovered N clients. Without nodes it is a node `operator` with a
 client of the action: `parameters N` reads and sets the parameters of N nodes, and answers with all responses,
 `publishers` is the number of publishers on /statistics. The program ends with its input.
 
-A goal has a feedback for each number up to its order, and all of them as its result; an order below 0 is rejected, and
-one above 100 goes on until it is canceled.
+A goal has a feedback for each number up to its order, and all numbers as its result. An order below 0 is rejected. An
+order above 100 goes on until it is canceled.
 """
 
 import argparse
@@ -40,7 +40,7 @@ sending = threading.Lock()
 
 
 class Client(ActionClient):
-    """rclpy registers a goal after it has sent it: a response that another thread takes meanwhile would be lost."""
+    """rclpy registers a goal after sending it. A response that another thread takes in between would be lost."""
 
     async def execute(self, taken_data):
         with sending:
@@ -92,7 +92,7 @@ def wait(future):
 
 
 def send_goal(by, order):
-    """Returns what comes back: whether the goal is accepted, its status, result and feedback."""
+    """Returns whether the goal is accepted, and its status, result and feedback."""
     by.wait_for_server()
     feedback = []
     got_feedback = threading.Event()
@@ -111,7 +111,7 @@ def send_goal(by, order):
     result = goal.get_result_async()
     canceling = len(wait(goal.cancel_goal_async()).goals_canceling) if order > 100 else None
     result = wait(result)
-    # Two threads may take and hand out feedback in another order.
+    # Two threads may deliver feedback in another order.
     return canceling, result.status, list(result.result.sequence), sorted(feedback, key=len)
 
 
@@ -158,6 +158,6 @@ threading.Thread(target=read_commands, daemon=True).start()
 try:
     executor.spin()
 except (ExternalShutdownException, RCLError):
-    # Another thread may have shut down while this one began to wait.
+    # Another thread may shut down while this one starts to wait.
     if rclpy.ok():
         raise

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes and publishes, calls and serves COUNT times by the middleware that does nothing, whose library is MIDDLEWARE.
+"""Takes and publishes, calls and serves COUNT times with the middleware that does nothing (the library MIDDLEWARE).
 
 Prints the nanoseconds of a take, a publication, a call with its response and a request with its response, the bytes of
-a subscription, and the allocations of all but its creation (with libcount_malloc).
+a subscription, and the allocations of everything except its creation (with libcount_malloc).
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Counts the allocations of a process, for each thread. It is preloaded into the process (LD_PRELOAD). It also stores
  * the count of a thread at each message that the thread takes, and counts the allocations of the preloaded statistics
- * (libtopic_statistics_preload.so) for themselves.
+ * (libtopic_statistics_preload.so) separately.
  *
  * The allocations of Rust, C and C++ are counted. The original functions are called by libc's internal names, so no
  * lookup by dlsym, which would allocate, is needed.
@@ -25,7 +25,7 @@ void *__libc_calloc(size_t number, size_t size);
 void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
-/* All threads that have allocated, also those that have ended. */
+/* All threads that have allocated, including ended ones. */
 static struct thread {
     _Atomic pid_t id;
     _Atomic unsigned long long allocations, of_statistics;
@@ -35,10 +35,10 @@ static struct thread {
 } threads[THREADS];
 static _Atomic unsigned used;
 
-/* Initial-exec memory exists from the start of a thread: an access allocates nothing. The library is loaded first. */
+/* Initial-exec memory exists from the start of a thread, so an access allocates nothing. The library is loaded first. */
 static _Thread_local struct thread *this_thread __attribute__((tls_model("initial-exec")));
 
-/* Where the code of the preloaded statistics lies. */
+/* The address range of the preloaded statistics' code. */
 static uintptr_t statistics_start, statistics_end;
 
 static int find_statistics(struct dl_phdr_info *info, size_t size, void *unused)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A node with messages of C++, as rclcpp has them, on rcl: publishes `sensor_msgs/Imu` on `imu` and takes it again. It also
+/* A node on rcl with C++ messages, as in rclcpp: publishes `sensor_msgs/Imu` on `imu` and takes it again. It also
  * calls its own service `set_camera_info`, which responds after 10 ms. Service and client have service introspection.
  *
- * Each line of its standard input is a number of messages, whose stamps are 250 ms old, and of calls; the answer is the
- * number of those that were taken and have the right response. The program ends when its input ends.
+ * Each line of its standard input is a number of messages, whose stamps are 250 ms old, and of calls. The answer is the
+ * number of messages taken and of right responses. The program ends when its input ends.
  */
 #include <chrono>
 #include <iostream>
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
         int taken = 0;
         for (int left = std::stoi(line); left > 0; left--) {
             Imu message;
-            // Longer than a string that lies in the object itself.
+            // Too long for std::string's internal buffer.
             message.header.frame_id = "a_frame_whose_name_is_long_enough";
             auto stamp = duration_cast<nanoseconds>((system_clock::now() - milliseconds(250)).time_since_epoch());
             message.header.stamp.sec = duration_cast<seconds>(stamp).count();

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes messages on `/statistics` as a wrong or hostile node could: names with control characters for the terminal,
+"""Publishes messages on `/statistics` like a faulty or hostile node: names with control characters for the terminal,
 values that overflow, very many sources.
 
 Reads commands from standard input, one per line, and prints `done` after each: `names`; `markup`; `numbers`; `sources
 COUNT` publishes one window of each of COUNT sources; `flood COUNT` publishes COUNT windows of one source; `window`
 publishes one window of `/honest:/imu`; `distributions` publishes two windows of its ages: 1000 of 1 ms, then 90 of 1 ms
-and 90 of 100 ms; `lies` publishes distributions of it that cannot be. The program ends when its input ends.
+and 90 of 100 ms; `lies` publishes impossible distributions of it. The program ends when its input ends.
 """
 
 import sys
@@ -21,7 +21,7 @@ HOSTILE = 'x\x1b]0;PWNED\x07\x1b[2J\n/imu 1 100.0\x7f\x9b\u202e'
 MARKUP = '"\'></style></title><script>alert(1)</script><img src=x onerror=alert(2)>&lt;'
 FIGURES = [0.0, -1.0, 1e300, -1e300, float('inf'), float('-inf'), float('nan'), 1e-320, 1.8e19]
 
-rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # the node does not spin
+rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # the node never spins
 node = rclpy.create_node('foreign')
 publisher = node.create_publisher(MetricsMessage, '/statistics', QoSProfile(depth=2000))
 distributions = node.create_publisher(MetricsDistribution, '/statistics/distribution', QoSProfile(depth=2000))

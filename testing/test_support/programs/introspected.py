@@ -2,10 +2,10 @@
 """A node with service introspection, of the service `serve` of type `test_msgs/srv/BasicTypes`.
 
 `introspected.py server MS STATE` responds after MS milliseconds. `introspected.py client - STATE` reads commands
-from standard input, one per line: `COUNT MS` calls COUNT times, each time takes the response no earlier than MS later,
-and prints two means in ms, by a clock of its own: from the sent request until it begins to take the response, and from
-before the request to after the response. The round trip is between the two. STATE is METADATA, CONTENTS or OFF. Ends
-with its standard input.
+from standard input, one per line: `COUNT MS` calls COUNT times, takes each response at least MS later, and prints two
+means in ms, measured by the client itself: from the sent request to the start of the response's take, and from before
+the request to after the response. The round trip is between the two. STATE is METADATA, CONTENTS or OFF. Ends with its
+standard input.
 """
 
 import sys

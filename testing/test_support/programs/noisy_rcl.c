@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A middleware that logs to standard output, as Zenoh does: when the context is created, and from a thread of its own
- * every 10 ms. It is preloaded into the process (LD_PRELOAD).
+/* A middleware that logs to standard output, like Zenoh: when the context is created, and every 10 ms from a separate
+ * thread. It is preloaded into the process (LD_PRELOAD).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,7 +21,7 @@ static void *log_on(void *nothing)
 /* rcl/init.h */
 int rcl_init(int argc, char const *const *argv, const void *options, void *context)
 {
-    /* Python loads the library for itself, so that it is not among the next ones. */
+    /* Python loads the library with RTLD_LOCAL, so it is not among the next ones. */
     void *rcl = dlopen("librcl.so", RTLD_LAZY | RTLD_NOLOAD);
     int (*next)(int, char const *const *, const void *, void *) =
         (int (*)(int, char const *const *, const void *, void *))dlsym(rcl, "rcl_init");

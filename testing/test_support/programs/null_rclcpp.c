@@ -5,7 +5,7 @@
 #include "null_rmw.c"
 #include <pthread.h>
 
-/* Nobody traces. */
+/* Tracing is off. */
 void ros_trace_rcl_subscription_init(const void *subscription, const void *node, const void *rmw_subscription,
                                      const char *topic, size_t depth)
 {
@@ -33,7 +33,7 @@ int rcl_timer_call_with_info(void *timer, void *info)
     return 0;
 }
 
-/* A publisher of rcl is that of rmw here. */
+/* Here a publisher of rcl is a publisher of rmw. */
 const struct endpoint *rcl_publisher_get_rmw_handle(const void *publisher)
 {
     return publisher;
@@ -64,8 +64,8 @@ struct subscription {
 static uint64_t qos[16];
 static char message[4096];
 
-/* `callbacks` is their number: 0 of an action client, 2 with intra-process communication. `durability` is that of rmw: 2 is
- * volatile. */
+/* `callbacks` is the number of callbacks: 0 for an action client, 2 with intra-process communication. `durability` is
+ * rmw's: 2 is volatile. */
 struct subscription *create_subscription(const void *type, const char *topic, int callbacks, bool is_filtered, int durability)
 {
     struct options options = {.filter = is_filtered ? "" : NULL};
@@ -112,7 +112,7 @@ void filter(struct subscription *subscription, bool is_filtered)
     rmw_subscription_set_content_filter(subscription->rmw, is_filtered ? "" : NULL);
 }
 
-/* Takes a message of that publisher, and of that number if it is not 0. */
+/* Takes a message of a publisher, with this number unless it is 0. */
 static void take(const struct subscription *subscription, const struct endpoint *of, unsigned long number)
 {
     static _Thread_local struct info info;
@@ -140,8 +140,8 @@ static void *call_timer(void *timer)
     return NULL;
 }
 
-/* Does this, one letter each. `own` publishes what `from` receives, by intra-process communication from the first `I` on;
- * `out` is what callbacks publish. */
+/* Executes actions, one letter each. `own` publishes what `from` receives, by intra-process communication from the first
+ * `I` on. Callbacks publish on `out`. */
 void does(const char *steps, const struct subscription *from, const struct subscription *other,
           const struct subscription *feedback, const struct endpoint *own, const struct endpoint *out)
 {

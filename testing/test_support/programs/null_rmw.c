@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A middleware that delivers a message at each take, at once, and drops published messages: only the layers above rmw
- * cost time. Calls go through the PLT, as rcl's do. See rmw/rmw.h.
+/* A middleware that does nothing: each take delivers a message at once, and published messages are dropped. So only the
+ * layers above rmw take time. Calls go through the PLT, like rcl's. See rmw/rmw.h.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -50,12 +50,12 @@ struct service_info {
 };
 
 static const char *identifier = "rmw_fastrtps_cpp";
-/* What it reports with a message. */
+/* The middleware's report with a message. */
 static int64_t source = 1700000000000000005, received = 1700000000000000005;
 static uint64_t number_of_each = 1;
 static bool has_numbers = true;
 static struct endpoint subscription, publisher, statistics, service, client;
-/* Endpoints whose names begin so are on the heap, so that there can be many. */
+/* Endpoints with this prefix in their names are on the heap, so that there can be many. */
 #define OWN "/own_"
 static int context;
 static struct node node = {0, 0, "measured", "/", &context};
@@ -83,7 +83,7 @@ DESTROYS(rmw_destroy_publisher);
 DESTROYS(rmw_destroy_service);
 DESTROYS(rmw_destroy_client);
 
-/* A middleware ends with its process: what is published from then on would be a crash. */
+/* A middleware ends with its process. A later publication would crash. */
 __attribute__((destructor)) static void end(void)
 {
     const char *microseconds = getenv("MICROSECONDS_AT_EXIT");
@@ -126,7 +126,7 @@ struct endpoint *rmw_create_publisher(const struct node *of, const void *type, c
     return new_endpoint(strcmp(topic, "/statistics") ? &publisher : &statistics, topic);
 }
 
-/* A GID: it is the address. */
+/* The GID is the address. */
 int rmw_get_gid_for_publisher(const struct endpoint *of, struct gid *gid)
 {
     gid->identifier = identifier;
@@ -199,7 +199,7 @@ struct metrics {
 /* Called with each metric of a window: source, name, average and sample count. */
 void (*on_statistics)(const char *, const char *, double, double);
 
-/* When the last published windows of the client and of the service that live until the process ends have started, in ns
+/* The starts of the last published windows of the client and the service that live until the process ends, in ns
    since the epoch. */
 static _Atomic long client_started, service_started;
 
@@ -233,7 +233,7 @@ int rmw_publish(const struct endpoint *of, const void *message, void *allocation
     return 0;
 }
 
-/* The number of the last request of a thread, and whether its response is taken before the function that sends it returns. */
+/* The number of a thread's last request, and whether its response is taken before the sending function returns. */
 static _Thread_local int64_t sent;
 static bool are_early;
 
@@ -288,7 +288,7 @@ void publish(const struct endpoint *by, long count)
         rmw_publish(by, "", NULL);
 }
 
-/* Plays a middleware of that name, with these timestamps of each message, and this number of each message if it is not 0. */
+/* Plays a middleware with this name and these timestamps. Each message has this number unless it is 0. */
 void play(const char *name, long of_source, long of_received, unsigned long number)
 {
     identifier = name;
@@ -311,7 +311,7 @@ void measure(const void *type, long count, double *take, double *publish, unsign
     struct timespec times[3];
     struct endpoint *from = rmw_create_subscription(&node, type, "/imu", qos, options);
     struct endpoint *to = create(type);
-    /* Once before: functions are found at their first call, and the hop is created at the end of a window of 1 s. */
+    /* A warm-up: functions are found at their first call, and the hop is created at the end of a window of 1 s. */
     wait_for_messages();
     rmw_take_with_info(from, message, &taken, &info, NULL);
     rmw_publish(to, message, NULL);
@@ -320,7 +320,7 @@ void measure(const void *type, long count, double *take, double *publish, unsign
     clock_gettime(CLOCK_MONOTONIC, &times[0]);
     for (long i = 0; i < count; i++)
         rmw_take_with_info(from, message, &taken, &info, NULL);
-    /* All publications are in the callback of one message. */
+    /* All publications happen in the callback of one message. */
     wait_for_messages();
     rmw_take_with_info(from, message, &taken, &info, NULL);
     clock_gettime(CLOCK_MONOTONIC, &times[1]);
@@ -369,7 +369,7 @@ void call(long count, int when)
     are_early = false;
 }
 
-/* Takes that many requests, and responds to each at once, or never. */
+/* Takes that many requests, and responds to each at once or never. */
 void serve(long count, bool responds)
 {
     struct service_info info = {0};
@@ -401,7 +401,7 @@ void measure_services(long count, double *of_call, double *of_request, unsigned 
     *of_request = (times[2] - times[1]) / count;
 }
 
-/* Creates and destroys that many endpoints of each kind, one after the other, each with a name of its own. */
+/* Creates and destroys that many endpoints of each kind, one after the other, each with a different name. */
 void come_and_go(const void *type, long count)
 {
     uint64_t qos[16] = {0}, options[8] = {0};
@@ -415,7 +415,7 @@ void come_and_go(const void *type, long count)
     }
 }
 
-/* Creates that many subscriptions. Returns how many bytes of the heap each of them has. */
+/* Creates that many subscriptions. Returns the bytes of the heap for each. */
 double subscription_bytes(const void *type, long count)
 {
     uint64_t qos[16] = {0}, options[8] = {0};
@@ -455,7 +455,7 @@ void use_all(void)
     serve(1, true);
 }
 
-/* Destroys what there is of the endpoints, and the node. */
+/* Destroys the existing endpoints and the node. */
 void destroy_all(void)
 {
     rmw_destroy_subscription(&node, &subscription);

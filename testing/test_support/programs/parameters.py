@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets and gets parameters of a node through its parameter services, as `ros2 param` does.
+"""Sets and gets parameters of a node through its parameter services, like `ros2 param`.
 
 Reads commands from standard input, one line of JSON each: `["set", NAME, VALUE]`, `["get", NAME]` or `["describe",
 NAME]`. Prints the result of each as a line of JSON: `[true, ""]` or `[false, REASON]`, the value, or the descriptor.

@@ -72,5 +72,5 @@ threading.Thread(target=read_commands, daemon=True).start()
 try:
     rclpy.spin(node)
 except Exception:
-    if rclpy.ok():  # otherwise the other thread has shut down, perhaps while a message was published
+    if rclpy.ok():  # otherwise the other thread has shut down, maybe during a publication
         raise

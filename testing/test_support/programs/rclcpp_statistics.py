@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes on `/statistics` as a C++ node with rclcpp's Topic Statistics does: two metrics per window, with the node
+"""Publishes on `/statistics` like a C++ node with rclcpp's Topic Statistics: two metrics per window, with the node
 name as the source. (The Python wheels contain no rclcpp.) Each window is 1 s long. Five windows are published per
 second."""
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A service `serve` of type `test_msgs/srv/BasicTypes`. It responds with the same `int64_value`, after that number of
-milliseconds. Prints a line when its side has discovered a client, so that no response is lost. Ends with its standard
+milliseconds. Prints a line when the server has discovered a client, so that no response is lost. Ends with its standard
 input.
 """
 

@@ -16,7 +16,7 @@ import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-# Nothing that was published before discovery is lost.
+# Messages published before discovery are not lost.
 QOS = QoSProfile(
     history=HistoryPolicy.KEEP_ALL,
     reliability=ReliabilityPolicy.RELIABLE,

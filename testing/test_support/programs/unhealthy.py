@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes `sensor_msgs/Imu` on `imu` at 100 Hz, and does wrong what it is told to.
+"""Publishes `sensor_msgs/Imu` on `imu` at 100 Hz, with faults on request.
 
 Reads commands from standard input, one per line: `rate HZ`, `age SECONDS` of the stamps, and `burst COUNT` messages at
 once. The program ends when its input ends.

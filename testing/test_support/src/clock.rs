@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Clocks that a test can step, suspend and slew, for whole processes.
+//! Clocks of whole processes that a test can step, suspend and slew.
 
 use std::{
     fs::File,
@@ -14,10 +14,10 @@ use tempfile::NamedTempFile;
 
 use super::preload;
 
-/// The clocks of one simulated host: of all processes that are started with it.
+/// The clocks of one simulated host, shared by all processes that are started with them.
 ///
-/// The system clock can be stepped while the processes run. All other processes, also the test itself, have the clocks
-/// of the machine.
+/// The system clock can be stepped while the processes run. All other processes, including the test itself, use the
+/// clocks of the machine.
 pub struct SteppedClock {
     library: PathBuf,
     shift: NamedTempFile,
@@ -51,7 +51,7 @@ impl SteppedClock {
         self.step(nanoseconds);
     }
 
-    /// Makes all clocks run fast from now on.
+    /// Makes all clocks run too fast from now on.
     pub fn slew(&self, parts_per_million: i64) {
         let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
         self.set(3, now.tv_sec() * 1_000_000_000 + now.tv_nsec());

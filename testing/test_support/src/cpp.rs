@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A node with messages of C++. rclcpp is in no registry, so it is one on rcl, with C++'s type support.
+//! A node with C++ messages. No registry has rclcpp, so the node uses rcl and the type support of C++.
 
 use std::{
     ffi::OsString,
@@ -10,14 +10,14 @@ use std::{
 
 use crate::{command, skip, Program};
 
-/// The node of `programs/cpp_node.cpp`. None without a compiler.
+/// The compiled node of `programs/cpp_node.cpp`.
 pub struct CppNode {
     program: PathBuf,
     _directory: tempfile::TempDir,
 }
 
 impl CppNode {
-    /// Compiles the node, for the sourced ROS 2.
+    /// Compiles the node for the sourced ROS 2. Returns `None` and logs the reason if there is no C++ compiler.
     pub fn compile() -> Option<Self> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/cpp_node.cpp");
         let directory = tempfile::tempdir().unwrap();
@@ -42,25 +42,25 @@ impl CppNode {
         Some(Self { program, _directory: directory })
     }
 
-    /// Returns the command that starts it.
+    /// Returns the command that starts the node.
     pub fn command(&self, domain: u32) -> Command {
         let mut command = command(&self.program, &[], domain);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command
     }
 
-    /// Starts it.
+    /// Starts the node.
     pub fn start(&self, domain: u32) -> Program {
         self.command(domain).spawn().unwrap().into()
     }
 }
 
-/// Returns a C compiler's arguments for the headers of the sourced ROS 2.
+/// Returns the arguments of a C compiler for the headers of the sourced ROS 2.
 pub fn includes() -> impl Iterator<Item = OsString> {
     let prefixes = std::env::var_os("AMENT_PREFIX_PATH").expect("a sourced ROS 2");
     let prefixes: Vec<PathBuf> = std::env::split_paths(&prefixes).collect();
     let folders = prefixes.into_iter().flat_map(|prefix| {
-        // A package's headers lie in a folder of its name since Humble.
+        // Since Humble, the headers of a package are in a folder with its name.
         let folders = std::fs::read_dir(prefix.join("include")).into_iter().flatten().flatten();
         folders.map(|folder| folder.path()).filter(|folder| folder.is_dir()).collect::<Vec<_>>()
     });

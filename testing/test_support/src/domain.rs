@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! ROS domains that are free. xtask, which builds without ROS, includes this file.
+//! Free ROS domains. xtask, which builds without ROS, includes this file.
 
 use std::{
     cell::OnceCell,
@@ -12,8 +12,8 @@ use std::{
 
 use rustix::fs::{flock, FlockOperation};
 
-/// Returns the ROS domain of this thread. No other test or demo uses it while the thread runs, and no DDS program used
-/// it when it was chosen. The harness runs each test on a thread of its own. `None` if all domains are in use.
+/// Returns the ROS domain of this thread, and so of a test: the harness runs each test on another thread. No other test
+/// or demo uses the domain while the thread runs, and no DDS program used it before. `None` if all domains are in use.
 pub fn domain() -> Option<u32> {
     thread_local! {
         static TAKEN: OnceCell<(u32, File)> = const { OnceCell::new() };
@@ -35,20 +35,20 @@ fn free_domain(first: u32) -> Option<(u32, File)> {
     let used = used_udp_ports();
     // Domain 0 is the default of other programs. From domain 102 on, the system may use the ports.
     (first..first + 101).map(|next| 1 + next % 101).find_map(|domain| {
-        let lock = File::create(lock_of(domain)).ok()?; // it belongs to another user
+        let lock = File::create(lock_path(domain)).ok()?; // fails if the file belongs to another user
         flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
-        // The ports that DDS derives from a domain. Other programs lock nothing.
+        // Other programs do not lock a domain, so check the ports that DDS derives from it.
         let first_port = 7400 + 250 * domain;
         used.range(first_port..first_port + 250).next().is_none().then_some((domain, lock))
     })
 }
 
-/// Returns the file whose lock the user of a domain has.
-fn lock_of(domain: u32) -> PathBuf {
+/// Returns the path of a domain's lock file.
+fn lock_path(domain: u32) -> PathBuf {
     std::env::temp_dir().join(format!("rclrs_topic_statistics-domain-{domain}.lock"))
 }
 
-/// Returns the UDP ports that programs of this host have bound.
+/// Returns the UDP ports in use on this host.
 fn used_udp_ports() -> BTreeSet<u32> {
     let tables =
         ["/proc/net/udp", "/proc/net/udp6"].map(|table| std::fs::read_to_string(table).unwrap_or_default());

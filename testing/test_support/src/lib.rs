@@ -52,7 +52,7 @@ pub fn program(name: &str) -> PathBuf {
     program
 }
 
-/// Calls `then` with each value of a channel from now on, on the thread that sends it. No value is missed, as it is by a
+/// Calls `then` with each value of a channel from now on, on the sending thread. So no value is missed, unlike by a
 /// thread that reads too late.
 pub fn on_each<T: Clone + Send + Sync + 'static>(
     mut from: watch::Receiver<T>,
@@ -94,7 +94,7 @@ pub fn collect(watched: watch::Receiver<Option<Arc<WindowStatistics>>>) -> Windo
 /// The longest time that a test waits for a condition.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// A child process. It is ended when the handle is dropped.
+/// A child process. Dropping the handle ends it.
 pub struct Process(Child);
 
 impl Process {
@@ -119,24 +119,24 @@ impl Process {
         (Process(child), log)
     }
 
-    /// Starts the program of a command. Also returns the lines that it prints.
+    /// Starts the program of a command. Also returns the lines of its standard output.
     pub fn spawn_printing(command: &mut Command) -> (Process, Receiver<String>) {
         let mut process = Process::spawn(command.stdout(Stdio::piped()));
         let output = lines(process.0.stdout.take().unwrap());
         (process, output)
     }
 
-    /// Returns its standard input. Panics if it is not a pipe or was already taken.
+    /// Returns the process's standard input. Panics if it is not a pipe or was already taken.
     pub fn input(&mut self) -> ChildStdin {
         self.0.stdin.take().unwrap()
     }
 
-    /// Returns its standard error. Panics if it is not a pipe or was already taken.
+    /// Returns the process's standard error. Panics if it is not a pipe or was already taken.
     pub fn errors(&mut self) -> ChildStderr {
         self.0.stderr.take().unwrap()
     }
 
-    /// Returns its exit status. `None` while it runs.
+    /// Returns the exit status. `None` while the process runs.
     pub fn status(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().unwrap()
     }
@@ -146,7 +146,7 @@ impl Process {
         self.0.id()
     }
 
-    /// Sends it a signal, for example `STOP`. Then it waits until all threads have stopped: on a busy machine they
+    /// Sends a signal, for example `STOP`. After `STOP`, waits until all threads have stopped: on a busy machine they
     /// run on for a while.
     pub fn signal(&self, name: &str) {
         let id = self.id().to_string();
@@ -162,7 +162,7 @@ impl Process {
         }
     }
 
-    /// Waits until it has ended. Returns its exit status.
+    /// Waits until the process has ended. Returns the exit status.
     pub fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         wait_for("end of the process", || {
@@ -172,13 +172,13 @@ impl Process {
         status.unwrap()
     }
 
-    /// Ends it. Waits until it has ended.
+    /// Ends the process and waits for its end.
     pub fn stop(mut self) {
         self.end();
     }
 
-    /// Ends it by SIGTERM, so that its signal handlers run, and by SIGKILL after a limit. A killed process leaves files
-    /// in the shared memory of Fast DDS, and these can block other processes forever.
+    /// Ends the process by SIGTERM, so that its signal handlers run, and by SIGKILL after a limit. A killed process
+    /// leaves files in the shared memory of Fast DDS, which can block other processes for ever.
     fn end(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(2);
         let (started, id) = (Instant::now(), self.id().to_string());
@@ -217,7 +217,7 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain:
     command
 }
 
-/// Returns the environment of a program that communicates with programs of this host only.
+/// Returns the environment of a program that communicates only with programs on this host.
 ///
 /// Fast DDS uses UDP only. With LOCALHOST it would use shared memory: processes that were killed, or whose clock was
 /// stepped, can block the processes of other tests through it.
@@ -232,7 +232,7 @@ pub fn on_this_host() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A Python program of the tests. It reads commands from its standard input, one per line.
+/// A program of the tests, usually in Python. It reads commands from its standard input, one per line.
 pub struct Program {
     process: Process,
     input: ChildStdin,
@@ -259,23 +259,23 @@ impl Program {
         command
     }
 
-    /// Sends it a signal, for example `STOP`.
+    /// Sends a signal, for example `STOP`.
     pub fn signal(&self, name: &str) {
         self.process.signal(name);
     }
 
-    /// Writes a line to its standard input.
+    /// Writes a line to the program's standard input.
     pub fn send(&mut self, line: &str) {
         writeln!(self.input, "{line}").unwrap();
     }
 
-    /// Writes a line to its standard input. Returns the line that it prints as its answer.
+    /// Writes a line to the program's standard input. Returns the line that it prints as an answer.
     pub fn request(&mut self, line: &str) -> String {
         self.send(line);
         self.read(&format!("answer to {line}"))
     }
 
-    /// Waits for the next line that it prints. `what` names the line in the panic message.
+    /// Waits for the program's next line. `what` names the line in the panic message.
     pub fn read(&self, what: &str) -> String {
         self.output.recv_timeout(LIMIT).unwrap_or_else(|error| panic!("no {what}: {error}"))
     }
@@ -285,7 +285,7 @@ impl Program {
         self.output.try_recv().ok()
     }
 
-    /// Closes its standard input. Waits until the program has ended.
+    /// Closes the program's standard input. Waits until the program has ended.
     pub fn end(self) {
         let Program { mut process, input, .. } = self;
         drop(input);
@@ -309,7 +309,7 @@ pub fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-/// Returns a command that runs an ignored test of this program, by its whole name, as a program on a ROS domain. Its
+/// Returns a command that runs an ignored test of this test binary, by its full name, as a program on a ROS domain. Its
 /// input is a pipe.
 pub fn itself(test: &str, domain: u32) -> Command {
     let arguments = ["--ignored", "--exact", "--nocapture", "--test-threads=1", test];
@@ -318,8 +318,8 @@ pub fn itself(test: &str, domain: u32) -> Command {
     command
 }
 
-/// Whether other tests run in this process, as with plain `cargo test`: for a test that counts the threads or the memory
-/// of its process, reads its warnings or `/rosout`, or receives its signals. Says that the test is skipped.
+/// Returns whether other tests run in this process, as with plain `cargo test`. Then logs that the test is skipped. For
+/// tests that count the threads or memory of their process, read its warnings or `/rosout`, or receive its signals.
 pub fn shares_its_process() -> bool {
     let is_alone = std::env::var("NEXTEST_EXECUTION_MODE").is_ok_and(|mode| mode == "process-per-test");
     if !is_alone {
@@ -341,7 +341,7 @@ pub fn context(domain: u32, arguments: &[&str]) -> rclrs::Context {
     rclrs::Context::new(arguments.iter().map(|argument| argument.to_string()), options).unwrap()
 }
 
-/// An executor that spins on its own thread. It is halted when this is dropped.
+/// An executor that spins on a new thread. Dropping this halts it.
 pub struct Spinning {
     commands: Arc<rclrs::ExecutorCommands>,
     thread: Option<JoinHandle<Vec<rclrs::RclrsError>>>,
@@ -378,8 +378,8 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Returns the ROS domain of this test, or of the thread that it has started. No other test uses it meanwhile, and no
-/// DDS program used it when it was chosen.
+/// Returns the ROS domain of this thread, and so of this test. No other test uses it meanwhile, and no DDS program used
+/// it before.
 pub fn domain() -> u32 {
     domain::domain().expect("a ROS domain that is not in use")
 }
@@ -500,14 +500,14 @@ impl Reader {
         }
     }
 
-    /// Reads what has been received, and waits for nothing.
+    /// Reads the metrics received so far, without waiting.
     pub fn read_received(&mut self) {
         self.metrics.extend(self.lines.try_iter().map(|line| Metric::parse(&line)));
     }
 
     /// Returns the windows of one metric, in the order of their reception.
     pub fn windows(&self, source: &str, metric: &str) -> Vec<Metric> {
-        of(&self.metrics, source, metric).cloned().collect()
+        windows_of(&self.metrics, source, metric).cloned().collect()
     }
 }
 
@@ -520,7 +520,11 @@ impl From<Child> for Reader {
 }
 
 /// Returns the windows of one metric.
-pub fn of<'a>(metrics: &'a [Metric], source: &'a str, metric: &'a str) -> impl Iterator<Item = &'a Metric> {
+pub fn windows_of<'a>(
+    metrics: &'a [Metric],
+    source: &'a str,
+    metric: &'a str,
+) -> impl Iterator<Item = &'a Metric> {
     metrics.iter().filter(move |window| window.source == source && window.metric == metric)
 }
 
@@ -535,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_skips_is_seen_although_it_passes() {
+    fn a_skipped_test_is_reported_although_it_passes() {
         let arguments = ["--ignored", "--exact", "tests::is_skipped"];
         let output = Command::new(std::env::current_exe().unwrap()).args(arguments).output().unwrap();
         let errors = String::from_utf8(output.stderr).unwrap();

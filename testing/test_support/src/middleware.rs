@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Features that the rmw implementation in use does not provide. A test that needs one is skipped, and a line is
-//! logged.
+//! Features that the rmw implementation in use lacks. A test that needs one is skipped, and a line is logged.
 
 use std::ffi::{c_char, c_int, CStr};
 
@@ -47,25 +46,25 @@ pub fn lacks_reception_timestamps(what: &str) -> bool {
     )
 }
 
-/// Returns whether it is not DDS: a publisher then serves each subscription of its topic and type, and rejects no
-/// message while a reader is behind. Logs that `what` is skipped.
+/// Returns whether the middleware is not DDS. Then a publisher serves every subscription of its topic and type, and
+/// rejects no message while a reader is late. Logs that `what` is skipped.
 pub fn is_no_dds(what: &str) -> bool {
     skip_unless(is_in_use(|middleware| middleware.matches_qos), what, "does not match QoS as DDS does")
 }
 
-/// Returns the size of a serialized message as it is sent: some middlewares pad it.
+/// Returns the size of a serialized message as sent: some middlewares pad it.
 pub fn padded(bytes: u64) -> u64 {
     bytes.next_multiple_of(if is_in_use(|middleware| middleware.pads) { 4 } else { 1 })
 }
 
-/// Returns whether the middleware is known, and has this.
+/// Returns whether the middleware is known and has a property.
 fn is_in_use(is: impl Fn(&Middleware) -> bool) -> bool {
     middleware_in_use().is_ok_and(is)
 }
 
 /// Returns whether messages cannot be loaned. Logs that `what` is skipped.
 ///
-/// Without loans, a callback that takes a loaned message is an error of `spin`, and rclrs 0.8 crashes.
+/// Without loans, a callback that takes a loaned message makes `spin` fail, and rclrs 0.8 crashes.
 pub fn lacks_loans(node: &Node, what: &str) -> bool {
     let publisher = node.create_publisher::<Int32>("can_it_be_loaned").unwrap();
     skip_unless(publisher.can_loan_messages(), what, "does not loan messages")

@@ -2,12 +2,11 @@
 
 //! Two hosts on one machine, and the link between them.
 //!
-//! A host is a network namespace without a name, and a thread in it that starts its processes. A link is a TAP device
-//! in each namespace, and a thread that copies frames from one device to the other. It can delay, lose, repeat and
-//! reorder frames.
+//! A host is an unnamed network namespace with a thread that starts its processes. A link is a TAP device in each
+//! namespace, and a thread that copies frames between the devices. It can delay, lose, repeat and reorder frames.
 //!
 //! No cleanup is needed, not even after a test process was killed. The kernel removes a namespace and its device when
-//! the last process in it ends. It ends the processes of a host when the thread that started them ends.
+//! the last process in it ends. It kills the processes of a host when the thread that started them ends.
 
 use std::{
     cmp::Reverse,
@@ -50,7 +49,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// Returns the means that this machine does not provide.
+    /// Returns what this machine does not provide.
     pub fn new() -> Result<Network, String> {
         let (talking, talking_device) = Host::new(1, 2)?;
         let (listening, listening_device) = Host::new(2, 1)?;
@@ -172,28 +171,28 @@ pub enum Way {
 pub struct Conditions {
     /// The delay of each frame.
     pub delay: Duration,
-    /// Share of the frames that are lost, 0 to 1.
+    /// The fraction of frames that are lost, 0 to 1.
     pub loss: f64,
-    /// Share of the frames that are delivered twice.
+    /// The fraction of frames that are delivered twice.
     pub duplicates: f64,
-    /// Share of the frames that are delayed by `hold` in addition, so that later frames overtake them.
-    pub held: f64,
-    /// The additional delay of held frames.
-    pub hold: Duration,
+    /// The fraction of frames that are additionally delayed by `extra_delay`, so that later frames overtake them.
+    pub reordered: f64,
+    /// The additional delay of reordered frames.
+    pub extra_delay: Duration,
     /// Whether all frames are lost.
     pub is_cut: bool,
-    /// Whether only frames with messages are lost, repeated and held. Discovery and acknowledgements pass.
+    /// Whether only frames with messages are lost, repeated and reordered. Discovery and acknowledgements pass.
     pub only_messages: bool,
 }
 
-/// The counts of a direction since the creation of the link. A message is an RTPS DATA submessage of a publisher: a
-/// message that is sent to two subscriptions, or is sent again, counts twice.
+/// The counts of a direction since the creation of the link. A message is an RTPS DATA submessage of a publisher, so a
+/// message that is sent to two subscriptions, or is repeated, counts twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub lost_frames: u64,
     pub lost_messages: u64,
     pub duplicated_messages: u64,
-    pub held_messages: u64,
+    pub reordered_messages: u64,
     /// Frames that were lost because [`Link::CAPACITY`] frames were on the link. A test is valid only if this is 0.
     pub overflow: u64,
 }
@@ -259,21 +258,21 @@ impl Drop for Link {
 type Frame = (Instant, u64, usize, Vec<u8>);
 
 struct Copier {
-    /// Indexed by the [`Way`] of the frames that are read from them.
+    /// The devices, indexed by the [`Way`] of the frames that are read from them.
     devices: [File; 2],
     shared: Arc<Shared>,
     random: fastrand::Rng,
-    /// The frame that is due next is on top.
+    /// The frames on the link. The frame that is due next is on top.
     under_way: BinaryHeap<Reverse<Frame>>,
     number: u64,
 }
 
 impl Copier {
-    /// The longest time until the thread notices the end of the link.
+    /// The longest time until the thread notices that the link was dropped.
     const ROUND: Duration = Duration::from_millis(20);
-    /// Larger than the largest frame of a device with the usual MTU of 1500 bytes.
+    /// The size of the buffer: more than a frame of a device with the usual MTU of 1500 bytes.
     const FRAME: usize = 2048;
-    /// Frames that are read before due frames are delivered.
+    /// The largest number of frames that are read before due frames are delivered.
     const BURST: usize = 32;
 
     fn run(mut self) {
@@ -284,7 +283,7 @@ impl Copier {
             for way in 0..self.devices.len() {
                 for _ in 0..Self::BURST {
                     let Ok(length) = self.devices[way].read(&mut buffer) else { break };
-                    self.accept(way, &buffer[..length]);
+                    self.enqueue(way, &buffer[..length]);
                 }
             }
         }
@@ -314,13 +313,13 @@ impl Copier {
         }
     }
 
-    /// Applies the conditions to a frame.
-    fn accept(&mut self, way: usize, bytes: &[u8]) {
+    /// Applies the conditions to a frame and puts it on the link.
+    fn enqueue(&mut self, way: usize, bytes: &[u8]) {
         let mut ways = self.shared.ways.lock().unwrap();
         let (conditions, counts) = &mut ways[way];
         let messages = messages(bytes);
-        let [is_lost, comes_twice, is_held] = match messages > 0 || !conditions.only_messages {
-            true => [conditions.loss, conditions.duplicates, conditions.held]
+        let [is_lost, comes_twice, is_reordered] = match messages > 0 || !conditions.only_messages {
+            true => [conditions.loss, conditions.duplicates, conditions.reordered]
                 .map(|share| self.random.f64() < share),
             false => [false; 3],
         };
@@ -330,9 +329,9 @@ impl Copier {
             return;
         }
         let mut due = Instant::now() + conditions.delay;
-        if is_held {
-            due += conditions.hold;
-            counts.held_messages += messages;
+        if is_reordered {
+            due += conditions.extra_delay;
+            counts.reordered_messages += messages;
         }
         if comes_twice {
             counts.duplicated_messages += messages;

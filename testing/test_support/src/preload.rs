@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Libraries that are preloaded into whole processes: the tests' small ones in C, and the statistics' own.
+//! Libraries that are preloaded into processes: small ones in C for the tests, and the statistics library.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ pub fn library(name: &str) -> Option<PathBuf> {
     let test = std::env::current_exe().unwrap();
     let directory = test.parent().unwrap();
     let library = directory.join(format!("lib{name}.so"));
-    // A temporary file until it is complete: another test process may compile the same library.
+    // The library is renamed when complete, because another test process may compile the same one.
     let part = compile(name, directory, &["-shared", "-fPIC"])?;
     fs::rename(&part, &library).unwrap();
     let _it_is_renamed = part.keep();
@@ -34,7 +34,7 @@ pub fn program(name: &str, arguments: &[&str]) -> Option<TempPath> {
 fn compile(name: &str, directory: &Path, arguments: &[&str]) -> Option<TempPath> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(name).with_extension("c");
-    // Closed, so that it can be executed.
+    // The file is closed, so that it can be executed.
     let compiled = tempfile::Builder::new().prefix(name).tempfile_in(directory).unwrap().into_temp_path();
     let output = Command::new(&compiler)
         .args(["-O2", "-Wall", "-Wextra", "-o"])
@@ -44,7 +44,7 @@ fn compile(name: &str, directory: &Path, arguments: &[&str]) -> Option<TempPath>
         .output();
     let Ok(output) = output else {
         skip(
-            &format!("what needs programs/{name}.c"),
+            &format!("a test with programs/{name}.c"),
             &format!("there is no C compiler {compiler:?} (cc, or CC)"),
         );
         return None;
@@ -53,7 +53,7 @@ fn compile(name: &str, directory: &Path, arguments: &[&str]) -> Option<TempPath>
     Some(compiled)
 }
 
-/// Returns the path of the library of `topic_statistics_preload`. `cargo test --workspace` builds it beside the tests.
+/// Returns the path of the library `topic_statistics_preload`. `cargo test --workspace` builds it beside the tests.
 ///
 /// Builds the library if it is missing, for example if only one package is tested. Panics if the build fails.
 pub fn statistics() -> PathBuf {
@@ -76,7 +76,7 @@ pub fn statistics() -> PathBuf {
     LIBRARY.get_or_init(build).clone()
 }
 
-/// Preloads a library. It comes before the libraries that are already in `LD_PRELOAD`.
+/// Preloads a library, in front of those that are already in `LD_PRELOAD`.
 pub fn preload(command: &mut Command, library: &Path) {
     let mut libraries = library.as_os_str().to_owned();
     if let Some(others) = std::env::var_os("LD_PRELOAD") {

@@ -4,9 +4,9 @@
 
 use std::io::Write;
 
-/// Logs what is not tested, in which test, and why.
+/// Logs that a test is skipped, with the reason.
 ///
-/// This is the way for a test to skip, because everybody sees the line: the harness hides the output of `eprintln!` and
+/// Every skip uses this function, because its line is always visible: the harness hides the output of `eprintln!` and
 /// `println!` if the test passes.
 pub fn skip(what: &str, why: &str) {
     let test = std::thread::current();

@@ -12,7 +12,7 @@ use tracing::{
     span, Event, Level, Metadata, Subscriber,
 };
 
-/// Starts to collect warnings and errors. They are from all tests of this process.
+/// Starts to collect the warnings and errors of all tests in this process.
 pub fn collect() {
     let _there_already = tracing::subscriber::set_global_default(Collect);
 }

@@ -11,7 +11,7 @@ use GoalStatusCode::{Aborted, Cancelled, Succeeded};
 
 use super::*;
 
-/// How many goals there were, and how many of each outcome.
+/// The metrics that count goals and their outcomes.
 const OUTCOMES: [Metric; 6] = [
     Metric::Goals,
     Metric::SucceededGoals,
@@ -21,7 +21,7 @@ const OUTCOMES: [Metric; 6] = [
     Metric::GoalToAcceptance,
 ];
 
-/// Waits for [`DELAY`]. It needs no executor.
+/// Waits for [`DELAY`] without an executor.
 async fn delay() {
     let (sender, ends) = oneshot::channel::<()>();
     std::thread::spawn(move || {
@@ -31,11 +31,11 @@ async fn delay() {
     let _ended = ends.await;
 }
 
-/// What keeps goals that the server does not end.
-type Held = Arc<Mutex<(Option<StatsFeedbackPublisher<Fibonacci>>, Option<StatsRequestedGoal<Fibonacci>>)>>;
+/// Handles that keep goals alive which the server does not end.
+type Kept = Arc<Mutex<(Option<StatsFeedbackPublisher<Fibonacci>>, Option<StatsRequestedGoal<Fibonacci>>)>>;
 
-/// A goal's order decides on its way.
-async fn execute(goal: StatsRequestedGoal<Fibonacci>, held: Held) -> TerminatedGoal {
+/// Executes a goal. Its order decides what happens to it.
+async fn execute(goal: StatsRequestedGoal<Fibonacci>, kept: Kept) -> TerminatedGoal {
     let (feedback, result) = (Fibonacci_Feedback::default, Fibonacci_Result::default());
     let never = std::future::pending::<()>;
     match goal.goal().order {
@@ -68,18 +68,18 @@ async fn execute(goal: StatsRequestedGoal<Fibonacci>, held: Held) -> TerminatedG
             delay().await;
             return cancelling.cancelled_with(result);
         }
-        // These goals are dropped or kept, and the handler waits for ever.
+        // These goals are dropped or kept, and their handler waits for ever.
         5 => drop(goal),
         6 => drop(goal.accept()),
         7 => drop(goal.accept().execute()),
         8 => drop(goal.accept().begin_cancelling()),
-        9 => held.lock().unwrap().0 = Some(goal.accept().execute().feedback_publisher()),
-        _ => held.lock().unwrap().1 = Some(goal),
+        9 => kept.lock().unwrap().0 = Some(goal.accept().execute().feedback_publisher()),
+        _ => kept.lock().unwrap().1 = Some(goal),
     }
     std::future::pending().await
 }
 
-/// Sends a goal, and cancels it if its order is for that. Returns its status; None if it is rejected.
+/// Sends a goal, and cancels it if its order demands that. Returns its status. `None` if it is rejected.
 async fn request(client: &StatsActionClient<Fibonacci>, order: i32) -> Option<GoalStatusCode> {
     let goal = client.try_request_goal(Fibonacci_Goal { order }).unwrap().await?;
     let StatsGoalClient { mut feedback, result, cancellation, .. } = goal;
@@ -95,18 +95,19 @@ async fn request(client: &StatsActionClient<Fibonacci>, order: i32) -> Option<Go
 fn goals_of_both_ends_are_measured_until_they_end() {
     let mut executor = single_threaded();
     let [server, client] = ["server", "client"].map(|name| executor.create_node(name).unwrap());
-    let [statistics, of_client] = [&server, &client].map(statistics);
-    let held = Held::default();
-    let holds = Arc::clone(&held);
+    let [statistics, client_statistics] = [&server, &client].map(statistics);
+    let kept = Kept::default();
+    let holds = Arc::clone(&kept);
     let handle = move |goal| execute(goal, Arc::clone(&holds));
     let other = |_| async { panic!("it is replaced") };
     let server = statistics.create_action_server::<Fibonacci, _>("act", other).unwrap();
     server.set_callback(handle);
     let off = "act".statistics(StatisticsOptions::new().state(StatisticsState::Disable));
-    let client = of_client.create_action_client::<Fibonacci>(off).unwrap();
+    let client = client_statistics.create_action_client::<Fibonacci>(off).unwrap();
     assert_eq!((server.action_name(), server.statistics().source_name()), ("/act", "/server:/act"));
     assert_eq!((client.action_name(), client.statistics().source_name()), ("/act", "/client:/act"));
-    let [at_server, at_client] = [server.statistics().watch(), client.statistics().watch()].map(Windows::of);
+    let [at_server, at_client] =
+        [server.statistics().watch(), client.statistics().watch()].map(Windows::collect);
     let mut reader = Reader::start(domain());
     let calling = Arc::clone(&client);
     run(&mut executor, async move {
@@ -144,7 +145,7 @@ fn goals_of_both_ends_are_measured_until_they_end() {
         assert_eq!([Metric::ActiveGoals, Metric::OldestGoal].map(|metric| windows.last(metric)), [0.0; 2]);
     }
 
-    // Goals that do not end show in every window, at the client until they are dropped.
+    // Goals that do not end appear in every window; at the client only until they are dropped.
     let _spinning = Spinning::start(executor);
     let goals = [9, 10].map(|order| client.request_goal(Fibonacci_Goal { order }));
     let is_old = |windows: &Windows| windows.last(Metric::OldestGoal) > 250.0;
@@ -154,7 +155,7 @@ fn goals_of_both_ends_are_measured_until_they_end() {
     at_client.wait_for(Metric::DroppedGoals, 2);
     assert_eq!(at_client.last(Metric::OldestGoal), 0.0);
     // rclrs aborts a goal when its last publisher is dropped.
-    let publisher = held.lock().unwrap().0.take().unwrap();
+    let publisher = kept.lock().unwrap().0.take().unwrap();
     (0..3).for_each(|_| publisher.publish(Fibonacci_Feedback::default()).unwrap());
     drop(publisher);
     at_server.wait_for(Metric::AbortedGoals, 6);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Services, clients, timers and actions; and what the tests of measured sources share.
+//! Services, clients, timers and actions, and helpers for tests of measured sources.
 
 mod actions;
 mod services;
@@ -13,7 +13,7 @@ pub(crate) use rclrs_topic_statistics::{
     watch, FirstPeriod, IntoStatsOptions, Metric, NodeStatistics, SourceKind, StatisticsOptions,
     StatisticsState, StatsExecutor, Summary, WindowStatistics,
 };
-pub(crate) use test_support::{context, domain, node, of, wait_for, Reader, Spinning, LIMIT};
+pub(crate) use test_support::{context, domain, node, wait_for, windows_of, Reader, Spinning, LIMIT};
 
 /// The delay that the tests inject.
 const DELAY: Duration = Duration::from_millis(500);
@@ -28,7 +28,7 @@ pub(crate) fn statistics(node: &Node) -> NodeStatistics {
     NodeStatistics::with_options(node, options()).unwrap()
 }
 
-/// Creates an executor with one thread: rclrs 0.8 loses a response that arrives before its call has returned.
+/// Creates an executor with one thread. With several, rclrs 0.8 loses a response that arrives before its call returns.
 fn single_threaded() -> Executor {
     context(domain(), &[]).create_executor(StatsExecutor::single_threaded())
 }
@@ -45,12 +45,12 @@ pub(crate) fn run<T: Send + 'static>(
     output.recv().unwrap()
 }
 
-/// Waits until rclpy has read all these metrics of a source, with their units.
+/// Waits until rclpy has read all these metrics of a source with their units.
 pub(crate) fn read_all(reader: &mut Reader, source: &str, metrics: &[Metric]) {
     reader.read_until("all metrics", |read| {
         metrics
             .iter()
-            .all(|metric| of(read, source, metric.name()).any(|window| window.unit == metric.unit()))
+            .all(|metric| windows_of(read, source, metric.name()).any(|window| window.unit == metric.unit()))
     });
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn read_all(reader: &mut Reader, source: &str, metrics: &[Metric]) {
 pub(crate) struct Windows(test_support::Windows);
 
 impl Windows {
-    pub(crate) fn of(watched: watch::Receiver<Option<Arc<WindowStatistics>>>) -> Windows {
+    pub(crate) fn collect(watched: watch::Receiver<Option<Arc<WindowStatistics>>>) -> Windows {
         Windows(test_support::collect(watched))
     }
 
@@ -73,7 +73,7 @@ impl Windows {
         summaries.filter(|summary| summary.sample_count > 0).collect()
     }
 
-    /// Returns the sum of a metric that is a count, and the number of samples of another one.
+    /// Returns the sum of a metric if it is a count, otherwise its number of samples.
     pub(crate) fn total(&self, metric: Metric) -> u64 {
         let summaries = self.all(metric).into_iter();
         if metric.is_count() {
@@ -98,7 +98,7 @@ impl Windows {
         self.all(metric).iter().map(|summary| summary.maximum).fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// Waits for a total, and for another window: it must not become larger.
+    /// Waits for a total and then for another window, which must not increase it.
     #[track_caller]
     pub(crate) fn wait_for(&self, metric: Metric, total: u64) {
         wait_for(&format!("{total} {metric}"), || self.total(metric) >= total);
@@ -111,7 +111,7 @@ impl Windows {
         wait_for("windows", || self.len() >= before + windows);
     }
 
-    /// Asserts that all samples of a metric are [`DELAY`], and how many there are.
+    /// Asserts the number of samples of a metric, and that all are about [`DELAY`].
     #[track_caller]
     fn assert_delayed(&self, metric: Metric, count: u64) {
         let (least, most) = (self.least(metric), self.most(metric));

@@ -23,10 +23,10 @@ async fn later(request: Request) -> Response {
 }
 
 #[test]
-fn every_form_of_a_service_and_of_a_call_is_measured() {
+fn every_form_of_service_and_call_is_measured() {
     let mut executor = single_threaded();
     let [server, caller] = ["server", "caller"].map(|name| executor.create_node(name).unwrap());
-    let [statistics, of_caller] = [&server, &caller].map(statistics);
+    let [statistics, caller_statistics] = [&server, &caller].map(statistics);
     let worker = server.create_worker(0_u64);
     let mut services: Vec<(&str, Windows, Box<dyn Any>)> = vec![];
     macro_rules! created {
@@ -52,7 +52,7 @@ fn every_form_of_a_service_and_of_a_call_is_measured() {
                 created!($create($($worker,)? $name), callback, $respond $(, $set)?);
             assert_eq!(service.service_name(), concat!("/", $name));
             assert_eq!(service.statistics().source_name(), concat!("/server:/", $name));
-            services.push(($name, Windows::of(service.statistics().watch()), Box::new(service)));
+            services.push(($name, Windows::collect(service.statistics().watch()), Box::new(service)));
         };
     }
     form!("plain", create_service(), response, [], []);
@@ -67,11 +67,12 @@ fn every_form_of_a_service_and_of_a_call_is_measured() {
     form!("payload", create_worker_service(&worker), response, [&mut u64], []);
     form!("payload_id", create_worker_service(&worker), response, [&mut u64], [RequestId]);
     form!("payload_info", create_worker_service(&worker), response, [&mut u64], [ServiceInfo]);
-    let client = |name: &str| of_caller.create_client::<BasicTypes>(name).unwrap();
+    let client = |name: &str| caller_statistics.create_client::<BasicTypes>(name).unwrap();
     let clients: Vec<_> = services.iter().map(|(name, ..)| client(name)).collect();
     assert_eq!(clients[0].service_name(), "/plain");
     assert_eq!(clients[0].statistics().source_name(), "/caller:/plain");
-    let of_clients: Vec<_> = clients.iter().map(|client| Windows::of(client.statistics().watch())).collect();
+    let client_windows: Vec<_> =
+        clients.iter().map(|client| Windows::collect(client.statistics().watch())).collect();
     let mut reader = Reader::start(domain());
     let calling = clients.clone();
     run(&mut executor, async move {
@@ -92,19 +93,19 @@ fn every_form_of_a_service_and_of_a_call_is_measured() {
         }
     });
     let delays = [Metric::SourceToReceive, Metric::ReceiveToCallback, Metric::SourceToCallback];
-    for (of_client, (name, of_service, _)) in of_clients.iter().zip(&services) {
+    for (calls, (name, service_windows, _)) in client_windows.iter().zip(&services) {
         let (duration, other) = match name.starts_with("async") {
             true => (Metric::ResponseDuration, Metric::CallbackDuration),
             false => (Metric::CallbackDuration, Metric::ResponseDuration),
         };
-        of_service.wait_for(duration, 6);
-        of_client.wait_for(Metric::RoundTrip, 6);
+        service_windows.wait_for(duration, 6);
+        calls.wait_for(Metric::RoundTrip, 6);
         let counts = [Metric::Requests, Metric::RequestPeriod, Metric::CallbackPanics, other];
-        assert_eq!(of_service.totals(counts), [6, 5, 0, 0], "{name}");
+        assert_eq!(service_windows.totals(counts), [6, 5, 0, 0], "{name}");
         let counts = [Metric::Calls, Metric::Responses, Metric::DroppedCalls];
-        assert_eq!(of_client.totals(counts), [6, 6, 0], "{name}");
-        for windows in [of_service, of_client] {
-            // rmw_fastrtps of Kilted does not report when a request was received.
+        assert_eq!(calls.totals(counts), [6, 6, 0], "{name}");
+        for windows in [service_windows, calls] {
+            // In Kilted, rmw_fastrtps does not report when a request was received.
             let counts = windows.totals(delays);
             assert!(counts == [6; 3] || counts == [0, 0, 6], "{name}: {counts:?}");
             assert!(windows.least(Metric::SourceToCallback) >= 0.0, "{name}");
@@ -117,10 +118,10 @@ fn every_form_of_a_service_and_of_a_call_is_measured() {
 }
 
 #[test]
-fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
+fn waiting_dropped_panicking_and_unmeasured_calls_are_right() {
     let mut executor = single_threaded();
     let [server, caller] = ["server", "caller"].map(|name| executor.create_node(name).unwrap());
-    let [statistics, of_caller] = [&server, &caller].map(statistics);
+    let [statistics, caller_statistics] = [&server, &caller].map(statistics);
     let new = StatisticsOptions::new;
     let off = || new().state(StatisticsState::Disable);
     let slow = statistics.create_service::<BasicTypes, _>("slow".statistics(off()), |request: Request| {
@@ -140,17 +141,19 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
     let panics = |_: Request| -> Response { panic!("the panic of a callback") };
     let worker = server.create_worker(());
     let panics = statistics.create_worker_service::<BasicTypes, _, _>(&worker, "panics", panics).unwrap();
-    let [of_slow, of_hold, of_panics] =
-        [slow.statistics().watch(), hold.statistics().watch(), panics.statistics().watch()].map(Windows::of);
-    let client =
-        |name: &str, options| of_caller.create_client::<BasicTypes>(name.statistics(options)).unwrap();
+    let [slow_windows, hold_windows, panics_windows] =
+        [slow.statistics().watch(), hold.statistics().watch(), panics.statistics().watch()]
+            .map(Windows::collect);
+    let client = |name: &str, options| {
+        caller_statistics.create_client::<BasicTypes>(name.statistics(options)).unwrap()
+    };
     let expected = Expectations::new().error_unless("oldest_call<300ms".parse().unwrap());
     let (to_slow, to_hold) = (client("slow", off()), client("hold", new().expect(expected)));
     let to_panics = client("panics", new());
     let [from_slow, from_hold] =
-        [to_slow.statistics().watch(), to_hold.statistics().watch()].map(Windows::of);
+        [to_slow.statistics().watch(), to_hold.statistics().watch()].map(Windows::collect);
 
-    // Disabled statistics pass a request on. A measured one waits for the executor.
+    // Disabled statistics pass a request on. A measured request waits for the executor.
     let (calling, serving) = (Arc::clone(&to_slow), Arc::clone(&slow));
     let [mut unpolled]: [Promise<Response>; 1] = run(&mut executor, async move {
         calling.notify_on_service_ready().await.unwrap();
@@ -164,45 +167,46 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
         [waiting]
     });
     let _spinning = Spinning::start(executor);
-    // A round trip ends with the response, and not when it is awaited.
+    // A round trip ends when the response arrives, not when it is awaited.
     from_slow.wait_for(Metric::Responses, 1);
     assert_eq!(unpolled.try_recv().unwrap().unwrap().int64_value, 8);
-    of_slow.wait_for(Metric::CallbackDuration, 1);
-    of_slow.assert_delayed(Metric::CallbackDuration, 1);
-    of_slow.assert_delayed(Metric::SourceToCallback, 1);
+    slow_windows.wait_for(Metric::CallbackDuration, 1);
+    slow_windows.assert_delayed(Metric::CallbackDuration, 1);
+    slow_windows.assert_delayed(Metric::SourceToCallback, 1);
     from_slow.assert_delayed(Metric::RoundTrip, 1);
     let (delay, round_trip) = (from_slow.most(Metric::SourceToCallback), from_slow.most(Metric::RoundTrip));
     assert!(delay < round_trip - 999.0, "the delay of the response alone: {delay} ms of {round_trip}");
 
-    // A call that is dropped goes on in the service. No response arrives before these calls have returned.
+    // The service still handles a dropped call. No response arrives before these calls have returned.
     wait_for("service", || to_hold.service_is_ready().unwrap());
     let [waits, dropped, last] = [(); 3].map(|()| to_hold.call::<_, Response>(request(0)).unwrap());
-    of_hold.wait_for(Metric::Requests, 3);
+    hold_windows.wait_for(Metric::Requests, 3);
     wait_for("an error", || to_hold.statistics().health().borrow().level == Level::Error);
     drop(dropped);
     from_hold.wait_for(Metric::DroppedCalls, 1);
-    let active = || [Metric::ActiveRequests, Metric::MaxActiveRequests].map(|metric| of_hold.last(metric));
+    let active =
+        || [Metric::ActiveRequests, Metric::MaxActiveRequests].map(|metric| hold_windows.last(metric));
     assert_eq!((active(), from_hold.totals([Metric::Calls, Metric::Responses])), ([3.0; 2], [3, 0]));
     assert!(from_hold.last(Metric::OldestCall) >= 300.0);
     respond.send_replace(true);
-    of_hold.wait_for(Metric::ResponseDuration, 3);
+    hold_windows.wait_for(Metric::ResponseDuration, 3);
     from_hold.wait_for(Metric::Responses, 2);
-    of_hold.wait_for_more(1);
+    hold_windows.wait_for_more(1);
     assert_eq!((active(), from_hold.last(Metric::OldestCall)), ([0.0; 2], 0.0));
     wait_for("the end of the error", || to_hold.statistics().health().borrow().level == Level::Ok);
     drop((waits, last));
 
     wait_for("service", || to_panics.service_is_ready().unwrap());
     let mut unanswered: Promise<Response> = to_panics.call(request(0)).unwrap();
-    of_panics.wait_for(Metric::CallbackPanics, 1);
-    let totals = of_panics.totals([Metric::Requests, Metric::CallbackDuration]);
-    assert_eq!((totals, of_panics.last(Metric::ActiveRequests)), ([1, 0], 0.0));
+    panics_windows.wait_for(Metric::CallbackPanics, 1);
+    let totals = panics_windows.totals([Metric::Requests, Metric::CallbackDuration]);
+    assert_eq!((totals, panics_windows.last(Metric::ActiveRequests)), ([1, 0], 0.0));
     drop(to_panics);
     // rclrs 0.8 sometimes misses the wake-up of a drop. This wakes the wait set.
     assert_eq!(client("panics", new()).statistics().source_name(), "/caller:/panics", "its name is free");
     wait_for("the end of the promise", || unanswered.try_recv().is_err());
 
-    // A condition measures what it needs beside the own metrics.
+    // A condition enables the metric that it needs.
     let expected = Expectations::new().warn_unless("callback_duration.max<5ms".parse().unwrap());
     let few = "few".statistics(new().metrics([Metric::Requests]).expect(expected));
     let few = statistics.create_service::<BasicTypes, _>(few, response).unwrap();
@@ -213,7 +217,7 @@ fn requests_and_calls_wait_hold_panic_and_pass_unmeasured() {
 }
 
 #[test]
-fn what_cannot_be_created_is_an_error_with_its_name() {
+fn a_failed_creation_is_an_error_with_the_name() {
     use ros_env::{std_msgs::msg::Int32, test_msgs::action::Fibonacci};
     let (_executor, node) = node("driver", &[]);
     let (statistics, handle) =

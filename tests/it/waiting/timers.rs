@@ -8,7 +8,7 @@ use test_support::Program;
 use super::*;
 
 #[test]
-fn every_form_of_a_timer_is_measured() {
+fn every_form_of_timer_is_measured() {
     let (executor, node) = node("controller", &[]);
     let statistics = statistics(&node);
     let worker = node.create_worker(0_u64);
@@ -22,7 +22,7 @@ fn every_form_of_a_timer_is_measured() {
             };
             let timer = form!(@created ($create, $($given),*), callback $(, $set)?);
             names.push(timer.statistics().source_name().to_owned());
-            let windows = Windows::of(timer.statistics().watch());
+            let windows = Windows::collect(timer.statistics().watch());
             forms.push((calls, windows, Box::new(move || timer.cancel().unwrap()) as Box<dyn Fn()>));
         };
         (@created ($create:ident, $($given:expr),*), $callback:ident) => {
@@ -53,11 +53,11 @@ fn every_form_of_a_timer_is_measured() {
     let last = [&*timer("20ms (6)"), &timer("1.5ms"), "start", &timer("100ms"), &timer("100ms (2)")];
     assert_eq!(names[5..], last);
 
-    // A callback of 500 ms makes the next call of its timer late, and skips periods.
+    // A callback of 500 ms makes its timer's next call late and skips periods.
     let (period, on_its_own) = (Duration::from_millis(50), node.create_worker(()));
     let block = || std::thread::sleep(DELAY);
     let blocked = statistics.create_worker_timer_repeating(&on_its_own, period, block).unwrap();
-    let late = Windows::of(blocked.statistics().watch());
+    let late = Windows::collect(blocked.statistics().watch());
     let replaces = |timer: &Timer| drop(timer.set_repeating(|| ()));
     let replaced = statistics.create_timer_repeating(ms20, replaces).unwrap();
     let mut reader = Reader::start(domain());
@@ -66,7 +66,7 @@ fn every_form_of_a_timer_is_measured() {
         let is_repeating = index < 7;
         let calls = || calls.load(Ordering::Relaxed);
         wait_for("calls", || calls() >= if is_repeating { 10 } else { 1 });
-        // A window has no period to the call before it. What is not known of a preempted call is no sample.
+        // A window has no period from the call before it. Unknown figures of a preempted call are not samples.
         let measured = [Metric::TimerPeriod, Metric::TimerLateness, Metric::CallbackShare];
         wait_for("samples", || !is_repeating || !windows.totals(measured).contains(&0));
         cancel();
@@ -92,11 +92,11 @@ fn every_form_of_a_timer_is_measured() {
 }
 
 #[test]
-fn a_jump_of_simulated_time_is_no_lateness() {
+fn a_jump_of_simulated_time_is_not_lateness() {
     let (executor, node) = node("controller", &["--ros-args", "-p", "use_sim_time:=true"]);
     let statistics = statistics(&node);
     let timer = statistics.create_timer_repeating(Duration::from_millis(100).node_time(), || ()).unwrap();
-    let windows = Windows::of(timer.statistics().watch());
+    let windows = Windows::collect(timer.statistics().watch());
     let mut simulator = Program::start("simulator.py", &["--speed", "4", "--start", "2000"], domain());
     let _spinning = Spinning::start(executor);
     windows.wait_for_more(2);

@@ -47,7 +47,7 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Becomes the program. Returns the exit status of a shell if that fails.
+/// Replaces this process by the program. If that fails, returns the exit status that a shell would return.
 fn run(program: &OsStr, arguments: &[OsString]) -> ExitCode {
     let library = match find() {
         Ok(library) => library,
@@ -66,7 +66,7 @@ fn run(program: &OsStr, arguments: &[OsString]) -> ExitCode {
     ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
-/// Returns the path of the library. Errors with the places where it was searched.
+/// Returns the path of the library. The error names the places that were searched.
 fn find() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| format!("its own path is not known: {error}"))?;
     let directory = program.parent().unwrap_or(Path::new("/"));
@@ -74,7 +74,7 @@ fn find() -> Result<PathBuf, String> {
     let found = places.iter().find(|place| place.is_file());
     let listed = || places.each_ref().map(|place| place.display().to_string()).join(", ");
     let path = found.ok_or_else(|| format!("{LIBRARY} is not found: neither is there {}", listed()))?;
-    // The loader splits LD_PRELOAD at these.
+    // The loader splits LD_PRELOAD at spaces and colons.
     let is_split = |byte: &u8| matches!(byte, b' ' | b':');
     match path.as_os_str().as_encoded_bytes().iter().any(is_split) {
         true => Err(format!("{} cannot be preloaded: its path has a space or a colon", path.display())),

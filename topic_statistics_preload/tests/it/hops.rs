@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use test_support::{domain, of, wait_for, Program, Reader};
+use test_support::{domain, wait_for, windows_of, Program, Reader};
 
 use crate::{count, extremes, settle, start};
 
@@ -25,7 +25,7 @@ fn callbacks_of_rclpy_make_hops_and_timers_none() {
     wait_for("hops", || {
         source.request("publish 1");
         reader.read_received();
-        HOPS.iter().all(|hop| of(&reader.metrics, hop, METRIC).next().is_some())
+        HOPS.iter().all(|hop| windows_of(&reader.metrics, hop, METRIC).next().is_some())
     });
     let hops = HOPS.map(|hop| (hop, METRIC));
     let mut settled = || {

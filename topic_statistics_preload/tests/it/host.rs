@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use test_support::{command, domain, of, preload, wait_for, Program, Reader};
+use test_support::{command, domain, preload, wait_for, windows_of, Program, Reader};
 
 use crate::{output, preloaded, settle, start};
 
@@ -82,7 +82,7 @@ fn nodes_share_one_thread_without_signals_and_a_publisher_that_outlives_the_firs
     let blocked = own.unwrap().1;
     assert!([2, 15].iter().all(|signal| blocked & 1 << (signal - 1) != 0), "{blocked:x}");
     let destroyed = settle(&mut reader, &[second, third]);
-    assert!(of(&reader.metrics, &first.0, first.1).all(|window| window.start < destroyed));
+    assert!(windows_of(&reader.metrics, &first.0, first.1).all(|window| window.start < destroyed));
 }
 
 /// Returns the names of the threads of a process without numbers such as ports, and the signals that they block.

@@ -13,7 +13,7 @@ mod support;
 use std::{process::Command, time::SystemTime};
 
 use support::{output, preloaded};
-use test_support::{domain, of, Metric, Program, Reader};
+use test_support::{domain, windows_of, Metric, Program, Reader};
 
 /// Starts a program of the tests with the library.
 fn start(name: &str, arguments: &[&str], options: &[(&str, &str)]) -> Program {
@@ -30,24 +30,24 @@ fn settle(reader: &mut Reader, sources: &[(impl AsRef<str>, &str)]) -> i64 {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64;
     let is_later = |window: &Metric| window.start > now;
     reader.read_until("later windows", |metrics| {
-        sources.iter().all(|(source, metric)| of(metrics, source.as_ref(), metric).any(is_later))
+        sources.iter().all(|(source, metric)| windows_of(metrics, source.as_ref(), metric).any(is_later))
     });
     now
 }
 
 /// Returns the number of samples of a metric.
 fn count(metrics: &[Metric], source: &str, metric: &str) -> f64 {
-    of(metrics, source, metric).map(Metric::count).sum()
+    windows_of(metrics, source, metric).map(Metric::count).sum()
 }
 
 /// Returns the sum of a metric that is a number for each window.
 fn total(metrics: &[Metric], source: &str, metric: &str) -> f64 {
-    of(metrics, source, metric).map(Metric::average).sum()
+    windows_of(metrics, source, metric).map(Metric::average).sum()
 }
 
 /// Returns the least and the greatest sample of a metric.
 fn extremes(metrics: &[Metric], source: &str, metric: &str) -> (f64, f64) {
-    let (least, greatest) = (of(metrics, source, metric), of(metrics, source, metric));
+    let (least, greatest) = (windows_of(metrics, source, metric), windows_of(metrics, source, metric));
     (
         least.map(Metric::minimum).fold(f64::NAN, f64::min),
         greatest.map(Metric::maximum).fold(f64::NAN, f64::max),

@@ -11,7 +11,7 @@ use std::{
 use rclrs::IntoPrimitiveOptions;
 use ros_env::topic_statistics_interfaces::msg::MetricsDistribution;
 use test_support::{
-    command, cpp::CppNode, domain, nanoseconds, node, of, wait_for, Metric, Program, Reader, Spinning,
+    command, cpp::CppNode, domain, nanoseconds, node, wait_for, windows_of, Metric, Program, Reader, Spinning,
 };
 
 use crate::{count, extremes, settle, spawn, start};
@@ -79,7 +79,7 @@ fn each_message_of_python_is_in_one_window() {
     for (source, metric, expected) in expected {
         assert_eq!(count(metrics, source, metric), expected, "{source} {metric}");
     }
-    let windows: Vec<&Metric> = of(metrics, imu, "message_age").collect();
+    let windows: Vec<&Metric> = windows_of(metrics, imu, "message_age").collect();
     assert!(windows.windows(2).all(|pair| pair[0].stop == pair[1].start), "{windows:#?}");
     let mean = windows.iter().map(|window| window.length()).sum::<f64>() / windows.len() as f64;
     assert!((0.2..3.0).contains(&mean), "{mean} s");
@@ -90,7 +90,8 @@ fn each_message_of_python_is_in_one_window() {
     assert_eq!(extremes(metrics, imu, "publication_seq_gap"), (0.0, 0.0));
     // The bytes of an Imu with this frame.
     assert_eq!([raw, relayed].map(|source| extremes(metrics, source, "message_size")), [(324.0, 324.0); 2]);
-    let units = ["message_age", "message_size"].map(|metric| &*of(metrics, raw, metric).next().unwrap().unit);
+    let units =
+        ["message_age", "message_size"].map(|metric| &*windows_of(metrics, raw, metric).next().unwrap().unit);
     assert_eq!(units, ["ms", "bytes"]);
     // Hops are sources with two topics.
     let others = ["/publisher:/number", "/relay:/rosout", "/simulated:/clock"];
@@ -98,7 +99,7 @@ fn each_message_of_python_is_in_one_window() {
     let found = metrics.iter().map(|metric| &*metric.source).filter(|source| source.starts_with('/'));
     assert_eq!(found.collect::<BTreeSet<_>>(), all);
     // A distribution is that of its window.
-    let last = of(metrics, imu, "message_age").filter(|window| window.count() > 0.0).last().unwrap();
+    let last = windows_of(metrics, imu, "message_age").filter(|window| window.count() > 0.0).last().unwrap();
     let is_last = |message: &MetricsDistribution| {
         message.metrics_source == "message_age" && nanoseconds(&message.window_start) == last.start
     };

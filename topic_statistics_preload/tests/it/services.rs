@@ -2,7 +2,7 @@
 
 //! Services and clients of rclpy with statistics.
 
-use test_support::{domain, of, Metric, Reader};
+use test_support::{domain, windows_of, Metric, Reader};
 
 use crate::{count, extremes, settle, start, total};
 
@@ -62,7 +62,8 @@ fn requests_and_calls_of_rclpy_and_those_never_answered() {
 
     // rclpy takes the next request when it has responded to the one before.
     (0..3).for_each(|_| drop(caller.request("send 3600000")));
-    let last = |metrics: &[Metric], source, metric| of(metrics, source, metric).last().map(Metric::average);
+    let last =
+        |metrics: &[Metric], source, metric| windows_of(metrics, source, metric).last().map(Metric::average);
     reader.read_until("the request that it has taken", |metrics| {
         last(metrics, SERVICE, "active_requests") == Some(1.0)
     });

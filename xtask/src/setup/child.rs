@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{anyhow, Context, Result};
 
-/// What a command's output says, and the remedy.
+/// Known texts in a command's output, with the remedy.
 const KNOWN_CAUSES: [(&str, &str); 3] = [
     (
         "No space left on device|Disk quota exceeded",
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_has_the_remedy_and_the_end_of_the_output() {
+    fn an_error_shows_the_remedy_and_the_end_of_the_output() {
         for (script, expected) in [
             (
                 "echo \"OSError: [Errno 28] No space left on device\" >&2; exit 1",

@@ -9,14 +9,14 @@ use anyhow::{Context, Result};
 use super::{child, workshop::Workshop};
 use crate::{environment::Environment, files::read_dir};
 
-/// The interface packages that are defined in `msg/`: one that every distribution has, but no wheel, and our own.
+/// The interface packages defined in `msg/`: one that every distribution has but no wheel, and our own.
 pub const INTERFACE_PACKAGES: [&str; 2] = ["statistics_msgs", "topic_statistics_interfaces"];
 
-/// Does the step that builds an interface package that is defined here, and installs it to `overlay`. `begin` makes the
-/// overlay for the first one; `arguments` are for CMake.
+/// Runs the step that builds an interface package of this repository and installs it to `overlay`. `begin` makes the
+/// overlay before the first package. `arguments` are for CMake.
 ///
-/// It is built in a temporary directory: rosidl reads files of the build directory by CMake's `file(STRINGS)`, which cuts
-/// their paths at the first character that is not ASCII.
+/// The package is built in a temporary directory, because rosidl reads paths in the build directory with CMake's
+/// `file(STRINGS)`, which cuts them at the first non-ASCII character.
 pub fn build(
     workshop: &mut Workshop,
     environment: &Environment,
@@ -52,7 +52,7 @@ pub fn build(
     })
 }
 
-/// A definition on CMake's command line.
+/// Returns a definition for CMake's command line.
 pub fn definition(name: &str, value: &Path) -> OsString {
     let mut definition = OsString::from(format!("-D{name}="));
     definition.push(value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The embedded ROS 2's requirements of a machine, and the remedies.
+//! The requirements of an embedded ROS 2 on the machine, and the remedies.
 
 use std::{env, ffi::OsStr, path::Path, process::Command};
 
@@ -14,7 +14,7 @@ const SOURCED_WORKS: &str =
 const INSTALL_PYTHON: &str = "install Python 3.10 to 3.13 (on Debian and Ubuntu: `sudo apt install python3 \
      python3-venv python3-dev`), or name an interpreter: `PYTHON=python3.12 cargo xtask setup`";
 
-/// Prints the facts that `check_facts` reads, one a line.
+/// Prints the facts that `check_facts` reads, one per line.
 const PROBE: &str = r#"
 import importlib.util, os, platform, sys, sysconfig
 print(*sys.version_info[:2], sep=".")
@@ -29,7 +29,7 @@ pub fn check(directory: &Path) -> Result<()> {
     ensure!((os, arch) == ("linux", "x86_64"), "There are no ROS 2 wheels for {arch} {os}: {SOURCED_WORKS}");
     let python = env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
     check_python(&python)?;
-    // The compiler that CMake will find.
+    // The compilers that CMake looks for.
     let chosen = env::var("CXX").unwrap_or_else(|_| "c++ g++ clang++".to_owned());
     check_compiler(&chosen)?;
     let file_system = rustix::fs::statvfs(directory)?;
@@ -48,7 +48,7 @@ fn check_python(python: &OsStr) -> Result<()> {
 fn check_facts(name: &str, facts: &str) -> Result<()> {
     let facts: Vec<_> = facts.lines().collect();
     let [version, libc, has_venv, has_headers] = facts[..] else { bail!("{name} printed {facts:?}") };
-    /// The two numbers of a version.
+    /// Returns the two numbers of a version.
     fn numbers(version: &str) -> Option<(u32, u32)> {
         let mut numbers = version.split('.').map(str::parse);
         Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
@@ -66,7 +66,7 @@ fn check_facts(name: &str, facts: &str) -> Result<()> {
         format!("{name} has no {what}; install it (on Debian and Ubuntu: `sudo apt install {package}`)")
     };
     ensure!(has_venv == "True", "{}", missing("venv module", "python3-venv"));
-    // The Python side of the interface packages is compiled with them.
+    // The Python part of the interface packages needs the headers.
     ensure!(has_headers == "True", "{}", missing("C headers (Python.h)", "python3-dev"));
     Ok(())
 }
@@ -97,9 +97,9 @@ fn check_space(directory: &Path, free: u64) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// As docs/errors.md lists them.
+    /// docs/errors.md lists these messages.
     #[test]
-    fn what_is_missing_is_named_with_what_to_do() {
+    fn a_missing_requirement_is_reported_with_a_remedy() {
         const GOOD: &str = "3.11\nglibc 2.36\nTrue\nTrue\n";
         let check = |from: &str, to: &str| check_facts("python3", &GOOD.replacen(from, to, 1));
         for (from, to) in [("3.11", "3.10"), ("3.11", "3.13"), ("2.36", "2.28")] {

@@ -25,12 +25,12 @@ const DISTROS: [&str; 4] = ["jazzy", "kilted", "lyrical", "rolling"];
 /// A ROS 2 in the caller's environment.
 pub struct Sourced {
     distro: String,
-    /// In the order of AMENT_PREFIX_PATH.
+    /// The prefixes, in the order of AMENT_PREFIX_PATH.
     pub prefixes: Vec<PathBuf>,
 }
 
 impl Sourced {
-    /// Finds the sourced ROS 2, if there is one: AMENT_PREFIX_PATH and ROS_DISTRO are set.
+    /// Finds the sourced ROS 2. `None` unless AMENT_PREFIX_PATH and ROS_DISTRO are set.
     pub fn from_env() -> Result<Option<Sourced>> {
         let path = env::var_os("AMENT_PREFIX_PATH").filter(|path| !path.is_empty());
         let distro = env::var("ROS_DISTRO").ok().filter(|distro| !distro.is_empty());
@@ -64,8 +64,8 @@ impl Sourced {
         self.prefixes.iter().any(|prefix| prefix.join(file).exists())
     }
 
-    /// Returns the inputs that decide which interface crates are generated: packages, and the sizes and times of their
-    /// definitions and crates.
+    /// Returns the inputs of the generated interface crates: the packages, and the sizes and times of their definitions
+    /// and crates.
     fn interfaces(&self) -> Result<Vec<u8>> {
         let mut state = String::new();
         for prefix in &self.prefixes {
@@ -83,7 +83,7 @@ impl Sourced {
     }
 }
 
-/// Makes the parts missing in the sourced ROS 2.
+/// Makes the parts that the sourced ROS 2 lacks.
 pub fn ensure(sourced: &Sourced, ros_dir: &Path, project: &Path) -> Result<Environment> {
     sourced.check()?;
     let first = sourced.prefixes.first().map(|prefix| prefix.display().to_string()).unwrap_or_default();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tools in pinned versions, in `target/tools`. Each is installed once, from the registry that has it ready-made: PyPI,
-//! or else crates.io.
+//! Tools in pinned versions, in `target/tools`. Each is installed once, from PyPI if it has a ready-made program, or
+//! else from crates.io.
 
 use std::{
     env,
@@ -14,33 +14,33 @@ use anyhow::{ensure, Result};
 use super::{child, workshop::Workshop};
 use crate::files::{remove, write_whole};
 
-/// Pip's requirements of the tools, with hashes.
+/// The pip requirements of the tools, with hashes.
 const REQUIREMENTS: &str = include_str!("../../requirements/lint.txt");
-/// Nothing but what is pinned. A package without a wheel is built with what is installed, not with what is newest today.
-/// (-I: packages on somebody's PYTHONPATH would pass for installed ones.)
+/// Installs only pinned versions. A package without a wheel is built with the installed build tools, not with the
+/// newest ones. (-I: packages on the caller's PYTHONPATH must not count as installed.)
 const PINNED: &str =
     "-I -m pip install --disable-pip-version-check --no-input --retries=3 --require-hashes --no-deps \
      --no-build-isolation --progress-bar=off -r";
 
-/// Makes a virtual environment, by the interpreter in PYTHON or `python3`.
+/// Makes a virtual environment with the interpreter in PYTHON or `python3`.
 pub fn make_venv(venv: &Path, log: &Path) -> Result<()> {
     remove(venv)?;
     let python = env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
     child::run(Command::new(python).args(["-I", "-m", "venv"]).arg(venv), log)
 }
 
-/// Installs pinned requirements, by a command of the virtual environment's Python. Writes them to a file first.
+/// Installs pinned requirements with the virtual environment's Python. Writes them to a file first.
 pub fn pip_install(mut python: Command, requirements: &str, file: &Path, log: &Path) -> Result<()> {
     write_whole(file, requirements.as_bytes())?;
     child::run(python.args(PINNED.split(' ')).arg(file), log)
 }
 
-/// Installs the tools that PyPI has; returns the directory of their programs.
+/// Installs the tools from PyPI. Returns the directory of their programs.
 pub fn from_pypi(project: &Path) -> Result<PathBuf> {
     let directory = project.join("target/tools/pypi");
     let (mut workshop, venv) = (Workshop::open(&directory, 1)?, directory.join("venv"));
     if !venv.join("bin/python3").exists() {
-        workshop.forget("lint")?; // its interpreter has gone, or the directory was cleaned
+        workshop.forget("lint")?; // the interpreter is gone, or the directory was cleaned
     }
     let inputs = [directory.as_os_str().as_encoded_bytes(), REQUIREMENTS.as_bytes()];
     let log = workshop.log("lint");
@@ -53,7 +53,7 @@ pub fn from_pypi(project: &Path) -> Result<PathBuf> {
     Ok(venv.join("bin"))
 }
 
-/// Installs a program from crates.io; returns its path.
+/// Installs a program from crates.io. Returns its path.
 pub fn from_crates_io(project: &Path, name: &str, version: &str) -> Result<PathBuf> {
     let directory = project.join("target/tools").join(name);
     let (mut workshop, program) = (Workshop::open(&directory, 1)?, directory.join("bin").join(name));
@@ -64,7 +64,7 @@ pub fn from_crates_io(project: &Path, name: &str, version: &str) -> Result<PathB
     let what = format!("Building {name} {version} from crates.io (about a minute)");
     workshop.step(name, &[version.as_bytes()], &what, || {
         let build = directory.join("build");
-        // It runs for a second and need not be optimised, and no debugger will look at it.
+        // The program runs for a second, so it needs no optimisation and no debug information.
         let mut install = Command::new("cargo");
         install.current_dir(&directory).args([
             "install",

@@ -17,13 +17,13 @@ use crate::files::{read_dir, remove, write_whole};
 /// A directory that is made step by step, by one process at a time.
 pub struct Workshop {
     directory: PathBuf,
-    /// Of the steps so far and their inputs.
+    /// A hash of the steps so far and their inputs.
     fingerprint: String,
-    /// The stamps of the steps so far, with what they have to hold.
+    /// The stamps of the steps so far, with their required content.
     stamps: Vec<(PathBuf, String)>,
     count: usize,
-    /// Taken for the first step that has to be done, and held until the workshop is dropped. Children inherit it: if
-    /// only this process is killed, the next one waits for the remaining children.
+    /// Locked before the first step that must run, until the workshop is dropped. Children inherit the lock: if only
+    /// this process is killed, the next one waits for the remaining children.
     lock: Option<File>,
 }
 
@@ -42,7 +42,7 @@ impl Workshop {
         })
     }
 
-    /// Waits until no other process works here, and keeps others from it.
+    /// Waits until no other process works here, and locks the directory.
     pub fn lock(&mut self) -> Result<()> {
         if self.lock.is_some() {
             return Ok(());
@@ -55,14 +55,14 @@ impl Workshop {
         }
         rustix::io::fcntl_setfd(&lock, rustix::io::FdFlags::empty())?;
         self.lock = Some(lock);
-        // The earlier steps were looked at without the lock.
+        // The earlier steps were checked without the lock.
         let is_unchanged = self.stamps.iter().all(|(stamp, made_from)| is_done(stamp, made_from));
         ensure!(is_unchanged, "Another process has changed {}; run it again", self.directory.display());
         Ok(())
     }
 
-    /// Does a step unless its stamp says that it was done from the same inputs and after the same steps. `make` has to
-    /// cope with whatever an earlier, interrupted attempt left behind.
+    /// Runs a step unless its stamp shows that it was done with the same inputs and after the same steps. `make` must
+    /// cope with the leftovers of an interrupted attempt.
     pub fn step(
         &mut self,
         name: &str,
@@ -76,11 +76,11 @@ impl Workshop {
             self.lock()?;
         }
         self.stamps.push((stamp.clone(), self.fingerprint.clone()));
-        // Whoever held the lock may have done it.
+        // Another process may have done the step while this one waited for the lock.
         if is_done(&stamp, &self.fingerprint) {
             return Ok(());
         }
-        // The steps built on this one have to be built again.
+        // The later steps must run again.
         for later in read_dir(&self.directory.join("steps"))? {
             if later == stamp || !self.stamps.iter().any(|(earlier, _)| *earlier == later) {
                 remove(&later)?;
@@ -94,23 +94,23 @@ impl Workshop {
         Ok(())
     }
 
-    /// The file that says that a step is whole.
+    /// Returns the file whose existence shows that a step is complete.
     fn stamp(&self, name: &str) -> PathBuf {
         self.directory.join("steps").join(name)
     }
 
-    /// Where the output of a step's commands is kept.
+    /// Returns the file with the output of a step's commands.
     pub fn log(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.log"))
     }
 
-    /// Has a step done again, though its stamp may hold.
+    /// Makes a step run again, even if its stamp is valid.
     pub fn forget(&mut self, name: &str) -> Result<()> {
         self.lock()?;
         remove(&self.stamp(name))
     }
 
-    /// Does the step that writes the Rust interface crates that `prefixes` lack into `overlay`.
+    /// Runs the step that writes the Rust interface crates missing in `prefixes` into `overlay`.
     pub fn write_interface_crates(
         &mut self,
         prefixes: &[PathBuf],
@@ -137,12 +137,12 @@ impl Workshop {
     }
 }
 
-/// Whether a step's stamp says that it was done from these inputs.
+/// Returns whether a step's stamp shows that it was done with these inputs.
 fn is_done(stamp: &Path, fingerprint: &str) -> bool {
     fs::read_to_string(stamp).is_ok_and(|done| done == fingerprint)
 }
 
-/// A hash of the inputs of a step and of the steps before it.
+/// Returns a hash of the inputs of a step and of the steps before it.
 pub fn fingerprint(before: &str, inputs: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     hash.update(before);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The automation itself: what it sets up, runs and ends, the pages whose commands a user pastes, and the tests of the
-//! Python packages.
+//! Tests of the automation itself, of the pages with commands that users paste, and of the Python packages.
 
 #[path = "../../../testing/test_support/src/domain.rs"]
 mod domain;
@@ -11,14 +10,14 @@ mod verbs;
 
 use std::{io::Write as _, process::Command};
 
-/// Whether a command succeeds, and its output.
+/// Runs a command. Returns whether it succeeds, and its output.
 fn output(command: &mut Command) -> (bool, String) {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned();
     (output.status.success(), text)
 }
 
-/// Says something, not by `println!`, which the test harness keeps to itself.
+/// Prints a line that the test harness does not capture, unlike `println!`.
 fn note(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The commands of docs/colcon.md and docs/own_cargo_project.md are pasted; the results run.
+//! Runs the commands of docs/colcon.md and docs/own_cargo_project.md, and the nodes that they build.
 
 use std::{
     env, fs,
@@ -14,7 +14,7 @@ use crate::{domain, note, output};
 
 /// The repository.
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-/// Where the pages clone this project.
+/// The URL from which the pages clone this project.
 const REPOSITORY: &str = "https://github.com/rclrs-topic-statistics/rclrs_topic_statistics";
 /// The variables that a setup file of a ROS 2 sets.
 const SOURCED: [&str; 5] =
@@ -54,7 +54,7 @@ const NODE: &str = "--ros-args -p 'topic_statistics.warn_unless:=[\"/imu: age.p5
 
 #[test]
 fn the_pages_build_a_workspace_and_a_cargo_project() {
-    // Its path is as short as that of a home directory, which that of a target directory need not be.
+    // The path is as short as that of a home directory. A path in the target directory may be longer.
     let directory = tempfile::Builder::new().prefix("c").rand_bytes(3).tempdir().unwrap();
     let home = Home(directory.path().join("u"));
     if let Err(reason) = home.make(&directory.path().join("venv")) {
@@ -64,7 +64,7 @@ fn the_pages_build_a_workspace_and_a_cargo_project() {
     let page = |section, index| block("colcon", section, index);
     home.paste(&page("Make the workspace", 0));
     home.paste(&page("Make the workspace", 1));
-    // The versions of crates that this project is tested with.
+    // Use the crate versions that this project is tested with.
     home.paste("cp ~/repository/Cargo.lock src/imu_listener/");
     let build = page("Build on Kilted and Jazzy", 0);
     home.paste(&build);
@@ -110,7 +110,7 @@ fn the_pages_build_a_workspace_and_a_cargo_project() {
     }
     home.paste(&with_lock(&page("Your own messages", 3)));
     home.read("target/debug/imu_listener", &["heading publish_period", "imu message_age"]);
-    // With the feature, and the package that it needs.
+    // Use the feature, with the package that it needs.
     home.paste(&with_lock(&page("Loss events, distributions as messages, and the service", 0)));
     home.read("target/debug/imu_listener", &["heading publish_period", "imu message_age"]);
 }
@@ -124,21 +124,21 @@ fn block(page: &str, section: &str, index: usize) -> String {
     block.split("\n```").next().unwrap().to_owned()
 }
 
-/// The home directory of a user who pastes commands into a terminal. Four things differ from the pages: colcon comes
-/// from PyPI, the repository is a clone of this one, the ROS 2 is the one that runs this test, and nothing is optimised.
+/// The home directory of a user who pastes commands into a terminal. Four things differ from the pages: colcon is from
+/// PyPI, the repository is a clone of this one, the ROS 2 is the test's, and builds are not optimised.
 struct Home(PathBuf);
 
 impl Home {
-    /// Makes the directory, or says why this machine cannot.
+    /// Makes the directory. The error is the reason why this machine cannot.
     fn make(&self, venv: &Path) -> Result<(), String> {
-        // -I: colcon wants another empy than the one that ROS 2 has on PYTHONPATH.
+        // -I: colcon needs another version of empy than ROS 2 has on PYTHONPATH.
         let (made, text) = output(Command::new("python3").args(["-I", "-m", "venv"]).arg(venv));
         if !made {
             return Err(format!(
                 "python3 cannot make a virtual environment (apt install python3-venv?): {text}"
             ));
         }
-        // Two steps, as in setup: empy has no wheel and is built with what `build` has installed.
+        // Two steps, as in setup: empy has no wheel and is built with the tools from `build`.
         for requirements in ["build", "colcon"] {
             let mut pip = Command::new(venv.join("bin/python3"));
             pip.args([
@@ -165,7 +165,7 @@ impl Home {
         let colcon = format!("#!/bin/sh\nexec {0}/python3 -I {0}/colcon \"$@\"\n", bin.display());
         fs::write(self.0.join("bin/colcon"), colcon).unwrap();
         symlink(bin.join("cargo-ament-build"), self.0.join("bin/cargo-ament-build")).unwrap();
-        // cargo's own home, for what it installs and clones; the crates are downloaded already.
+        // A separate home for cargo, for installs and clones. Downloaded crates are reused.
         let default = || PathBuf::from(env::var_os("HOME").unwrap()).join(".cargo");
         let cargo_home = env::var_os("CARGO_HOME").map_or_else(default, PathBuf::from);
         for name in ["registry", "config.toml"] {
@@ -175,8 +175,8 @@ impl Home {
             format!("[url \"file://{}/repository\"]\n\tinsteadOf = {REPOSITORY}\n", self.0.display());
         fs::write(self.0.join(".gitconfig"), instead).unwrap();
         self.make_ros();
-        // The files of this project. Crates of a registry are the same, and are not compiled again: another cargo may
-        // replace one meanwhile, and whatever is missing is built.
+        // Copies the files of this project, and compiled registry crates. Another cargo may replace a crate meanwhile;
+        // missing ones are built.
         let test = env::current_exe().unwrap();
         let built = test.ancestors().nth(2).unwrap().display();
         self.paste(&format!(
@@ -189,8 +189,8 @@ impl Home {
         Ok(())
     }
 
-    /// Makes `~/ros/setup.bash`, which the pages source as `/opt/ros/kilted/setup.bash`: the ROS 2 of this test without
-    /// what the pages add to it.
+    /// Makes `~/ros/setup.bash`, which the pages source as `/opt/ros/kilted/setup.bash`: the test's ROS 2 without the
+    /// parts that the pages add.
     fn make_ros(&self) {
         const INTERFACES: &str = "topic_statistics_interfaces";
         let path = env::var_os("AMENT_PREFIX_PATH").expect("run the tests in the environment of a ROS 2");
@@ -215,7 +215,7 @@ impl Home {
         fs::write(self.0.join("ros/setup.bash"), setup).unwrap();
     }
 
-    /// Pastes commands into the terminal, on a ROS domain of this test's own; returns their output.
+    /// Runs commands in the terminal, on this test's ROS domain. Returns their output.
     fn paste(&self, commands: &str) -> String {
         let commands = commands.replace("/opt/ros/kilted", self.0.join("ros").to_str().unwrap());
         let commands = commands.replace("cargo install ", "cargo install --debug ");
@@ -227,7 +227,7 @@ impl Home {
             shell.env_remove(variable);
         }
         let (path, installed) = (env::var_os("PATH").unwrap(), self.0.join(".cargo/bin"));
-        // colcon behind all others: python3 stays that of ROS 2.
+        // colcon comes last, so that python3 stays that of ROS 2.
         let path = [installed].into_iter().chain(env::split_paths(&path)).chain([self.0.join("bin")]);
         let rustup_home = PathBuf::from(env::var_os("HOME").unwrap()).join(".rustup");
         shell
@@ -237,9 +237,9 @@ impl Home {
             .env("CARGO_HOME", self.0.join(".cargo"))
             .env("RUSTUP_HOME", env::var_os("RUSTUP_HOME").map_or(rustup_home, PathBuf::from))
             .env("CARGO_NET_GIT_FETCH_WITH_CLI", "true") // git knows the repository
-            .env("COLCON_HOME", self.0.join("colcon")) // no defaults of whoever runs this
-            // The packages' common dependencies are compiled once (by cargo 1.91 or later), without data for a debugger
-            // or a second build.
+            .env("COLCON_HOME", self.0.join("colcon")) // ignores the user's defaults
+            // Common dependencies are compiled only once (by cargo 1.91 or later), without debug information and
+            // incremental data.
             .env("CARGO_BUILD_BUILD_DIR", self.0.join("build"))
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_INCREMENTAL", "0")
@@ -250,7 +250,7 @@ impl Home {
         text
     }
 
-    /// Runs the node until rclpy has read these statistics of it.
+    /// Runs the node until rclpy has read these of its statistics.
     fn read(&self, node: &str, expected: &[&str]) {
         let expected: Vec<_> = expected.iter().map(|metric| format!("'/imu_listener:/{metric}'")).collect();
         fs::write(self.0.join("read.py"), READ).unwrap();

@@ -15,7 +15,7 @@ use crate::{note, output};
 
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 
-/// A whole ROS 2 is not needed: a prefix that passes for one, with one interface package.
+/// The test needs no whole ROS 2, only a prefix that looks like one and has one interface package.
 #[test]
 fn a_sourced_ros_is_completed_and_used() {
     let directory = tempfile::tempdir().unwrap();
@@ -40,7 +40,7 @@ fn a_sourced_ros_is_completed_and_used() {
     let xtask = |distro: &str, arguments: &[&str]| {
         let mut xtask = Command::new(XTASK);
         xtask.args(arguments).env("AMENT_PREFIX_PATH", path("ros")).env("ROS_DISTRO", distro);
-        // As `cargo run` sets it in a checkout whose target directory may have been copied from another one.
+        // `cargo run` sets the variable. The target directory may have been copied from another checkout.
         xtask.env("CARGO_MANIFEST_DIR", path("copy/xtask")).env_remove("XTASK_ROS_DIR");
         xtask
     };
@@ -57,10 +57,10 @@ fn a_sourced_ros_is_completed_and_used() {
     let made = fs::read_dir(path("copy/.ros")).unwrap().next().unwrap().unwrap().path();
     assert!(made.join("overlay/share/shapes/rust/Cargo.toml").is_file());
 
-    // A complete one needs no right to write. (A directory is a file that root cannot write to either.)
+    // A complete setup needs no write permission. (Not even root can write to a directory as a file.)
     fs::remove_file(made.join("lock")).unwrap();
     fs::create_dir(made.join("lock")).unwrap();
-    // A reader that has gone is no error: `cargo xtask env | head -1`.
+    // A closed reader is not an error: `cargo xtask env | head -1`.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     assert!(xtask("kilted", &["env"]).stdout(writer).status().unwrap().success());
@@ -70,10 +70,10 @@ fn a_sourced_ros_is_completed_and_used() {
     assert_eq!(run.wait_with_output().unwrap().stdout, format!("{id}\n").into_bytes());
 }
 
-/// In a directory named as users name theirs, beside cargo's, where there is room.
+/// The directory has a name as users may choose it. It is beside cargo's, where there is room.
 #[test]
 fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
-    // On a sourced ROS 2 there may be no wheels, or no network, and an embedded one is not what its user asked for.
+    // With a sourced ROS 2, there may be no wheels and no network, and its user did not ask for an embedded one.
     if env::var_os("_ROS_WHEELS_BOOTSTRAP_COMPLETE").is_none() {
         note("skipped: setup: the tests run on a sourced ROS 2; `cargo xtask test --embedded` makes embedded ones");
         return;
@@ -109,7 +109,7 @@ fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
                   from topic_statistics_interfaces.srv import GetTopicStatistics\nprint(M().unit == '')";
     let (works, text) = output(&mut xtask(&["run", "python3", "-B", "-c", script]));
     assert!(works && text.trim() == "True", "{text}");
-    // A Rust program's libraries do not ask for Python's, and CMake files name no directory of another machine.
+    // Libraries for Rust programs do not need Python's, and CMake files contain no directory of another machine.
     let script = "! { grep -rl /opt/python/ share/*/cmake || cd lib && patchelf --print-needed librcl.so \
                   libstd_msgs__*_c.so | grep generator_py; } && [ -z \"$(find .. -name '*.part')\" ]";
     let (repaired, text) = output(xtask(&["run", "sh", "-c", script]).current_dir(prefix.join("venv")));
@@ -135,7 +135,7 @@ fn changes(directory: &Path) -> (usize, SystemTime) {
     all
 }
 
-/// With the ROS 2 in which the tests run as the sourced one.
+/// The ROS 2 in which the tests run is the sourced one.
 #[test]
 fn the_demo_shows_both_topics_and_leaves_no_process() {
     let mark = format!("MARK={}", std::process::id());

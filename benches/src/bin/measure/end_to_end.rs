@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A listener as a process, without statistics and with them, in pairs of runs; a talker sends it messages.
+//! Compares listener processes with and without statistics, in pairs of runs. A talker sends the messages.
 
 use anyhow::Result;
 
@@ -11,11 +11,11 @@ use crate::{
     talker::{self, Kind},
 };
 
-/// Two listeners that are compared, without statistics and with them, except where the name says something else: the
-/// name, the message, its rate (0 is as fast as possible), and both settings.
+/// A comparison of two listeners, usually without and with statistics: the name, the message, its rate (0 is as fast as
+/// possible), and both settings.
 type Comparison = (&'static str, Kind, f64, [Setting; 2]);
 
-/// How a listener runs.
+/// The configuration of a listener.
 pub type Setting = (Statistics, Scope, Runtime);
 
 const COMPARISONS: [Comparison; 13] = {
@@ -40,7 +40,7 @@ const COMPARISONS: [Comparison; 13] = {
     ]
 };
 
-/// How often each comparison is run.
+/// The number of runs of each comparison.
 const PAIRS: usize = 4;
 
 /// Runs each comparison.
@@ -53,7 +53,7 @@ pub fn measure(seconds: f64) -> Result<Table> {
         eprintln!("{name} ...");
         let run = |listener| listen(message, rate, listener, seconds);
         let pairs = (0..PAIRS).map(|pair| {
-            // The order alternates, so that a drift of the machine has no effect on the ratios.
+            // The order alternates, so that a drift of the machine does not affect the ratios.
             if pair % 2 == 0 {
                 Ok([run(without)?, run(with)?])
             } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A listener: receives a talker's messages for some seconds, and reports their cost.
+//! A listener: receives a talker's messages for some seconds and reports their cost.
 
 use std::{
     any::Any,
@@ -31,21 +31,21 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Statistics {
     Off,
-    /// None, but a publisher that publishes nothing.
+    /// No statistics, but a publisher that publishes nothing.
     Publisher,
     On,
     All,
     Disabled,
 }
 
-/// What the subscription belongs to.
+/// The owner of the subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
     Node,
     Worker,
 }
 
-/// What the listener spins.
+/// The executor that the listener spins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Runtime {
     Basic,
@@ -62,21 +62,21 @@ pub struct Options {
     pub seconds: f64,
 }
 
-/// A listener's report. It begins when the creation of the node and discovery are complete.
+/// A listener's report. It covers the time after the node's creation and discovery.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Listened {
     pub received: u64,
-    /// Messages lost between the first one and the last one, also in the warm-up.
+    /// Messages lost between the first and the last one, including the warm-up.
     pub lost: u64,
     pub windows: u64,
-    /// The number of windows that did not start at the stop of the window before.
+    /// The number of windows that did not start at the previous stop.
     pub gaps: u64,
     pub seconds: f64,
     /// CPU time of the whole process, in seconds.
     pub cpu: f64,
-    /// CPU time until then, in seconds.
+    /// CPU time until the end of the warm-up, in seconds.
     pub start_cpu: f64,
-    /// From source timestamp to callback.
+    /// The latency from source timestamp to callback.
     pub p50_us: u64,
     pub p99_us: u64,
     pub max_us: u64,
@@ -90,19 +90,19 @@ impl Listened {
     }
 }
 
-/// After this time the creation and discovery are complete.
+/// After this time, the node's creation and discovery are complete.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// The messages since the warm-up.
+/// The messages received.
 struct Received {
     first: Option<Instant>,
-    /// The end of the warm-up, and the CPU time until then.
+    /// The end of the warm-up, and the CPU time at that moment.
     begun: Option<(Instant, Duration)>,
     messages: u64,
-    /// The numbers of the first and the last message, and the messages in between with both.
+    /// The numbers of the first and the last message.
     numbers: Option<(u64, u64)>,
     all: u64,
-    /// From source timestamp to callback, in microseconds.
+    /// The latency from source timestamp to callback, in microseconds.
     latency: Histogram<u64>,
 }
 
@@ -155,7 +155,7 @@ fn listen<T: Message>(options: &Options) -> Result<()> {
     };
     let publisher = matches!(options.statistics, Statistics::Publisher);
     let _publisher = publisher.then(|| node.create_publisher::<MetricsMessage>("/statistics")).transpose()?;
-    // Windows, those that did not start at the stop of the one before, and that stop.
+    // The number of windows, the number that did not start at the previous stop, and the last stop.
     let windows = Arc::new(Mutex::new((0, 0, None)));
     let _subscription: Box<dyn Any> = match (measured, options.scope) {
         (None, Scope::Node) => Box::new(node.create_subscription::<T, _>(topic, callback)?),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The machine of a run: what it is, and what else it did meanwhile.
+//! The machine of a run: its properties, and its other load meanwhile.
 
 use std::{fs, process::Command, thread, time::Instant};
 
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::process::{cpu, output};
 
-/// Other programs may use this share of the processor time of a quiet machine.
+/// The share of the processor time that other programs may use on a quiet machine.
 const QUIET: f64 = 0.05;
 
 /// The start of a run.
@@ -62,23 +62,23 @@ impl Start {
     }
 }
 
-/// Returns what a program prints.
+/// Returns the output of a program.
 fn text(program: &str, arguments: &[&str]) -> Result<String> {
     output(Command::new(program).args(arguments))
 }
 
-/// Returns the average of the last minute.
+/// Returns the load average of the last minute.
 fn load() -> Result<String> {
     let load = fs::read_to_string("/proc/loadavg")?;
     Ok(load.split(' ').next().unwrap_or_default().to_owned())
 }
 
-/// Returns the processor time that was not idle, in seconds: of the whole machine, and of this process.
+/// Returns the busy processor time in seconds, of the whole machine and of this process.
 fn used() -> Result<[f64; 2]> {
     let stat = fs::read_to_string("/proc/stat")?;
     let times = stat.lines().next().context("/proc/stat is empty")?.split_whitespace().skip(1).take(8);
     let ticks = times.map(str::parse::<f64>).collect::<Result<Vec<_>, _>>()?;
-    // The 4th and 5th are idle and waiting for disks.
+    // The 4th and 5th fields are idle time and waiting for disks.
     let idle = ticks.iter().skip(3).take(2).sum::<f64>();
     Ok([(ticks.iter().sum::<f64>() - idle) / 100.0, cpu("/proc/self", true)?])
 }

@@ -2,7 +2,7 @@
 
 //! `cargo xtask bench`: measures the cost of statistics. Prints tables in Markdown, or writes docs/performance.md.
 //!
-//! A module per measurement. A measurement of processes starts this program again, once for each of them.
+//! Each measurement has a module. A measurement of processes runs this program again for each process.
 
 mod contention;
 mod end_to_end;
@@ -22,7 +22,7 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, Command};
 use table::Table;
 
-/// A measurement: the option that selects it, its help, how many seconds each run takes, and its function.
+/// A measurement: its option, help, seconds per run, and function.
 type Measurement = (&'static str, &'static str, f64, fn(f64) -> Result<Table>);
 
 const MEASUREMENTS: [Measurement; 6] = [
@@ -35,7 +35,7 @@ const MEASUREMENTS: [Measurement; 6] = [
 ];
 
 fn main() -> Result<()> {
-    // A process of a measurement, with its options as JSON.
+    // Run as a process of a measurement, with options as JSON.
     if let [_, process, options] = &std::env::args().collect::<Vec<_>>()[..] {
         match process.as_str() {
             "talker" => return talker::run(serde_json::from_str(options)?),

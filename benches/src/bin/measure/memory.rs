@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The heap of a node's statistics beside that of a plain publisher, by the depth of its history.
+//! The heap of a node's statistics, compared with a plain publisher, by the depth of the history.
 
 use anyhow::Result;
 use benchmarks::heap;
@@ -13,7 +13,7 @@ use crate::{
     table::{median, Table},
 };
 
-/// A depth, and the bytes for it: of a plain publisher, of statistics, and with distributions.
+/// A depth, and the bytes of a plain publisher, of statistics, and of statistics with distributions.
 type Heap = (String, [Option<f64>; 3]);
 
 pub fn measure(_seconds: f64) -> Result<Table> {
@@ -28,7 +28,7 @@ pub fn measure(_seconds: f64) -> Result<Table> {
     Ok(table)
 }
 
-/// The process that is measured. Prints its heap for each depth.
+/// Runs the measured process. Prints its heap for each depth.
 pub fn run() -> Result<()> {
     let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("bench_heap")?;
@@ -49,8 +49,8 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Returns the bytes of a value, several times: threads of the middleware allocate meanwhile. The first time, it also
-/// loads libraries and registers types.
+/// Returns the bytes of a value, measured several times because threads of the middleware allocate meanwhile. The first
+/// time, creating it also loads libraries and registers types.
 fn heaps_of<T>(create: impl Fn() -> Result<T>) -> Result<Vec<f64>> {
     let measure = |_| {
         let before = heap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The cost of a message and of a window in the library: times by `cost.rs`, counts by the tests of this package.
+//! The cost of a message and of a window in the library. Times are from `cost.rs`, counts from this package's tests.
 
 use std::{collections::BTreeMap, env, fs, path::Path};
 
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::{process::cargo, table::Table};
 
-/// The rows of the table, and criterion's names of them.
+/// The rows of the table, with the names of the benchmarks.
 const ROWS: [(&str, &str); 30] = [
     ("the clock", "floor/clock"),
     ("an empty call under std's `Mutex`", "floor/std_mutex"),
@@ -42,7 +42,7 @@ const ROWS: [(&str, &str); 30] = [
     ("building the statuses of 1000 sources", "health/statuses_1000"),
 ];
 
-/// What the tests print.
+/// The counts that the tests print.
 const COUNTS: [&str; 4] = [
     "instructions_per_message",
     "allocations_per_message",
@@ -52,13 +52,13 @@ const COUNTS: [&str; 4] = [
 
 /// The figures of a run.
 pub struct Messages {
-    /// Medians in nanoseconds, by criterion's names.
+    /// Medians in nanoseconds, by benchmark name.
     times: BTreeMap<&'static str, f64>,
-    /// The lines `name=value` of the tests.
+    /// The counts from the tests' lines `name=value`.
     counts: BTreeMap<String, String>,
 }
 
-/// Runs the benchmarks, with options of criterion, and the tests.
+/// Runs the benchmarks, with options for criterion, and the tests.
 pub fn measure(options: &[&str]) -> Result<Messages> {
     let bench = ["bench", "--package", "benchmarks", "--bench", "cost", "--", "--quiet"];
     cargo(&[&bench, options].concat())?;
@@ -70,17 +70,17 @@ pub fn measure(options: &[&str]) -> Result<Messages> {
     Ok(Messages { times, counts: counts.map(|(name, count)| (name.to_owned(), count.to_owned())).collect() })
 }
 
-/// Returns the median that criterion has estimated last, in nanoseconds.
+/// Returns criterion's last estimate of a median, in nanoseconds.
 fn median(name: &str) -> Result<f64> {
     let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let file = Path::new(&target).join("criterion").join(name).join("new/estimates.json");
     let text = fs::read_to_string(&file).with_context(|| format!("Cannot read {}", file.display()))?;
     let estimates: serde_json::Value = serde_json::from_str(&text)?;
-    estimates["median"]["point_estimate"].as_f64().context("criterion's estimates have another form")
+    estimates["median"]["point_estimate"].as_f64().context("criterion's estimates have an unknown format")
 }
 
 impl Messages {
-    /// Returns a time in nanoseconds, by criterion's name.
+    /// Returns the time of a benchmark in nanoseconds.
     fn time(&self, name: &str) -> f64 {
         self.times.get(name).copied().unwrap_or(f64::NAN)
     }
@@ -97,7 +97,7 @@ impl Messages {
         table
     }
 
-    /// Returns the figures that the page has outside of the table.
+    /// Returns the figures in the text of the page, outside of the table.
     pub fn figures(&self) -> Vec<(String, String)> {
         let [clock, record, with_clock] =
             ["floor/clock", "default/record", "default/record_with_clock"].map(|name| self.time(name));
@@ -125,7 +125,7 @@ impl Messages {
         times.into_iter().chain(clocks).chain(counts).collect()
     }
 
-    /// Returns all figures in a line for scripts.
+    /// Returns all figures as one line, for scripts.
     pub fn line(&self) -> String {
         let figures = self.figures();
         figures.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")

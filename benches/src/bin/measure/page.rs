@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! docs/performance.md: the text of `benches/performance.md`, with the figures of one run at its places `{name}`.
+//! Writes docs/performance.md: the text of `benches/performance.md` with the figures of one run in place of `{name}`.
 
 use std::{collections::BTreeMap, fs, time::Instant};
 
@@ -11,7 +11,7 @@ use crate::{machine::Start, messages, Measurement, MEASUREMENTS};
 const TEMPLATE: &str = include_str!("../../../performance.md");
 const PAGE: &str = "docs/performance.md";
 
-/// The measurements of the page: their options, and how many seconds each run takes.
+/// The measurements of the page: their options, and the seconds of each run.
 const TABLES: [(&str, f64); 6] = [
     ("memory", 0.0),
     ("end-to-end", 2.5),
@@ -31,7 +31,7 @@ pub fn write() -> Result<()> {
     for (option, seconds) in TABLES {
         eprintln!("[{:.0} s] {option} ...", started.elapsed().as_secs_f64());
         let is_it = |(name, ..): &&Measurement| *name == option;
-        let (.., measure) = MEASUREMENTS.iter().find(is_it).context("A measurement of the page lacks")?;
+        let (.., measure) = MEASUREMENTS.iter().find(is_it).context("There is no such measurement")?;
         figures.insert(option.replace('-', "_"), measure(seconds)?.to_string());
     }
     figures.extend(start.end()?);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The probe effect: what an observer does to a subscriber of a topic, and what it sees of the subscriber's losses.
+//! The probe effect: how an observer affects a subscriber of a topic, and how many of the subscriber's losses it sees.
 
 use std::{
     path::PathBuf,
@@ -20,12 +20,12 @@ use crate::{
     talker::{self, Kind},
 };
 
-/// The rates of the publisher in Hz; 0 is as fast as possible.
+/// The rates of the publisher in Hz. 0 is as fast as possible.
 const RATES: [f64; 4] = [100.0, 1000.0, 5000.0, 0.0];
-/// The time until an observer receives, or until it has reported the last losses.
+/// The longest wait for an observer's first message, and for its report of the last losses.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The observers. The last one has statistics of the subscriber itself.
+/// The observers. The last one is the subscriber's own statistics.
 const OBSERVERS: [&str; 6] = [
     "nothing",
     "topic_monitor",
@@ -36,7 +36,7 @@ const OBSERVERS: [&str; 6] = [
 ];
 const PRELOADED: &str = "the preloaded library, with a reader of /statistics";
 
-/// The programs that observe.
+/// The observing programs.
 struct Programs {
     monitor: PathBuf,
     library: PathBuf,
@@ -68,8 +68,7 @@ impl Programs {
     }
 }
 
-/// Reads what an observer prints, until it has received something or the time is over. Returns the losses that it has
-/// reported last.
+/// Reads an observer's output until it has received a message or the time is over. Returns the losses reported last.
 fn read(lines: &Receiver<String>, limit: Duration, until_it_receives: bool) -> Option<u64> {
     let (deadline, mut lost) = (Instant::now() + limit, None);
     while let Ok(line) = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -82,18 +81,18 @@ fn read(lines: &Receiver<String>, limit: Duration, until_it_receives: bool) -> O
     lost
 }
 
-/// Runs the publisher at a rate, the subscriber, and an observer. Returns a row.
+/// Runs the publisher at a rate, the subscriber and an observer. Returns a row of the table.
 fn run(programs: &Programs, rate: f64, observer: &str, seconds: f64) -> Result<String> {
     let talker = talker::start(Kind::Imu, rate, 10, &["load".to_owned()])?;
     let running = programs.command(observer).map(|mut command| Process::spawn_printing(&mut command));
-    let of_lines = |limit, until_it_receives| {
+    let read_lines = |limit, until_it_receives| {
         running.as_ref().and_then(|(_, lines)| read(lines, limit, until_it_receives))
     };
-    let lost_before = if observer == PRELOADED { None } else { of_lines(PATIENCE, true) };
-    let of_process = |process: &Process| cpu(format!("/proc/{}", process.id()), false);
+    let lost_before = if observer == PRELOADED { None } else { read_lines(PATIENCE, true) };
+    let process_cpu = |process: &Process| cpu(format!("/proc/{}", process.id()), false);
     let used = || -> Result<[f64; 2]> {
-        let of_observer = running.as_ref().map(|(process, _)| of_process(process)).transpose()?;
-        Ok([of_process(&talker)?, of_observer.unwrap_or_default()])
+        let observer_cpu = running.as_ref().map(|(process, _)| process_cpu(process)).transpose()?;
+        Ok([process_cpu(&talker)?, observer_cpu.unwrap_or_default()])
     };
     let (started, before) = (Instant::now(), used()?);
     let (statistics, scope, runtime) = (Statistics::Off, Scope::Node, Runtime::Basic);
@@ -104,9 +103,9 @@ fn run(programs: &Programs, rate: f64, observer: &str, seconds: f64) -> Result<S
     }
     let listened: Listened = read_report(&mut listener)?;
     let (after, elapsed) = (used()?, started.elapsed().as_secs_f64());
-    let [talker_cpu, observer_cpu] = [0, 1].map(|of| (after[of] - before[of]) / elapsed * 100.0);
-    // What it prints next has been under way.
-    let seen = of_lines(Duration::from_secs(2), false);
+    let [talker_cpu, observer_cpu] = [0, 1].map(|index| (after[index] - before[index]) / elapsed * 100.0);
+    // Read the reports that are still under way.
+    let seen = read_lines(Duration::from_secs(2), false);
     let recall = match (seen, listened.lost) {
         (None, _) | (_, 0) => "-".to_owned(),
         (Some(seen), lost) => {

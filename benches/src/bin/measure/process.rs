@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Processes: how they are started, what they report, and what they use of the machine.
+//! Starts processes, and reads their reports and their use of the machine.
 
 use std::{
     env, fs,
@@ -15,7 +15,7 @@ use serde::{de::DeserializeOwned, Serialize};
 
 /// Returns the command that runs a program on the ROS domain of this measurement, on this machine only.
 ///
-/// Unlike the tests' processes, it has the transports of Fast DDS that its users have.
+/// Unlike the tests' processes, it uses the default transports of Fast DDS, like its users.
 pub fn command(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
     command
@@ -27,18 +27,18 @@ pub fn command(program: impl AsRef<Path>) -> Command {
 
 /// Returns the command that runs this program as a process of a measurement, with its options.
 pub fn itself(process: &str, options: &impl Serialize) -> Result<Command> {
-    // Its file may be gone: `cargo test` builds it anew, because it unifies features with those of dev-dependencies.
+    // The program's file may be gone: `cargo test` rebuilds it, because it adds the features of dev-dependencies.
     let mut command = command("/proc/self/exe");
     command.arg(process).arg(serde_json::to_string(options)?);
     Ok(command)
 }
 
-/// Runs this program as a process of a measurement. Returns what it reports.
+/// Runs this program as a process of a measurement. Returns its report.
 pub fn report<T: DeserializeOwned>(process: &str, options: &impl Serialize) -> Result<T> {
     read_report(&mut itself(process, options)?)
 }
 
-/// Runs a process. Returns what it reports as JSON.
+/// Runs a process. Returns its report, which is JSON.
 pub fn read_report<T: DeserializeOwned>(command: &mut Command) -> Result<T> {
     serde_json::from_str(&output(command)?).context("The report of a process cannot be read")
 }
@@ -48,7 +48,7 @@ pub fn cargo(arguments: &[&str]) -> Result<String> {
     output(Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(arguments))
 }
 
-/// Builds a program of the workspace for release. Returns where it is.
+/// Builds a program of the workspace for release. Returns its path.
 pub fn build(package: &str, program: &str) -> Result<PathBuf> {
     cargo(&["build", "--quiet", "--release", "--package", package])?;
     Ok(env::current_exe()?.with_file_name(program))
@@ -68,22 +68,22 @@ pub fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }
 
-/// Returns the CPU time of a process or a thread, by its directory in /proc, in seconds; with that of its children that
-/// have ended, if `with_children`.
+/// Returns the CPU time of a process or a thread in seconds, from its directory in /proc. `with_children` adds the time
+/// of ended children.
 pub fn cpu(directory: impl AsRef<Path>, with_children: bool) -> Result<f64> {
     let stat = fs::read_to_string(directory.as_ref().join("stat"))?;
-    // The name before these fields may have spaces. USER_HZ is 100.
-    let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat has another form")?;
+    // The process name before these fields may contain spaces. USER_HZ is 100.
+    let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat has an unknown format")?;
     let ticks = fields.split(' ').skip(11).take(if with_children { 4 } else { 2 }).map(str::parse::<f64>);
     Ok(ticks.collect::<Result<Vec<_>, _>>()?.iter().sum::<f64>() / 100.0)
 }
 
-/// Returns the memory of a process (`self`, or its id) in kB: `VmRSS`, or `VmHWM`, its peak.
+/// Returns the memory of a process (`self` or its id) in kB: `VmRSS`, or the peak `VmHWM`.
 pub fn memory(process: &str, field: &str) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     Ok(line
         .and_then(|line| line.split_whitespace().next())
-        .context("/proc/PID/status has another form")?
+        .context("/proc/PID/status has an unknown format")?
         .parse()?)
 }

@@ -18,7 +18,7 @@ use crate::{
     table::Table,
 };
 
-/// The cells of a row, after the number of subscriptions: they include the publishers, and a reader of `/statistics`.
+/// Measures nodes with many subscriptions. The figures include the publishers and a reader of `/statistics`.
 pub fn measure(seconds: f64) -> Result<Table> {
     let mut table = Table::new(
         "subscriptions | CPU | memory | threads | tick | messages on `/statistics` | missing | with a window",
@@ -30,7 +30,7 @@ pub fn measure(seconds: f64) -> Result<Table> {
     Ok(table)
 }
 
-/// The process that is measured.
+/// Runs the measured process.
 pub fn run((count, seconds): (usize, u64)) -> Result<()> {
     let mut executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("bench_many")?;
@@ -41,8 +41,8 @@ pub fn run((count, seconds): (usize, u64)) -> Result<()> {
         let subscription = statistics.create_subscription(topic.as_str().keep_last(10), |_: Imu| ())?;
         held.push((subscription, node.create_publisher::<Imu>(topic.as_str().keep_last(10))?));
     }
-    // The longest time in ms from the stop of a window to the publication of its message, the messages, and the gaps
-    // between two of one source and metric.
+    // The longest time in ms from the stop of a window to the publication of its message, the number of messages, and
+    // the number of gaps between the windows of a metric.
     let ticks = Arc::new(Mutex::new((0.0_f64, 0_u64, 0_u64)));
     let (to, mut stops) = (Arc::clone(&ticks), HashMap::new());
     let read = move |message: MetricsMessage, info: MessageInfo| {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// A table. Each row is the text of its cells, with ` | ` between them; the first one is the header.
+/// A table. A row is the text of its cells, separated by ` | `. The first row is the header.
 #[derive(Clone, Default)]
 pub struct Table(Vec<String>);
 
@@ -38,7 +38,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Interpolates between two values: the median of an even count is the mean of the middle two.
+/// Returns a quantile, interpolated: the median of an even count is the mean of the middle two values.
 pub fn quantile(values: impl IntoIterator<Item = f64>, quantile: f64) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

@@ -15,7 +15,7 @@ use test_support::Process;
 
 use crate::process::itself;
 
-/// What it publishes: `sensor_msgs/Imu`, or an `Image` of 1 MB.
+/// The published type: `sensor_msgs/Imu`, or an `Image` of 1 MB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     Imu,
@@ -25,7 +25,7 @@ pub enum Kind {
 #[derive(Serialize, Deserialize)]
 pub struct Options {
     pub kind: Kind,
-    /// In Hz, of each topic. 0 is as fast as possible.
+    /// The rate of each topic in Hz. 0 is as fast as possible.
     pub rate: f64,
     /// The depth of the publishers' history.
     pub depth: u32,
@@ -50,7 +50,7 @@ pub fn run(options: Options) -> Result<()> {
     }
 }
 
-/// Publishes a message on each topic, at a rate. The time of a message does not depend on the duration of earlier ones.
+/// Publishes a message on each topic at a rate. Slow publications do not delay the times of later messages.
 fn publish<T: rosidl_runtime_rs::Message>(
     node: &Node,
     Options { rate, depth, topics, .. }: &Options,

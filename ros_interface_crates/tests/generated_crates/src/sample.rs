@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values for every interface, to send and to recognise.
+//! Sample values for every interface.
 
 use rosidl_runtime_rs::{BoundedSequence, BoundedString, BoundedWString, Sequence, SequenceAlloc, WString};
 use serde_json::Value;
@@ -7,9 +7,9 @@ use serde_json::Value;
 /// The kind of values in a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Variant {
-    /// All different, none the default, bounded sequences and strings at their bounds.
+    /// All values are different and not the default. Bounded sequences and strings are at their bounds.
     Full,
-    /// Strings and sequences empty, everything else as in `Full`.
+    /// Strings and sequences are empty. Everything else is as in `Full`.
     Empty,
     /// The largest numbers.
     Highest,
@@ -21,10 +21,10 @@ impl Variant {
     pub const ALL: [Variant; 4] = [Variant::Full, Variant::Empty, Variant::Highest, Variant::Lowest];
 }
 
-/// The source of values: the same ones in every run.
+/// The source of values. They are the same in every run.
 pub struct Source {
     variant: Variant,
-    /// How many values it has given.
+    /// The number of values returned so far.
     given: u32,
 }
 
@@ -33,23 +33,23 @@ impl Source {
         Self { variant, given: 0 }
     }
 
-    /// A number that is never 0.
+    /// Returns a number that is never 0.
     fn next(&mut self) -> u32 {
         self.given += 1;
         self.given
     }
 
-    /// How many elements a sequence gets that may have up to `bound`.
+    /// Returns the number of elements for a sequence of at most `bound`.
     fn length(&self, bound: usize) -> usize {
         match self.variant {
-            // A bound in the millions would only take time.
+            // A bound in the millions would take too long.
             Variant::Full => bound.min(1000),
             Variant::Empty => 0,
             Variant::Highest | Variant::Lowest => bound.min(1),
         }
     }
 
-    /// Text of characters of one to four bytes in UTF-8, one and two words in UTF-16.
+    /// Returns text with characters of one to four bytes in UTF-8, and of one and two words in UTF-16.
     fn text(&mut self) -> String {
         let number = self.next();
         match self.variant {
@@ -59,28 +59,28 @@ impl Source {
         }
     }
 
-    /// Text that fills `bound`, in which `é` is so long.
+    /// Returns text that fills `bound`. `length` is the length of `é`.
     fn bounded_text(&mut self, bound: usize, length: usize) -> String {
         let bound = if self.variant == Variant::Empty { 0 } else { bound };
         "é".repeat(bound / length) + &"x".repeat(bound % length)
     }
 }
 
-/// A value of an interface or of its fields.
+/// A type with sample values: an interface or the type of a field.
 pub trait Sample: PartialEq + Sized {
     fn sample(source: &mut Source) -> Self;
 
-    /// The value as `tests/echo.py` dumps it.
+    /// Returns the value in the form of `tests/echo.py`.
     fn to_json(&self) -> Value;
 
-    /// A sample that is not `default`, if the type and the variant have another value at all.
+    /// Returns a sample that differs from `default`, if the type and the variant have another value.
     fn sample_unlike(default: &Self, source: &mut Source) -> Self {
         let other = (0..8).map(|_| Self::sample(source)).find(|sample| sample != default);
         other.unwrap_or_else(|| Self::sample(source))
     }
 }
 
-/// A structure, as opposed to the fields in it.
+/// A message, request or similar structure.
 pub trait Interface: Sample {
     /// `package/msg/Name`
     const NAME: &'static str;
@@ -119,7 +119,7 @@ macro_rules! sample_number {
 
 // Odd multipliers, so that small integers differ from one to the next.
 sample_number!(|min| min, |next| u64::from(next).wrapping_mul(0x9E37_79B9_7F4A_7C15), i8 u8 i16 u16 i32 u32 i64 u64);
-// The lowest is the negative number that is closest to 0.
+// The lowest value is the negative number that is closest to 0.
 sample_number!(|_| -f32::from_bits(1), |next| next as f32 + 0.1, f32);
 sample_number!(|_| -f64::from_bits(1), |next| f64::from(next) + 0.1, f64);
 

@@ -1,4 +1,4 @@
-"""The other end of tests/it/round_trip.rs: says what it received, and sends it back.
+"""The other end of tests/it/round_trip.rs: reports what it receives, and sends it back.
 
     echo.py INTERFACE...    such as std_msgs/msg/String, test_msgs/srv/Empty, test_msgs/action/Fibonacci
 
@@ -25,7 +25,7 @@ from rclpy.action import ActionClient, ActionServer
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-# Both ends find each other when they do; nothing that was published before is lost.
+# Messages published before discovery are not lost.
 QOS = QoSProfile(
     history=HistoryPolicy.KEEP_ALL,
     reliability=ReliabilityPolicy.RELIABLE,
@@ -108,7 +108,7 @@ def echo_goals(node, name):
     def execute(goal_handle):
         goal = goal_handle.request
         report(name, 'goal', plain(goal))
-        # Feedback reaches only those who have been discovered. The client has, but perhaps its subscription has not.
+        # Feedback reaches only discovered subscriptions. The client is discovered, but its subscription may not be.
         while node.count_subscribers(f'to_python/{name}/_action/feedback') == 0:
             time.sleep(0.01)
         goal_handle.publish_feedback(copy_common_fields(goal, action_type.Feedback()))
@@ -117,7 +117,7 @@ def echo_goals(node, name):
         client.send_goal_async(goal, feedback_callback=on_feedback).add_done_callback(on_accepted)
         return copy_common_fields(goal, action_type.Result())
 
-    # Kept by the node.
+    # The node keeps these alive.
     ActionServer(node, action_type, f'to_python/{name}', execute)
 
 

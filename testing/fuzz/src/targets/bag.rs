@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Any bytes as the file of a bag.
+//! Reads any bytes as a file of a bag.
 
 use std::{collections::HashMap, fs, ops::ControlFlow};
 
@@ -9,7 +9,7 @@ use topic_statistics_core::Timestamp;
 
 use crate::check::is_no_infinity;
 
-/// Checks each window, and counts messages.
+/// Checks each window and counts messages.
 #[derive(Default)]
 struct Check {
     counts: HashMap<String, u64>,
@@ -41,8 +41,8 @@ impl Visitor for Check {
     }
 }
 
-/// A file is refused, or read in bounded time and memory: windows follow each other, no figure is infinite, and each
-/// message is in one window, or without a place.
+/// A file is refused or is read in bounded time and memory. Windows follow each other, no figure is infinite, and each
+/// message is in one window or is reported as unplaced.
 pub fn bag(bytes: &[u8]) {
     let Some((option, file)) = bytes.split_last() else { return };
     let path = std::env::temp_dir().join(format!("fuzz_bag_{}", std::process::id()));

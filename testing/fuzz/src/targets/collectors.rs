@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Any streams of samples into the collectors, beside an oracle that keeps every sample.
+//! Passes any streams of samples to the collectors, and compares them with an oracle that keeps every sample.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use topic_statistics_core::{
 
 use crate::input::Input;
 
-/// Every figure equals the oracle's, to 1e-9 of the samples' size, or is NaN if it has no value. None is infinite.
+/// Every figure equals the oracle's, to 1e-9 of the samples' size, or is NaN if there is no value. No figure is
+/// infinite.
 pub fn collectors(bytes: &[u8]) {
     let mut input = Input(bytes);
     match input.below(4) {
@@ -24,10 +25,10 @@ pub fn collectors(bytes: &[u8]) {
     }
 }
 
-/// Panics unless a summary fits the samples.
-fn is_of(summary: &Summary, samples: &[f64], what: &str) {
+/// Panics if a summary differs from the figures of the samples.
+fn check_summary(summary: &Summary, samples: &[f64], what: &str) {
     assert_eq!(summary.sample_count, samples.len() as u64, "{what}: {summary:?} of {samples:?}");
-    // Divided by the largest, so that no sum of the oracle overflows.
+    // Samples are divided by the largest one, so that the oracle's sums do not overflow.
     let size = samples.iter().copied().map(f64::abs).fold(0.0, f64::max);
     let divisor = if size > 0.0 { size } else { 1.0 };
     let scaled: Vec<f64> = samples.iter().map(|sample| sample / divisor).collect();
@@ -47,15 +48,15 @@ fn is_of(summary: &Summary, samples: &[f64], what: &str) {
         let is_same = if expected.is_nan() {
             ours.is_nan()
         } else {
-            // The squares of samples below 1e-150 vanish, and above 1e150 they overflow.
+            // Squares underflow for samples below 1e-150, and overflow above 1e150.
             (ours - expected * divisor).abs() <= (1e-9 * size).max(1e-150) || (ours.is_nan() && size > 1e150)
         };
         assert!(is_same, "{what}: {name} {ours}, expected {expected} times {divisor}, of {samples:?}");
     }
 }
 
-/// Panics unless a distribution has the number of samples, and quantiles within its error, or NaN.
-fn is_distribution_of(distribution: &Distribution, samples: &[f64]) {
+/// Panics if a distribution has another number of samples, or a quantile that is neither within its error nor NaN.
+fn check_distribution(distribution: &Distribution, samples: &[f64]) {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     assert_eq!(distribution.count(), sorted.len() as u64);
@@ -73,8 +74,8 @@ fn summary(input: &mut Input) {
     let (mut distribution, mut merged, mut all) = (Distribution::default(), Distribution::default(), vec![]);
     while !input.is_empty() {
         if input.below(32) == 31 {
-            is_of(&collector.take(), &samples, "a summary");
-            is_distribution_of(&distribution, &samples);
+            check_summary(&collector.take(), &samples, "a summary");
+            check_distribution(&distribution, &samples);
             assert!(merged.merge(&distribution.take()));
             all.append(&mut samples);
         }
@@ -84,14 +85,14 @@ fn summary(input: &mut Input) {
         assert_eq!(distribution.accept(sample), is_accepted);
         samples.extend(is_accepted.then_some(sample));
     }
-    is_of(&collector.summary(), &samples, "a summary");
-    is_distribution_of(&distribution, &samples);
+    check_summary(&collector.summary(), &samples, "a summary");
+    check_distribution(&distribution, &samples);
     assert!(merged.merge(&distribution));
     all.append(&mut samples);
-    is_distribution_of(&merged, &all);
+    check_distribution(&merged, &all);
 }
 
-/// Returns the milliseconds from one time to another, in nanoseconds.
+/// Returns the milliseconds between two times in nanoseconds.
 fn milliseconds(from: i64, to: i64) -> f64 {
     (i128::from(to) - i128::from(from)) as f64 / 1e6
 }
@@ -100,7 +101,7 @@ fn ages(input: &mut Input) {
     let (mut collector, mut samples, mut last) = (AgeCollector::default(), vec![], 1_790_000_000_000_000_000);
     while !input.is_empty() {
         if input.below(32) == 31 {
-            is_of(&collector.take(), &samples, "ages");
+            check_summary(&collector.take(), &samples, "ages");
             samples.clear();
         }
         let now = input.time(last);
@@ -109,18 +110,18 @@ fn ages(input: &mut Input) {
         samples.extend((stamp != 0 && now != 0).then(|| milliseconds(stamp, now)));
         last = now;
     }
-    is_of(&collector.take(), &samples, "ages");
+    check_summary(&collector.take(), &samples, "ages");
 }
 
 fn periods(input: &mut Input) {
     let first = if input.bool() { FirstPeriod::CarriedOver } else { FirstPeriod::NoSample };
     let mut collector = PeriodCollector::new(first);
-    // All messages of the window; before them the last one, if its period is carried over.
+    // The messages of the window, after the previous window's last one if its period is carried over.
     let mut messages: Vec<i64> = vec![];
     let check = |collector: &mut PeriodCollector, messages: &mut Vec<i64>| {
         let pairs = messages.windows(2).filter(|pair| pair[0] <= pair[1]);
         let samples: Vec<f64> = pairs.map(|pair| milliseconds(pair[0], pair[1])).collect();
-        is_of(&collector.take(), &samples, "periods");
+        check_summary(&collector.take(), &samples, "periods");
         let last = messages.last().copied();
         messages.clear();
         messages.extend(last.filter(|_| first == FirstPeriod::CarriedOver));
@@ -130,7 +131,7 @@ fn periods(input: &mut Input) {
             check(&mut collector, &mut messages);
         }
         let last = messages.last().copied().unwrap_or(1_000_000_000);
-        // The collector uses the last of all times for no message; a monotonic clock reaches it after 292 years.
+        // The collector uses the largest time for "no message". A monotonic clock reaches it after 292 years.
         let now = input.time(last).min(i64::MAX - 1);
         collector.accept(now);
         messages.push(now);
@@ -138,8 +139,8 @@ fn periods(input: &mut Input) {
     check(&mut collector, &mut messages);
 }
 
-/// Any numbers of publishers: the totals are the sums of what each message was found to be. The core's own tests have a
-/// model of the losses.
+/// Passes any sequence numbers of some publishers. The totals must be the sums of the results for the messages. The
+/// core's own tests have a model of the losses.
 fn sequences(input: &mut Input) {
     let mut tracker = SequenceTracker::default();
     let (mut latest, mut publishers) = (BTreeMap::<u8, u64>::new(), BTreeMap::<u8, u64>::new());
@@ -172,7 +173,7 @@ fn sequences(input: &mut Input) {
         }
         latest.insert(gid, number);
         let totals = tracker.totals();
-        // A late message was counted as lost, unless it is from before the first one, or from long ago.
+        // A late message was counted as lost before, except one from before the first message or from long ago.
         if let Some(ours) = totals.lost.map(u128::from) {
             assert!(is_known && (lost.saturating_sub(late)..=lost).contains(&ours), "{ours} of {lost}");
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Any text as the value of `topic_monitor --require`.
+//! Parses any text as the value of `topic_monitor --require`.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use topic_statistics_observe::{
 
 use crate::check::has_no_control;
 
-/// An error points into the text. Conditions are the same after they were written and read again. NaN fulfils none.
+/// An error points into the text. Conditions stay equal when printed and parsed again. NaN fulfils no condition.
 pub fn condition(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Err(error) = text.parse::<rclrs_topic_statistics::health::Conditions>() {
@@ -27,11 +27,11 @@ pub fn condition(bytes: &[u8]) {
     }
 }
 
-/// Returns a bound on the length of an error, in bytes.
+/// Returns an upper bound of the length of an error, in bytes.
 ///
-/// The longest error names an unknown metric: it lists all metrics, and repeats the metric and the whole text. Each is
-/// cut after 255 characters, which are escaped as at most eight bytes (`\u{202e}`), and "…". The number of a character
-/// has up to 20 digits.
+/// The longest error names an unknown metric: it lists all metrics, and repeats the metric and the whole text. Both are
+/// cut after 255 characters and "…"; an escaped character has at most eight bytes (`\u{202e}`). The number of a
+/// character has up to 20 digits.
 fn longest_error() -> usize {
     let short = "x".parse::<rclrs_topic_statistics::health::Conditions>().unwrap_err().to_string();
     short.len() + 2 * (255 * 8 + "…".len()) + 20

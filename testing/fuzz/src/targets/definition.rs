@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Any definition of an interface into the generator.
+//! Passes any definition of an interface to the generator.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -13,13 +13,13 @@ use syn::visit::Visit;
 
 use crate::check::has_no_control;
 
-/// The separator of an input's parts.
+/// The separator between the parts of an input.
 const SEPARATOR: &str = "%%";
 
-/// The output is Rust and TOML, with nothing but the definition's content: comments, names and values bring no code.
+/// The output is Rust and TOML with only the definition's content: comments, names and values cannot inject code.
 ///
-/// An input has four parts, with `%%` between them: the names of the package and of the interface, `package.xml`, the
-/// type description, and the `.idl` file.
+/// An input has four parts, separated by `%%`: the names of the package and of the interface, `package.xml`, the type
+/// description, and the `.idl` file.
 pub fn definition(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut parts = text.splitn(4, SEPARATOR);
@@ -44,7 +44,7 @@ pub fn definition(bytes: &[u8]) {
 }
 
 fn check_file(package: &Package, path: &str, content: &str) {
-    // Characters that rustc denies in comments, because source would look different from what it is.
+    // rustc denies these characters in comments, because they make source look different from what it is.
     let is_wrong = |c: char| {
         (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
@@ -59,13 +59,13 @@ fn check_file(package: &Package, path: &str, content: &str) {
     }
 }
 
-/// Panics unless a manifest has the expected keys and no others.
+/// Panics if the keys of a manifest are not the expected ones.
 fn manifest(package: &Package, content: &str) {
     let table: toml::Table = toml::from_str(content).unwrap_or_else(|error| panic!("{error}: {content}"));
     let mut dependencies: BTreeSet<_> = package.dependencies().into_iter().collect();
     dependencies.extend(["rosidl_runtime_rs", "serde", "serde-big-array"].map(str::to_owned));
     let is = |table: &toml::Table, keys: &BTreeSet<String>| {
-        assert!(table.keys().eq(keys.iter()), "{table:?} has not the keys {keys:?}");
+        assert!(table.keys().eq(keys.iter()), "{table:?} does not have the keys {keys:?}");
     };
     let set = |keys: &str| keys.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
     let part = |name: &str| table[name].as_table().expect("a table");
@@ -80,7 +80,7 @@ fn parse(path: &str, content: &str) -> syn::File {
     syn::parse_file(content).unwrap_or_else(|error| panic!("{path}: {error}\n{content}"))
 }
 
-/// Panics unless a file has the structures, fields and constants of its namespace, and no others.
+/// Panics if the structures, fields and constants of a file are not those of its namespace.
 fn source(package: &Package, path: &str, content: &str) {
     let file = parse(path, content);
     let is_rmw = path.ends_with("/rmw.rs");
@@ -106,11 +106,11 @@ fn source(package: &Package, path: &str, content: &str) {
                 }
             }
             syn::Item::Impl(_) | syn::Item::ForeignMod(_) => {}
-            _ => panic!("an item that is not expected in {path}: {content}"),
+            _ => panic!("an unexpected item in {path}: {content}"),
         }
     }
     let left = (messages.count(), others.count(), with_constants.count());
-    assert_eq!(left, (0, 0, 0), "structures that are missing in {content}");
+    assert_eq!(left, (0, 0, 0), "missing structures in {content}");
     Harmless { content }.visit_file(&file);
 }
 
@@ -153,7 +153,7 @@ fn documentation(attributes: &[syn::Attribute]) {
     }
 }
 
-/// Panics at tokens that no template has.
+/// Panics at tokens that the templates do not contain.
 struct Harmless<'a> {
     content: &'a str,
 }
@@ -167,7 +167,7 @@ impl<'ast> Visit<'ast> for Harmless<'_> {
     }
 
     fn visit_macro(&mut self, invocation: &'ast syn::Macro) {
-        assert!(invocation.path.is_ident("panic"), "a macro that is not expected: {}", self.content);
+        assert!(invocation.path.is_ident("panic"), "an unexpected macro: {}", self.content);
     }
 
     fn visit_type_array(&mut self, array: &'ast syn::TypeArray) {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Any bytes of a client into the HTTP side of the exporter.
+//! Sends any bytes of a client to the HTTP server of the exporter.
 
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use topic_statistics_exporter::testing::{serve, Limits, Metrics, Now, State};
 
-/// Every connection ends, with one response at most, and only GET and HEAD of `/metrics`, `/healthz` and `/` are
-/// served.
+/// Every connection ends with at most one response. Only GET and HEAD of `/metrics`, `/healthz` and `/` are served.
 pub fn http(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let response = runtime.block_on(async {
@@ -16,9 +15,9 @@ pub fn http(bytes: &[u8]) {
         let metrics = Arc::new(Metrics::new(Arc::new(Mutex::new(state))));
         let (mut client, server) = tokio::io::duplex(1 << 20);
         let serving = tokio::spawn(serve(server, metrics, Arc::default()));
-        // The server may have closed the connection before it has read all.
+        // The server may close the connection before it has read all bytes.
         let _closed = client.write_all(bytes).await;
-        // hyper does not answer a client that has gone. A client waits until no answer to its bytes is possible.
+        // hyper does not answer a client that is gone. So the client waits as long as an answer is possible.
         for _ in 0..16 {
             tokio::task::yield_now().await;
         }
@@ -48,7 +47,7 @@ pub fn http(bytes: &[u8]) {
     }
 }
 
-/// Returns the method and the path of the first request, without what follows it as in `/path?query`.
+/// Returns the method and the path of the first request, without a query.
 fn request(bytes: &[u8]) -> [String; 2] {
     let text = String::from_utf8_lossy(bytes);
     let line = text.trim_start_matches(['\r', '\n']).lines().next().unwrap_or_default();
@@ -56,7 +55,7 @@ fn request(bytes: &[u8]) -> [String; 2] {
     let method = words.next().unwrap_or_default();
     let target = words.next().unwrap_or_default();
     let path = match target.split_once("://") {
-        // With a host.
+        // The target has a host.
         Some((_, rest)) if !target.starts_with('/') => rest.find('/').map_or("/", |at| &rest[at..]),
         _ => target,
     };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Any answers of an OpenTelemetry collector into the push side of the exporter: ureq, the client, and the consequence
-//! of an answer.
+//! Gives any answers of an OpenTelemetry collector to the exporter's push client, including ureq, and checks its
+//! decisions.
 //!
-//! An answer is any bytes, or one written here with a known result (docs/fleet.md, "While the collector is away"). No
-//! socket and no thread is used, and nothing waits.
+//! An answer is any bytes, or is built here with a known result (docs/fleet.md, "While the collector is away"). The
+//! target uses no socket and no thread, and does not wait.
 
 use std::{
     net::SocketAddr,
@@ -31,27 +31,27 @@ use ureq::{
 
 use crate::{check::has_no_control, input::Input};
 
-/// How many answers an input has at most, and so requests.
+/// The largest number of answers, and so of requests, in an input.
 const REQUESTS: u8 = 16;
-/// How much a collector sends at most until the time for an answer is over, in bytes. More than the exporter may read
-/// of one: a header, a body in chunks, and a buffer.
+/// The largest number of bytes that a collector sends before the timeout. It is more than the exporter may read of one
+/// answer: a header, a body in chunks, and a buffer.
 const MAX_SENT: usize = 320 << 10;
-/// How much of an answer's body the exporter reads.
+/// The largest number of bytes of a body that the exporter reads.
 const MAX_BODY: usize = 64 << 10;
-/// How long a line of the log may be, in characters.
+/// The largest length of a line in the log, in characters.
 const MAX_LINE: usize = 400;
 /// The longest wait that a collector can demand.
 const MAX_DEMAND: Duration = Duration::from_secs(3600);
 
-/// Each request has an answer, in bounded time and memory. Only the collector's answer decides the fate of the request.
-/// A wait is bounded. No redirect is followed. The log has short lines without control characters.
+/// Each request gets an answer in bounded time and memory. Only the collector's answer decides on the request. Waits
+/// are bounded. Redirects are not followed. The log has short lines without control characters.
 pub fn otlp(bytes: &[u8]) {
     let mut input = Input(bytes);
     let line = Arc::new(Line::default());
     let options = ClientOptions {
         url: "http://collector:4318/v1/metrics".to_owned(),
         headers: vec![("api-key".to_owned(), "x".to_owned())],
-        // The time is over where the connection says so, and not where this process waits for a processor.
+        // The connection simulates the timeout, so a busy machine has no effect.
         timeout: Duration::from_secs(86_400),
         gzip: true,
         certificate: None,
@@ -86,7 +86,7 @@ pub fn otlp(bytes: &[u8]) {
         line.is_one_request(next);
         let Outcome { wait, report } = delivery.settle(&answer, random);
 
-        // The counts, and short lines of the log.
+        // Check the counts and the lines of the log.
         let reason = match &answer {
             Answer::Accepted { rejected, text: reason } => {
                 expected.accepted += 1;
@@ -118,7 +118,7 @@ pub fn otlp(bytes: &[u8]) {
         expected.waiting_bytes = left.iter().map(|request| request.len() as u64).sum();
         assert_eq!(delivery.counts(), expected, "{answer:?} to {text}");
 
-        // How long it waits.
+        // Check the wait.
         let is_later = matches!(answer, Answer::Later { .. });
         assert_eq!(wait.is_some(), is_later, "{answer:?}");
         if let Some(wait) = wait {
@@ -128,15 +128,15 @@ pub fn otlp(bytes: &[u8]) {
             assert!(wait.time <= most + Duration::from_nanos(10), "{wait:?}, not {most:?}: {text}");
         }
         failures = if is_later { failures + 1 } else { 0 };
-        // The expected decision for an answer written here.
+        // Check the decision for an answer with a known meaning.
         if let Some(meaning) = &meaning {
-            assert!(meaning.is_of(&answer), "{answer:?} to {meaning:?}, {text}");
-            assert!(line.lock().sent < MAX_SENT, "it reads all that a collector sends: {text}");
+            assert!(meaning.fits(&answer), "{answer:?} to {meaning:?}, {text}");
+            assert!(line.lock().sent < MAX_SENT, "it reads without a limit: {text}");
         }
     }
 }
 
-/// Returns whether a text has the start of an answer with a status that begins so.
+/// Returns whether a text contains the start of an answer whose status begins with these digits.
 fn has_status(text: &str, status: &str) -> bool {
     text.match_indices("HTTP/1.")
         .any(|(at, _)| text[at..].get(8..).is_some_and(|rest| rest.trim_start().starts_with(status)))
@@ -146,9 +146,9 @@ fn has_status(text: &str, status: &str) -> bool {
 #[derive(Debug, Default)]
 struct Sent {
     bytes: Vec<u8>,
-    /// How many bytes arrive together.
+    /// The number of bytes that arrive together.
     piece: usize,
-    /// Whether the connection is closed after them, or how many of the last are repeated again and again.
+    /// Whether the connection is closed after the bytes, and how many of the last bytes are repeated for ever.
     is_closed: bool,
     repeated: usize,
 }
@@ -157,17 +157,17 @@ struct Sent {
 #[derive(Debug)]
 struct Meaning {
     status: u16,
-    /// Whether it demands a wait.
+    /// Whether the answer demands a wait.
     demands: bool,
-    /// Data points, and the reason.
+    /// The number of rejected data points, and the reason.
     rejected: (u64, String),
-    /// Whether the body arrives, and is not too large.
+    /// Whether the whole body arrives and is not too large.
     is_whole: bool,
 }
 
 impl Meaning {
-    /// Whether the exporter decides so: by OTLP's specification, and again after what somebody can repair.
-    fn is_of(&self, answer: &Answer) -> bool {
+    /// Returns whether the exporter's decision is right: by OTLP's specification, and a repairable error is retried.
+    fn fits(&self, answer: &Answer) -> bool {
         let is_accepted = (200..300).contains(&self.status);
         let is_later = [401, 403, 404, 407, 429, 502, 503, 504].contains(&self.status);
         match answer {
@@ -189,11 +189,11 @@ fn any_bytes(input: &mut Input<'_>) -> Sent {
     sent(bytes.to_vec(), bytes.len(), input)
 }
 
-/// Returns how bytes arrive. The last `repeated` bytes can be repeated.
+/// Returns bytes with the way in which they arrive. The last `repeated` bytes may be repeated.
 fn sent(bytes: Vec<u8>, repeated: usize, input: &mut Input<'_>) -> Sent {
     let (piece, end) = (usize::from(input.u8()), input.below(4));
     let repeated = if end == 3 { repeated } else { 0 };
-    // Large answers have larger pieces: with each, the header is read from its start.
+    // Large answers arrive in larger pieces, because the header is read again with each piece.
     let piece = match piece {
         0 => usize::MAX,
         piece if repeated > 0 => 1024 * (3 + piece),
@@ -202,7 +202,7 @@ fn sent(bytes: Vec<u8>, repeated: usize, input: &mut Input<'_>) -> Sent {
     Sent { bytes, piece, is_closed: end >= 2 && repeated == 0, repeated }
 }
 
-/// Returns an answer in the form that HTTP has. Only its body is cut: the status has arrived.
+/// Returns a valid HTTP answer. Only its body may be cut.
 fn answer(input: &mut Input<'_>) -> (Sent, Option<Meaning>) {
     const OTHERS: [u16; 16] =
         [202, 204, 205, 206, 300, 301, 302, 304, 307, 400, 405, 408, 413, 422, 500, 501];
@@ -228,9 +228,9 @@ fn answer(input: &mut Input<'_>) -> (Sent, Option<Meaning>) {
             let partial = ExportMetricsPartialSuccess { rejected_data_points, error_message };
             body = ExportMetricsServiceResponse { partial_success: Some(partial) }.encode_to_vec();
         }
-        // A google.rpc.Status, which has another field of that number: it is no partial success.
+        // A google.rpc.Status uses this field number differently: it is not a partial success.
         2 => body = [0x08, input.u8() % 128, 0x12, 3, b'b', b'a', b'd'].to_vec(),
-        // More than is read of it: a field that is skipped.
+        // A skipped field that is longer than the exporter reads.
         _ => body.resize(2 * usize::from(input.u16()), 0x18),
     }
     let has_length = input.bool();
@@ -243,7 +243,7 @@ fn answer(input: &mut Input<'_>) -> (Sent, Option<Meaning>) {
     let is_whole = body.len() <= MAX_BODY && cut == 0;
     let bytes = [head.as_bytes(), &body[..body.len() - cut]].concat();
     let mut sent = sent(bytes, 0, input);
-    // The end of the connection is the body's.
+    // Without a length, the body ends with the connection.
     sent.is_closed |= !has_length;
     if matches!(status, 204 | 304) {
         rejected = (0, String::new()); // They have no body.
@@ -251,7 +251,7 @@ fn answer(input: &mut Input<'_>) -> (Sent, Option<Meaning>) {
     (sent, Some(Meaning { status, demands, rejected, is_whole }))
 }
 
-/// The line to the collector: the bytes that it still has to send, and the bytes sent to it.
+/// The connection's state: the bytes that the collector still has to send, and the bytes it has received.
 #[derive(Debug, Default)]
 struct Line(Mutex<State>);
 
@@ -268,12 +268,12 @@ impl Line {
         self.0.lock().expect("no panic")
     }
 
-    /// The collector will answer the next request so.
+    /// Sets the collector's answer to the next request.
     fn begin(&self, answer: Sent) {
         *self.lock() = State { answer, ..State::default() };
     }
 
-    /// Panics if the collector has not received one request, with a body that begins so.
+    /// Panics if the collector has not received exactly one request with this body.
     fn is_one_request(&self, body: &[u8]) {
         let received = &self.lock().received;
         let text = String::from_utf8_lossy(received);
@@ -299,7 +299,7 @@ impl Connector for Collector {
     }
 }
 
-/// A connection in memory, in place of a TCP socket. The time for an answer is over if nothing more will come.
+/// A connection in memory instead of a TCP socket. The timeout is over when no more bytes will arrive.
 #[derive(Debug)]
 struct Connection {
     line: Arc<Line>,
@@ -350,7 +350,7 @@ impl Transport for Connection {
     }
 }
 
-/// Finds an address for every name.
+/// Resolves every name to the same address.
 #[derive(Debug)]
 struct Address;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Any values of ROS parameters.
+//! Sets any values of ROS parameters.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -20,7 +20,7 @@ use crate::{check::has_no_control, input::Input};
 /// The shortest and the longest window, by docs/options.md.
 const PERIODS: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(86_400);
 
-/// A value is refused with an error that names it, or the options are in their documented ranges.
+/// A value is refused with an error that names it, or all options are in their documented ranges.
 pub fn parameters(bytes: &[u8]) {
     let mut input = Input(bytes);
     let options = StatisticsOptions::new();
@@ -40,7 +40,7 @@ pub fn parameters(bytes: &[u8]) {
             continue;
         }
         let result = match (&value, name) {
-            // A parameter with one type is set by a value of that type.
+            // A parameter of one type can only be set to a value of that type.
             (ParameterValue::Bool(value), "enabled") => set_undeclared(name, *value),
             (ParameterValue::String(value), "publish_topic") => set_undeclared(name, Arc::clone(value)),
             _ => set_undeclared(name, value.clone()),
@@ -67,7 +67,7 @@ pub fn parameters(bytes: &[u8]) {
     }
 }
 
-/// Sets conditions. The parameter has them, or they are refused and the old ones stay.
+/// Sets conditions. They are accepted, or refused and the old ones stay.
 fn conditions(parameters: &Parameters, value: &ParameterValue) {
     let conditions = || -> Vec<Condition> {
         let expected = parameters.apply_to_expectations(&NodeExpectations::default());
@@ -84,7 +84,7 @@ fn conditions(parameters: &Parameters, value: &ParameterValue) {
         assert_eq!(conditions(), before, "{value:?} is refused and changes the conditions");
         return;
     }
-    // Written and read again they are the same.
+    // Printed and parsed again they are equal.
     let texts: Vec<_> = conditions().iter().map(ToString::to_string).collect();
     let again = texts.iter().flat_map(|text| text.parse::<Conditions>().into_iter().flatten());
     assert!(texts.iter().any(|text| text.contains('…')) || again.eq(conditions()), "{texts:?}");
@@ -94,7 +94,7 @@ fn set_undeclared<T: rclrs::ParameterVariant>(name: &str, value: T) -> Result<()
     node().use_undeclared_parameters().set(format!("topic_statistics.{name}"), value)
 }
 
-/// One node for all runs.
+/// Returns the node that all runs share.
 fn node() -> &'static Node {
     static NODE: OnceLock<Node> = OnceLock::new();
     NODE.get_or_init(|| {

@@ -5,9 +5,9 @@
 use topic_statistics_core::{collector::Distribution, Summary};
 
 use crate::{
+    equal::{equal, is_same},
     faults::Tally,
     oracle::{Expected, Naive},
-    same::{equal, is_same},
 };
 
 /// Compares the distribution of a window with its samples.
@@ -23,7 +23,7 @@ pub fn check(
     let samples = match expected {
         Expected::Samples(samples) => samples,
         Expected::SomeOf(samples, _) if samples.len() as u64 == summary.sample_count => samples,
-        Expected::SomeOf(samples, _) => return some_of(ours, summary, samples),
+        Expected::SomeOf(samples, _) => return check_subset(ours, summary, samples),
         _ => return Ok(()),
     };
     let size: f64 = samples.iter().map(|sample| sample.abs()).sum();
@@ -65,8 +65,8 @@ pub fn check(
     Ok(())
 }
 
-/// Compares the distribution of some of these samples.
-fn some_of(ours: &Distribution, summary: &Summary, samples: &[f64]) -> Result<(), String> {
+/// Compares a distribution that has some of these samples.
+fn check_subset(ours: &Distribution, summary: &Summary, samples: &[f64]) -> Result<(), String> {
     let most = Naive::with_any_buckets(ours.scale(), samples);
     let buckets = ours.positive().map(|bucket| (0, bucket)).chain(ours.negative().map(|bucket| (1, bucket)));
     for (sign, (bucket, count)) in buckets {

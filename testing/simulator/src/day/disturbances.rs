@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What has disturbed the day.
+//! The disturbances of a day.
 
 use std::{collections::VecDeque, fmt};
 
@@ -9,15 +9,15 @@ use crate::{
     scenario::{Disturbance, Kind, DISTURBANCES},
 };
 
-/// How often each disturbance happened, and the last ones.
+/// The number of disturbances of each kind, and the last ones.
 #[derive(Default)]
 pub struct Disturbances {
     pub counts: [u64; DISTURBANCES.len()],
     pub last: VecDeque<String>,
-    /// Whether the statistics are turned off now.
+    /// Whether the statistics are disabled now.
     pub is_off: bool,
-    /// The stream whose next end of a window is delayed, and the delay.
-    pub hold: Option<(usize, i64)>,
+    /// The stream whose next window ends late, and the delay.
+    pub delay: Option<(usize, i64)>,
 }
 
 impl Disturbances {

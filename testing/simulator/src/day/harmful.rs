@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Real faults: each raises its level within the windows that docs/health.md promises, and is cleared after it has
-//! ended.
+//! Real faults. Each must be raised, and cleared after its end, within the windows promised in docs/health.md.
 
 use topic_statistics_core::health::Level;
 
@@ -17,7 +16,7 @@ struct Harm {
     text: &'static str,
     change: fn(&mut Stream),
     level: Level,
-    /// After how many whole windows of 1 s it is raised at the latest, and cleared after it has ended.
+    /// The largest number of whole windows of 1 s until the level is raised, and until it is cleared after the fault.
     raised: i64,
     cleared: i64,
 }
@@ -37,7 +36,7 @@ fn silence(stream: &mut Stream) {
     stream.next = NEVER;
 }
 
-/// After silence, the first window with messages is no whole one.
+/// After silence, the first window with messages is not a whole one.
 const AFTER_SILENCE: i64 = 4;
 
 const HARMS: &[Harm] = &[
@@ -53,7 +52,7 @@ const HARMS: &[Harm] = &[
     harm("/scan", "ages of 300 ms", Level::Error, |stream| stream.row.age = 300 * MS),
     harm("/scan", "stamps are not set", Level::Error, |stream| stream.is_stamped = false),
     Harm { raised: 1, cleared: AFTER_SILENCE, ..harm("/scan", "silence", Level::Stale, silence) },
-    // 2 % above its limit, a bandwidth is counted for a minute.
+    // The healthy bandwidth is only 2 % above its limit, so it is counted for a minute.
     Harm { cleared: 65, ..harm("/camera", "half the bandwidth", Level::Warn, |stream| stream.row.size /= 2) },
     Harm {
         cleared: 65,
@@ -63,10 +62,10 @@ const HARMS: &[Harm] = &[
     Harm { raised: 5, cleared: 13, ..harm("/fix", "half the rate", Level::Warn, halve_rate) },
     harm("/fix", "ages of 300 ms", Level::Warn, |stream| stream.row.age = 300 * MS),
     Harm { raised: 6, cleared: AFTER_SILENCE, ..harm("/fix", "silence", Level::Stale, silence) },
-    // Also on a latched topic.
+    // A latched topic.
     Harm { raised: 8, cleared: 20, ..harm("/route", "half the rate", Level::Warn, halve_rate) },
     Harm { raised: 6, cleared: AFTER_SILENCE, ..harm("/route", "silence", Level::Stale, silence) },
-    // 100 samples are a percentile: twice until it is raised, three times until it is cleared.
+    // A percentile needs 100 samples. The level is raised after two percentiles and cleared after three.
     Harm {
         raised: 200,
         cleared: 400,
@@ -100,7 +99,7 @@ const HARMS: &[Harm] = &[
     harm("/clock", "half the rate", Level::Warn, halve_rate),
 ];
 
-/// Injects the faults, each into a robot that was healthy for two minutes. Returns a table of the results.
+/// Injects each fault into a robot that was healthy for two minutes. Returns a table of the results.
 pub fn run(seed: u64) -> Result<String, String> {
     let mut missed = String::new();
     let mut table = format!("{:<16}{:<48}{:<7}{:>7}{:>9}\n", "source", "fault", "level", "raised", "cleared");
@@ -121,7 +120,7 @@ pub fn run(seed: u64) -> Result<String, String> {
     }
 }
 
-/// Returns after how many whole windows a fault is raised, and cleared after it has ended.
+/// Returns the number of whole windows until a fault is raised, and until it is cleared after its end.
 fn find(seed: u64, harm: &Harm) -> Result<(i64, i64), String> {
     let mut day = Day::new(seed);
     let began = day.now + 130 * S + day.random.i64(0..S);
@@ -133,15 +132,15 @@ fn find(seed: u64, harm: &Harm) -> Result<(i64, i64), String> {
     let healthy = day.streams[index].row;
     (harm.change)(&mut day.streams[index]);
     let raised = wait_for(&mut day, began, harm, harm.raised, |level| level == harm.level)?;
-    // Until all that it takes is over.
+    // Wait until all effects of the fault are visible.
     day.run_until(day.now + 20 * S)?;
     let ended = day.now;
     let stream = &mut day.streams[index];
     (stream.row, stream.lost, stream.is_stamped) = (healthy, 0.0, true);
     stream.next = stream.next.min(ended + day.random.i64(0..healthy.period));
-    day.alarms.retain(|alarm| !is_of(alarm, harm));
+    day.alarms.retain(|alarm| !is_about(alarm, harm));
     let cleared = wait_for(&mut day, ended, harm, harm.cleared, |level| level == Level::Ok)?;
-    match day.alarms.iter().find(|alarm| !is_of(alarm, harm)) {
+    match day.alarms.iter().find(|alarm| !is_about(alarm, harm)) {
         Some(Alarm { source, health, .. }) => {
             Err(format!("{source} is {} for no reason: {health}", health.level))
         }
@@ -149,8 +148,8 @@ fn find(seed: u64, harm: &Harm) -> Result<(i64, i64), String> {
     }
 }
 
-/// The node of the map starts late: it has sent no message yet, and sends only one. Returns the number of windows until
-/// it is stale, and until it is OK after its message; it has to stay OK.
+/// Starts the map's node late: it sends one message, and only then. Returns the number of windows until the topic is
+/// stale, and from the message until it is OK. It must stay OK.
 fn find_late(seed: u64, map: &Harm) -> Result<(i64, i64), String> {
     const LATE: i64 = 60 * S;
     let mut day = Day::new(seed);
@@ -159,9 +158,9 @@ fn find_late(seed: u64, map: &Harm) -> Result<(i64, i64), String> {
     day.streams[index].next = sent;
     let raised = wait_for(&mut day, began, map, 10, |level| level == Level::Stale)?;
     day.run_until(sent)?;
-    day.alarms.retain(|alarm| !is_of(alarm, map));
+    day.alarms.retain(|alarm| !is_about(alarm, map));
     let cleared = wait_for(&mut day, sent, map, 3, |level| level == Level::Ok)?;
-    // A map is not published again.
+    // The map is not published again.
     day.run_until(day.now + 600 * S)?;
     let levels: Vec<_> = day.alarms.iter().map(|alarm| (&*alarm.source, alarm.health.level)).collect();
     match levels == [("/node:/map", Level::Warn), ("/node:/map", Level::Ok)] {
@@ -175,25 +174,25 @@ fn place(day: &Day, harm: &Harm) -> Result<usize, String> {
     place.ok_or_else(|| format!("there is no {}", harm.source))
 }
 
-fn is_of(alarm: &Alarm, harm: &Harm) -> bool {
+fn is_about(alarm: &Alarm, harm: &Harm) -> bool {
     alarm.source.strip_prefix("/node:") == Some(harm.source)
 }
 
-/// Returns after how many whole windows the source has a level.
+/// Returns the number of whole windows until the source has a level.
 fn wait_for(
     day: &mut Day,
     since: i64,
     harm: &Harm,
     windows: i64,
-    is_it: impl Fn(Level) -> bool,
+    has_level: impl Fn(Level) -> bool,
 ) -> Result<i64, String> {
-    // The window in which it begins is not whole.
+    // The window in which the change happens is not a whole one.
     day.run_until(since + (windows + 1) * S)?;
-    let mut of_it = day.alarms.iter().filter(|alarm| is_of(alarm, harm));
-    match of_it.find(|alarm| is_it(alarm.health.level)) {
+    let mut alarms = day.alarms.iter().filter(|alarm| is_about(alarm, harm));
+    match alarms.find(|alarm| has_level(alarm.health.level)) {
         Some(alarm) => Ok((alarm.at - since) / S),
         None => {
-            let changes = day.alarms.iter().filter(|alarm| is_of(alarm, harm));
+            let changes = day.alarms.iter().filter(|alarm| is_about(alarm, harm));
             let changes: String = changes
                 .map(|alarm| {
                     format!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Events that leave the topics healthy: clocks are set, a host is suspended, a thread is delayed, options change.
+//! Events that leave the topics healthy: clock steps, suspends, delayed threads, changed options.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     clocks::{MS, S},
-    held::{Hold, Step},
+    delay::{Delay, Step},
     scenario::{Kind, DISTURBANCES},
 };
 
@@ -21,7 +21,7 @@ impl Day {
         self.harmless.note(kind, self.now - self.started, text);
     }
 
-    /// Something happens that leaves the topics healthy.
+    /// Causes an event that leaves the topics healthy.
     pub fn disturb(&mut self) {
         self.next_harmless = self.now + self.random.i64(15 * S..90 * S);
         if std::mem::take(&mut self.harmless.is_off) {
@@ -93,10 +93,10 @@ impl Day {
                 self.nodes[node].wake += late;
                 self.note(kind, &format!("by {} ms", late / MS));
             }
-            Kind::HeldEnd => {
+            Kind::DelayedEnd => {
                 let stream = self.random.usize(..self.streams.len());
                 if self.streams[stream].subscription().is_some() {
-                    self.harmless.hold = Some((stream, self.random.i64(20 * MS..500 * MS)));
+                    self.harmless.delay = Some((stream, self.random.i64(20 * MS..500 * MS)));
                 }
             }
         }
@@ -114,13 +114,14 @@ impl Day {
         }
     }
 
-    /// Delays the end of the due window: messages arrive meanwhile, also of other topics.
-    pub fn hold_end(&mut self, node: usize) {
-        let is_of_it = |stream: usize| usize::from(self.streams[stream].row.is_simulated) == node;
-        let Some((held, length)) = self.harmless.hold.take_if(|(stream, _)| is_of_it(*stream)) else {
+    /// Delays the end of the due window. Meanwhile messages arrive on this topic and on others.
+    pub fn delay_end(&mut self, node: usize) {
+        let is_of_node = |stream: usize| usize::from(self.streams[stream].row.is_simulated) == node;
+        let Some((delayed, length)) = self.harmless.delay.take_if(|(stream, _)| is_of_node(*stream)) else {
             return;
         };
-        let Some(holdable) = self.streams[held].subscription().map(|(_, holdable)| Arc::clone(holdable))
+        let Some(delayable) =
+            self.streams[delayed].subscription().map(|(_, delayable)| Arc::clone(delayable))
         else {
             return;
         };
@@ -136,7 +137,7 @@ impl Day {
             let (stream, clocks) = (&mut self.streams[next], Arc::clone(&self.clocks));
             match (stream.subscription().map(|(recorder, _)| Arc::clone(recorder)), sample) {
                 (Some(recorder), Sample::Message(message)) => {
-                    counted += u64::from(next == held);
+                    counted += u64::from(next == delayed);
                     let takes = stream.row.takes;
                     let step = move |now: i64| {
                         clocks.set_monotonic(now);
@@ -152,8 +153,8 @@ impl Day {
         let stop = self.random.i64(0..=length);
         let (before, after) = steps.into_iter().partition(|(time, _)| *time < stop);
         let at = self.random.u32(1..3);
-        holdable.hold(Hold { before, stop, after, end: length + 5_000, at });
-        let text = format!("{} for {} ms, {counted} messages", self.streams[held].row.name, length / MS);
-        self.note(Kind::HeldEnd, &text);
+        delayable.delay_next_end(Delay { before, stop, after, end: length + 5_000, at });
+        let text = format!("{} for {} ms, {counted} messages", self.streams[delayed].row.name, length / MS);
+        self.note(Kind::DelayedEnd, &text);
     }
 }

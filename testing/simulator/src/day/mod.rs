@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A day in the life of a healthy robot, judged: `simulator --day HOURS`.
+//! A healthy robot's day, judged by the library: `simulator --day HOURS`.
 //!
-//! A node on system time and one on simulated time have the sources of the [`scenario`](crate::scenario), each with the
-//! conditions that an operator writes for it by docs/health.md. Every message goes through the library's recorder, its
-//! windows through schedule and judges. Meanwhile [`harmless`] events leave the topics healthy: any level but OK is a
-//! failure. Then [`harmful`] faults are injected one by one: each has to raise its level within the time of
-//! docs/health.md, and to be cleared after it has ended.
+//! A node on system time and one on simulated time have the sources of the [`scenario`](crate::scenario). Each source
+//! has the conditions that an operator would write by docs/health.md. The library's recorder, schedule and judges
+//! process every message. First only [`harmless`] events happen: any level but OK is a failure. Then [`harmful`] faults
+//! are injected one by one: each must be raised, and later cleared, within the time of docs/health.md.
 
 mod disturbances;
 mod harmful;
@@ -17,7 +16,7 @@ mod state;
 use crate::clocks::S;
 use state::Day;
 
-/// Runs the hours. Returns the events as text, or the first false alarm or missed fault.
+/// Simulates these hours. Returns the events as text, or the first false alarm or missed fault.
 pub fn run(seed: u64, hours: f64) -> Result<String, String> {
     let mut day = Day::new(seed);
     day.is_disturbed = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The sources of the robot: what measures them, and their messages.
+//! The sources of the robot: their recorders and their messages.
 
 use std::{
     sync::{Arc, Weak},
@@ -26,29 +26,29 @@ use topic_statistics_core::{
 
 use crate::{
     clocks::{HostClocks, MS, S},
-    held::Holdable,
+    delay::DelayableCollector,
     measured::Measured,
-    oracle::gid_of,
+    oracle::publisher_gid,
     scenario::{Row, BURST},
     world::readers::Retired,
 };
 
-/// What measures a source.
+/// The recorder of a source.
 enum Recording {
-    Messages(Arc<Recorder>, Arc<Holdable>),
+    Messages(Arc<Recorder>, Arc<DelayableCollector>),
     Other(Measured),
 }
 
 /// The messages of a source.
 pub struct Stream {
-    /// As it is now.
+    /// Its present properties.
     pub row: Row,
     /// When the next message arrives.
     pub next: i64,
-    /// The part of the messages that is lost.
+    /// The fraction of messages that are lost.
     pub lost: f64,
     pub is_stamped: bool,
-    /// The publishers, by a number, and how many messages they have sent.
+    /// The publishers: a number, and how many messages each has sent.
     publishers: Vec<(u64, u64)>,
     next_publisher: u64,
     left_of_burst: u32,
@@ -72,9 +72,9 @@ const FAST_DDS: &Transport = &Transport {
     has_sequence_numbers: true,
 };
 
-/// Returns Fast DDS's report of a publisher's message, received at once.
+/// Returns what Fast DDS reports with a publisher's message that is received at once.
 pub fn delivery(publisher: u64, number: u64, source: i64) -> Delivery {
-    Delivery { transport: FAST_DDS, source, received: source, publisher: gid_of(publisher), number }
+    Delivery { transport: FAST_DDS, source, received: source, publisher: publisher_gid(publisher), number }
 }
 
 impl Stream {
@@ -97,7 +97,7 @@ impl Stream {
             .error_unless(conditions(row.error_unless, error));
         let (collector, measured): (Arc<dyn WindowedCollector>, _) = match row.kind {
             SourceKind::Subscription => {
-                // As at the creation of a subscription: the default metrics, and the conditions' metrics.
+                // The metrics of a new subscription: the default ones, and those that its conditions need.
                 let mut metrics = vec![Metric::MessageAge, Metric::MessagePeriod];
                 metrics.extend(expected.metrics());
                 let options = RecorderOptions::new().metrics(metrics).transient_local(row.history > 0);
@@ -105,8 +105,8 @@ impl Stream {
                 if !row.has_header {
                     recorder.accept_no_header();
                 }
-                let holdable = Holdable::new(Arc::clone(&recorder) as _, clocks);
-                (Arc::clone(&holdable) as _, Recording::Messages(recorder, holdable))
+                let delayable = DelayableCollector::new(Arc::clone(&recorder) as _, clocks);
+                (Arc::clone(&delayable) as _, Recording::Messages(recorder, delayable))
             }
             kind => {
                 let (collector, measured) = Measured::new(kind, FirstPeriod::NoSample);
@@ -134,15 +134,15 @@ impl Stream {
         }
     }
 
-    /// Returns what measures a subscription; the ends of its windows can be delayed.
-    pub fn subscription(&self) -> Option<(&Arc<Recorder>, &Arc<Holdable>)> {
+    /// Returns the recorder of a subscription, and the collector that can delay its windows' ends.
+    pub fn subscription(&self) -> Option<(&Arc<Recorder>, &Arc<DelayableCollector>)> {
         match &self.measured {
-            Recording::Messages(recorder, holdable) => Some((recorder, holdable)),
+            Recording::Messages(recorder, delayable) => Some((recorder, delayable)),
             Recording::Other(_) => None,
         }
     }
 
-    /// A publisher ends, and another one begins in its place: it delivers its history.
+    /// Replaces a publisher by a new one, which delivers its history.
     pub fn restart_publisher(&mut self, random: &mut Rng, now: i64) {
         let index = random.usize(..self.publishers.len());
         self.publishers[index] = (self.next_publisher, 0);
@@ -153,11 +153,11 @@ impl Stream {
         }
     }
 
-    /// Takes the message that arrives now, and plans the next one; None if it is lost. `clock` returns the sender's
-    /// clock at a time.
+    /// Takes the message that arrives now, and plans the next one. `None` if the message is lost. `clock` returns the
+    /// sender's clock at a time.
     pub fn next(&mut self, random: &mut Rng, clock: impl Fn(i64) -> i64) -> Option<Sample> {
         let arrives = self.next;
-        // The time since it was published, if it is of a history.
+        // The time since the publication of a message from the history.
         let kept = i64::from(self.left_of_history.saturating_sub(1)) * self.row.period;
         self.left_of_history = self.left_of_history.saturating_sub(1);
         self.next += match (self.row.period, self.left_of_burst) {
@@ -203,12 +203,12 @@ impl Stream {
         }
     }
 
-    /// Returns when the callback ends that is running.
+    /// Returns the end of the running callback.
     pub fn callback_ends(&self) -> i64 {
         self.running.as_ref().map_or(i64::MAX, |(_, ends)| *ends)
     }
 
-    /// Ends the callback that is running.
+    /// Ends the running callback.
     pub fn end_callback(&mut self) {
         if let (Some((recorder, _)), Some((running, ends))) = (self.subscription(), self.running) {
             recorder.record_end(running, ends);

@@ -37,19 +37,19 @@ pub struct Day {
     pub streams: Vec<Stream>,
     pub simulated: Arc<SimulatedTime>,
     pub next_refresh: i64,
-    /// When the system clock and simulated time were set last, and their offsets before that.
+    /// The last changes of the system clock and of simulated time.
     pub stepped: Change,
     pub jumped: Change,
     pub is_disturbed: bool,
     pub next_harmless: i64,
     pub harmless: Disturbances,
-    /// The level other than OK, and the number of windows ended by then.
+    /// The changes of levels.
     pub alarms: Vec<Alarm>,
     pub windows: u64,
     pub messages: u64,
 }
 
-/// The schedule of a node's windows, and when its thread wakes.
+/// The schedule of a node, and the time at which its thread wakes.
 pub struct Node {
     pub schedule: Schedule,
     pub wake: i64,
@@ -132,7 +132,7 @@ impl Day {
         day
     }
 
-    /// Lives until that time on the monotonic clock. Errors at the first false alarm.
+    /// Simulates until `end` on the monotonic clock. Errors at the first false alarm.
     pub fn run_until(&mut self, end: i64) -> Result<(), String> {
         loop {
             let stream = (0..self.streams.len()).min_by_key(|index| self.streams[*index].next).unwrap_or(0);
@@ -153,7 +153,7 @@ impl Day {
             } else if next == next_message {
                 self.receive(stream);
             } else if next == self.nodes[node].wake {
-                self.hold_end(node);
+                self.delay_end(node);
                 self.run_thread(node);
                 self.check()?;
             } else if next == self.next_refresh {
@@ -171,7 +171,7 @@ impl Day {
         self.now = now;
     }
 
-    /// Errors if a level other than OK was found without a fault.
+    /// Errors if a level other than OK was raised without a fault.
     pub fn check(&mut self) -> Result<(), String> {
         match self.alarms.first().filter(|_| self.is_disturbed) {
             Some(Alarm { source, before, health, at }) => Err(format!(
@@ -184,12 +184,12 @@ impl Day {
         }
     }
 
-    /// Returns now as the schedules have it.
+    /// Returns the present time as an `Instant` for the schedules.
     pub fn at(&self) -> Instant {
         self.instant + Duration::from_nanos((self.now - self.started) as u64)
     }
 
-    /// Takes the next message of a stream, and plans the one after it; None if it is lost.
+    /// Takes the next message of a stream, and plans the one after it. `None` if the message is lost.
     pub fn take_next(&mut self, stream: usize) -> Option<Sample> {
         self.messages += 1;
         let stream = &mut self.streams[stream];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A source, with the oracle of its name, level and samples; and conditions on sources, by docs/health.md.
+//! A source with the oracle of its name, level and samples. Conditions on sources, by docs/health.md.
 
 use std::sync::Arc;
 
@@ -26,39 +26,39 @@ use crate::{
 pub const NODE: &str = "/relay";
 pub const TOPIC: &str = "/imu";
 
-/// How a source is named, as the options of the library have it.
+/// How a source is named, as in the library's options.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Naming {
-    /// The node's name, and that of the topic or of the code.
+    /// The node's name and the name of the topic or of the code.
     OfNode(&'static str),
-    /// The same, shown as the node's name only.
+    /// The same, but only the node's name is shown.
     Node(&'static str),
     Custom(&'static str),
 }
 
-/// A source that lives, with its oracle.
+/// A living source with its oracle.
 pub struct Named {
     pub naming: Naming,
     pub kind: SourceKind,
-    /// The name that it must have, without the node's; the number, which is its end; the same as it is shown.
+    /// The expected name without the node's name; the number at its end; the name as it is shown.
     pub task: String,
     pub number: String,
     pub shown: String,
-    /// The unique mark of the source's samples: their ages or durations, in milliseconds, and the count per increment.
+    /// The unique value of this source's samples: the age or duration in milliseconds, or the count per increment.
     pub mark: f64,
     pub counts: u64,
     pub is_ill: bool,
     pub measured: Recording,
     pub source: Arc<Source>,
     pub handle: SourceHandle,
-    /// The samples of the window under way.
+    /// The number of samples in this window.
     pub samples: u64,
     pub messages: u64,
     /// When its last window ended, or it was created.
     pub ended: i64,
-    /// The samples of a window that is not published yet.
+    /// The number of samples in a window that is not published yet.
     pub unpublished: Option<u64>,
-    /// The windows that were judged by these rules.
+    /// The number of windows judged by the present rules.
     pub rules: Rules,
     pub judged: u32,
 }
@@ -82,7 +82,7 @@ impl Recording {
 }
 
 impl Named {
-    /// Returns whether a condition on that name is about it, by docs/health.md.
+    /// Returns whether a condition on that name applies to this source, by docs/health.md.
     pub fn has_name(&self, name: &str) -> bool {
         let plain = &self.shown[..self.shown.len() - self.shown_number().len()];
         let is_of_topic = matches!(self.kind, SourceKind::Subscription | SourceKind::Publisher);
@@ -99,8 +99,8 @@ impl Named {
         }
     }
 
-    /// Returns the rules of the node that apply to it.
-    pub fn rules_of(&self, node: &Rules) -> Rules {
+    /// Returns the node's rules that apply to this source.
+    pub fn matching_rules(&self, node: &Rules) -> Rules {
         let is_about = |rule: &Rule| match rule.topic {
             Some(name) => self.has_name(name),
             None => self.kind == SourceKind::Subscription,
@@ -109,7 +109,7 @@ impl Named {
         node.each_ref().map(|rules| rules.iter().filter(applies).copied().collect())
     }
 
-    /// Returns whether it is judged, if the node expects messages of every subscription or not.
+    /// Returns whether this source is judged. `expects_messages`: the node expects messages for every subscription.
     pub fn is_judged(&self, expects_messages: bool) -> bool {
         let is_expected = expects_messages && self.kind == SourceKind::Subscription;
         is_expected || self.rules.iter().any(|rules| !rules.is_empty())
@@ -117,10 +117,10 @@ impl Named {
 
     /// Returns the level after its last window.
     pub fn level(&self) -> Level {
-        let is_violated = |rules: &[&Rule]| self.is_ill && rules.iter().any(|rule| rule.is_of_illness);
+        let is_violated = |rules: &[&Rule]| self.is_ill && rules.iter().any(|rule| rule.is_violated_if_ill);
         let [errors, warnings] = &self.rules;
         match self.judged {
-            // The first window has the first messages; of whole windows, two raise.
+            // The first window has the first messages. Two whole windows raise the level.
             ..=2 => Level::Ok,
             _ if is_violated(errors) => Level::Error,
             _ if is_violated(warnings) => Level::Warn,
@@ -128,7 +128,7 @@ impl Named {
         }
     }
 
-    /// The metric whose samples are marked.
+    /// Returns the metric with this source's unique value.
     pub fn metric(&self) -> Metric {
         match self.kind {
             SourceKind::Subscription => Metric::MessageAge,
@@ -139,7 +139,7 @@ impl Named {
         }
     }
 
-    /// Returns whether these are the figures of a window of `samples` samples of this source.
+    /// Returns whether a window of this source with `samples` samples has these figures.
     pub fn is_its_own(&self, average: f64, count: f64, samples: u64) -> bool {
         count == samples as f64 && (self.kind == SourceKind::Counter || (average - self.mark).abs() < 1e-6)
     }
@@ -172,23 +172,23 @@ impl Named {
 pub const KINDS: [SourceKind; 4] =
     [SourceKind::Subscription, SourceKind::Publisher, SourceKind::Stopwatch, SourceKind::Counter];
 
-/// A condition, and its properties by docs/health.md.
+/// A condition and its properties by docs/health.md.
 pub struct Rule {
     pub condition: &'static str,
     pub topic: Option<&'static str>,
-    /// The kinds of sources that measure it.
+    /// The kinds of sources that measure the condition's metric.
     pub kinds: &'static [SourceKind],
-    /// Whether a source that is ill violates it.
-    pub is_of_illness: bool,
+    /// Whether a faulty source violates the condition.
+    pub is_violated_if_ill: bool,
 }
 
 const fn rule(
     topic: Option<&'static str>,
     condition: &'static str,
     kinds: &'static [SourceKind],
-    is_of_illness: bool,
+    is_violated_if_ill: bool,
 ) -> Rule {
-    Rule { condition, topic, kinds, is_of_illness }
+    Rule { condition, topic, kinds, is_violated_if_ill }
 }
 
 pub const RULES: &[Rule] = &[

@@ -47,20 +47,20 @@ pub struct World {
     retired: Arc<Retired>,
     sources: Vec<Named>,
     created: u64,
-    /// The node's expectations, and whether it expects messages of every subscription.
+    /// The node's conditions, and whether it expects messages for every subscription.
     rules: Rules,
     expects_messages: bool,
-    /// The messages received by the subscriptions of each name.
+    /// The number of messages received by the subscriptions of each name.
     received: BTreeMap<String, u64>,
     windows: u64,
-    /// The counts of actions.
+    /// The actions so far.
     history: Vec<String>,
 }
 
 impl World {
-    /// How many windows of 1 s are simulated.
+    /// The number of simulated windows of 1 s.
     const SECONDS: i64 = 20;
-    /// Samples are recorded so often.
+    /// The period of the samples.
     const TICK: i64 = 100 * MS;
     const MOST: usize = 10;
 
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// Runs the world to its end. Returns how many windows were compared, and the first difference from the oracle.
+    /// Runs the world to its end. Returns the number of compared windows, and the first difference from the oracle.
     pub fn run(mut self) -> (u64, Result<(), String>) {
         let lived = self.live();
         let result = lived.map_err(|error| {
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// Changes something: sources, or their expectations.
+    /// Changes the sources or their conditions.
     fn change(&mut self) -> Result<(), String> {
         match self.random.u8(..8) {
             0..=3 if self.sources.len() < Self::MOST => {
@@ -185,7 +185,7 @@ impl World {
         self.check_totals()
     }
 
-    /// Creates a source, which fails perhaps after its name is known.
+    /// Creates a source. `fails`: its creation fails after its name is known.
     fn create(&mut self, fails: bool) -> Result<(), String> {
         let kind = KINDS[self.random.usize(..4)];
         let naming = match (kind, self.random.u8(..6)) {
@@ -197,7 +197,7 @@ impl World {
             (_, 2) => Naming::Custom("/relay:/imu"),
             _ => Naming::OfNode(TOPIC),
         };
-        // As the node does.
+        // The node does the same.
         let reserve = |name: &str| self.names.reserve(NODE, name);
         let name: UniqueName = match naming {
             Naming::OfNode(name) => reserve(&format!("{NODE}:{name}")),
@@ -277,12 +277,12 @@ impl World {
             rules: Rules::default(),
             judged: 0,
         };
-        named.rules = named.rules_of(&self.rules);
+        named.rules = named.matching_rules(&self.rules);
         self.sources.push(named);
         Ok(())
     }
 
-    /// Drops a source. Another thread may create one before the schedule knows of that.
+    /// Drops a source. Another thread may create one before the schedule removes it.
     fn drop_one(&mut self) -> Result<(), String> {
         let Named { handle, task, kind, shown, messages, .. } =
             self.sources.remove(self.random.usize(..self.sources.len()));
@@ -298,14 +298,14 @@ impl World {
         created
     }
 
-    /// The node expects something else, as its parameter does.
+    /// Sets new conditions of the node, as its parameter does.
     fn expect(&mut self) -> Result<(), String> {
         let index = self.random.usize(..2);
         let level = [Level::Error, Level::Warn][index];
         let rules: Vec<_> =
             (0..self.random.u8(..5)).map(|_| &RULES[self.random.usize(..RULES.len())]).collect();
         let conditions = conditions(&rules)?;
-        // By docs/health.md: a condition that applies to none of the sources that have its name is refused.
+        // By docs/health.md: a condition is refused if no source with its name measures its metric.
         let is_about = |rule: &Rule, source: &Named| match rule.topic {
             Some(name) => source.has_name(name),
             None => source.kind == SourceKind::Subscription,
@@ -326,7 +326,7 @@ impl World {
         self.schedule.set_conditions(level, conditions);
         self.rules[index] = rules;
         for source in &mut self.sources {
-            let rules = source.rules_of(&self.rules);
+            let rules = source.matching_rules(&self.rules);
             let texts = |rules: &Rules| {
                 rules
                     .each_ref()
@@ -390,7 +390,7 @@ impl World {
         }
     }
 
-    /// Compares the sources of /diagnostics, their names and their conditions.
+    /// Compares the names and conditions of the sources on /diagnostics.
     fn check_diagnostics(&mut self, diagnosed: &[Diagnosed]) -> Result<(), String> {
         for Diagnosed { source, judge, .. } in diagnosed {
             let named = self.find(source)?;
@@ -418,14 +418,14 @@ impl World {
         }
     }
 
-    /// Compares a message on /statistics, which its reader knows by its source name only.
+    /// Compares a message on /statistics, whose reader knows only the source name.
     fn check_message(&mut self, message: &Published) -> Result<(), String> {
         let Published { source, metric, .. } = message;
         let Figures::Summary(summary) = &message.figures else { return Err("a distribution".to_owned()) };
         let (average, count) = (summary.average, summary.sample_count as f64);
         let of_name = || self.sources.iter().filter(|named| named.shown == *source);
         if of_name().next().is_none() {
-            return Err(format!("a message of {source}, which nothing is named"));
+            return Err(format!("a message of {source}, but there is no source of that name"));
         }
         if of_name().all(|named| named.metric() != *metric) {
             return Ok(());
@@ -444,7 +444,7 @@ impl World {
         }
     }
 
-    /// Compares the messages received by the subscriptions of each name.
+    /// Compares the number of messages received by the subscriptions of each name.
     fn check_totals(&self) -> Result<(), String> {
         let mut ours = BTreeMap::<String, u64>::new();
         for topic in self.schedule.totals() {

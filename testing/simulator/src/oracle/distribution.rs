@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 
 use topic_statistics_core::{collector::Distribution, Metric};
 
-use crate::same::is_same;
+use crate::equal::is_same;
 
 /// The distribution of samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Naive {
     pub scale: i32,
-    /// Where the buckets begin, if the samples need more than there are.
+    /// The exponent of the zero threshold, if the samples need more buckets than there are.
     pub threshold: Option<i32>,
     pub zero_count: u64,
-    /// The counts of the positive samples, and of the negative ones.
+    /// The buckets of the positive samples and of the negative samples.
     pub counts: [BTreeMap<i32, u64>; 2],
 }
 
@@ -24,7 +24,7 @@ impl Naive {
         (2..=8).rev().find_map(|scale| Self::at(scale, samples)).unwrap_or_else(|| Self::folded(samples))
     }
 
-    /// Returns the distribution at a scale; None if it needs more than 160 buckets.
+    /// Returns the distribution at a scale. `None` if it needs more than 160 buckets.
     fn at(scale: i32, samples: &[f64]) -> Option<Self> {
         Some(Self::with_any_buckets(scale, samples)).filter(Self::fits)
     }
@@ -38,7 +38,7 @@ impl Naive {
         self.counts.iter().all(|counts| fits(counts).unwrap_or(true))
     }
 
-    /// Joins buckets, down to a scale.
+    /// Joins buckets until the distribution has this scale.
     fn join(&mut self, scale: i32) {
         let by = self.scale - scale;
         for counts in &mut self.counts {
@@ -57,15 +57,15 @@ impl Naive {
                 naive.zero_count += 1;
                 continue;
             }
-            // A power of two is the upper end of a bucket, and its logarithm is exact; no other sample of these is so
-            // near to one.
+            // A power of two is the upper end of a bucket, and its logarithm is exact. No other sample is so near to a
+            // bucket's end.
             let bucket = (sample.abs().log2() * f64::from(1 << scale)).ceil() as i32 - 1;
             *naive.counts[usize::from(*sample < 0.0)].entry(bucket).or_default() += 1;
         }
         naive
     }
 
-    /// Returns the distribution of samples that need too many buckets: the smallest ones are near zero.
+    /// Returns the distribution of samples that need too many buckets: the smallest ones count as zero.
     fn folded(samples: &[f64]) -> Self {
         let mut naive = Self::with_any_buckets(2, samples);
         naive.fold();
@@ -128,15 +128,15 @@ impl Merged {
 impl PartialEq for Merged {
     fn eq(&self, other: &Self) -> bool {
         let extremes = |merged: &Self| (merged.minimum, merged.maximum);
-        let size = self.minimum.abs().max(self.maximum.abs()) * 1e3; // of many samples
+        let size = self.minimum.abs().max(self.maximum.abs()) * 1e3; // the sum has many samples
         self.naive == other.naive && extremes(self) == extremes(other) && is_same(self.sum, other.sum, size)
     }
 }
 
-/// The sums of the distributions of each name and metric.
+/// The merged distributions of each source name and metric.
 pub type MergedDistributions = BTreeMap<(String, Metric), Merged>;
 
-/// Adds distributions to the sum of their name.
+/// Adds distributions to the merged ones of their source name.
 pub fn add_distributions<'a>(
     to: &mut MergedDistributions,
     name: &str,

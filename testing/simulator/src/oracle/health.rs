@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The health of a subscription after each window, by the rules of docs/health.md. It keeps all windows and all
-//! samples, where the library keeps little. So it finds an alarm without a cause, a missing alarm, and an alarm at a
-//! wrong time.
+//! The health of a subscription after each window, by the rules of docs/health.md. Unlike the library, the oracle keeps
+//! all windows and samples. So it finds false alarms, missing alarms, and alarms at a wrong time.
 
 use topic_statistics_core::{
     condition::{Condition, Conditions},
@@ -18,10 +17,10 @@ use super::{Expected, Window};
 pub enum Limit {
     /// In Hz.
     Rate(f64),
-    /// In milliseconds; so are all others.
+    /// In milliseconds, like all below.
     Age(f64),
     LargestAge(f64),
-    /// The quantile, and its limit.
+    /// The quantile and its limit.
     AgeQuantile(f64, f64),
     CallbackDuration(f64),
     Silence(f64),
@@ -31,7 +30,7 @@ pub enum Limit {
 /// The expectations of a subscription.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Conditions for ERROR first.
+    /// Limits for ERROR come first.
     pub limits: Vec<(Level, Limit)>,
     pub raise_after: u32,
     pub clear_after: u32,
@@ -44,17 +43,17 @@ pub struct Wanted {
 pub struct Judgement {
     wanted: Wanted,
     conditions: Vec<Condition>,
-    /// Its possible values: a rate is judged by the last windows, and the library chooses how many of them decide.
+    /// The possible states. There are several because the library chooses the number of windows that decide on a rate.
     states: Vec<State>,
     has_begun: bool,
-    /// Whether no message is expected to be the first one.
+    /// Whether the topic had messages before, so that none is expected as the first one.
     had_messages: bool,
     is_silent: bool,
-    /// Since the last message, in whole windows and nanoseconds.
+    /// The length of the windows since the last message, in nanoseconds.
     silent: i64,
-    /// The messages and seconds of the windows by which a rate is judged, the last one first.
+    /// The messages and seconds of the windows that decide on a rate, the last one first.
     windows: Vec<(f64, f64)>,
-    /// The samples of each quantile since it was judged last.
+    /// For each quantile, the samples since it was judged last.
     samples: Vec<Samples>,
     /// The last health: level and cause.
     last: (Level, Cause),
@@ -66,16 +65,16 @@ pub struct Judgement {
 enum Cause {
     NoMessageYet,
     AsExpected,
-    /// The condition of that number.
+    /// The condition with that index.
     Fails(usize),
     Silence,
     MessagesAgain,
 }
 
-/// The possible results.
+/// A possible state of the judgement.
 #[derive(Clone, Debug, PartialEq)]
 struct State {
-    /// Windows without a violation after silence.
+    /// After silence: the number of windows without a violation.
     after_silence: Option<u32>,
     conditions: Vec<Progress>,
 }
@@ -84,12 +83,12 @@ struct State {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Progress {
     fails: bool,
-    /// The windows in a row that say the opposite.
+    /// The number of consecutive windows with the opposite result.
     opposed: u32,
     violated_by: Violation,
 }
 
-/// The value that violates a condition: between two bounds, or none.
+/// The value that violates a condition: within two bounds, or missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Violation {
     lowest: f64,
@@ -109,12 +108,12 @@ enum Answer {
 #[derive(Clone, Debug, Default)]
 struct Samples {
     known: Vec<f64>,
-    /// Samples with only a known number.
+    /// The number of samples whose values are unknown.
     unknown: usize,
 }
 
 impl Limit {
-    /// Reads a condition of [`text`](Self::text).
+    /// Parses the output of [`text`](Self::text).
     fn parse(text: &str) -> Option<Self> {
         let condition = text.parse::<Conditions>().ok()?.into_iter().next()?;
         let limit = condition.upper_limit().or(condition.lower_limit())?;
@@ -131,7 +130,7 @@ impl Limit {
         })
     }
 
-    /// Returns the condition.
+    /// Returns the condition as text.
     fn text(self) -> String {
         match self {
             Self::Rate(limit) => format!("rate>={limit}"),
@@ -144,7 +143,7 @@ impl Limit {
         }
     }
 
-    /// Returns the metric that it needs.
+    /// Returns the metric that the condition needs.
     pub fn metric(self) -> Option<Metric> {
         match self {
             Self::Rate(_) => None,
@@ -155,13 +154,13 @@ impl Limit {
         }
     }
 
-    fn is_of_silence(self) -> bool {
+    fn limits_silence(self) -> bool {
         matches!(self, Self::Silence(_))
     }
 }
 
 impl Wanted {
-    /// Reads conditions of a node.
+    /// Parses the conditions of a node.
     pub fn parse(warn_unless: &str, error_unless: &str) -> Option<Self> {
         let limits = [(Level::Error, error_unless), (Level::Warn, warn_unless)];
         let limits = limits
@@ -172,11 +171,11 @@ impl Wanted {
         Some(Self { limits, raise_after: 2, clear_after: 3, stale_after: None, silence: Silence::Stale })
     }
 
-    /// Returns the library's input.
+    /// Returns these expectations as the library's type.
     pub fn expectations(&self) -> Expectations {
         let conditions_of = |level: Level| {
-            let of_it = self.limits.iter().filter(|(limit_level, _)| *limit_level == level);
-            of_it.map(|(_, limit)| condition(*limit)).collect::<Conditions>()
+            let limits = self.limits.iter().filter(|(limit_level, _)| *limit_level == level);
+            limits.map(|(_, limit)| condition(*limit)).collect::<Conditions>()
         };
         let expectations = Expectations::new()
             .error_unless(conditions_of(Level::Error))
@@ -194,7 +193,7 @@ impl Wanted {
         self.limits.iter().any(|(_, limit)| matches!(limit, Limit::AgeQuantile(..)))
     }
 
-    /// The longest period that conditions accept, three times, in nanoseconds.
+    /// Returns three times the longest period that the conditions accept, in nanoseconds.
     fn accepted(&self, period: impl Fn(Limit) -> Option<f64>) -> Option<f64> {
         self.limits
             .iter()
@@ -203,7 +202,7 @@ impl Wanted {
             .map(|longest| 3e9 * longest)
     }
 
-    /// Returns how long silence lasts until it is stale, in nanoseconds.
+    /// Returns the duration of silence after which the topic is stale, in nanoseconds.
     fn stale_after(&self) -> f64 {
         let accepted = self.accepted(|limit| match limit {
             Limit::Rate(rate) => Some(1.0 / rate),
@@ -213,7 +212,7 @@ impl Wanted {
         self.stale_after.map(|time| time as f64).or(accepted).unwrap_or(10e9)
     }
 
-    /// Returns how long to wait for the first message, in nanoseconds.
+    /// Returns the time within which the first message is expected, in nanoseconds.
     fn first_message_within(&self) -> f64 {
         let of_rates = self.accepted(|limit| match limit {
             Limit::Rate(rate) => Some(1.0 / rate),
@@ -222,9 +221,9 @@ impl Wanted {
         of_rates.unwrap_or(0.0).max(10e9)
     }
 
-    /// Returns whether windows without messages are no fault.
+    /// Returns whether a window without messages is normal.
     fn may_be_silent(&self) -> bool {
-        self.stale_after.is_some() || self.limits.iter().any(|(_, limit)| limit.is_of_silence())
+        self.stale_after.is_some() || self.limits.iter().any(|(_, limit)| limit.limits_silence())
     }
 }
 
@@ -234,9 +233,9 @@ fn condition(limit: Limit) -> Condition {
 }
 
 impl Judgement {
-    /// For how many messages at its limit a rate is counted.
+    /// A rate is counted over the time of this many messages at its limit.
     const COUNTED: f64 = 100.0;
-    /// That many of the last windows are always known one by one; older ones may be joined.
+    /// The number of recent windows that the library keeps one by one. It may join older ones.
     const SINGLE: usize = 3;
 
     pub fn new(wanted: Wanted, had_messages: bool) -> Self {
@@ -266,9 +265,9 @@ impl Judgement {
         self.has_window
     }
 
-    /// Accepts the next window, and compares the health after it; None: nothing is reported but that it is no change.
-    /// `ours`: its figures, where the oracle has bounds only.
-    pub fn accept(
+    /// Judges the next window, and compares the health after it. `health`: `None` if only `is_change` is reported.
+    /// `ours`: the library's figures, used where the oracle knows only bounds.
+    pub fn check_window(
         &mut self,
         window: &Window,
         ours: &WindowStatistics,
@@ -279,7 +278,7 @@ impl Judgement {
         let length = window.stop - window.start;
         self.silent = if window.count == Some(0) { self.silent + length } else { 0 };
         let has_messages = window.count.is_some_and(|count| count > 0);
-        let ages = Ages::of(window, ours);
+        let ages = Ages::new(window, ours);
         if window.has_distributions {
             self.samples.iter_mut().for_each(|samples| samples.add(&ages));
         }
@@ -295,7 +294,7 @@ impl Judgement {
             } else {
                 let length = length as f64 * 1e-9;
                 self.judge(window, &ages, ours, length);
-                self.states.iter().map(|state| self.level_of(state)).collect()
+                self.states.iter().map(|state| self.worst_level(state)).collect()
             }
         } else if has_messages {
             // The windows after this one are whole.
@@ -335,7 +334,7 @@ impl Judgement {
         possible: &[(Level, Cause)],
         health: Option<&Health>,
     ) -> Result<(Level, Cause), String> {
-        let is_of = |health: &Health, cause: Cause| match (&health.cause, cause) {
+        let has_cause = |health: &Health, cause: Cause| match (&health.cause, cause) {
             (health::Cause::NoMessageYet, Cause::NoMessageYet)
             | (health::Cause::AsExpected, Cause::AsExpected)
             | (health::Cause::Silence, Cause::Silence)
@@ -350,7 +349,7 @@ impl Judgement {
                 return level == self.last.0 && (level == Level::Ok || cause == self.last.1);
             };
             level == health.level
-                && is_of(health, cause)
+                && has_cause(health, cause)
                 && match (&health.cause, cause, state) {
                     (health::Cause::Condition { value, missing, .. }, Cause::Fails(index), Some(state)) => {
                         state.conditions[index].violated_by.is(*value, *missing)
@@ -383,7 +382,7 @@ impl Judgement {
     fn judge(&mut self, window: &Window, ages: &Ages, ours: &WindowStatistics, length: f64) {
         match window.count {
             Some(count) => self.windows.insert(0, (count as f64, length)),
-            // The number of messages up to now is unknown.
+            // Earlier windows do not count if the number of messages in this one is unknown.
             None => self.windows.clear(),
         }
         let limits = self.wanted.limits.iter().zip(&self.samples);
@@ -395,14 +394,14 @@ impl Judgement {
         for state in &self.states {
             let mut possible = vec![(state.clone(), false)];
             for (index, answers) in answers.iter().enumerate() {
-                let is_of_silence = self.wanted.limits[index].1.is_of_silence();
-                let raise = if is_of_silence { 1 } else { self.wanted.raise_after };
+                let limits_silence = self.wanted.limits[index].1.limits_silence();
+                let raise = if limits_silence { 1 } else { self.wanted.raise_after };
                 let clear = self.wanted.clear_after;
                 let each = |(state, violated): &(State, bool)| {
                     let (state, violated) = (state.clone(), *violated);
                     answers.iter().map(move |answer| {
                         let mut state = state.clone();
-                        state.conditions[index].accept(*answer, raise, clear);
+                        state.conditions[index].update(*answer, raise, clear);
                         (state, violated || matches!(answer, Answer::Violates(_)))
                     })
                 };
@@ -414,7 +413,7 @@ impl Judgement {
                     windows if counts && windows + 1 >= self.wanted.clear_after => None,
                     windows => Some(windows + u32::from(counts)),
                 });
-                match after.iter_mut().find(|known| known.is_like(&state)) {
+                match after.iter_mut().find(|known| known.has_same_outcomes(&state)) {
                     Some(known) => known.widen(&state),
                     None => after.push(state),
                 }
@@ -423,7 +422,7 @@ impl Judgement {
         self.states = after;
     }
 
-    fn level_of(&self, state: &State) -> (Level, Cause) {
+    fn worst_level(&self, state: &State) -> (Level, Cause) {
         match state.conditions.iter().position(|condition| condition.fails) {
             Some(index) => (self.wanted.limits[index].0, Cause::Fails(index)),
             None if state.after_silence.is_some() => (Level::Warn, Cause::MessagesAgain),
@@ -431,7 +430,7 @@ impl Judgement {
         }
     }
 
-    /// The possible results of a window for a condition.
+    /// Returns the possible results of a window for a condition.
     fn answers(
         &self,
         limit: Limit,
@@ -442,12 +441,12 @@ impl Judgement {
     ) -> Vec<Answer> {
         let has_messages = window.count != Some(0);
         // By docs/health.md: a window without a message is no evidence on ages, losses and the like.
-        let of_message = |answer: Answer| vec![if has_messages { answer } else { Answer::NotKnown }];
+        let if_any_message = |answer: Answer| vec![if has_messages { answer } else { Answer::NotKnown }];
         let below = |value: f64, limit: f64| match value {
             value if value < limit => Answer::Fulfils,
             value => Answer::Violates(Violation::by(value)),
         };
-        let of_ages = |value: fn(&[f64]) -> f64, ours: f64, limit: f64| match ages {
+        let judge_ages = |value: fn(&[f64]) -> f64, ours: f64, limit: f64| match ages {
             Ages::Known(ages) => below(value(ages), limit),
             Ages::Some(_) => below(ours, limit),
             Ages::Missing => Answer::Violates(Violation::MISSING),
@@ -463,12 +462,12 @@ impl Judgement {
         let summary = ours.get(Metric::MessageAge).copied().unwrap_or_default();
         match limit {
             Limit::Rate(limit) => self.rate(limit, has_messages),
-            Limit::Age(limit) => of_message(of_ages(
+            Limit::Age(limit) => if_any_message(judge_ages(
                 |ages| ages.iter().sum::<f64>() / ages.len() as f64,
                 summary.average,
                 limit,
             )),
-            Limit::LargestAge(limit) => of_message(of_ages(
+            Limit::LargestAge(limit) => if_any_message(judge_ages(
                 |ages| ages.iter().copied().fold(f64::NEG_INFINITY, f64::max),
                 summary.maximum,
                 limit,
@@ -487,7 +486,7 @@ impl Judgement {
                 vec![single(Metric::TimeSinceLastMessage)
                     .map_or(Answer::NotKnown, |value| below(value, limit))]
             }
-            Limit::NoLoss => of_message(match window.lost {
+            Limit::NoLoss => if_any_message(match window.lost {
                 Some(0) => Answer::Fulfils,
                 Some(lost) => Answer::Violates(Violation::by(lost as f64)),
                 None => Answer::NotKnown,
@@ -495,10 +494,11 @@ impl Judgement {
         }
     }
 
-    /// The possible results of the windows up to now for a rate: n messages prove n - 1 to n + 1 of them in that time.
+    /// Returns the possible results for a rate after the windows so far. n messages prove that n - 1 to n + 1 are sent
+    /// in that time.
     fn rate(&self, limit: f64, has_messages: bool) -> Vec<Answer> {
         if self.windows.first().is_some_and(|(_, length)| *length == 0.0) {
-            return vec![Answer::NotKnown]; // the windows before it were judged
+            return vec![Answer::NotKnown]; // the earlier windows were judged before
         }
         let (mut messages, mut seconds) = (0.0, 0.0);
         let (mut fulfils, mut violates, mut decides_nothing) = (false, None::<Violation>, false);
@@ -539,15 +539,15 @@ impl Judgement {
 /// What the oracle knows about the ages of a window.
 enum Ages {
     Known(Vec<f64>),
-    /// That many, within bounds that were checked.
+    /// Only their number is known. Their bounds are checked elsewhere.
     Some(usize),
-    /// The publisher does not set the stamps.
+    /// The publisher sets no stamps.
     Missing,
     NotKnown,
 }
 
 impl Ages {
-    fn of(window: &Window, ours: &WindowStatistics) -> Self {
+    fn new(window: &Window, ours: &WindowStatistics) -> Self {
         let ages = window.metrics.iter().find(|(metric, _)| *metric == Metric::MessageAge);
         let count = ours.get(Metric::MessageAge).map_or(0, |ages| ages.sample_count) as usize;
         match ages {
@@ -572,7 +572,7 @@ impl Samples {
         }
     }
 
-    /// A quantile `q` needs 1 / (1 - q) samples.
+    /// Returns whether there are enough samples: a quantile `q` needs 1 / (1 - q).
     fn are_enough(&self, quantile: f64) -> bool {
         (self.known.len() + self.unknown) as f64 * (1.0 - quantile) >= 1.0 - 1e-9
     }
@@ -602,16 +602,16 @@ impl Samples {
 }
 
 impl State {
-    /// Returns whether they differ in nothing but values.
-    fn is_like(&self, other: &Self) -> bool {
-        let result_of = |state: &Self| {
+    /// Returns whether both states are equal except for the values.
+    fn has_same_outcomes(&self, other: &Self) -> bool {
+        let outcomes = |state: &Self| {
             let conditions = state.conditions.iter();
             let conditions: Vec<_> = conditions
                 .map(|condition| (condition.fails, condition.opposed, condition.violated_by.is_missing))
                 .collect();
             (state.after_silence, conditions)
         };
-        result_of(self) == result_of(other)
+        outcomes(self) == outcomes(other)
     }
 
     fn widen(&mut self, other: &Self) {
@@ -646,7 +646,7 @@ impl Violation {
 }
 
 impl Progress {
-    fn accept(&mut self, answer: Answer, raise: u32, clear: u32) {
+    fn update(&mut self, answer: Answer, raise: u32, clear: u32) {
         let fulfils = match answer {
             Answer::NotKnown => return,
             Answer::Fulfils => true,

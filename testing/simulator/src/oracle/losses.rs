@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The messages of each publisher: received and lost.
+//! The messages received and lost of each publisher.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,14 +9,14 @@ use std::{
 
 use topic_statistics_core::record::transport::Gid;
 
-/// The publishers of a topic. Its numbers are counted from 0, whatever numbers the middleware gives.
+/// The publishers of a topic. Messages are numbered from 0, whatever sequence numbers the middleware uses.
 #[derive(Default)]
 pub struct Losses {
     publishers: BTreeMap<Gid, Publisher>,
     /// The followed publishers, with the number of their last message.
     followed: BTreeMap<Gid, u64>,
     messages: u64,
-    /// How many were replaced.
+    /// The number of replaced publishers.
     pub evictions: u64,
     has_unnumbered: bool,
     has_unmeasured: bool,
@@ -25,37 +25,37 @@ pub struct Losses {
     duplicates: u64,
 }
 
-/// The messages received of a publisher since its first message, or since the statistics were enabled.
+/// The messages received from a publisher since its first message, or since the statistics were enabled.
 struct Publisher {
     first: u64,
     latest: u64,
     missing: BTreeSet<u64>,
     is_new: bool,
-    heard: Heard,
+    counts: PublisherCounts,
 }
 
-/// All messages received of a publisher.
+/// The counts of all messages of a publisher.
 #[derive(Clone, Copy, Debug)]
-pub struct Heard {
+pub struct PublisherCounts {
     pub gid: Gid,
     pub received: u64,
     pub lost: u64,
     pub out_of_order: u64,
     pub is_numbered: bool,
-    /// The last callback, on the monotonic clock.
+    /// The time of the last callback, on the monotonic clock.
     pub last: i64,
 }
 
-/// What a message shows of those before it.
+/// What a received message shows about earlier messages.
 pub enum Shown {
     Nothing,
-    /// So many are missing before it; none, usually.
+    /// Messages are missing before it. The gap is usually empty.
     Gap(Gap),
-    /// It was missing.
+    /// The message itself was missing.
     Found(Gid, u64),
 }
 
-/// Messages of a publisher that are missing before one that was received.
+/// Missing messages of a publisher before a received one.
 #[derive(Clone, Debug)]
 pub struct Gap {
     gid: Gid,
@@ -63,14 +63,14 @@ pub struct Gap {
     pub missing: u64,
 }
 
-/// Returns the identifier of a publisher with that number.
-pub fn gid_of(number: u64) -> Gid {
+/// Returns the GID of the publisher with that number.
+pub fn publisher_gid(number: u64) -> Gid {
     let mut gid = Gid::default();
     gid[..8].copy_from_slice(&number.to_be_bytes());
     gid
 }
 
-/// Adds what a message shows to the gaps of a window. Only the last four with a missing message can still be filled.
+/// Updates the gaps of a window after a message. Only the last four gaps with missing messages can still be filled.
 pub fn add_gap(gaps: &mut Vec<Gap>, shown: Shown) {
     match shown {
         Shown::Nothing => {}
@@ -86,12 +86,12 @@ pub fn add_gap(gaps: &mut Vec<Gap>, shown: Shown) {
 }
 
 impl Losses {
-    /// Publishers that are followed.
+    /// The largest number of followed publishers.
     const PUBLISHERS: usize = 256;
-    /// A message may be that many numbers late; then its loss is not taken back.
+    /// A message that is later than this many numbers stays counted as lost.
     const WINDOW: u64 = 64;
 
-    /// Returns what a message shows.
+    /// Records a received message. Returns what it shows about earlier ones.
     pub fn receive(&mut self, gid: Gid, number: Option<u64>, callback: i64, is_filtered: bool) -> Shown {
         self.follow(gid);
         self.has_unnumbered |= number.is_none();
@@ -101,16 +101,23 @@ impl Losses {
             latest: first,
             missing: BTreeSet::new(),
             is_new: true,
-            heard: Heard { gid, received: 0, lost: 0, out_of_order: 0, is_numbered: true, last: 0 },
+            counts: PublisherCounts {
+                gid,
+                received: 0,
+                lost: 0,
+                out_of_order: 0,
+                is_numbered: true,
+                last: 0,
+            },
         });
-        let heard = &mut publisher.heard;
-        heard.received += 1;
-        heard.last = callback;
+        let counts = &mut publisher.counts;
+        counts.received += 1;
+        counts.last = callback;
         let Some(number) = number else {
-            heard.is_numbered = false;
+            counts.is_numbered = false;
             return Shown::Nothing;
         };
-        // What is missing on either side of a message that passed a filter may be filtered.
+        // Messages missing before or after one that passed a filter may have been filtered.
         let is_new = std::mem::replace(&mut publisher.is_new, is_filtered);
         if is_new || is_filtered {
             (publisher.first, publisher.latest) = (number, number);
@@ -119,7 +126,7 @@ impl Losses {
         } else if number > publisher.latest {
             let gap = number - publisher.latest - 1;
             self.lost += gap;
-            heard.lost += gap;
+            counts.lost += gap;
             publisher.missing.extend(publisher.latest + 1..number);
             publisher.latest = number;
             Shown::Gap(Gap { gid, numbers: number - gap..number, missing: gap })
@@ -134,9 +141,9 @@ impl Losses {
                 return Shown::Nothing;
             }
             self.lost -= u64::from(is_recent);
-            heard.lost -= u64::from(is_recent);
+            counts.lost -= u64::from(is_recent);
             self.out_of_order += 1;
-            heard.out_of_order += 1;
+            counts.out_of_order += 1;
             if is_recent {
                 Shown::Found(gid, number)
             } else {
@@ -145,25 +152,25 @@ impl Losses {
         }
     }
 
-    /// Follows a publisher in place of the one that was silent for longest, if there are too many.
+    /// Follows a publisher. If there are too many, it replaces the one that was silent for longest.
     fn follow(&mut self, gid: Gid) {
         self.messages += 1;
         if self.followed.insert(gid, self.messages).is_none() && self.followed.len() > Self::PUBLISHERS {
             let silent = self.followed.iter().min_by_key(|(_, last)| **last).map(|(gid, _)| *gid);
             let silent = silent.expect("a publisher");
             self.followed.remove(&silent);
-            // Its next message is the first one.
+            // The replaced publisher's next message counts as its first.
             self.publishers.entry(silent).and_modify(|publisher| publisher.is_new = true);
             self.evictions += 1;
         }
     }
 
-    /// Accepts messages that were counted but not measured.
+    /// Notes messages that were counted but not measured.
     pub fn miss(&mut self) {
         self.has_unmeasured = true;
     }
 
-    /// Messages sent from now on until the next received one of each publisher do not count as lost.
+    /// Messages sent between now and the next received one of each publisher do not count as lost.
     pub fn pause(&mut self) {
         self.publishers.values_mut().for_each(|publisher| publisher.is_new = true);
     }
@@ -181,12 +188,12 @@ impl Losses {
         self.evictions > 0
     }
 
-    /// Returns whether the losses of the publishers that are followed are known.
+    /// Returns whether the losses of the followed publishers are known.
     pub fn followed_are_known(&self) -> bool {
         !self.has_unnumbered && !self.has_unmeasured && !self.publishers.is_empty()
     }
 
-    /// Returns the losses of the publishers that are followed, if they are known.
+    /// Returns the losses of the followed publishers, if known.
     pub fn followed_lost(&self) -> Option<u64> {
         self.followed_are_known().then_some(self.lost)
     }
@@ -195,7 +202,7 @@ impl Losses {
         self.has_unnumbered
     }
 
-    /// Returns the most losses that there can have been at any time.
+    /// Returns an upper bound of the losses at any time so far.
     pub fn most(&self) -> u64 {
         self.lost + self.out_of_order
     }
@@ -216,12 +223,12 @@ impl Losses {
         self.publishers_are_known().then_some(self.publishers.len() as u64)
     }
 
-    /// Returns the messages received of each publisher, by its identifier; None if unknown.
-    pub fn heard(&self) -> Option<impl Iterator<Item = Heard> + '_> {
+    /// Returns the counts of each publisher, sorted by GID. `None` if unknown.
+    pub fn publisher_counts(&self) -> Option<impl Iterator<Item = PublisherCounts> + '_> {
         (!self.has_evicted()).then(|| {
-            self.publishers.values().map(|publisher| Heard {
-                is_numbered: publisher.heard.is_numbered && !self.has_unmeasured,
-                ..publisher.heard
+            self.publishers.values().map(|publisher| PublisherCounts {
+                is_numbered: publisher.counts.is_numbered && !self.has_unmeasured,
+                ..publisher.counts
             })
         })
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The naive oracle: it keeps every sample and every truth, and computes figures from them in the simplest way.
+//! The naive oracle: it keeps every sample and the truth about it, and computes figures in the simplest way.
 
 mod distribution;
 mod health;
@@ -12,7 +12,7 @@ mod totals;
 
 pub use distribution::{add_distributions, MergedDistributions, Naive};
 pub use health::{Judgement, Limit, Wanted};
-pub use losses::{add_gap, gid_of, Gap, Heard, Losses};
+pub use losses::{add_gap, publisher_gid, Gap, Losses, PublisherCounts};
 pub use other::{Kind, Other};
 pub use subscription::{LostAtEnd, Settings, Subscription};
 pub use times::{Bounds, WindowTimes};
@@ -25,10 +25,10 @@ use topic_statistics_core::{record::transport::Gid, Metric, Summary, WindowStati
 pub struct Stamp {
     /// In nanoseconds; 0 if there is none.
     pub value: i64,
-    /// When it was read from this host's system clock or from simulated time, on the monotonic clock; None if it is
-    /// another host's.
+    /// The monotonic time at which this host's system clock or simulated time was read. `None` for another host's
+    /// stamp.
     pub read_at: Option<i64>,
-    /// How often simulated time had jumped before, if it is of simulated time.
+    /// The number of jumps of simulated time before, for a stamp of simulated time.
     pub jumps: u32,
 }
 
@@ -39,40 +39,40 @@ impl Stamp {
 /// A message whose callback has started, and the truth about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// On the monotonic clock.
+    /// The start of the callback on the monotonic clock.
     pub callback: i64,
-    /// Simulated time at the callback, how often it had jumped, and when it had jumped last, on the monotonic clock.
+    /// Simulated time at the callback, the number of its jumps so far, and the last jump on the monotonic clock.
     pub ros: i64,
     pub jumps: u32,
     pub jumped_at: Option<i64>,
-    /// When it was taken, on the monotonic clock.
+    /// When the message was taken, on the monotonic clock.
     pub taken: i64,
     pub header: Stamp,
-    /// [`Stamp::NONE`] if the middleware does not report it; so is the next one.
+    /// This stamp and the next one are [`Stamp::NONE`] if the middleware does not report them.
     pub source: Stamp,
     pub received: Stamp,
-    /// How often stamps had become doubtful, or usable again, when it was taken.
+    /// The number of times that stamps had become doubtful or usable again when the message was taken.
     pub steps: u32,
     pub publisher: Gid,
-    /// How many messages its publisher had sent before; None if the middleware does not number messages.
+    /// The number of earlier messages of its publisher. `None` if the middleware does not number messages.
     pub number: Option<u64>,
     /// In bytes.
     pub size: u32,
-    /// Whether messages of its publisher may have been filtered before or after it.
+    /// Whether messages before or after it may have been filtered.
     pub is_filtered: bool,
 }
 
 /// What the oracle knows about a metric in a window.
 #[derive(Clone, Debug)]
 pub enum Expected {
-    /// These samples.
+    /// Exactly these samples.
     Samples(Vec<f64>),
-    /// Some of these samples, at least this number: after a step, a valid stamp may be doubtful to a subscription, but
-    /// an invalid one must not be used.
+    /// At least this number of these samples. After a step, a subscription may doubt a valid stamp, but must not use an
+    /// invalid one.
     SomeOf(Vec<f64>, usize),
-    /// That many in that time, in nanoseconds.
+    /// A count within a time in nanoseconds.
     Frequency { count: u64, length: i64 },
-    /// At most one sample. Only the kernel knows the truth.
+    /// At most one sample, whose value only the kernel knows.
     Kernel,
 }
 
@@ -83,28 +83,27 @@ pub struct Window {
     pub stop: i64,
     /// Whether it is the first one since the statistics were enabled.
     pub is_first: bool,
-    /// System time less monotonic time at the stop.
+    /// System time minus monotonic time at the stop.
     pub offset: i64,
     pub step: Option<i64>,
-    /// The messages whose callbacks started in it, also those that could not be measured; None if some of them may
-    /// belong to another window.
+    /// Messages whose callbacks started in the window, measured or not. `None` if some may belong to another window.
     pub count: Option<u64>,
-    /// Messages that were counted without being measured.
+    /// Messages counted but not measured.
     pub unrecorded: u64,
-    /// Whether the last message has no header stamp, at which ages start.
+    /// Whether the last message has no header stamp, so that it has no age.
     pub is_unstamped: bool,
-    /// The messages lost in it; None if unknown.
+    /// Messages lost in the window. `None` if unknown.
     pub lost: Option<u64>,
     pub metrics: Vec<(Metric, Expected)>,
-    /// Whether there is a distribution of each metric's samples.
+    /// Whether the metrics have distributions.
     pub has_distributions: bool,
-    /// None unless it is a subscription's.
+    /// `None` unless the source is a subscription.
     pub totals: Option<Totals>,
 }
 
 impl Window {
-    /// Returns a window of a subscription with the library's own figures: for the health after it, where something else
-    /// compares the figures. `lost`: the messages lost in it.
+    /// Returns a window of a subscription with the library's own figures, to check only the health after it. `lost`:
+    /// the messages lost in it.
     pub fn as_reported(ours: &WindowStatistics, lost: Option<u64>) -> Self {
         let start = ours.window.start.as_nanoseconds();
         let single = |(metric, summary): &(Metric, Summary)| match metric {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The oracle of each source of the node that is no subscription.
+//! The oracle of sources other than subscriptions.
 
 use topic_statistics_core::{collector::FirstPeriod, Metric, SourceKind};
 
@@ -23,35 +23,34 @@ pub enum Kind {
     ActionClient,
 }
 
-/// The oracle of a source that is no subscription: what happened while it was enabled.
+/// The oracle of a source other than a subscription: what happened while it was enabled.
 #[derive(Default)]
 pub struct Other {
     kind: Kind,
     times: WindowTimes,
     is_enabled: bool,
-    /// The end of each publication or duration on the monotonic clock, and its duration in milliseconds.
+    /// The publications or durations: the end on the monotonic clock, and the duration in milliseconds.
     samples: Vec<(i64, f64)>,
-    /// The end of the last publication in the windows before.
+    /// The end of the last publication in earlier windows.
     carried: Option<i64>,
     /// Whether a publication of this window was recorded after a later one.
     is_unordered: bool,
-    /// Whether the last publication of this window waited for the lock: earlier ones may be missing until another one
-    /// has the lock.
+    /// Whether the last publication of this window waited for the lock. Earlier ones may be missing until another
+    /// thread gets the lock.
     has_waited: bool,
     count: u64,
-    /// Of this window: the starts of callbacks or calls, the durations or round trips, and what else happened.
+    /// In this window: starts of callbacks or calls; durations or round trips; other events.
     starts: Vec<i64>,
     durations: Vec<f64>,
     /// Responses to a client, or panics of a service's callbacks.
     others: u64,
     dropped: u64,
-    /// The requests under way, or the calls that wait: each since then. And how many there were after each change since
-    /// the window's start.
+    /// Start times of the requests or calls under way, and their number after each change in this window.
     under_way: Vec<i64>,
     numbers: Vec<usize>,
-    /// The lateness and skipped periods of each call of a timer; None if unknown.
+    /// The lateness and skipped periods of each timer call. `None` if unknown.
     calls: Vec<Option<(f64, u64)>>,
-    /// What happened to goals, with the time that it took.
+    /// Events of goals, each with its duration.
     events: Vec<(Metric, f64)>,
 }
 
@@ -68,7 +67,7 @@ impl Other {
         self.is_enabled
     }
 
-    /// Enables or disables it; `distributions`: whether the windows from the next one on have some.
+    /// Enables or disables the source. `distributions`: whether windows have distributions from the next one on.
     pub fn set(&mut self, enabled: bool, distributions: bool, now: i64, offset: i64, suspended: i64) {
         self.times.set_distributions(distributions);
         if std::mem::replace(&mut self.is_enabled, enabled) || !enabled {
@@ -100,7 +99,7 @@ impl Other {
         self.is_unordered = true;
     }
 
-    /// Something is counted.
+    /// A counter is incremented.
     pub fn add(&mut self, count: u64) {
         self.count += count;
     }
@@ -114,13 +113,13 @@ impl Other {
         self.numbers = vec![self.under_way.len()];
     }
 
-    /// A request is taken, or a call begins. It was measured: the statistics were enabled.
+    /// A measured request is taken, or a measured call begins.
     pub fn begin(&mut self, now: i64) {
         self.under_way.push(now);
         self.numbers.push(self.under_way.len());
     }
 
-    /// A request or a call that was measured ends.
+    /// A measured request or call ends.
     pub fn end(&mut self, began: i64) {
         let index = self.under_way.iter().position(|time| *time == began).expect("it has begun");
         self.under_way.remove(index);
@@ -134,14 +133,14 @@ impl Other {
         }
     }
 
-    /// A callback or a round trip has taken that time.
+    /// A callback or a round trip ends after that time.
     pub fn lasted(&mut self, nanoseconds: i64) {
         if self.is_enabled {
             self.durations.push(milliseconds(nanoseconds));
         }
     }
 
-    /// A client has a response, or a callback of a service has panicked.
+    /// A client receives a response, or a service's callback panics.
     pub fn add_other(&mut self) {
         self.others += u64::from(self.is_enabled);
     }
@@ -151,21 +150,21 @@ impl Other {
         self.dropped += u64::from(self.is_enabled);
     }
 
-    /// A timer is called: its lateness in nanoseconds, and the number of skipped periods. None if unknown.
+    /// A timer is called. `call`: the lateness in nanoseconds and the number of skipped periods. `None` if unknown.
     pub fn call(&mut self, call: Option<(i64, u64)>) {
         if self.is_enabled {
             self.calls.push(call.map(|(lateness, skipped)| (milliseconds(lateness), skipped)));
         }
     }
 
-    /// Something happens to a goal after that time. A metric of counts ignores the time.
+    /// A goal has an event after that time. A metric that counts ignores the time.
     pub fn event(&mut self, metric: Metric, nanoseconds: i64) {
         if self.is_enabled {
             self.events.push((metric, milliseconds(nanoseconds)));
         }
     }
 
-    /// Returns what is known of the goals of a window.
+    /// Returns what the oracle knows about the goals of a window.
     fn goals(&self, kind: SourceKind, now: i64) -> Vec<(Metric, Expected)> {
         let one = |value| Expected::Samples(vec![value]);
         let most = self.numbers.iter().copied().max().unwrap_or_default();
@@ -183,8 +182,8 @@ impl Other {
         kind.metrics().iter().map(|metric| (*metric, expected(*metric))).collect()
     }
 
-    /// Ends the window, and returns what the oracle knows about it. `others_wait`: other publications wait for the lock
-    /// meanwhile.
+    /// Ends the window, and returns what the oracle knows about it. `others_wait`: meanwhile other publications wait
+    /// for the lock.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, others_wait: bool) -> Window {
         let window = self.times.end(now, offset, suspended);
         let samples = std::mem::take(&mut self.samples);

@@ -5,7 +5,7 @@
 use topic_statistics_core::{collector::FirstPeriod, record::recorder::AgeSource, Metric};
 
 use super::{
-    losses::{add_gap, Gap, Heard, Losses},
+    losses::{add_gap, Gap, Losses, PublisherCounts},
     milliseconds, Expected, Received, Stamp, Totals, Window, WindowTimes,
 };
 
@@ -21,7 +21,7 @@ pub struct Settings {
     pub is_simulated: bool,
 }
 
-/// Samples lost while a window ended: they may belong to either of two windows.
+/// Samples lost while a window ended. They may belong to this window or the next.
 pub struct LostAtEnd {
     pub has_samples: bool,
     /// Messages that could only be counted.
@@ -32,15 +32,15 @@ pub struct LostAtEnd {
 #[derive(Default)]
 pub struct Subscription {
     settings: Settings,
-    /// The number of times that it was enabled; the statistics are enabled if it is odd.
+    /// The number of times that the statistics were enabled or disabled. They are enabled if it is odd.
     switches: u32,
     times: WindowTimes,
-    /// Messages of this window, and durations of callbacks that ended in it.
+    /// The messages of this window, and the durations of callbacks that ended in it.
     messages: Vec<Received>,
     durations: Vec<f64>,
     gaps: Vec<Gap>,
     evictions_at_start: u64,
-    /// The losses that were known at the end of the window before.
+    /// The known losses at the end of the previous window.
     lost_before: Option<u64>,
     carried: Option<i64>,
     /// Whether a message of this window was recorded after a later one.
@@ -48,34 +48,34 @@ pub struct Subscription {
     /// Messages counted but not measured, and whether a sample of this window is missing.
     unrecorded: u64,
     is_incomplete: bool,
-    /// Whether messages were only counted while the window before ended.
+    /// Whether messages were only counted while the previous window ended.
     has_counted_at_start: bool,
     /// Whether a sample was missing in any window.
     has_missed: bool,
-    /// How often stamps became doubtful, or usable again; and the same when the last step was found.
+    /// How often stamps became doubtful or usable again: now, and when the last step was found.
     steps: u32,
     steps_at_last: u32,
     /// When the system clock was stepped last, on the monotonic clock.
     stepped_at: Option<i64>,
-    /// Until then, on the monotonic clock, a valid stamp may be doubtful, for each step.
+    /// For each step, the monotonic time until which a valid stamp may be doubtful.
     doubtful_until: Vec<i64>,
     /// When the host was suspended last, on the monotonic clock.
     suspended_at: Option<i64>,
     /// When simulated time jumped last, on the monotonic clock.
     jumped_at: Option<i64>,
     received: u64,
-    /// Of all messages that were measured, and whether that is all that were received.
+    /// The bytes of all measured messages, and whether all received messages were measured.
     bytes: u64,
     has_counted: bool,
     first: Option<i64>,
     last: Option<i64>,
-    /// The callbacks of the first and the last message since it was enabled, and whether later messages were not
-    /// measured.
-    of_epoch: Option<(i64, i64)>,
+    /// The callbacks of the first and the last message since the statistics were enabled, and whether later messages
+    /// were not measured.
+    enabled_span: Option<(i64, i64)>,
     has_later: bool,
     epochs_with_messages: u64,
     active_before: i64,
-    /// Whether an enabled period began or ended with messages that were not measured.
+    /// Whether an enabled period began or ended with unmeasured messages.
     has_unknown_span: bool,
     losses: Losses,
 }
@@ -94,12 +94,12 @@ impl Subscription {
         &self.times
     }
 
-    /// Returns the number of the enabled period, to distinguish messages taken in another one; None while disabled.
+    /// Returns the number of the enabled period, to recognise messages taken in another one. `None` while disabled.
     pub fn epoch(&self) -> Option<u32> {
         (self.switches % 2 == 1).then_some(self.switches)
     }
 
-    /// Returns how often stamps became doubtful, or usable again.
+    /// Returns how often stamps became doubtful or usable again.
     pub fn steps(&self) -> u32 {
         self.steps
     }
@@ -129,19 +129,19 @@ impl Subscription {
         if self.epoch().is_none() {
             return;
         }
-        if let Some((first, last)) = self.of_epoch.take() {
+        if let Some((first, last)) = self.enabled_span.take() {
             self.active_before += last - first;
         }
         self.has_unknown_span |= self.has_later;
         self.switches += 1;
     }
 
-    /// Returns whether the system clock was stepped in the window under way: a second step would not be found.
+    /// Returns whether the system clock was stepped in this window: a second step would not be found.
     pub fn has_step(&self) -> bool {
         self.epoch().is_some() && self.stepped_at.is_some_and(|at| at >= self.times.start)
     }
 
-    /// Returns whether the host was suspended in the window under way.
+    /// Returns whether the host was suspended in this window.
     pub fn has_suspend(&self) -> bool {
         self.epoch().is_some() && self.suspended_at.is_some_and(|at| at >= self.times.start)
     }
@@ -158,7 +158,7 @@ impl Subscription {
         self.jumped_at = Some(now);
     }
 
-    /// A callback starts, of a message that was taken in that epoch.
+    /// The callback of a message starts. `epoch`: the enabled period in which it was taken.
     pub fn receive(&mut self, epoch: Option<u32>, message: Received) {
         if epoch.is_none() || epoch != self.epoch() {
             return;
@@ -166,7 +166,7 @@ impl Subscription {
         self.received += 1;
         self.bytes += u64::from(message.size);
         self.messages.push(message);
-        match &mut self.of_epoch {
+        match &mut self.enabled_span {
             Some((first, last)) if message.callback < *last => {
                 self.is_unordered = true;
                 *first = message.callback.min(*first);
@@ -177,7 +177,7 @@ impl Subscription {
                 (self.has_later, self.last) = (false, Some(message.callback));
             }
             None => {
-                self.of_epoch = Some((message.callback, message.callback));
+                self.enabled_span = Some((message.callback, message.callback));
                 self.epochs_with_messages += 1;
                 self.first.get_or_insert(message.callback);
                 (self.has_later, self.last) = (false, Some(message.callback));
@@ -197,7 +197,7 @@ impl Subscription {
         }
     }
 
-    /// A callback starts of a message that can only be counted.
+    /// The callback of a message that can only be counted starts.
     pub fn count(&mut self, epoch: Option<u32>) {
         self.miss();
         if epoch.is_some() && epoch == self.epoch() {
@@ -206,11 +206,11 @@ impl Subscription {
             self.has_counted = true;
             self.losses.miss();
             self.has_later = true;
-            self.has_unknown_span |= self.of_epoch.is_none();
+            self.has_unknown_span |= self.enabled_span.is_none();
         }
     }
 
-    /// A callback ends that cannot be recorded.
+    /// A callback ends, but cannot be recorded.
     pub fn miss(&mut self) {
         self.is_incomplete |= self.epoch().is_some();
         self.has_missed |= self.is_incomplete;
@@ -221,7 +221,7 @@ impl Subscription {
         self.has_missed
     }
 
-    /// Messages only counted may have been later than all measured ones.
+    /// Notes that messages which were only counted may be later than all measured ones.
     pub fn count_later(&mut self) {
         self.has_later = self.epoch().is_some();
     }
@@ -235,7 +235,7 @@ impl Subscription {
         self.settings.metrics.contains(&Metric::PublicationSeqGap)
     }
 
-    /// Returns the losses that are known.
+    /// Returns the losses, if known.
     pub fn lost(&self) -> Option<u64> {
         self.losses.lost().filter(|_| self.measures_losses())
     }
@@ -244,9 +244,9 @@ impl Subscription {
         &self.losses
     }
 
-    /// Returns the messages received of each publisher; None if unknown.
-    pub fn heard(&self) -> Option<Vec<Heard>> {
-        Some(self.losses.heard()?.collect())
+    /// Returns the counts of each publisher. `None` if unknown.
+    pub fn publisher_counts(&self) -> Option<Vec<PublisherCounts>> {
+        Some(self.losses.publisher_counts()?.collect())
     }
 
     pub fn totals(&self) -> Totals {
@@ -262,20 +262,20 @@ impl Subscription {
                 .filter(|_| self.settings.metrics.contains(&Metric::MessageSize) && !self.has_counted),
             first: self.first.map(|first| self.times.system(first)),
             last: self.last.map(|last| self.times.system(last)),
-            active: self.active_before + self.of_epoch.map_or(0, |(first, last)| last - first),
+            active: self.active_before + self.enabled_span.map_or(0, |(first, last)| last - first),
             intervals: is_known.then(|| self.received.saturating_sub(self.epochs_with_messages)),
         }
     }
 
-    /// Returns the messages lost in this window, which begins the next. A message that arrives late reduces the losses
-    /// of a window before.
+    /// Returns the messages lost in this window, and starts the next. A late message reduces the losses of an earlier
+    /// window.
     fn lost_in_window(&mut self) -> Option<u64> {
         let now = match self.received {
             0 => Some(0),
             _ => self.losses.followed_lost().filter(|_| self.measures_losses()),
         };
         let before = std::mem::replace(&mut self.lost_before, now);
-        // A publisher that was replaced in this window may have sent before, after losses that nobody counts.
+        // A publisher replaced in this window may have lost messages that are not counted.
         let (now, before) = now.zip(before)?;
         (self.losses.evictions == self.evictions_at_start).then(|| now.saturating_sub(before))
     }
@@ -310,7 +310,7 @@ impl Subscription {
             totals: Some(self.totals()),
             ..window
         };
-        // By docs/reliability.md: until messages that were under way have arrived.
+        // By docs/reliability.md, stamps are doubtful until messages under way at the step have arrived.
         let doubtful = self.doubtful_until.len();
         self.doubtful_until.retain(|until| now <= *until);
         let has_expired = self.doubtful_until.len() < doubtful;
@@ -339,7 +339,7 @@ impl Subscription {
             return Expected::Kernel;
         }
         if metric == Metric::PublicationSeqGap {
-            // A publisher that was replaced in this window may have sent before, after losses that nobody counts.
+            // A publisher replaced in this window may have lost messages that are not counted.
             let is_known =
                 self.losses.followed_are_known() && self.losses.evictions == self.evictions_at_start;
             let gaps = self.gaps.iter().map(|gap| gap.missing as f64);
@@ -349,7 +349,7 @@ impl Subscription {
             return Expected::Samples(vec![]);
         }
         let (is_simulated, is_stepped) = (self.settings.is_simulated, (start, is_stepped));
-        // A window's callbacks are on the system clock as it was at the window's start.
+        // The callbacks of a window are on the system clock of the window's start.
         let callback = |message: &Received| Stamp {
             value: message.callback + offset,
             read_at: Some(message.callback),
@@ -394,7 +394,7 @@ impl Subscription {
             }
             Metric::CallbackDuration => Expected::Samples(self.durations.clone()),
             Metric::TimeSinceLastMessage => {
-                let last = self.of_epoch.filter(|_| !self.has_later);
+                let last = self.enabled_span.filter(|_| !self.has_later);
                 Expected::Samples(last.iter().map(|(_, last)| milliseconds(now - last)).collect())
             }
             _ => Expected::Samples(vec![]),
@@ -413,12 +413,12 @@ impl Subscription {
         }
         let is_good =
             |stamp: Stamp| match (is_simulated, self.stepped_at.max(self.suspended_at), stamp.read_at) {
-                // Read before the step: a time of another clock.
+                // A stamp read before the step is from another clock.
                 (false, Some(stepped_at), Some(read_at)) => read_at >= stepped_at,
                 _ => true,
             };
-        // By docs/reliability.md, a message is under way for up to 10 s. A message stamped before that, or received
-        // after it, is an old one on the present simulated time.
+        // By docs/reliability.md, a message is under way for up to 10 s. A message stamped or received outside of that
+        // time around the jump is an old message on the present simulated time.
         let is_old = |message: &Received, stamp: Stamp| match (message.jumped_at, stamp.read_at) {
             (Some(jumped), Some(read)) => {
                 let has_arrived =
@@ -429,23 +429,23 @@ impl Subscription {
         };
         let sample = |message: &Received| {
             let (from, to) = stamps(message);
-            let is_of_this_time = from.jumps == to.jumps || is_old(message, from);
-            let is_known = from.value != 0 && to.value != 0 && is_of_this_time;
+            let is_same_time = from.jumps == to.jumps || is_old(message, from);
+            let is_known = from.value != 0 && to.value != 0 && is_same_time;
             (is_known && is_good(from) && is_good(to)).then(|| milliseconds(to.value - from.value))
         };
-        // A message that was taken before the last step or jump was found has no age. One that was taken before stamps
-        // became usable again may have one, and so may one that was taken before simulated time was read again.
+        // A message taken before the last step or jump was found has no age. One taken before stamps became usable
+        // again, or before simulated time was read again, may have one.
         let is_certain = |message: &Received| match is_simulated {
             true => message.jumped_at.is_none_or(|jumped| message.taken > jumped + READ_WITHIN),
             false => message.steps == self.steps,
         };
         let is_possible = |message: &Received| is_simulated || message.steps >= self.steps_at_last;
-        let of_messages = |is_expected: &dyn Fn(&Received) -> bool| -> Vec<f64> {
+        let delays_of = |is_expected: &dyn Fn(&Received) -> bool| -> Vec<f64> {
             self.messages.iter().filter(|message| is_expected(message)).filter_map(sample).collect()
         };
-        let (certain, samples) = (of_messages(&is_certain).len(), of_messages(&is_possible));
-        // A jump is seen at the next reading. Until then, and until messages that were under way have arrived, valid
-        // stamps may be doubtful.
+        let (certain, samples) = (delays_of(&is_certain).len(), delays_of(&is_possible));
+        // A jump is found at the next reading. Until then, and until messages under way have arrived, valid stamps may
+        // be doubtful.
         let jumped = self.jumped_at.is_some_and(|at| start < at + 11_000_000_000);
         let is_doubtful = if is_simulated { jumped } else { !self.doubtful_until.is_empty() };
         if is_doubtful {

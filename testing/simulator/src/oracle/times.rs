@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Windows on a system clock with steps, and the times of events in them.
+//! The times of windows, and of events in them, on a system clock with steps.
 
 use super::Window;
 
-/// The window under way, and the offset of the system clock as it was read last.
+/// The present window, and the last reading of the system clock's offset.
 #[derive(Debug, Default)]
 pub struct WindowTimes {
-    /// On the monotonic clock.
+    /// The start on the monotonic clock.
     pub start: i64,
     /// Whether it is the first one since the statistics were enabled.
     pub is_first: bool,
-    /// System time less monotonic time.
+    /// System time minus monotonic time.
     pub offset: i64,
     suspended: i64,
     suspends: Vec<Suspend>,
-    /// Whether this window has distributions, and the next one.
+    /// Whether this window and the next one have distributions.
     distributions: (bool, bool),
 }
 
-/// A suspend, seen at the end of a window; on the monotonic clock, which does not count the suspended time.
+/// A suspend that was found at the end of a window. Times are monotonic, so they exclude the suspended time.
 #[derive(Debug)]
 struct Suspend {
     from: i64,
@@ -27,7 +27,7 @@ struct Suspend {
     time: i64,
 }
 
-/// A time that is known, or a suspend later.
+/// A time that is known except for a suspend: it may be later by the suspended time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     pub earliest: i64,
@@ -35,7 +35,7 @@ pub struct Bounds {
 }
 
 impl WindowTimes {
-    /// A smaller difference is no step: docs/reliability.md.
+    /// The largest difference that is not a step, by docs/reliability.md.
     const TOLERANCE: i64 = 10_000;
 
     pub fn new(offset: i64, suspended: i64) -> Self {
@@ -48,7 +48,7 @@ impl WindowTimes {
         self.observe(now, now, offset, suspended)
     }
 
-    /// Ends the window. Returns it without figures, and with the step of the system clock in it.
+    /// Ends the window. Returns its times and the step of the system clock in it, without figures.
     pub fn end(&mut self, now: i64, offset: i64, suspended: i64) -> Window {
         let start = std::mem::replace(&mut self.start, now);
         let is_first = std::mem::replace(&mut self.is_first, false);
@@ -83,8 +83,8 @@ impl WindowTimes {
         Some(step)
     }
 
-    /// Returns the system time at a time of the monotonic clock: as if the clock had never been wrong, but without
-    /// suspends since then. In the window of a suspend the time may be before or after it.
+    /// Returns the system time at a monotonic time, computed from the present offset without later suspends. In the
+    /// window of a suspend, the time may be before or after it.
     pub fn system(&self, monotonic: i64) -> Bounds {
         let before = |suspend: &&Suspend| monotonic < suspend.from;
         let perhaps_before = |suspend: &&Suspend| monotonic < suspend.to;

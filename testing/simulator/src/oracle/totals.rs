@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Messages received and lost since the creation.
+//! Messages received and lost since the creation of a subscription.
 
 use super::Bounds;
 
-/// Messages received and lost since the creation.
+/// Messages received and lost since the creation of a subscription.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Totals {
     pub received: u64,
@@ -15,8 +15,8 @@ pub struct Totals {
     pub bytes: Option<u64>,
     pub first: Option<Bounds>,
     pub last: Option<Bounds>,
-    /// From the first message to the last while the statistics were enabled, and the intervals in it, if they are
-    /// known.
+    /// The time from the first message to the last while the statistics were enabled, and the number of intervals in
+    /// it, if known.
     pub active: i64,
     pub intervals: Option<u64>,
 }
@@ -30,21 +30,22 @@ impl Totals {
         }
     }
 
-    /// Returns the sum of subscriptions with the same names. One that received nothing lost nothing.
+    /// Returns the sum of subscriptions with the same names. A subscription that received nothing lost nothing.
     pub fn sum(all: &[Self]) -> Option<Self> {
-        let heard: Vec<&Self> = all.iter().filter(|totals| totals.received > 0).collect();
-        if heard.is_empty() {
+        let receiving: Vec<&Self> = all.iter().filter(|totals| totals.received > 0).collect();
+        if receiving.is_empty() {
             return all.last().cloned();
         }
-        let sum =
-            |count: fn(&Self) -> Option<u64>| heard.iter().map(|totals| count(totals)).sum::<Option<u64>>();
-        let firsts = || heard.iter().filter_map(|totals| totals.first);
-        let lasts = || heard.iter().filter_map(|totals| totals.last);
+        let sum = |count: fn(&Self) -> Option<u64>| {
+            receiving.iter().map(|totals| count(totals)).sum::<Option<u64>>()
+        };
+        let firsts = || receiving.iter().filter_map(|totals| totals.first);
+        let lasts = || receiving.iter().filter_map(|totals| totals.last);
         let bounds = |earliest: Option<i64>, latest: Option<i64>| {
             earliest.zip(latest).map(|(earliest, latest)| Bounds { earliest, latest })
         };
         Some(Self {
-            received: heard.iter().map(|totals| totals.received).sum(),
+            received: receiving.iter().map(|totals| totals.received).sum(),
             lost: sum(|totals| totals.lost),
             out_of_order: sum(|totals| totals.out_of_order),
             duplicates: sum(|totals| totals.duplicates),
@@ -55,7 +56,7 @@ impl Totals {
                 firsts().map(|first| first.latest).min(),
             ),
             last: bounds(lasts().map(|last| last.earliest).max(), lasts().map(|last| last.latest).max()),
-            active: heard.iter().map(|totals| totals.active).sum(),
+            active: receiving.iter().map(|totals| totals.active).sum(),
             intervals: sum(|totals| totals.intervals),
         })
     }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl World {
-    /// Compares the time since the last event with the shortest one.
+    /// Checks that the time since the last event is not too short.
     pub fn check_event_rate(&mut self) {
         let Losses { interval, published_at, .. } = &mut self.losses;
         let before = published_at.replace(self.now);
@@ -23,7 +23,7 @@ impl World {
         }
     }
 
-    /// No event has more than the losses. Returns by topic the published and the expected sums.
+    /// Checks that the events do not report more than the losses. Returns the published and the expected sum per topic.
     pub fn check_events(&mut self) -> Vec<(String, u64, u64)> {
         for (topic, lost) in self.event_reader.take().into_iter().flat_map(|event| event.topics) {
             *self.losses.published.entry(topic).or_default() += lost;
@@ -78,7 +78,7 @@ impl World {
         for topic in &ours {
             add_distributions(&mut distributed, &topic.source_name, |metric| topic.distribution(metric));
         }
-        // Where names are forgotten, so are their distributions.
+        // Forgotten names have no distributions.
         if distributed != self.distributed && self.names == 0 {
             result = Err(format!("distributions {distributed:?}, expected {:?}", self.distributed));
         }
@@ -90,7 +90,7 @@ impl World {
     /// Compares the messages received and lost of each publisher.
     pub fn check_publishers(&mut self, id: u64) {
         let Some(subscription) = self.subscriptions.get(&id) else { return };
-        let Some(expected) = subscription.oracle.heard() else { return };
+        let Some(expected) = subscription.oracle.publisher_counts() else { return };
         let mut ours = subscription.recorder.publishers();
         ours.sort_by_key(|publisher| publisher.gid);
         let times = subscription.oracle.times();

@@ -14,9 +14,9 @@ struct Messages {
     delivered: BTreeSet<u64>,
     /// The first delivered message.
     first: Option<u64>,
-    /// Whether the subscription had a content filter: then losses are known of a part of the time.
+    /// Whether the subscription had a content filter: then losses are known only for a part of the time.
     had_filter: bool,
-    /// Whether a message was too late to be subtracted from the losses: see docs/losses.md.
+    /// Whether a message came too late to be subtracted from the losses: see docs/losses.md.
     has_late: bool,
 }
 
@@ -25,7 +25,7 @@ struct Messages {
 pub struct Deliveries(BTreeMap<Gid, Messages>);
 
 impl Deliveries {
-    /// A message that arrives this number of messages late is too late.
+    /// A message that arrives this many messages late is too late.
     const LATE: u64 = 64;
 
     /// Records a dropped message.
@@ -33,7 +33,7 @@ impl Deliveries {
         self.0.entry(publisher).or_default().dropped.insert(index);
     }
 
-    /// Records a message that a content filter leaves out.
+    /// Records a message that a content filter rejects.
     pub fn filter_message(&mut self, publisher: Gid, index: u64) {
         self.0.entry(publisher).or_default().filtered.insert(index);
     }
@@ -42,7 +42,7 @@ impl Deliveries {
     pub fn deliver(&mut self, publisher: Gid, index: u64, had_filter: bool) {
         let messages = self.0.entry(publisher).or_default();
         let latest = messages.delivered.last();
-        // After a filter, nothing is subtracted of what was missing before.
+        // Messages that were missing before a filter stay lost.
         let late = if had_filter { 1 } else { Self::LATE };
         messages.has_late |= latest.is_some_and(|latest| latest.saturating_sub(index) >= late);
         messages.had_filter = had_filter;
@@ -50,8 +50,8 @@ impl Deliveries {
         messages.delivered.insert(index);
     }
 
-    /// Checks that a publisher's sent messages are the received and the lost ones, from the first to the last delivered
-    /// message. Returns whether a comparison was possible.
+    /// Checks that, from the first to the last delivered message, each sent message is received or lost. Returns
+    /// whether a comparison was possible.
     pub fn check(&self, ours: &PublisherTotals) -> Result<bool, String> {
         let (Some(messages), Some(lost)) = (self.0.get(&ours.gid), ours.lost) else { return Ok(false) };
         let (Some(first), Some(last)) = (messages.first, messages.delivered.last()) else { return Ok(false) };

@@ -8,13 +8,13 @@ use topic_statistics_core::record::{clock::Clock, source::WindowedCollector};
 
 use super::{
     middleware::Message,
-    samples::{Held, Running, Taken, Waiting, WaitingSample},
+    samples::{DelayedEnd, Running, Taken, Waiting, WaitingSample},
     state::{Event, World},
 };
 use crate::{
     clocks::{MS, S},
+    delay::Delay,
     faults::Fault,
-    held::Hold,
     history::note,
     oracle::{Received, Stamp},
 };
@@ -75,15 +75,16 @@ impl World {
             return self.start_of_dropped(&taken);
         }
         self.tally.messages += 1;
-        // Another thread may record while this one is held up under the lock.
-        let is_held = self.plan.has(Fault::Held) && taken.taken.is_some() && self.random.u32(..300) == 0;
-        let waiting = if is_held { self.waiting(id) } else { vec![] };
-        if is_held {
-            self.tally.inject(Fault::Held);
+        // Another thread may record while this one is delayed under the lock.
+        let is_delayed =
+            self.plan.has(Fault::DelayedMessage) && taken.taken.is_some() && self.random.u32(..300) == 0;
+        let waiting = if is_delayed { self.waiting(id) } else { vec![] };
+        if is_delayed {
+            self.tally.inject(Fault::DelayedMessage);
         }
         let steps: Vec<_> = waiting.iter().flat_map(Waiting::steps).collect();
         let clocks = Arc::clone(&self.clocks);
-        // It reads the clock before the others do, or after them: then they are recorded after a later one.
+        // This thread reads the clock before the others, or after them: then they are recorded after a later message.
         let last = steps.last().map_or(0, |(time, _)| *time);
         let reads_at =
             started + if self.plan.has(Fault::Unordered) && self.random.bool() { last + 1_000 } else { 0 };
@@ -98,8 +99,8 @@ impl World {
         });
         let is_overtaken = reads_at > started + last && !waiting.is_empty();
         self.receive(&taken, reads_at);
-        for sample in WaitingSample::of(&waiting, started) {
-            self.accept_waiting(&sample);
+        for sample in WaitingSample::list(&waiting, started) {
+            self.pass_waiting(&sample);
             self.tally.inject_times(Fault::Unordered, u64::from(is_overtaken));
         }
         let started = reads_at;
@@ -107,7 +108,7 @@ impl World {
         self.pass();
         if self.plan.has(Fault::Panic) && self.random.u32(..50) == 0 {
             self.tally.inject(Fault::Panic);
-            return; // its end is never recorded
+            return; // the callback's end is never recorded
         }
         if self.plan.has(Fault::DropInCallback) && self.random.u32(..2000) == 0 {
             self.tally.inject(Fault::DropInCallback);
@@ -121,7 +122,7 @@ impl World {
         self.after(takes, Event::End(running));
     }
 
-    /// A callback starts whose subscription is dropped: nothing is recorded.
+    /// The callback of a dropped subscription starts: nothing is recorded.
     fn start_of_dropped(&mut self, taken: &Taken) {
         let totals = || taken.recorder.totals();
         let before = totals();
@@ -184,8 +185,8 @@ impl World {
         }
     }
 
-    /// Gives the oracle a sample that waited for the lock.
-    pub fn accept_waiting(&mut self, sample: &WaitingSample<'_>) {
+    /// Passes a sample that waited for the lock to the oracle.
+    pub fn pass_waiting(&mut self, sample: &WaitingSample<'_>) {
         let WaitingSample { time, taken, duration, is_lost } = sample;
         self.tally.inject(if *is_lost { Fault::Overflow } else { Fault::Queued });
         self.tally.messages += u64::from(duration.is_none());
@@ -200,7 +201,7 @@ impl World {
         }
     }
 
-    /// Returns messages for a subscription whose callbacks run while another thread holds its lock, in their order.
+    /// Returns messages whose callbacks run while another thread holds the subscription's lock, in order.
     fn waiting(&mut self, id: u64) -> Vec<Waiting> {
         let Some(topic) = self.subscriptions.get(&id).map(|subscription| subscription.topic) else {
             return vec![];
@@ -213,7 +214,7 @@ impl World {
         for _ in 0..self.random.usize(1..=count) {
             let publisher = publishers[self.random.usize(..publishers.len())];
             let message = self.message(publisher);
-            for other in self.subscriptions_of(topic).into_iter().filter(|other| *other != id) {
+            for other in self.topic_subscriptions(topic).into_iter().filter(|other| *other != id) {
                 self.send(other, &message);
             }
             let Some(taken) = self.take(id, message) else { continue };
@@ -229,19 +230,19 @@ impl World {
     }
 
     /// Delays the next end of a window of a subscription.
-    pub fn hold_end(&mut self, id: u64) {
+    pub fn delay_end(&mut self, id: u64) {
         let waiting = self.waiting(id);
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
-        if subscription.holdable.is_waiting() {
+        if subscription.delayable.is_waiting() {
             return;
         }
         let last = waiting.last().map_or(0, |last| last.ends.unwrap_or(last.starts));
         let stop = self.random.i64(0..=last);
-        let end = last + 5_000; // so that a reading of the system clock in between is too imprecise
+        let end = last + 5_000; // makes a reading of the system clock in between too imprecise
         let steps = waiting.iter().flat_map(Waiting::steps);
         let (before, after) = steps.partition(|(time, _)| *time < stop);
         let at = self.random.u32(1..3);
-        subscription.holdable.hold(Hold { before, stop, after, end, at });
-        subscription.held = Some(Held { stop, waiting });
+        subscription.delayable.delay_next_end(Delay { before, stop, after, end, at });
+        subscription.delayed = Some(DelayedEnd { stop, waiting });
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What happens to the goals of the node's action server and of its action client.
+//! The goals of the node's action server and action client.
 
 use fastrand::Rng;
 use topic_statistics_core::{
@@ -31,7 +31,7 @@ impl<const IS_SERVER: bool> Goals<IS_SERVER> {
         Self { recorder, under_way: vec![] }
     }
 
-    /// One of them begins, ends, or comes a step further. Returns whether that is as the oracle's.
+    /// A goal begins, advances or ends. Returns whether the library agrees with the oracle.
     pub fn run(&mut self, oracle: &mut oracle::Other, random: &mut Rng, now: i64) -> bool {
         let step = random.u32(..8);
         if step < 2 {
@@ -120,7 +120,7 @@ impl<const IS_SERVER: bool> Goal<IS_SERVER> {
             Some(Outcome::Canceled) => (Metric::CanceledGoals, Some(Metric::GoalCanceled)),
             Some(Outcome::Aborted) => (Metric::AbortedGoals, Some(Metric::GoalAborted)),
             Some(Outcome::Rejected) => (Metric::RejectedGoals, None),
-            // Nobody holds it any more.
+            // The client has dropped the goal.
             _ if !IS_SERVER => (Metric::DroppedGoals, None),
             _ if self.is_accepted => (Metric::AbortedGoals, Some(Metric::GoalAborted)),
             _ => (Metric::RejectedGoals, None),
@@ -134,7 +134,7 @@ impl<const IS_SERVER: bool> Goal<IS_SERVER> {
             oracle.event(Metric::CancelDelay, now - requested);
         }
         oracle.end(self.began);
-        // Later ends change nothing.
+        // A second end changes nothing.
         self.goal.leave(|| now);
     }
 }

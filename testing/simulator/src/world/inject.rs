@@ -16,13 +16,13 @@ use crate::{
 impl World {
     /// Injects a fault, or none.
     pub fn inject(&mut self) {
-        let mut fault = Fault::OF_WORLD[self.random.usize(..Fault::OF_WORLD.len())];
-        // Rarely together otherwise: the first windows after silence, and a window with unknown messages.
+        let mut fault = Fault::WORLD_FAULTS[self.random.usize(..Fault::WORLD_FAULTS.len())];
+        // Makes two things meet: the first windows after silence, and a window with unknown messages.
         let after_cut = self.now - self.cut_until;
         if (0..3 * self.period).contains(&after_cut) && self.cut_until > 0 && self.random.bool() {
-            fault = Fault::HeldEnd;
+            fault = Fault::DelayedEnd;
         }
-        // The same: jumps in one pause of simulated time.
+        // Makes several jumps meet in one pause of simulated time.
         let is_soon = self.jumped.is_some_and(|jumped| self.now - jumped < 10 * S);
         if self.ros_rate == 0 && is_soon && self.random.bool() {
             fault = Fault::SmallJump;
@@ -35,7 +35,7 @@ impl World {
             format!("{} ns: {}, offset {offset}", self.now - 1000 * S, fault.text())
         });
         if !matches!(fault, Fault::StoppedReader | Fault::Names) {
-            self.tally.inject(fault); // these are counted by their effects
+            self.tally.inject(fault); // the others are counted by their effects
         }
     }
 
@@ -43,8 +43,8 @@ impl World {
     fn is_injected(&mut self, fault: Fault) -> bool {
         match fault {
             Fault::Step => {
-                // A second step in a window cannot be told from one: docs/reliability.md. A step as small as an
-                // imprecise reading cannot be found either.
+                // By docs/reliability.md, two steps in a window look like one. A step as small as an imprecise reading
+                // cannot be found either.
                 if self.subscriptions.values().any(|subscription| subscription.oracle.has_step()) {
                     return false;
                 }
@@ -71,15 +71,15 @@ impl World {
                 return self.jump(if back { -size } else { size });
             }
             Fault::SmallJump => {
-                // By docs/reliability.md: back by less than simulated time has run since it was read last cannot be
-                // found, and forward by less than 5 s is the passage of time.
+                // By docs/reliability.md, two jumps cannot be found: back by less than the time since the last
+                // reading, and forward by less than 5 s.
                 let largest = [300 * MS, 3 * S, 40 * S][self.random.usize(..3)];
                 let back = self.random.i64(110 * MS..largest);
                 let by = if self.random.bool() { -back } else { self.random.i64(5_500 * MS..30 * S) };
                 if self.clocks.ros() <= back || !self.jump(by) {
                     return false;
                 }
-                // As when a player seeks, and waits there.
+                // A player seeks and waits.
                 if self.plan.has(Fault::Pause) && self.random.bool() {
                     self.ros_rate = 0;
                 }
@@ -126,20 +126,20 @@ impl World {
                 let Some(id) = self.any_subscription() else { return false };
                 let Some(subscription) = self.subscriptions.get_mut(&id) else { return false };
                 match subscription.filtered_until {
-                    // The messages taken before it was set have to be recorded before the next change.
-                    i64::MAX if !is_idle || subscription.held.is_some() => return false,
-                    // Longer than a message is under way.
+                    // Messages taken before the filter was set must be recorded before the next change.
+                    i64::MAX if !is_idle || subscription.delayed.is_some() => return false,
+                    // Longer than any message is under way.
                     i64::MAX => subscription.filtered_until = self.now + 10 * S,
                     _ => subscription.filtered_until = i64::MAX,
                 }
                 subscription.recorder.pause_losses();
                 subscription.oracle.filter();
             }
-            Fault::HeldEnd => match self.random.u32(..3) {
-                0 => self.hold_scope(),
+            Fault::DelayedEnd => match self.random.u32(..3) {
+                0 => self.delay_scope_end(),
                 _ => {
                     let Some(id) = self.any_subscription() else { return false };
-                    self.hold_end(id);
+                    self.delay_end(id);
                 }
             },
             _ => return false,
@@ -150,7 +150,7 @@ impl World {
     /// Simulated time jumps. Returns whether there is simulated time.
     fn jump(&mut self, by: i64) -> bool {
         let Some(time) = &self.simulated else { return false };
-        // By docs/reliability.md, this may be a simulation that has become faster.
+        // By docs/reliability.md, this may be a faster simulation.
         let is_soon = self.jumped.is_some_and(|jumped| self.now - jumped < 400 * MS);
         if is_soon && (0..101 * S).contains(&by) {
             return false;
@@ -159,7 +159,7 @@ impl World {
         self.jumps += 1;
         self.jumped = Some(self.now);
         self.subscriptions.values_mut().for_each(|subscription| subscription.oracle.jump(self.now));
-        // Otherwise it is found by the next message, or the next reading.
+        // Otherwise the next message or reading finds it.
         if self.random.bool() {
             time.refresh(self.now);
         }

@@ -17,7 +17,7 @@ pub struct Middleware {
     pub has_reception: bool,
     /// Whether it reports when a message was published.
     pub has_source: bool,
-    /// Its peculiarity.
+    /// The fault that this middleware stands for.
     pub fault: Option<Fault>,
 }
 
@@ -32,7 +32,7 @@ const UNKNOWN: &Transport =
     &Transport { name: "unknown", received: ReceivedTimestamp::Unknown, has_sequence_numbers: true };
 
 impl Middleware {
-    pub fn of(plan: &Plan, random: &mut Rng) -> Self {
+    pub fn new(plan: &Plan, random: &mut Rng) -> Self {
         let good =
             Self { transport: KNOWN, has_numbers: true, has_reception: true, has_source: true, fault: None };
         if plan.has(Fault::Unnumbered) {
@@ -56,7 +56,7 @@ impl Middleware {
         }
     }
 
-    /// Returns the middleware's report with a message, of which others may have been filtered.
+    /// Returns the middleware's report with a message. `is_filtered`: neighbouring messages may have been filtered.
     pub fn info(&self, message: &Message, received: Stamp, is_filtered: bool) -> Reported {
         let delivery = Delivery {
             transport: self.transport,
@@ -93,16 +93,16 @@ impl Delivered for Reported {
 #[derive(Clone)]
 pub struct Message {
     pub publisher: Gid,
-    /// How many messages its publisher had sent before.
+    /// The number of earlier messages of its publisher.
     pub index: u64,
-    /// Its sequence number.
+    /// The sequence number.
     pub number: u64,
     pub header: Stamp,
     pub source: Stamp,
 }
 
 impl Message {
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u32 {
         100 + (self.index % 13) as u32
     }
@@ -111,10 +111,11 @@ impl Message {
 pub struct Publisher {
     pub topic: usize,
     pub gid: Gid,
-    /// The sequence number of its first message, and how many it has sent.
+    /// The sequence number of the first message, and the number of messages sent.
     pub first: u64,
     pub sent: u64,
-    /// The clock of its host less that of this host, and how it drifts, in nanoseconds per second; None on this host.
+    /// The clock of the publisher's host minus this host's, and its drift in nanoseconds per second. `None` on this
+    /// host.
     pub remote: Option<(i64, i64)>,
     pub is_stamped: bool,
     /// The stamp of all messages while the driver is stuck.
@@ -123,13 +124,13 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Restarts: with another identifier, and from the first number.
+    /// Restarts with another GID and from the first number.
     pub fn restart(&mut self, random: &mut Rng) {
         (self.first, self.sent) = (1, 0);
         self.gid.iter_mut().for_each(|byte| *byte = random.u8(..));
     }
 
-    /// Returns the number of the next message, and counts it. There is no number `u64::MAX`.
+    /// Returns the number of the next message, and counts it. `u64::MAX` is not used as a number.
     pub fn next(&mut self) -> (u64, u64) {
         let number = (u128::from(self.first) + u128::from(self.sent)) % u128::from(u64::MAX);
         self.sent += 1;

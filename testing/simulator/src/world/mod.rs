@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! A world: a node with its sources of statistics, publishers, a network, an executor and clocks. It has one queue of
-//! events, and no thread.
+//! events, and no threads.
 //!
-//! [`state`](state::World) has the world and its queue; the other modules do something with it.
+//! [`state`](state::World) defines the world and its queue. The other modules implement its events and comparisons.
 
 mod compare;
 mod deliveries;

@@ -63,7 +63,7 @@ impl World {
         let topic = self.publishers[index].topic;
         for _ in 0..burst {
             let message = self.message(index);
-            for subscription in self.subscriptions_of(topic) {
+            for subscription in self.topic_subscriptions(topic) {
                 self.send(subscription, &message);
             }
         }
@@ -73,7 +73,7 @@ impl World {
         self.after((interval + jitter) * crowd, Event::Publish(index));
     }
 
-    pub fn subscriptions_of(&self, topic: usize) -> Vec<u64> {
+    pub fn topic_subscriptions(&self, topic: usize) -> Vec<u64> {
         self.subscriptions
             .values()
             .filter(|subscription| subscription.topic == topic)

@@ -23,8 +23,8 @@ use super::{
 };
 use crate::{
     clocks::{MS, S},
+    delay::DelayableCollector,
     faults::Fault,
-    held::Holdable,
     oracle::{self, Judgement, Limit, Settings, Totals, Wanted},
 };
 
@@ -32,12 +32,12 @@ impl World {
     pub fn subscribe(&mut self, topic: usize) {
         let mut metrics = vec![Metric::MessageAge, Metric::MessagePeriod];
         let optional = Metric::OF_SUBSCRIPTIONS[2..].iter().copied();
-        let thirds = self.random.u32(..4); // from none of them to all
+        let thirds = self.random.u32(..4); // the part of the metrics that is measured
         metrics.extend(
             optional.filter(|metric| *metric != Metric::ClockOffset && self.random.u32(..3) < thirds),
         );
         if self.random.u32(..8) == 0 {
-            metrics.push(Metric::ClockOffset); // a system call for each window
+            metrics.push(Metric::ClockOffset); // rarely: it needs a system call for each window
         }
         metrics.sort();
         let settings = Settings {
@@ -50,19 +50,19 @@ impl World {
             .metrics(&metrics)
             .age_source(settings.age_source)
             .first_period(settings.first_period);
-        // Some have the same name as one before.
+        // Some subscriptions share a name.
         let (topic_name, name) = (topic_name(topic), format!("/node:{}", topic_name(topic)));
         let recorder = Recorder::new(&topic_name, options, self.simulated.clone(), &*self.clocks);
         let recorder = Arc::new(recorder);
-        let (source, holdable) = self.source(&topic_name, name.clone(), &recorder);
+        let (source, delayable) = self.source(&topic_name, name.clone(), &recorder);
         let period = (self.random.u32(..4) == 0).then(|| self.random.i64(50 * MS..2 * S));
         let state = [StatisticsState::NodeDefault, StatisticsState::Enable][self.random.usize(..2)];
         let now = self.instant_of_change();
         let publisher = Some(Arc::clone(&self.reader) as _);
         let distributions = [None, None, Some(true), Some(false)][self.random.usize(..4)];
-        let mut of_its_own = SourceOptions::from(state);
-        (of_its_own.publish_period, of_its_own.distributions) = (period.map(duration), distributions);
-        self.schedule.add(&source.collector, of_its_own, publisher, now, &*self.clocks);
+        let mut options = SourceOptions::from(state);
+        (options.publish_period, options.distributions) = (period.map(duration), distributions);
+        self.schedule.add(&source.collector, options, publisher, now, &*self.clocks);
         let id = self.next_subscription;
         self.next_subscription += 1;
         let wanted = self.random.bool().then(|| self.wanted(&metrics));
@@ -78,8 +78,8 @@ impl World {
             period,
             distributions,
             recorder,
-            holdable,
-            held: None,
+            delayable,
+            delayed: None,
             oracle,
             wanted,
             health: None,
@@ -103,7 +103,7 @@ impl World {
         }
     }
 
-    /// The creation of a subscription returns, successfully unless it was dropped before.
+    /// The creation of a subscription returns. It fails if the subscription was dropped before.
     pub fn complete(&mut self, id: u64) {
         let Some(source) = self.subscriptions.get(&id).map(|subscription| Arc::clone(&subscription.source))
         else {
@@ -121,7 +121,7 @@ impl World {
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
         if let Some(wanted) = subscription.wanted.take() {
             self.schedule.expect(&source, wanted.expectations());
-            // By docs/health.md: a topic that had messages needs no first one again.
+            // By docs/health.md, no first message is expected on a topic that had messages.
             let had_messages = subscription.oracle.totals().received > 0;
             subscription.health = Some(Judgement::new(wanted, had_messages));
         }
@@ -130,7 +130,7 @@ impl World {
         self.notify();
     }
 
-    /// Returns conditions near the measured values, on some of these metrics.
+    /// Returns conditions on some of these metrics, with limits near the measured values.
     fn wanted(&mut self, metrics: &[Metric]) -> Wanted {
         let period = self.period as f64;
         let random = &mut self.random;
@@ -163,17 +163,22 @@ impl World {
         }
     }
 
-    fn source(&self, topic: &str, name: String, recorder: &Arc<Recorder>) -> (Arc<Source>, Arc<Holdable>) {
-        let holdable = Holdable::new(Arc::clone(recorder) as _, &self.clocks);
+    fn source(
+        &self,
+        topic: &str,
+        name: String,
+        recorder: &Arc<Recorder>,
+    ) -> (Arc<Source>, Arc<DelayableCollector>) {
+        let delayable = DelayableCollector::new(Arc::clone(recorder) as _, &self.clocks);
         let check = Some(Box::new(topic.to_owned()) as _);
-        (Arc::new(Source::new(name, Arc::clone(&holdable) as _, check)), holdable)
+        (Arc::new(Source::new(name, Arc::clone(&delayable) as _, check)), delayable)
     }
 
     pub fn handle(&self, source: &Arc<Source>) -> SourceHandle {
         SourceHandle::new(Arc::clone(source), Arc::downgrade(&self.retired) as Weak<dyn WindowScheduler>)
     }
 
-    /// Enables and disables the oracles, as the node and the sources ask for.
+    /// Enables and disables the oracles according to the node's and the sources' states.
     pub fn update_oracles(&mut self) {
         let (now, offset, suspended) = (self.now, self.clocks.offset(), self.clocks.suspended());
         let enabled = self.enabled;
@@ -242,7 +247,7 @@ impl World {
         }
     }
 
-    /// Gives the totals of a subscription that has ended to the schedule and to the oracle.
+    /// Passes the totals of an ended subscription to the schedule and to the oracle.
     fn end_totals(&mut self, topic: String, name: String, totals: Totals) {
         self.remove_retired();
         match self.ended.iter_mut().find(|ended| ended.topic == topic && ended.name == name) {

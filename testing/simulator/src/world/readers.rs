@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Readers of the node's topics, what they have to read, and keepers of ended sources.
+//! Readers of the node's topics, the messages they must read, and the list of ended sources.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},
@@ -22,7 +22,7 @@ use topic_statistics_core::{
     Metric, Summary, Window, WindowStatistics,
 };
 
-use crate::same::is_same;
+use crate::equal::is_same;
 
 /// A message on /statistics or /statistics/distribution.
 #[derive(Debug)]
@@ -39,17 +39,16 @@ pub enum Figures {
     Distribution(Box<Distribution>),
 }
 
-/// The messages that a reader of these topics has read, and whether it has stopped.
+/// A reader of these topics: the messages read, and whether it has stopped.
 #[derive(Default)]
 pub struct Reader {
     messages: Mutex<Vec<Published>>,
     pub is_stopped: AtomicBool,
-    /// Whether the next publication fails, and the one after it does not.
+    /// Whether only the next publication fails.
     pub fails_once: AtomicBool,
-    /// Whether a publication was refused that will be repeated.
+    /// Whether a refused publication will be repeated.
     is_repeated: AtomicBool,
-    /// Whether a repeated publication of the batch was refused, too. If so, no other publication of the batch is
-    /// repeated.
+    /// Whether a repeated publication of the batch was refused again. Then no other one of the batch is repeated.
     has_refused_twice: AtomicBool,
 }
 
@@ -62,7 +61,7 @@ impl PublishWindows for Reader {
         summary: &Summary,
     ) -> Result<(), PublishError> {
         let figures = Figures::Summary(*summary);
-        self.accept(Published { source: source.to_owned(), metric, window, figures })
+        self.read(Published { source: source.to_owned(), metric, window, figures })
     }
 
     fn publish_distribution(
@@ -73,18 +72,18 @@ impl PublishWindows for Reader {
         distribution: &Distribution,
     ) -> Result<(), PublishError> {
         let figures = Figures::Distribution(Box::new(distribution.clone()));
-        self.accept(Published { source: source.to_owned(), metric, window, figures })
+        self.read(Published { source: source.to_owned(), metric, window, figures })
     }
 }
 
 impl Reader {
-    /// Begins a batch, and sets whether one of its publications fails, and does not when it is repeated.
+    /// Begins a batch. `fails_once`: one of its publications fails, and succeeds when repeated.
     pub fn begin_batch(&self, fails_once: bool) {
         self.fails_once.store(fails_once, Ordering::Relaxed);
         self.has_refused_twice.store(false, Ordering::Relaxed);
     }
 
-    fn accept(&self, message: Published) -> Result<(), PublishError> {
+    fn read(&self, message: Published) -> Result<(), PublishError> {
         let is_repeated = self.is_repeated.swap(false, Ordering::Relaxed);
         let is_stopped = self.is_stopped.load(Ordering::Relaxed);
         // By docs/reliability.md: a failed publication is repeated once, up to the first that fails again.
@@ -123,7 +122,7 @@ impl EventReader {
     }
 }
 
-/// Keeps the sources whose handles are dropped, until they are removed from the schedule.
+/// Keeps the sources with dropped handles until the schedule removes them.
 #[derive(Default)]
 pub struct Retired(Mutex<Vec<Arc<Source>>>);
 
@@ -141,16 +140,16 @@ impl Retired {
     }
 }
 
-/// A message that has to be published.
+/// A message that must be published.
 pub struct Due {
     pub source: Arc<Source>,
     pub metric: Metric,
-    /// Whether it is the metric's distribution.
+    /// Whether the message has the metric's distribution.
     pub is_distribution: bool,
     pub statistics: Arc<WindowStatistics>,
 }
 
-/// Compares a message with the window that it is of.
+/// Compares a message with its window.
 pub fn check_message(message: &Published, due: &Due) -> Result<(), String> {
     let is_of_host = due.metric == Metric::ClockOffset;
     let name = if is_of_host { host::name() } else { due.source.name.to_string() };

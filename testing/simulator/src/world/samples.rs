@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Messages that were taken, and samples that wait for the lock of their subscription.
+//! Taken messages, and samples that wait for the lock of their subscription.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,20 +10,20 @@ use topic_statistics_core::{
 };
 
 use super::middleware::Message;
-use crate::{held::Step, oracle::Stamp};
+use crate::{delay::Step, oracle::Stamp};
 
-/// A message that was taken.
+/// A taken message.
 #[derive(Clone)]
 pub struct Taken {
     pub subscription: u64,
     pub recorder: Arc<Recorder>,
-    /// None while the statistics were disabled.
+    /// `None` while the statistics were disabled.
     pub taken: Option<ReceivedMessage>,
     /// The oracle's epoch.
     pub epoch: Option<u32>,
-    /// How often stamps had become doubtful, or usable again.
+    /// How often stamps had become doubtful or usable again.
     pub steps: u32,
-    /// When it was taken, on the monotonic clock.
+    /// When the message was taken, on the monotonic clock.
     pub at: i64,
     pub message: Message,
     pub received: Stamp,
@@ -39,18 +39,18 @@ pub struct Running {
     pub started: i64,
 }
 
-/// A message whose callback runs while another thread holds the lock. Times are since the start of that thread's delay.
+/// A message whose callback runs while a delayed thread holds the lock. Times are since the start of the delay.
 pub struct Waiting {
     pub taken: Taken,
     pub starts: i64,
-    /// None if its end is never recorded.
+    /// `None` if the callback's end is never recorded.
     pub ends: Option<i64>,
     /// Whether the end was recorded.
     pub has_ended: Arc<Mutex<bool>>,
 }
 
 impl Waiting {
-    /// Returns its thread's actions.
+    /// Returns the actions of the message's thread.
     pub fn steps(&self) -> Vec<(i64, Step)> {
         let (recorder, taken) = (Arc::clone(&self.taken.recorder), self.taken.taken);
         let running = Arc::new(Mutex::new(None));
@@ -77,9 +77,9 @@ pub struct WaitingSample<'a> {
     /// On the monotonic clock.
     pub time: i64,
     pub taken: &'a Taken,
-    /// How long its callback has taken, in milliseconds; None: the callback starts.
+    /// The duration of the callback in milliseconds. `None` for the start of a callback.
     pub duration: Option<f64>,
-    /// Whether there is no room for it.
+    /// Whether there is no room for the sample.
     pub is_lost: bool,
 }
 
@@ -87,8 +87,8 @@ impl WaitingSample<'_> {
     /// The room for samples, by docs/reliability.md.
     pub const ROOM: usize = 8;
 
-    /// Returns the samples of messages, in their order.
-    pub fn of(waiting: &[Waiting], since: i64) -> Vec<WaitingSample<'_>> {
+    /// Returns the samples of messages, in order.
+    pub fn list(waiting: &[Waiting], since: i64) -> Vec<WaitingSample<'_>> {
         let mut samples = vec![];
         for Waiting { taken, starts, ends, has_ended } in
             waiting.iter().filter(|message| message.taken.taken.is_some())
@@ -105,15 +105,15 @@ impl WaitingSample<'_> {
         samples
     }
 
-    /// Returns whether it is a message of that epoch that can only be counted.
+    /// Returns whether the sample is a message of that epoch that can only be counted.
     pub fn is_lost_message_of(&self, epoch: Option<u32>) -> bool {
         self.is_lost && self.duration.is_none() && self.taken.epoch == epoch
     }
 }
 
-/// The events at the next end of a window, during its delay.
-pub struct Held {
-    /// When the window stops, since its thread is held up.
+/// The events while the next end of a window is delayed.
+pub struct DelayedEnd {
+    /// The stop of the window, since the start of the delay.
     pub stop: i64,
     pub waiting: Vec<Waiting>,
 }

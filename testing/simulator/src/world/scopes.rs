@@ -15,13 +15,13 @@ use topic_statistics_core::{
 };
 
 use super::{
-    sources::{HeldScope, Scope, Watched},
+    sources::{DelayedScopeEnd, Scope, Watched},
     state::{Event, World},
 };
 use crate::{
     clocks::MS,
+    delay::{Delay, DelayableCollector, Step},
     faults::Fault,
-    held::{Hold, Holdable, Step},
     measured::Measured,
     oracle::{self, Kind},
 };
@@ -36,29 +36,29 @@ impl World {
         ] {
             let (collector, measured) = Measured::new(kind, first_period);
             let watched = self.watch(&kind.to_string(), collector, of_oracle);
-            self.scopes.push(Scope { watched, held: None, measured });
+            self.scopes.push(Scope { watched, delayed: None, measured });
         }
     }
 
     /// Gives a source to the schedule.
     pub fn watch(&mut self, name: &str, collector: Arc<dyn WindowedCollector>, kind: Kind) -> Watched {
-        let holdable = Holdable::new(collector, &self.clocks);
-        let source = Arc::new(Source::new(format!("/node:{name}"), Arc::clone(&holdable) as _, None));
+        let delayable = DelayableCollector::new(collector, &self.clocks);
+        let source = Arc::new(Source::new(format!("/node:{name}"), Arc::clone(&delayable) as _, None));
         let (state, now) = (StatisticsState::NodeDefault, self.instant(self.now));
         let publisher = Some(Arc::clone(&self.reader) as _);
         self.schedule.add(&source.collector, state.into(), publisher, now, &*self.clocks);
         self.schedule.complete(&source, now);
         let oracle = oracle::Other::new(kind, self.clocks.offset(), self.clocks.suspended());
         let _handle = self.handle(&source);
-        Watched { source, state, oracle, holdable, _handle }
+        Watched { source, state, oracle, delayable, _handle }
     }
 
-    /// The node publishes, starts a duration, and counts.
+    /// The node publishes, starts a stopwatch, and counts.
     pub fn run_scopes(&mut self) {
         let takes = self.random.i64(1_000..2 * MS);
         let is_failing = self.plan.has(Fault::FailedPublication) && self.random.u32(..10) == 0;
         let counts = self.random.u64(..5);
-        // A thread that publishes is preempted under the lock, while another one publishes.
+        // A publishing thread is preempted under the lock, and meanwhile another one publishes.
         let is_preempted =
             !is_failing && self.plan.has(Fault::UnorderedPublication) && self.random.u32(..20) == 0;
         let (started, mut timed, mut failed, mut differs) = (self.now, None, 0, false);
@@ -97,7 +97,7 @@ impl World {
                         scope.watched.oracle.record_unordered(started + takes, 0.0);
                     }
                 }
-                // As a guard does.
+                // The library's guard does the same.
                 Measured::Stopwatch(stopwatch) => {
                     differs |= stopwatch.is_enabled() != scope.watched.oracle.is_enabled();
                     timed = scope.watched.oracle.is_enabled().then_some((index, started));
@@ -122,7 +122,7 @@ impl World {
         self.after(next, Event::Scopes);
     }
 
-    /// A duration ends, in any window and after any switching of the statistics.
+    /// A duration ends, possibly in a later window or after the statistics were enabled or disabled.
     pub fn end_stopwatch(&mut self, source: &Arc<Source>, started: i64) {
         let Some(scope) = self.scopes.iter_mut().find(|scope| Arc::ptr_eq(&scope.watched.source, source))
         else {
@@ -134,15 +134,15 @@ impl World {
         scope.watched.oracle.record(self.now, milliseconds);
     }
 
-    /// Delays the next end of a window of a publisher, stopwatch or counter. Up to 8 samples wait meanwhile; more would
-    /// wait for the lock.
-    pub fn hold_scope(&mut self) {
+    /// Delays the next end of a window of a publisher, stopwatch or counter. Meanwhile up to 8 samples are queued; more
+    /// would block.
+    pub fn delay_scope_end(&mut self) {
         if self.scopes.is_empty() {
             return;
         }
         let index = self.random.usize(..self.scopes.len());
         let scope = &mut self.scopes[index];
-        if scope.watched.holdable.is_waiting() {
+        if scope.watched.delayable.is_waiting() {
             return;
         }
         let mut times = vec![];
@@ -173,9 +173,9 @@ impl World {
             (time, step)
         };
         let (before, after) = times.iter().map(|time| step(*time)).partition(|(time, _)| *time < stop);
-        let hold = Hold { before, stop, after, end: time + 5_000, at: self.random.u32(1..3) };
-        scope.watched.holdable.hold(hold);
-        scope.held = Some(HeldScope { stop, times });
+        let delay = Delay { before, stop, after, end: time + 5_000, at: self.random.u32(1..3) };
+        scope.watched.delayable.delay_next_end(delay);
+        scope.delayed = Some(DelayedScopeEnd { stop, times });
     }
 
     pub fn drop_scope(&mut self) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The sources of the node, with their oracles, and what stays of those that ended.
+//! The sources of the node with their oracles, and what is kept of ended sources.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,9 +15,9 @@ use topic_statistics_core::record::{
     windowed::Windowed,
 };
 
-use super::{deliveries::Deliveries, goals::Goals, samples::Held};
+use super::{deliveries::Deliveries, goals::Goals, samples::DelayedEnd};
 use crate::{
-    held::Holdable,
+    delay::DelayableCollector,
     measured::Measured as MeasuredScope,
     oracle::{self, Judgement, Kind, Totals, Wanted},
 };
@@ -29,33 +29,33 @@ pub struct Subscription {
     pub name: String,
     pub state: StatisticsState,
     pub period: Option<i64>,
-    /// None: the node's.
+    /// `None` for the node's setting.
     pub distributions: Option<bool>,
     pub recorder: Arc<Recorder>,
-    pub holdable: Arc<Holdable>,
-    /// The events while the next end of a window is delayed.
-    pub held: Option<Held>,
+    pub delayable: Arc<DelayableCollector>,
+    /// The events while the next window's end is delayed.
+    pub delayed: Option<DelayedEnd>,
     pub oracle: oracle::Subscription,
-    /// Its expectations, and its health from its creation on.
+    /// The expectations, and the health since the creation.
     pub wanted: Option<Wanted>,
     pub health: Option<Judgement>,
-    /// How often its health was forgotten without a report of the schedule yet.
+    /// How often the health was reset and the schedule has not reported it yet.
     pub forgotten: u32,
     pub deliveries: Deliveries,
-    /// Messages taken before that time may be filtered: [`i64::MAX`] while it has a content filter.
+    /// Messages taken before this time may be filtered. [`i64::MAX`] while there is a content filter.
     pub filtered_until: i64,
     pub source: Arc<Source>,
-    /// Whether a message was taken while it was enabled.
+    /// Whether a message was taken while the statistics were enabled.
     pub has_taken: bool,
-    /// The warnings that were expected.
+    /// The expected warnings so far.
     pub warned: Warned,
-    /// None while it is being created.
+    /// `None` while the subscription is being created.
     pub handle: Option<SourceHandle>,
-    /// How many were created before it, and itself.
+    /// The number of subscriptions created up to this one.
     pub created: u64,
 }
 
-/// Whether these warnings of a subscription are given, each once.
+/// The warnings of a subscription. Each is given once.
 #[derive(Clone, Copy, Default)]
 pub struct Warned {
     pub reception: bool,
@@ -72,7 +72,7 @@ pub struct Ended {
 }
 
 impl Subscription {
-    /// Its statistics are disabled: its health is unknown again.
+    /// Resets the health, because the statistics were disabled.
     pub fn forget_health(&mut self) {
         let had_messages = self.oracle.totals().received > 0;
         if let Some(health) = self.health.take() {
@@ -90,44 +90,44 @@ pub fn topic_name(topic: usize) -> String {
     format!("/topic{topic}")
 }
 
-/// A source that is no subscription, with its oracle.
+/// A source other than a subscription, with its oracle.
 pub struct Watched {
     pub source: Arc<Source>,
     pub state: StatisticsState,
     pub oracle: oracle::Other,
-    pub holdable: Arc<Holdable>,
-    /// Its drop ends the source.
+    pub delayable: Arc<DelayableCollector>,
+    /// Dropping the handle ends the source.
     pub _handle: SourceHandle,
 }
 
 /// A publisher, a stopwatch or a counter.
 pub struct Scope {
     pub watched: Watched,
-    pub held: Option<HeldScope>,
+    pub delayed: Option<DelayedScopeEnd>,
     pub measured: MeasuredScope,
 }
 
 /// The events while the next end of a window is delayed. Times are since the start of the delay.
-pub struct HeldScope {
+pub struct DelayedScopeEnd {
     pub stop: i64,
     pub times: Vec<i64>,
 }
 
 impl Scope {
-    /// Ends the oracle's window, perhaps with a delay.
+    /// Ends the oracle's window, with the planned delay if there is one.
     pub fn end_window(&mut self, offset: i64, suspended: i64) -> oracle::Window {
-        let Watched { holdable, oracle, .. } = &mut self.watched;
-        let entered = holdable.entered();
-        let held = if holdable.is_waiting() { None } else { self.held.take() };
-        let Some(HeldScope { stop, times }) = held else {
+        let Watched { delayable, oracle, .. } = &mut self.watched;
+        let entered = delayable.entered();
+        let delayed = if delayable.is_waiting() { None } else { self.delayed.take() };
+        let Some(DelayedScopeEnd { stop, times }) = delayed else {
             return oracle.end_window(entered, offset, suspended, false);
         };
         if oracle.kind() == Kind::Counter {
-            oracle.add(times.len() as u64); // counted before the window's count is taken
+            oracle.add(times.len() as u64); // these are counted in this window
             return oracle.end_window(entered + stop, offset, suspended, true);
         }
         let window = oracle.end_window(entered + stop, offset, suspended, true);
-        // By docs/reliability.md: a duration that ends while a window is being ended belongs to the next one.
+        // By docs/reliability.md, a duration that ends during the end of a window belongs to the next one.
         for time in times {
             match oracle.kind() {
                 Kind::Publisher(_) => oracle.record_waiting(entered + time, 0.0),
@@ -144,41 +144,41 @@ pub struct Waiting {
     pub measured: Measured,
 }
 
-/// The recorder, and what is under way.
+/// The recorder, and the requests, calls or goals under way.
 pub enum Measured {
     Service(RequestRecorder, Vec<UnderWay>),
-    /// Each call, and when it began.
+    /// The calls, and when each began.
     Client(CallRecorder, Vec<(Option<WaitingCall>, i64)>),
     Timer(Box<Timer>),
     ActionServer(Goals<true>),
     ActionClient(Goals<false>),
 }
 
-/// A request under way: None if it is not measured.
+/// A request under way. The fields are `None` if it is not measured.
 pub struct UnderWay {
     pub request: Option<ActiveRequest>,
     pub taken: i64,
     pub started: Option<i64>,
 }
 
-/// A timer as `rcl_timer_call` keeps it.
+/// A timer with the state that `rcl_timer_call` keeps.
 pub struct Timer {
     pub calls: Arc<Windowed<TimerCalls>>,
     pub schedule: TimerSchedule,
     pub period: i64,
     pub last: i64,
     pub next: i64,
-    /// Whether the library has seen each call since the one that was due last.
+    /// Whether the library has seen every call since the last due one.
     pub is_followed: bool,
 }
 
-/// Losses that were published as events, and the oracle's of subscriptions that were dropped.
+/// Losses published as events, and the oracle's losses of dropped subscriptions.
 pub struct Losses {
-    /// The shortest time between two events, and when the last one was published.
+    /// The shortest time between two events, and the time of the last one.
     pub interval: i64,
     pub published_at: Option<i64>,
     pub published: BTreeMap<String, u64>,
-    /// By topic: losses that are known, and the most that can have been published.
+    /// By topic: the known losses, and an upper bound of the published ones.
     pub ended: BTreeMap<String, (u64, u64)>,
 }
 
@@ -200,7 +200,7 @@ impl Losses {
     pub fn add(sums: &mut BTreeMap<String, (u64, u64)>, topic: usize, oracle: &oracle::Subscription) {
         let (known, most) = sums.entry(topic_name(topic)).or_default();
         *known += oracle.lost().unwrap_or(0);
-        // A message that arrives late may have been published as lost; and losses may have become unknown later.
+        // A late message may have been published as lost before, and losses may have become unknown since.
         *most += oracle.losses().most();
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The state of a world, and its queue of events: they happen one after the other.
+//! The state of a world, and its queue of events, which happen one after the other.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -30,7 +30,7 @@ use crate::{
     plan::Plan,
 };
 
-/// Something that happens at a time.
+/// An event in the queue.
 pub enum Event {
     /// A publisher publishes.
     Publish(usize),
@@ -44,7 +44,7 @@ pub enum Event {
     Created(u64),
     /// The node publishes, times and counts.
     Scopes,
-    /// Something happens to the service, the client and the timer of the node.
+    /// The service, client, timer and actions of the node are used.
     Waiting,
     /// A stopwatch's duration ends.
     StopwatchEnd { source: Arc<Source>, started: i64 },
@@ -66,15 +66,15 @@ pub struct World {
     pub(super) now: i64,
     pub(super) clocks: Arc<HostClocks>,
     pub(super) simulated: Option<Arc<SimulatedTime>>,
-    /// How often in a row the thread had nothing to do, and did not sleep.
+    /// How often in a row the thread did not sleep although it had nothing to do.
     pub(super) idle_wakes: u32,
-    /// Of simulated time: how often it has jumped, when it jumped last, and how fast it runs; 0 while it is paused.
+    /// Simulated time: the number of jumps, the time of the last one, and the speed (0 while paused).
     pub(super) jumps: u32,
     pub(super) jumped: Option<i64>,
     pub(super) ros_rate: i64,
     pub(super) events: BTreeMap<(i64, u64), Event>,
     pub(super) next_event: u64,
-    /// The wake-up of the statistics' thread that counts, and until when it cannot run.
+    /// The number of the valid wake-up of the statistics' thread, and until when the thread cannot run.
     pub(super) wake: u64,
     pub(super) blocked_until: i64,
     pub(super) schedule: Schedule,
@@ -86,28 +86,28 @@ pub struct World {
     pub(super) event_reader: Arc<EventReader>,
     pub(super) middleware: Middleware,
     pub(super) publishers: Vec<Publisher>,
-    /// Until then the network is cut.
+    /// The network is cut until this time.
     pub(super) cut_until: i64,
     pub(super) subscriptions: BTreeMap<u64, Subscription>,
     pub(super) next_subscription: u64,
-    /// How many subscriptions were created.
+    /// The number of subscriptions created.
     pub(super) created: u64,
     pub(super) scopes: Vec<Scope>,
     pub(super) waiting: Vec<Waiting>,
     /// When the executor is free for the next callback.
     pub(super) executor: i64,
-    /// Messages that have to be published, in their order.
+    /// Messages that must be published, in order.
     pub(super) due: VecDeque<Due>,
-    /// How many messages the reader has refused.
+    /// The number of messages that the reader has refused.
     pub(super) refused: u64,
     pub(super) losses: Losses,
     pub(super) ended: Vec<Ended>,
-    /// The distributions of all windows of the subscriptions of each name.
+    /// The merged distributions of all windows, by subscription name.
     pub(super) distributed: MergedDistributions,
-    /// How many times many names were used.
+    /// How often many names were used at once.
     pub(super) names: u64,
     pub(super) warnings: Warnings,
-    /// The health of sources after windows that are not compared yet.
+    /// Health reports that are not compared yet.
     pub(super) changed: Vec<Changed>,
     pub(super) windows: u64,
     pub(super) error: Option<String>,
@@ -129,7 +129,7 @@ impl World {
         let mut world = Self {
             schedule: Schedule::new(defaults, random.bool(), loss_events),
             distributions,
-            middleware: Middleware::of(&plan, &mut random),
+            middleware: Middleware::new(&plan, &mut random),
             tally: Tally { worlds: 1, ..Tally::default() },
             history: None,
             started: Instant::now(),
@@ -179,14 +179,14 @@ impl World {
         self.started + duration(now - 1000 * S)
     }
 
-    /// Returns the time that a thread has read before it changes the schedule: it may be held up in between.
+    /// Returns the time that a thread reads before it changes the schedule. The thread may be delayed in between.
     pub fn instant_of_change(&mut self) -> Instant {
-        let mut held_up = 0;
-        if self.plan.has(Fault::HeldChange) && self.random.u32(..4) == 0 {
-            self.tally.inject(Fault::HeldChange);
-            held_up = self.random.i64(0..20 * MS);
+        let mut delay = 0;
+        if self.plan.has(Fault::DelayedChange) && self.random.u32(..4) == 0 {
+            self.tally.inject(Fault::DelayedChange);
+            delay = self.random.i64(0..20 * MS);
         }
-        self.instant((self.now - held_up).max(1000 * S))
+        self.instant((self.now - delay).max(1000 * S))
     }
 
     pub fn after(&mut self, time: i64, event: Event) {
@@ -206,7 +206,7 @@ impl World {
         self.clocks.set_monotonic(now);
     }
 
-    /// The events have taken the time by which the monotonic clock is ahead.
+    /// Moves the present time to the monotonic clock, which events have advanced.
     pub fn pass(&mut self) {
         self.set_now(self.clocks.monotonic());
     }
@@ -247,11 +247,11 @@ impl World {
     /// Runs the world to its end. Returns the counts, and the first difference from the oracle.
     pub fn run(mut self, history: Option<History>) -> (Tally, Result<(), String>) {
         self.history = history;
-        // A world in which everything is dropped or disabled has no windows.
+        // Without this end, a world in which everything is dropped or disabled would run for ever.
         let end = self.now + self.plan.windows as i64 * self.period;
         while self.windows < self.plan.windows && self.now < end && self.error.is_none() {
             let Some(((time, _), event)) = self.events.pop_first() else { break };
-            // It is later if something else has taken its time.
+            // An event is late if another one took some time.
             self.set_now(time.max(self.now));
             self.happen(event);
         }

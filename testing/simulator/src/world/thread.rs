@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The thread of the statistics: it does what the schedule returns. All that leaves the node is compared.
+//! The statistics' thread: it carries out the schedule's actions. Everything that leaves the node is compared.
 
 use std::sync::{atomic::Ordering, Arc};
 
@@ -30,7 +30,7 @@ use crate::{
 };
 
 impl World {
-    /// Does what the schedule returns until it waits.
+    /// Carries out the schedule's actions until it waits.
     pub fn run_thread(&mut self) {
         while self.error.is_none() {
             match self.schedule.next(self.instant(self.now), &*self.clocks) {
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// Something has changed, which wakes the thread, unless it is publishing.
+    /// Wakes the thread after a change, unless it is publishing.
     pub fn notify(&mut self) {
         if self.now >= self.blocked_until {
             self.wake += 1;
@@ -116,7 +116,7 @@ impl World {
             source.finish(Arc::clone(&statistics));
             let is_latest = source.latest().is_some_and(|latest| Arc::ptr_eq(&latest, &statistics));
             if !is_latest {
-                self.fail("the latest window is another one".to_owned());
+                self.fail("the latest window is not the one handed out".to_owned());
             }
             let period = match self.check_window(&source, &statistics) {
                 Ok(period) => period,
@@ -127,7 +127,7 @@ impl World {
                 add_distributions(&mut self.distributed, &source.name, of_window);
             }
             for (metric, _) in &statistics.metrics {
-                // It is of the host, and published once.
+                // The clock offset belongs to the host and is published once.
                 if *metric == Metric::ClockOffset {
                     if with_clock_offset.contains(&period) {
                         continue;
@@ -152,7 +152,7 @@ impl World {
             self.check_totals();
         }
         for warning in &out.warnings {
-            if let Err(error) = self.warnings.accept(warning, self.now) {
+            if let Err(error) = self.warnings.receive(warning, self.now) {
                 self.fail(error);
             }
         }
@@ -164,9 +164,9 @@ impl World {
     /// Compares a window. Returns the period of its source.
     fn check_window(&mut self, source: &Arc<Source>, ours: &WindowStatistics) -> Result<i64, String> {
         let (offset, suspended) = (self.clocks.offset(), self.clocks.suspended());
-        let is_it = |watched: &Watched| Arc::ptr_eq(&watched.source, source);
-        let scope = self.scopes.iter_mut().find(|scope| is_it(&scope.watched));
-        let waiting = self.waiting.iter_mut().find(|waiting| is_it(&waiting.watched));
+        let has_level = |watched: &Watched| Arc::ptr_eq(&watched.source, source);
+        let scope = self.scopes.iter_mut().find(|scope| has_level(&scope.watched));
+        let waiting = self.waiting.iter_mut().find(|waiting| has_level(&waiting.watched));
         let is_disabled = scope.as_ref().is_some_and(|scope| !scope.watched.oracle.is_enabled())
             || waiting.as_ref().is_some_and(|waiting| !waiting.watched.oracle.is_enabled());
         if is_disabled {
@@ -174,13 +174,13 @@ impl World {
         }
         let expected = match (scope, waiting) {
             (Some(scope), _) => {
-                let was_held = scope.held.is_some();
+                let was_delayed = scope.delayed.is_some();
                 let expected = scope.end_window(offset, suspended);
-                self.tally.inject_times(Fault::Queued, u64::from(was_held && scope.held.is_none()));
+                self.tally.inject_times(Fault::Queued, u64::from(was_delayed && scope.delayed.is_none()));
                 Some(expected)
             }
-            (_, Some(Waiting { watched: Watched { oracle, holdable, .. }, .. })) => {
-                Some(oracle.end_window(holdable.entered(), offset, suspended, false))
+            (_, Some(Waiting { watched: Watched { oracle, delayable, .. }, .. })) => {
+                Some(oracle.end_window(delayable.entered(), offset, suspended, false))
             }
             _ => None,
         };
@@ -203,22 +203,23 @@ impl World {
             return Err(format!("subscription {id} is disabled, and has a window"));
         }
         let period = subscription.period.unwrap_or(self.period);
-        let entered = subscription.holdable.entered();
-        let is_waiting = subscription.holdable.is_waiting();
-        let held = if is_waiting { None } else { subscription.held.take() };
-        let stop = entered + held.as_ref().map_or(0, |held| held.stop);
-        let samples = held.iter().flat_map(|held| WaitingSample::of(&held.waiting, entered));
+        let entered = subscription.delayable.entered();
+        let is_waiting = subscription.delayable.is_waiting();
+        let delayed = if is_waiting { None } else { subscription.delayed.take() };
+        let stop = entered + delayed.as_ref().map_or(0, |end| end.stop);
+        let samples = delayed.iter().flat_map(|end| WaitingSample::list(&end.waiting, entered));
         // A lost sample may belong to either window.
-        let (of_this, of_next): (Vec<_>, Vec<_>) =
+        let (this_window, next_window): (Vec<_>, Vec<_>) =
             samples.partition(|sample| sample.is_lost || sample.time < stop);
-        of_this.iter().for_each(|sample| self.accept_waiting(sample));
+        this_window.iter().for_each(|sample| self.pass_waiting(sample));
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(period) };
         let epoch = subscription.oracle.epoch();
-        let counted = of_this.iter().filter(|sample| sample.is_lost_message_of(epoch)).count() as u64;
-        let lost = LostAtEnd { has_samples: of_this.iter().any(|sample| sample.is_lost), messages: counted };
+        let counted = this_window.iter().filter(|sample| sample.is_lost_message_of(epoch)).count() as u64;
+        let lost =
+            LostAtEnd { has_samples: this_window.iter().any(|sample| sample.is_lost), messages: counted };
         let expected = subscription.oracle.end_window(stop, offset, suspended, &lost);
         self.expect_warnings(id);
-        of_next.iter().for_each(|sample| self.accept_waiting(sample));
+        next_window.iter().for_each(|sample| self.pass_waiting(sample));
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(period) };
         if counted > 0 {
             subscription.oracle.count_later();
@@ -240,18 +241,18 @@ impl World {
         Ok(period)
     }
 
-    /// Takes the new health of sources. One without a window is forgotten, because the statistics were disabled.
+    /// Takes the new health of sources. Health without a window was reset because the statistics were disabled.
     fn take_health(&mut self, changed: Vec<Changed>) {
         let (judged, forgotten): (Vec<_>, Vec<_>) =
             changed.into_iter().partition(|change| change.health.window.is_some());
         self.changed = judged;
         for Changed { source, health, .. } in forgotten {
-            let of_it = self
+            let subscription = self
                 .subscriptions
                 .values_mut()
                 .find(|subscription| Arc::ptr_eq(&subscription.source, &source));
-            let is_expected = of_it.as_ref().is_some_and(|subscription| subscription.forgotten > 0);
-            if let Some(subscription) = of_it.filter(|_| is_expected) {
+            let is_expected = subscription.as_ref().is_some_and(|subscription| subscription.forgotten > 0);
+            if let Some(subscription) = subscription.filter(|_| is_expected) {
                 subscription.forgotten -= 1;
             }
             if !source.is_retired() && (!is_expected || health != Health::default()) {
@@ -271,14 +272,14 @@ impl World {
         ours: &WindowStatistics,
     ) -> Result<(), String> {
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(()) };
-        let of_it = self.changed.iter().position(|change| Arc::ptr_eq(&change.source, &subscription.source));
-        let changed = of_it.map(|index| self.changed.remove(index));
+        let index = self.changed.iter().position(|change| Arc::ptr_eq(&change.source, &subscription.source));
+        let changed = index.map(|index| self.changed.remove(index));
         match (&mut subscription.health, changed) {
             (Some(judgement), Some(Changed { health, is_change, .. })) => {
                 if health.window != Some(ours.window) {
                     return Err(format!("the health is of the window {:?}", health.window));
                 }
-                let level = judgement.accept(window, ours, Some(&health), is_change)?;
+                let level = judgement.check_window(window, ours, Some(&health), is_change)?;
                 self.tally.judged += 1;
                 self.tally.alarms += u64::from(is_change && level != Level::Ok);
                 Ok(())
@@ -319,7 +320,7 @@ impl World {
         }
     }
 
-    /// A message has to be published. If too many wait, the oldest window is discarded.
+    /// Expects a published message. If too many wait, the oldest window is discarded.
     fn expect_message(&mut self, due: Due) {
         // By docs/reliability.md.
         if self.due.len() >= 20_000 {
@@ -334,7 +335,7 @@ impl World {
         self.due.push_back(due);
     }
 
-    /// Compares published messages with the expected ones, in their order.
+    /// Compares published messages with the expected ones, in order.
     fn check_messages(&mut self, count: usize) {
         let messages = self.reader.take();
         if self.reader.is_stopped.load(Ordering::Relaxed) {
@@ -344,7 +345,7 @@ impl World {
         if count > self.due.len() {
             return self.fail(format!("{count} messages, {} were expected", self.due.len()));
         }
-        // Nothing is published of a source after its handle was dropped.
+        // Sources with a dropped handle publish nothing.
         let due: Vec<Due> = self.due.drain(..count).filter(|due| !due.source.is_retired()).collect();
         if due.len() != messages.len() {
             return self.fail(format!("{} messages were published, expected {}", messages.len(), due.len()));
@@ -357,7 +358,7 @@ impl World {
         }
     }
 
-    /// Ends the node: the remaining messages are published, and all sums agree.
+    /// Ends the node: publishes the remaining messages and compares all sums.
     pub fn finish(&mut self) {
         self.reader.is_stopped.store(false, Ordering::Relaxed);
         self.check_totals();
@@ -377,7 +378,7 @@ impl World {
             return self.fail(format!("{} messages were never published", self.due.len()));
         }
         for warning in &rest.warnings {
-            if let Err(error) = self.warnings.accept(warning, self.now + S) {
+            if let Err(error) = self.warnings.receive(warning, self.now + S) {
                 self.fail(error);
             }
         }

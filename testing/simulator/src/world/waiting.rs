@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The service, the client, the timer and the two ends of an action of the node: what happens to them.
+//! The node's service, client, timer, action server and action client.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// Something happens to the service, to the client, to the timer and to the goals.
+    /// Uses the service, client, timer and goals.
     pub fn run_waiting(&mut self) {
         let (now, random) = (self.now, &mut self.random);
         let clock = || now;
@@ -105,7 +105,7 @@ impl World {
                     }
                     _ if requests.is_empty() => {}
                     _ => {
-                        // In any order; one that is dropped before its callback starts has no response.
+                        // Requests end in any order. One that is dropped before its callback has no response.
                         let UnderWay { request, taken, started } =
                             requests.remove(random.usize(..requests.len()));
                         let Some(mut request) = request else { continue };
@@ -115,7 +115,7 @@ impl World {
                                 oracle.lasted(now - started);
                             }
                             Some(_) => {
-                                // Without the message that a panic prints.
+                                // `resume_unwind` prints no panic message.
                                 let panics = || request.run(|| std::panic::resume_unwind(Box::new(())));
                                 let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics));
                                 differs |= panicked.is_ok();
@@ -165,7 +165,7 @@ impl World {
                 Measured::ActionClient(goals) => differs |= !goals.run(oracle, random, now),
                 Measured::Timer(timer) if now >= timer.next => {
                     let (due, since_last) = (timer.next, now - timer.last);
-                    // The first time of the schedule that is not in the past.
+                    // The first scheduled time that is not in the past.
                     timer.next = (1..)
                         .map(|periods| due + periods * timer.period)
                         .find(|next| *next >= now)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The warnings for the node's log: each is given when its reason arises, and not again.
+//! The warnings in the node's log. Each is given once, when its reason arises.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 pub struct Warnings {
     given: BTreeMap<&'static str, u64>,
     expected: BTreeMap<&'static str, u64>,
-    /// The offset of the system clock that was reported last.
+    /// The last reported offset of the system clock.
     offset: Option<i64>,
-    /// When failures were reported last, and how many in all.
+    /// The time of the last reported failures, and their total number.
     failures_at: Option<i64>,
     failures: u64,
 }
 
 impl Warnings {
-    /// The common parts of warnings of one kind.
+    /// The text by which each kind of warning is recognised.
     const KINDS: [(&'static str, &'static str); 7] = [
         ("step", "The system clock was stepped by"),
         ("reception", "does not report when a message was received"),
@@ -38,23 +38,23 @@ impl Warnings {
         self.expected.insert(kind, 1);
     }
 
-    /// Expects the warning of a step, after which the system clock has this offset, unless it was given.
+    /// Expects the warning of a step to this offset of the system clock, unless it was given.
     pub fn expect_step(&mut self, offset: i64) {
-        // Each source reads the offset by itself, with a small difference.
+        // Each source reads the offset itself, so readings differ slightly.
         if self.offset.replace(offset).is_none_or(|before| offset.abs_diff(before) > 50_000) {
             self.expect("step");
         }
     }
 
-    /// Accepts a warning that was given.
-    pub fn accept(&mut self, warning: &str, now: i64) -> Result<(), String> {
+    /// Counts a given warning.
+    pub fn receive(&mut self, warning: &str, now: i64) -> Result<(), String> {
         if let Some((count, _)) = warning.split_once(" messages of topic statistics could not be published") {
             let is_early = self.failures_at.replace(now).is_some_and(|at| now - at < 1_000_000_000);
             self.failures += count.parse::<u64>().map_err(|error| format!("{warning}: {error}"))?;
             return if is_early { Err(format!("warned again in a second: {warning}")) } else { Ok(()) };
         }
         if warning.contains("simulated time jumps again and again") {
-            return Ok(()); // it depends on the detection of each jump; the oracle knows only its bounds
+            return Ok(()); // the oracle does not know exactly when each jump is found
         }
         let kind = Self::KINDS.iter().find(|(_, text)| warning.contains(text));
         let (kind, _) = kind.ok_or_else(|| format!("a warning of no kind: {warning}"))?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A few thousand windows from fixed seeds, in seconds and in any build: a test of the library for cargo-mutants, and
+//! Simulates a few thousand windows from fixed seeds within seconds: a fast test of the library, for cargo-mutants, and
 //! of the simulator's repeatability.
 
 use std::process::Command;
 
-/// Simulates, and returns the simulator's output without its duration.
+/// Runs the simulator, and returns its output without the duration.
 fn simulate(seed: u64, windows: u64, threads: u64) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_simulator"))
         .args(["--seed", &seed.to_string(), "--windows", &windows.to_string()])
@@ -20,14 +20,14 @@ fn simulate(seed: u64, windows: u64, threads: u64) -> String {
 }
 
 #[test]
-fn windows_are_as_the_oracle_expects() {
+fn windows_agree_with_the_oracle() {
     for seed in 1..=3 {
         simulate(seed, 5_000, 2);
     }
 }
 
 #[test]
-fn the_same_seed_gives_the_same_figures_with_any_number_of_threads() {
+fn equal_seeds_give_equal_figures_with_any_thread_count() {
     let once = simulate(7, 3_000, 1);
     assert!(once.contains("digest of all figures"), "{once}");
     assert_eq!(once, simulate(7, 3_000, 1));
@@ -35,9 +35,9 @@ fn the_same_seed_gives_the_same_figures_with_any_number_of_threads() {
     assert_ne!(once, simulate(8, 3_000, 1));
 }
 
-/// docs/laboratory.md has a day.
+/// docs/laboratory.md has the results of a whole day.
 #[test]
-fn a_healthy_robot_has_no_alarm_in_an_hour_and_each_real_fault_is_found_as_soon_as_promised() {
+fn a_healthy_hour_has_no_alarm_and_each_fault_is_found_in_time() {
     let output = Command::new(env!("CARGO_BIN_EXE_simulator"))
         .args(["--seed", "1", "--day", "1"])
         .output()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Compares what was reported with the windows of the processes, which these have compared themselves.
+//! Compares all reports with the windows of the processes. Each process has checked its own windows before.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,14 +14,14 @@ use serde_json::Value;
 
 use super::{period, topics};
 
-/// How many windows of a source may be missing at its start: a reader and the publisher did not know each other yet.
-/// At the end of a process that was killed, the last ones may be.
+/// The number of windows that may be missing at the start of a source, before discovery, and at the end of a killed
+/// process.
 const UNSEEN: usize = 4;
-/// How many windows in a row may have no status: these are due once per second, the link is cut for 10 s, and the
-/// machine is busy.
+/// The number of consecutive windows that may have no status: statuses are due once per second, the link is cut for
+/// 10 s, and the machine is busy.
 const WITHOUT_STATUS: usize = 20;
 
-/// Average, minimum, maximum, standard deviation and count; NaN: unknown.
+/// Average, minimum, maximum, standard deviation and count. NaN if unknown.
 type Figures = [f64; 5];
 
 /// A window of a process.
@@ -30,9 +30,9 @@ struct Window {
     stop: i64,
     length: f64,
     received: f64,
-    /// By metric, with how often they were reported.
+    /// The figures by metric, and how often they were reported.
     metrics: BTreeMap<String, (Figures, usize)>,
-    /// Level and cause after it; None: it was not compared.
+    /// Level and cause after the window. `None` if they were not compared.
     health: Option<[String; 2]>,
 }
 
@@ -48,7 +48,7 @@ type Counter = (&'static str, fn(&Window) -> f64);
 const COUNTERS: [Counter; 3] = [
     ("windows_total", |_| 1.0),
     ("messages_received_total", |window| {
-        // At a step of the clock some have no sample of a message, or none at all.
+        // At a step of the clock, some metrics lack samples.
         let all = ["message_age", "header_to_source_ms", "source_to_callback_ms", "message_period"];
         all.iter().chain(&["publication_seq_gap"]).map(|metric| window.get(metric)[4]).fold(0.0, f64::max)
     }),
@@ -63,13 +63,13 @@ const LEVELS: [&str; 4] = ["OK", "WARN", "ERROR", "STALE"];
 /// The windows of a source in a process, by their start and stop.
 type Windows = BTreeMap<(i64, i64), Window>;
 
-/// By the name of the source and the incarnation of the process.
+/// The windows by source name and incarnation of the process.
 type Sources = BTreeMap<(String, u32), Windows>;
 
 #[derive(Default)]
 struct Day {
     sources: Sources,
-    /// By topic: how many messages each publisher has sent that has ended in an orderly way.
+    /// By topic: the number of messages sent by each publisher that ended orderly.
     sent: BTreeMap<String, Vec<u64>>,
     tally: Tally,
 }
@@ -105,7 +105,7 @@ fn is_close(one: f64, other: f64) -> bool {
     (one - other).abs() <= 1e-9 * other.abs().max(1e-3) || (one.is_nan() && other.is_nan())
 }
 
-/// Returns the figures of each metric: in an array, or by their names.
+/// Returns the figures of each metric. They are in an array or have names.
 fn metrics(row: &Value) -> impl Iterator<Item = (String, Figures)> + '_ {
     let names = ["mean", "min", "max", "std_dev", "count"];
     row["metrics"].as_object().into_iter().flatten().map(move |(metric, value)| {
@@ -150,7 +150,10 @@ pub fn run(directory: &Path) -> Result<()> {
 }
 
 /// Returns the windows of a source in each process that had it.
-fn of<'a>(sources: &'a Sources, source: &'a str) -> impl Iterator<Item = (&'a (String, u32), &'a Windows)> {
+fn windows_of<'a>(
+    sources: &'a Sources,
+    source: &'a str,
+) -> impl Iterator<Item = (&'a (String, u32), &'a Windows)> {
     sources.iter().filter(move |((name, _), _)| name == source)
 }
 
@@ -179,16 +182,17 @@ impl Day {
         }
     }
 
-    /// `/statistics`, and topic_monitor's lines of it: figures are those of the processes. On `/statistics` each window
-    /// is once. topic_monitor has a line of the last one of windows that it receives together.
+    /// Checks that the figures on `/statistics` and in topic_monitor's lines are those of the processes. On
+    /// `/statistics` each window appears once. topic_monitor prints only the last of several windows that it receives
+    /// together.
     fn windows(&mut self, report: &'static str, rows: &[Value]) {
         for row in rows {
             let key = (integer(&row["window_start"]), integer(&row["window_stop"]));
             let source = text(&row["topic"]);
             for (metric, reported) in metrics(row) {
-                let of_source = self.sources.iter_mut().filter(|((name, _), _)| *name == source);
-                let found =
-                    of_source.filter_map(|(_, windows)| windows.get_mut(&key)?.metrics.get_mut(&metric));
+                let windows_of_name = self.sources.iter_mut().filter(|((name, _), _)| *name == source);
+                let found = windows_of_name
+                    .filter_map(|(_, windows)| windows.get_mut(&key)?.metrics.get_mut(&metric));
                 let expected = found.last().map(|(figures, count)| {
                     *count += 1;
                     *figures
@@ -214,7 +218,7 @@ impl Day {
         }
     }
 
-    /// Each status is of a window, and has the level and the cause after it.
+    /// Checks that each status belongs to a window, and has the level and the cause after it.
     fn diagnostics(&mut self, lines: &[Value]) {
         const REPORT: &str = "/diagnostics";
         let mut found = BTreeMap::<(String, u32), BTreeSet<usize>>::new();
@@ -224,7 +228,7 @@ impl Day {
                 let value = values[key].as_str().and_then(|value| value.parse::<f64>().ok());
                 value.map_or(expected.is_nan(), |value| (value - expected).abs() <= 1e-6)
             };
-            let is_of = |window: &Window| {
+            let has_figures = |window: &Window| {
                 is("Events since startup", window.received)
                     && is("Duration of window (s)", window.length)
                     && window.metrics.iter().all(|(metric, ([average, _, maximum, ..], _))| {
@@ -234,20 +238,20 @@ impl Day {
             };
             let level = LEVELS[integer(&status["level"]) as usize % 4];
             let failing = text(&values["failing"]);
-            let is_health = |[of, cause]: &[String; 2]| {
+            let is_health = |[found, cause]: &[String; 2]| {
                 let is_cause = if cause.contains(['<', '=', '>']) {
                     failing.contains(cause)
                 } else {
                     failing.is_empty()
                 };
-                of == level && (level == "OK" || is_cause)
+                found == level && (level == "OK" || is_cause)
             };
-            // Before the first window there are no figures.
+            // A status before the first window has no figures.
             let mut is_right = status["level"] == 0 && is("Duration of window (s)", f64::NAN);
             let source = text(&values["measurement_source_name"]);
-            for (key, windows) in of(&self.sources, &source) {
+            for (key, windows) in windows_of(&self.sources, &source) {
                 let mut all = windows.values().enumerate();
-                if let Some((index, window)) = all.find(|(_, window)| is_of(window)) {
+                if let Some((index, window)) = all.find(|(_, window)| has_figures(window)) {
                     found.entry(key.clone()).or_default().insert(index);
                     is_right |= window.health.as_ref().is_none_or(is_health);
                 }
@@ -264,7 +268,7 @@ impl Day {
         }
     }
 
-    /// topic_monitor's own lines: what it has received and lost of each sender is what that has sent.
+    /// Checks topic_monitor's own lines: messages received and lost are the messages sent, for each sender.
     fn monitor(&mut self, rows: &[Value]) {
         const REPORT: &str = "topic_monitor";
         let mut last = BTreeMap::new();
@@ -279,7 +283,7 @@ impl Day {
         for (topic, row) in last {
             let mut sent = self.sent.get(&topic).cloned().unwrap_or_default();
             let period = topics().find(|row| row.name == topic).map_or(i64::MAX, |row| period(row, 1));
-            // The publisher may have known the subscription for 2 s before it was known there.
+            // The publisher may have discovered the subscription up to 2 s before the subscription discovered it.
             let first = (2_000_000_000 / period) as u64;
             for sender in row["senders"].as_array().into_iter().flatten() {
                 let all = ["received", "lost"].iter().filter_map(|count| sender[count].as_u64()).sum();
@@ -293,7 +297,7 @@ impl Day {
         }
     }
 
-    /// `/metrics`: each gauge is the figure of a window; at the end, counters are the sums of all windows.
+    /// Checks `/metrics`: each gauge is the figure of a window. At the end, counters are the sums over all windows.
     fn metrics(&mut self, directory: &Path) -> Result<()> {
         const REPORT: &str = "/metrics";
         let mut end = BTreeMap::new();
@@ -313,7 +317,8 @@ impl Day {
                     continue;
                 };
                 let factor = if metric.unit() == "ms" { 1e-3 } else { 1.0 };
-                let mut windows = of(&self.sources, &source).flat_map(|(_, windows)| windows.values());
+                let mut windows =
+                    windows_of(&self.sources, &source).flat_map(|(_, windows)| windows.values());
                 let is_right = windows.any(|window| is_close(window.get(metric.name())[0] * factor, value));
                 self.tally.check(REPORT, is_right, || format!("scrape {number}: {line}"));
             }
@@ -328,17 +333,19 @@ impl Day {
                         let kept = windows.len().saturating_sub(skipped);
                         windows.values().take(kept).skip(skipped).map(counted).sum()
                     };
-                    of(&self.sources, source).map(each).sum()
+                    windows_of(&self.sources, source).map(each).sum()
                 };
                 let (value, range) = (value(name), sum(UNSEEN)..=sum(0));
                 let is_right = value.is_none_or(|value| range.contains(&value));
                 self.tally.check(REPORT, is_right, || format!("{source} {name} {value:?}, not {range:?}"));
             }
-            let all = of(&self.sources, source);
+            let all = windows_of(&self.sources, source);
             let mut last = all.flat_map(|(_, windows)| windows.values().rev().take(WITHOUT_STATUS));
             let level = value("health_level").map(|level| LEVELS[level as usize % 4]);
-            let is_of = |window: &Window| window.health.as_ref().is_some_and(|[of, _]| Some(&**of) == level);
-            self.tally.check(REPORT, level.is_none() || last.any(is_of), || format!("{source} is {level:?}"));
+            let has_level =
+                |window: &Window| window.health.as_ref().is_some_and(|[found, _]| Some(&**found) == level);
+            self.tally
+                .check(REPORT, level.is_none() || last.any(has_level), || format!("{source} is {level:?}"));
         }
         Ok(())
     }

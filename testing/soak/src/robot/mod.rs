@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask soak --scenario robot`: a day in the life of a robot.
+//! `cargo xtask soak --scenario robot`: a robot's day.
 //!
-//! Ten processes with statistics live on two hosts, with the topics and the disturbances of the simulated day
-//! ([`simulator::scenario`]). Each process compares its own windows with what it has sent and received ([`windows`]),
-//! and its health with the simulator's oracle. topic_monitor, the exporter and a reader watch them. Afterwards, what
-//! these report is compared with the processes' windows ([`compare`]).
+//! Ten processes with statistics run on two hosts, with the topics and the disturbances of the simulated day
+//! ([`simulator::scenario`]). Each process compares its windows with the messages that it has sent and received
+//! ([`windows`]), and its health with the simulator's oracle. topic_monitor, the exporter and a reader watch the
+//! processes. At the end, their reports are compared with the processes' windows ([`compare`]).
 
 mod compare;
 mod log;
@@ -15,7 +15,7 @@ mod windows;
 
 use simulator::scenario::{Row, BURST, ONCE, ROBOT};
 
-/// A host: a clock, and, if the machine allows it, a network namespace.
+/// A host: a clock and, if the machine allows it, a network namespace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Host {
     /// The robot's base: drivers and tools.
@@ -27,11 +27,11 @@ pub enum Host {
 #[derive(Clone, Copy, PartialEq)]
 pub enum Fate {
     Steady,
-    /// Ended in an orderly way, and started again.
+    /// The process is ended orderly and started again.
     Restarted,
-    /// Killed without a word; another one is started 8 s later.
+    /// The process is killed, and another one is started 8 s later.
     Killed,
-    /// A callback blocks for 2 s, each 20 s.
+    /// A callback blocks for 2 s, every 20 s.
     Behind,
 }
 
@@ -39,7 +39,7 @@ pub enum Fate {
 pub struct Process {
     pub name: &'static str,
     pub host: Host,
-    /// Topics.
+    /// The published topics.
     pub publishes: &'static [&'static str],
     pub listens: &'static [&'static str],
     pub fate: Fate,
@@ -79,17 +79,17 @@ pub fn topics() -> impl Iterator<Item = &'static Row> {
     ROBOT.iter().filter(|row| row.is_real)
 }
 
-/// How many subscriptions a topic has when all processes and topic_monitor run.
+/// Returns the number of subscriptions to a topic when all processes and topic_monitor run.
 pub fn subscriptions(topic: &str) -> usize {
     PROCESSES.iter().filter(|process| process.listens.contains(&topic)).count() + 1
 }
 
-/// Whether the publishers of a topic deliver their last message to a subscription that comes later.
+/// Returns whether the publishers of a topic deliver their last message to a new subscription.
 pub fn is_latched(row: &Row) -> bool {
     row.period == ONCE
 }
 
-/// The time between two messages of one publisher, in ns, after that number of messages.
+/// Returns the time from message `number` of a publisher to its next one, in ns.
 pub fn period(row: &Row, number: u32) -> i64 {
     match (row.period, number % 20) {
         (BURST, 0) => BURST / 2,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A process of the robot: it publishes and subscribes with statistics, and compares its windows.
+//! A process of the robot: it publishes and subscribes with statistics, and checks its windows.
 //!
-//! Its log has lines of JSON, each of which is written at once: its windows (`window`), the health after each window
-//! that was compared (`compared`), each `difference`, and at its end how many messages it has `sent`.
+//! Its log has lines of JSON: its windows (`window`), the health after each compared window (`compared`), each
+//! `difference`, and at the end the number of messages `sent`. Each line is written at once.
 
 use std::{
     path::Path,
@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{measured::lock, talker::until_line};
 
-/// How long a publisher waits for its subscriptions, and the node for the readers of `/statistics`.
+/// The longest time that a publisher waits for its subscriptions, and the node for the readers of `/statistics`.
 const DISCOVERY: Duration = Duration::from_secs(15);
 /// The readers of `/statistics`: the exporter, topic_monitor and the reader.
 const READERS: usize = 3;
@@ -51,12 +51,12 @@ fn nanoseconds(time: Option<SystemTime>) -> i64 {
     since.map_or(0, |since| since.as_nanos() as i64)
 }
 
-/// A publisher, with its next publication.
+/// A publisher and its next publication.
 struct Sender {
     row: &'static Row,
     number: u32,
     next: Duration,
-    /// Returns whether it has not failed.
+    /// Publishes the message with this number. Returns whether it was sent.
     publish: Box<dyn FnMut(u32) -> bool>,
 }
 
@@ -68,10 +68,10 @@ struct Running {
     /// The bytes of an image.
     image: usize,
     process: &'static Process,
-    /// When the only thread of all callbacks was seen last.
+    /// The last time at which the only thread of all callbacks was free.
     free: Arc<AtomicI64>,
     sources: Vec<Arc<Mutex<Source>>>,
-    /// What the worker does at the end.
+    /// Functions that the worker runs at the end.
     ends: Vec<Box<dyn FnOnce() + Send>>,
 }
 
@@ -117,12 +117,12 @@ impl Running {
         let publisher = self.statistics.create_publisher::<Image>(Self::qos(row).statistics(sizes))?;
         let source = Arc::new(Mutex::new(Source::new(self.log.clone(), row, true)));
         self.follow(&source, publisher.statistics().source_name(), publisher.statistics().watch());
-        // All figures begin with the first message.
+        // Wait for all subscriptions, so that all figures begin with the first message.
         let (waited, all) = (Instant::now(), subscriptions(row.name));
         while publisher.get_subscription_count()? < all && waited.elapsed() < DISCOVERY {
             std::thread::sleep(Duration::from_millis(20));
         }
-        // The truth travels in the message: its sender, number and stamp.
+        // The message contains the truth: its sender, number and stamp.
         let bytes = if matches!(row.name, "/camera" | "/map") { self.image } else { 0 };
         let mut message = Image { data: vec![7; bytes], height: self.incarnation, ..Image::default() };
         let publish = move |number| {
@@ -130,7 +130,7 @@ impl Running {
             (message.header.stamp.sec, message.width) = ((stamp / BILLION) as i32, number);
             message.header.stamp.nanosec = (stamp % BILLION) as u32;
             let start = now(ClockId::CLOCK_MONOTONIC);
-            // Fast DDS refuses a message now and then when the clock is stepped; it has no number there.
+            // Fast DDS sometimes refuses a message when the clock is stepped. Such a message has no sequence number.
             let is_sent = publisher.publish(&message).is_ok();
             if is_sent {
                 let end = now(ClockId::CLOCK_MONOTONIC);
@@ -168,7 +168,7 @@ impl Running {
         };
         let wanted = Wanted::parse(row.warn_unless, row.error_unless);
         let expected = wanted.context("The oracle does not know the conditions")?.expectations();
-        // The clock is a source of its own.
+        // The clock offset is published as a separate source.
         let metrics =
             Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|metric| *metric != Metric::ClockOffset);
         let options = StatisticsOptions::new().metrics(metrics).expect(expected);
@@ -185,7 +185,7 @@ impl Running {
     }
 }
 
-/// Runs a process of the robot until the end of standard input. Its first line ends the publications.
+/// Runs a process of the robot until the end of standard input. The first line of the input ends the publications.
 pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Result<()> {
     let process = PROCESSES.iter().find(|process| process.name == name);
     let process: &'static Process = process.with_context(|| format!("The robot has no process {name:?}"))?;
@@ -194,7 +194,7 @@ pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Resu
     let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node(name.namespace("/robot"))?;
     let _spinning = Spinning::start(executor);
-    // Some readers subscribe once there is a publisher.
+    // Some readers subscribe only when there is a publisher.
     let early = node.create_publisher::<MetricsMessage>("/statistics".reliable())?;
     let waited = Instant::now();
     while node.count_subscriptions("/statistics")? < READERS && waited.elapsed() < DISCOVERY {
@@ -202,7 +202,7 @@ pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Resu
     }
     let statistics = NodeStatistics::with_options(&node, StatisticsOptions::new())?;
     drop(early);
-    // One thread for all callbacks of the process: each callback starts after the one before has ended.
+    // All callbacks of the process share a thread: each starts after the previous one has ended.
     let worker = node.create_worker(());
     let (free, sources, ends) = (Arc::default(), vec![], vec![]);
     let mut running =
@@ -222,7 +222,7 @@ pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Resu
             if (sender.publish)(sender.number + 1) {
                 sender.number += 1;
             }
-            // A sender that is later does not catch up.
+            // A sender that is later than this does not catch up.
             let latest = sender.next.max(elapsed.saturating_sub(Duration::from_millis(500)));
             let period = Duration::from_nanos(period(sender.row, sender.number) as u64);
             sender.next = latest.saturating_add(period);
@@ -236,7 +236,7 @@ pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Resu
     }
     let _ended = input.join();
     running.sources.iter().for_each(|source| lock(source).compare());
-    // Between two callbacks, so that the totals belong to the messages before.
+    // Runs between two callbacks, so that the totals include exactly the messages so far.
     let (sender, ended) = mpsc::channel();
     let ends = std::mem::take(&mut running.ends);
     drop(running.worker.run(move |_| {

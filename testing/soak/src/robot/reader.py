@@ -36,7 +36,7 @@ def diagnostics(message):
         yield {'level': status.level[0], 'name': status.name, 'message': status.message, 'values': values}
 
 
-# The tools get SIGINT. The end of the input is the end here, without rclpy's own, which may wait for ever.
+# The tools receive SIGINT. At the end of the input this program exits without rclpy's shutdown, which may hang.
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
 node = rclpy.create_node('reader')

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A day of the robot: starts its processes and the tools that watch it, and disturbs them.
+//! Runs a day of the robot: starts its processes and the watching tools, and disturbs them.
 
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ use test_support::{clock::SteppedClock, command, domain, network::Network, on_th
 use super::{compare, topics, Fate, Host, PROCESSES};
 use crate::run::program;
 
-/// Steps of the clocks in ms, in turns: corrections of a daemon, and larger ones.
+/// Steps of the two clocks in ms, used in turns: corrections by a daemon, and larger ones.
 const STEPS: [[i64; 6]; 2] = [[300, -250, 2000, -2050, -40, 40], [-150, 800, -650, 60, 3000, -3060]];
 
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ struct Robot {
     clocks: Option<[SteppedClock; 2]>,
     steps: usize,
     incarnation: u32,
-    /// By the index of [`PROCESSES`]. None while it is killed.
+    /// The processes, in the order of [`PROCESSES`]. `None` while killed.
     running: Vec<Option<(Process, ChildStdin)>>,
     tools: Vec<(Process, Option<ChildStdin>)>,
     port: u16,
@@ -45,7 +45,7 @@ struct Robot {
     done: Vec<Kind>,
 }
 
-/// Returns the place of the process that a disturbance concerns.
+/// Returns the index of the process with this fate.
 fn place(fate: Fate) -> usize {
     PROCESSES.iter().position(|process| process.fate == fate).unwrap_or_default()
 }
@@ -93,7 +93,7 @@ impl Robot {
         Ok(())
     }
 
-    /// Ends processes in an orderly way: all stop to publish before the first one ends.
+    /// Ends processes orderly: all stop publishing before the first one ends.
     fn end(&mut self, processes: &[usize], settling: Duration) -> Result<()> {
         for (_, input) in processes.iter().filter_map(|index| self.running[*index].as_ref()) {
             writeln!(&*input, "stop")?;
@@ -112,7 +112,7 @@ impl Robot {
         Ok(())
     }
 
-    /// Gets /metrics, from a process on the exporter's host.
+    /// Reads /metrics by a process on the exporter's host.
     fn scrape(&mut self) -> Result<()> {
         let url = format!("http://127.0.0.1:{}/metrics", self.port);
         let get = "import sys, urllib.request as r; \
@@ -157,7 +157,7 @@ impl Robot {
         Ok(())
     }
 
-    /// Lives for some time. A short day has each disturbance, too.
+    /// Runs for some time. Even a short day has each disturbance.
     fn live(&mut self, length: Duration) -> Result<()> {
         let pace = (length.as_secs_f64() / 300.0).clamp(0.2, 1.0);
         let mut events = vec![(
@@ -185,7 +185,7 @@ impl Robot {
                     continue;
                 }
                 *next = elapsed + *every;
-                // The calm at the end, in which sent messages arrive, has only what repairs a fault or reads.
+                // In the last seconds only repairs and scrapes happen, so that sent messages arrive.
                 if elapsed + Duration::from_secs(25) < length || !matches!(event, Event::Disturb(_)) {
                     self.happen(*event).with_context(|| format!("{event:?}"))?;
                 }
@@ -193,7 +193,7 @@ impl Robot {
             let processes = self.running.iter_mut().flatten().map(|(process, _)| process);
             for process in processes.chain(self.tools.iter_mut().map(|(process, _)| process)) {
                 let status = process.status();
-                ensure!(status.is_none(), "A process has ended by itself: {status:?}");
+                ensure!(status.is_none(), "A process has ended unexpectedly: {status:?}");
             }
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -201,7 +201,7 @@ impl Robot {
     }
 }
 
-/// The files are removed, unless something is wrong: a difference is explained by them.
+/// Runs a day of the robot. Its files are kept only after a failure, to explain it.
 pub fn run(minutes: f64, image: usize) -> Result<()> {
     let temporary = tempfile::tempdir()?;
     run_in(temporary.path().to_owned(), minutes, image).map_err(|error| {
@@ -248,7 +248,7 @@ fn run_in(directory: PathBuf, minutes: f64, image: usize) -> Result<()> {
     let (processes, topics) = (PROCESSES.len(), watched.len());
     println!("{processes} processes, {topics} topics, {minutes} minutes, {hosts}");
     robot.live(Duration::from_secs_f64(minutes * 60.0))?;
-    // Some windows follow the last message.
+    // Wait for some windows after the last message.
     robot.end(&Vec::from_iter(0..PROCESSES.len()), Duration::from_secs(8))?;
     robot.tools.iter().for_each(|(process, _)| process.signal("INT"));
     for (mut process, input) in std::mem::take(&mut robot.tools) {

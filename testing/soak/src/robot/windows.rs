@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Compares the windows of a source with what its process has sent or received, and its health with the simulator's
-//! oracle.
+//! Compares the windows of a source with the messages that its process has sent or received, and its health with the
+//! simulator's oracle.
 //!
-//! The library reads the clock before a callback does, and after the last sight of its thread. So each time is known as
-//! an interval, however busy the machine is, and a figure has to be possible with times in these intervals. Windows
-//! have the messages in order, so their counts identify them.
+//! The library reads the clock before the callback does, and after the thread was last seen free. So each time is known
+//! as an interval, however busy the machine is, and a figure must be possible with times in these intervals. Windows
+//! contain the messages in order, so their counts identify the messages.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -15,23 +15,23 @@ use rclrs_topic_statistics::{
 };
 use serde_json::{json, Value};
 use simulator::{
-    oracle::{add_gap, gid_of, Gap, Judgement, Losses, Wanted, Window},
+    oracle::{add_gap, publisher_gid, Gap, Judgement, Losses, Wanted, Window},
     scenario::Row,
 };
 
 use super::log::Log;
 
-/// How far the library's offset between two clocks may be off, in ns.
+/// The largest error of the library's offset between two clocks, in ns.
 const OFFSET: f64 = 25_000.0;
-/// How long after a step of a clock stamps may be doubtful, besides the step itself, in ns: the other host's clock may
-/// be 4 s behind, and messages wait while a callback blocks.
+/// The time after a step of a clock, besides the step itself, in which stamps may be doubtful, in ns. The other host's
+/// clock may be 4 s behind, and messages wait while a callback blocks.
 const DOUBT: i64 = 8_000_000_000;
 
-/// A value that lies between two others.
+/// A value that is known to lie between two bounds.
 #[derive(Clone, Copy)]
 struct Between(f64, f64);
 
-/// A message in a callback, or a publication. Times are of the monotonic clock, in ns, but for those of the middleware.
+/// A message in a callback, or a publication. Times are monotonic, in ns, except the middleware's timestamps.
 #[derive(Clone, Copy, Default)]
 pub struct Message {
     pub incarnation: u32,
@@ -39,18 +39,18 @@ pub struct Message {
     pub stamp: i64,
     pub sent: i64,
     pub received: i64,
-    /// When the thread was seen last before.
+    /// The last time at which the thread was free before the callback.
     pub free: i64,
     pub start: i64,
-    /// The system clock between these two.
+    /// The system time between these two times.
     pub system: i64,
     pub after: i64,
     pub end: i64,
 }
 
 impl Message {
-    /// When the library read the monotonic clock. The time of the reception, by the system clock, counts unless a step
-    /// is near.
+    /// Returns the bounds of the library's reading of the monotonic clock. The received timestamp narrows them unless a
+    /// clock step is near.
     fn time(&self, near_step: bool) -> Between {
         let received = (self.received - (self.system - self.start)) as f64 - OFFSET;
         let is_usable = !near_step && self.received > 0 && received < self.start as f64;
@@ -58,14 +58,14 @@ impl Message {
         Between(if is_usable { free.max(received) } else { free }, self.start as f64)
     }
 
-    /// The age by the system clock, in ns, of a stamp.
+    /// Returns the age of a stamp by the system clock, in ns.
     fn age(&self, near_step: bool, stamp: i64) -> Between {
         let lowest = self.time(near_step).0 + (self.system - self.after) as f64;
         Between(lowest - stamp as f64 - OFFSET, (self.system - stamp) as f64 + OFFSET)
     }
 }
 
-/// Whether figures are possible for samples of a million times their unit.
+/// Returns whether figures in ms are possible for samples in ns.
 fn can_be(figures: &Summary, samples: &[Between]) -> bool {
     let Summary { average, minimum, maximum, standard_deviation, sample_count, .. } = *figures;
     if samples.is_empty() || sample_count as usize != samples.len() {
@@ -83,32 +83,32 @@ fn can_be(figures: &Summary, samples: &[Between]) -> bool {
         && standard_deviation.is_nan() == (samples.len() == 1)
 }
 
-/// A publisher or a subscription, as its process knows it.
+/// A publisher or a subscription, with the truth that its process knows.
 #[derive(Default)]
 pub struct Source {
     pub name: String,
     log: Option<Log>,
     is_publisher: bool,
-    /// Messages and windows that are not compared yet, and the changes of the health.
+    /// Messages, windows and changes of the health that are not compared yet.
     pub messages: VecDeque<Message>,
     pub windows: VecDeque<Arc<WindowStatistics>>,
     pub changes: VecDeque<Health>,
     health: Health,
     judgement: Option<Judgement>,
-    /// The messages received so far, by the senders' numbers, and the gaps of this window.
+    /// The number of messages received so far, and the gaps in the senders' numbers in this window.
     received: u64,
     losses: Losses,
     gaps: Vec<Gap>,
-    /// Callbacks whose durations are in no window yet; None: after messages that were not measured.
+    /// The durations of callbacks that are not in a window yet. `None` after unmeasured messages.
     durations: Option<VecDeque<Between>>,
     last: Option<Message>,
-    /// The end of the last window; None before the first one.
+    /// The stop of the last window. `None` before the first one.
     stop: Option<i64>,
     lost: Option<u64>,
     unrecorded: u64,
-    /// How long stamps are doubtful.
+    /// How long stamps are doubtful after a step.
     doubt: i64,
-    /// How far the clock was stepped since the last message. None: that message and a step are of one window.
+    /// The sum of clock steps since the last message. `None` if the message and a step are in one window.
     stepped: Option<i64>,
 }
 
@@ -137,7 +137,7 @@ impl Source {
         }
     }
 
-    /// Compares the windows whose messages are known. The one after it says whether a step followed.
+    /// Compares the windows whose messages are known. The next window shows whether a step followed.
     pub fn compare(&mut self) {
         while let [window, next, ..] = self.windows.make_contiguous() {
             let (window, next) = (Arc::clone(window), next.clock_step.is_some());
@@ -155,7 +155,7 @@ impl Source {
         }
     }
 
-    /// The process ends: the totals are those of all messages.
+    /// Ends the source: its totals must include all messages.
     pub fn end(&mut self, totals: &Totals) {
         self.compare();
         while let Some(message) = self.messages.pop_front() {
@@ -168,7 +168,7 @@ impl Source {
     fn receive(&mut self, message: Option<Message>) {
         let Some(Message { incarnation, number, .. }) = message else { return };
         self.received += 1;
-        let shown = self.losses.receive(gid_of(incarnation.into()), Some(number.into()), 0, false);
+        let shown = self.losses.receive(publisher_gid(incarnation.into()), Some(number.into()), 0, false);
         add_gap(&mut self.gaps, shown);
     }
 
@@ -229,7 +229,7 @@ impl Source {
         self.doubt = (self.doubt - window.length.as_nanos() as i64).max(0);
     }
 
-    /// Whether the figures of a metric are possible for these messages.
+    /// Returns whether the figures of a metric are possible for these messages.
     fn is_possible(
         &mut self,
         (metric, figures): &(Metric, Summary),
@@ -272,7 +272,7 @@ impl Source {
             Metric::PublicationSeqGap => {
                 self.gaps.iter().map(|gap| gap.missing as f64 * 1e6).map(|gap| Between(gap, gap)).collect()
             }
-            // All messages of a topic have one.
+            // All messages of a topic have the same size.
             Metric::MessageSize => {
                 vec![Between(figures.minimum * 1e6, figures.minimum * 1e6); messages.len()]
             }
@@ -287,12 +287,12 @@ impl Source {
         can_be(figures, &samples) || (may_lack && count < samples.len())
     }
 
-    /// Compares the health after a window. Its changes were reported before the next window.
+    /// Compares the health after a window. Health changes are reported before the next window.
     fn judge(&mut self, window: &WindowStatistics, lost: Option<u64>) {
         let Some(judgement) = &mut self.judgement else { return };
-        let is_of = |health: &&Health| health.window.is_none_or(|of| of.stop == window.window.stop);
+        let belongs = |health: &&Health| health.window.is_none_or(|judged| judged.stop == window.window.stop);
         let before = self.health.clone();
-        while self.changes.front().filter(is_of).is_some() {
+        while self.changes.front().filter(belongs).is_some() {
             self.health = self.changes.pop_front().unwrap_or_default();
         }
         let is_change = self.health.level != before.level
@@ -300,16 +300,16 @@ impl Source {
         let lost_before = std::mem::replace(&mut self.lost, lost);
         let lost = lost.zip(lost_before).map(|(now, before)| now.saturating_sub(before));
         let health = Some(&self.health).filter(|_| is_change);
-        let judged = judgement.accept(&Window::as_reported(window, lost), window, health, is_change);
+        let judged = judgement.check_window(&Window::as_reported(window, lost), window, health, is_change);
         if let Err(error) = judged {
             self.check("health", false, || error);
-            // Not again for each window.
+            // Report only the first difference.
             self.judgement = None;
         }
     }
 }
 
-/// A cause without its value.
+/// Returns a cause without its value.
 fn cause(health: &Health) -> String {
     match &health.cause {
         Cause::Condition { condition, .. } => condition.to_string(),

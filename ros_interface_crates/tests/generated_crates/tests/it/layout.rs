@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The layout of every generated rmw structure equals the C structure's, by the introspection type support of its
-//! package.
+//! Compares the layout of every generated rmw structure with the C structure's, which the introspection type support
+//! of the package reports.
 //!
-//! rcl and the middleware read and write these structures through pointers, so a wrong offset is memory corruption.
+//! rcl and the middleware access these structures through pointers, so a wrong offset corrupts memory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,8 @@ use generated_crates::LAYOUTS;
 use libloading::{Library, Symbol};
 
 /// `rosidl_typesupport_introspection_c__MessageMembers` of
-/// rosidl_typesupport_introspection_c/message_introspection.h, the same in Jazzy and Kilted, up to what is read.
+/// rosidl_typesupport_introspection_c/message_introspection.h (the same in Jazzy and Kilted), up to the last field
+/// that is read.
 #[repr(C)]
 struct MessageMembers {
     message_namespace: *const c_char,
@@ -43,7 +44,7 @@ struct MessageMember {
     functions: [*const c_void; 6],
 }
 
-/// `rosidl_message_type_support_t` of rosidl_runtime_c/message_type_support_struct.h, up to what is read.
+/// `rosidl_message_type_support_t` of rosidl_runtime_c/message_type_support_struct.h, up to the last field read.
 #[repr(C)]
 struct TypeSupport {
     identifier: *const c_char,
@@ -58,7 +59,7 @@ fn every_rmw_structure_has_the_layout_of_its_c_structure() {
     for (name, size, fields) in LAYOUTS {
         let package = name.split('/').next().unwrap();
         let library = libraries.entry(package).or_insert_with(|| introspection_library(package));
-        // A keyword has an underscore behind it in Rust; in ROS no name has.
+        // In Rust, a keyword gets an underscore at its end. Names in ROS never have one.
         let ours =
             fields.iter().map(|(name, offset)| (name.strip_suffix('_').unwrap_or(name).to_owned(), *offset));
         assert_eq!((*size, ours.collect::<Vec<_>>()), c_layout(name, library), "{name}");
@@ -98,15 +99,15 @@ fn no_interface_of_the_prefix_is_missing() {
 fn c_layout(name: &str, library: &Library) -> (usize, Vec<(String, usize)>) {
     let name = name.replace('/', "__");
     let symbol = format!("rosidl_typesupport_introspection_c__get_message_type_support_handle__{name}");
-    // SAFETY: rosidl generates a function of this type and without preconditions by this name. The type support that it
-    // returns is a static with an array of `member_count` members, and the library outlives this function.
+    // SAFETY: rosidl generates a function of this name and type, without preconditions. The returned type support is a
+    // static with an array of `member_count` members, and the library outlives this function.
     unsafe {
         let function: Symbol<TypeSupportFunction> =
             library.get(symbol.as_bytes()).unwrap_or_else(|error| panic!("{symbol}: {error}"));
         let members = &*(*function()).data;
         let text = |text| CStr::from_ptr(text).to_string_lossy().into_owned();
         let c_name = format!("{}__{}", text(members.message_namespace), text(members.message_name));
-        assert_eq!(c_name, name, "the structure of another header");
+        assert_eq!(c_name, name, "another structure");
         let fields = std::slice::from_raw_parts(members.members, members.member_count as usize);
         (members.size_of, fields.iter().map(|field| (text(field.name), field.offset as usize)).collect())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every interface of the prefix: its layout, its way to Python and back, and with serde to JSON and back.
+//! Tests of every interface of the prefix: its layout, a round trip to Python, and a round trip to JSON with serde.
 
 mod layout;
 mod rclpy;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A conversation between this process and `echo.py`, over the real middleware.
+//! Communicates with `echo.py` over the real middleware.
 
 use std::{
     io::{BufRead, BufReader},
@@ -12,14 +12,14 @@ use std::{
 use rclrs::{Context, CreateBasicExecutor, Executor, InitOptions, Node, SpinOptions};
 use serde_json::Value;
 
-/// How long anything may take: far more than usual, so that only messages that never arrive are missing.
+/// The timeout of each wait. It is far more than usual, so it expires only if a message never arrives.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A node here, and one in Python.
+/// A node in this process and one in Python.
 pub struct Conversation {
     pub node: Node,
     pub executor: Executor,
-    /// The process of `echo.py`, which ends with this, and its lines.
+    /// The process of `echo.py`, which ends when this is dropped, and its lines.
     echo: Child,
     lines: mpsc::Receiver<String>,
     /// Python's reports of received messages, in order: `interface`, `what`, `fields` and more.
@@ -28,7 +28,7 @@ pub struct Conversation {
 
 impl Conversation {
     /// Starts `echo.py` with `interfaces`.
-    pub fn about(interfaces: &[&str]) -> Self {
+    pub fn start(interfaces: &[&str]) -> Self {
         std::env::set_var("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST");
         let domain = test_support::domain();
         let options = InitOptions::new().with_domain_id(Some(domain as usize));
@@ -38,7 +38,7 @@ impl Conversation {
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/echo.py"))
             .args(interfaces)
             .env("ROS_DOMAIN_ID", domain.to_string())
-            // It ends when its standard input does, even if this process is killed.
+            // It ends with its standard input, even if this process is killed.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -49,7 +49,7 @@ impl Conversation {
         Self { node, executor, echo, lines, reports: vec![] }
     }
 
-    /// Works on everything that arrives until `done`, and fails if that takes too long.
+    /// Processes everything that arrives until `done` returns true. Panics after [`LIMIT`].
     pub fn until(&mut self, what: &str, mut done: impl FnMut(&[Value]) -> bool) {
         let start = Instant::now();
         loop {
@@ -65,12 +65,12 @@ impl Conversation {
                 "Waited {LIMIT:?} for {what} in vain. Python has received {:?}",
                 received.collect::<Vec<_>>()
             );
-            // Returns as soon as something has arrived.
+            // Returns as soon as something arrives.
             self.executor.spin(SpinOptions::spin_once().timeout(Duration::from_millis(20)));
         }
     }
 
-    /// Python's reports of one kind (`message`, `request`, `result`, ...), in order.
+    /// Returns Python's reports of one kind (`message`, `request`, `result`, ...), in order.
     pub fn received(&self, interface: &str, what: &str) -> Vec<&Value> {
         let is_it = |report: &&Value| report["interface"] == interface && report["what"] == what;
         self.reports.iter().filter(is_it).collect()
@@ -79,7 +79,7 @@ impl Conversation {
 
 impl Drop for Conversation {
     fn drop(&mut self) {
-        // An error means that it has ended already.
+        // An error means that the process has already ended.
         let _ = self.echo.kill();
         let _ = self.echo.wait();
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Interfaces travel from Rust to Python and back over the real middleware.
+//! Sends interfaces from Rust to Python and back over the real middleware.
 //!
-//! Python reports what it received, so that an error of Rust in both directions shows, too.
+//! Python reports what it received, so that an error of Rust that cancels out in both directions is found as well.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,8 +15,8 @@ use serde_json::{json, Value};
 
 use crate::rclpy::Conversation;
 
-/// The packages whose messages are sent: ROS 2's own. Other packages of a prefix are checked by layout only, because
-/// rclpy does not support every type of IDL (it aborts on a `wchar`).
+/// The packages whose messages are sent: those of ROS 2. For other packages only the layout is checked, because rclpy
+/// does not support every type of IDL (it aborts on a `wchar`).
 const PACKAGES: &str =
     "action_msgs builtin_interfaces diagnostic_msgs geometry_msgs lifecycle_msgs rcl_interfaces \
      rmw_dds_common rosgraph_msgs sensor_msgs service_msgs statistics_msgs std_msgs test_msgs \
@@ -36,7 +36,7 @@ fn every_message_arrives_in_python_and_comes_back() {
     names.retain(|name| travels(name));
     assert!(names.contains(&"test_msgs/msg/BoundedSequences"), "{names:?}");
 
-    let mut conversation = Conversation::about(&names);
+    let mut conversation = Conversation::start(&names);
     let mut exchanges = vec![];
     macro_rules! exchange {
         ($($name:literal => $message:ty,)*) => {
@@ -58,7 +58,7 @@ fn every_message_arrives_in_python_and_comes_back() {
 fn services_work_in_both_directions() {
     use ros_env::test_msgs::srv::{Arrays, BasicTypes, Empty};
     const NAMES: [&str; 3] = ["test_msgs/srv/Arrays", "test_msgs/srv/BasicTypes", "test_msgs/srv/Empty"];
-    let mut conversation = Conversation::about(&NAMES);
+    let mut conversation = Conversation::start(&NAMES);
     call::<Arrays>(NAMES[0], &mut conversation);
     call::<BasicTypes>(NAMES[1], &mut conversation);
     call::<Empty>(NAMES[2], &mut conversation);
@@ -70,7 +70,7 @@ fn an_action_works_in_both_directions() {
     const NAME: &str = "test_msgs/action/Fibonacci";
     let sequence = || vec![0, 1, 1, 2, 3, 5];
 
-    let mut conversation = Conversation::about(&[NAME]);
+    let mut conversation = Conversation::start(&[NAME]);
     let _server = conversation
         .node
         .create_action_server::<Fibonacci, _>(&format!("to_rust/{NAME}"), move |goal| async move {
@@ -98,7 +98,7 @@ fn an_action_works_in_both_directions() {
         ended.is_some() && has("feedback") && has("result")
     });
 
-    // A goal has no sequence that Python could echo, so both have its default.
+    // Python cannot echo a sequence from the goal, so feedback and result have a fixed one.
     let (feedback, (status, result)) = ended.unwrap();
     assert_eq!(feedback, Some(Fibonacci_Feedback::default()));
     assert_eq!((status, result), (rclrs::GoalStatusCode::Succeeded, Fibonacci_Result::default()));
@@ -109,10 +109,10 @@ fn an_action_works_in_both_directions() {
     assert_eq!(first("result")["status"], 4 /* succeeded */);
 }
 
-/// How many messages of a type have come back, and a comparison of what was sent with what came.
+/// Returns the number of messages that have come back; compares sent and received messages.
 type Exchange = (Box<dyn Fn() -> usize>, Box<dyn Fn(&Conversation)>);
 
-/// Publishes messages of a type for Python, and subscribes to what comes back.
+/// Publishes messages of a type to Python, and subscribes to the messages that come back.
 fn exchange<T: Message + Interface>(node: &Node) -> Exchange {
     let name = T::NAME;
     let echoed = Arc::new(Mutex::new(Vec::<T>::new()));
@@ -128,26 +128,26 @@ fn exchange<T: Message + Interface>(node: &Node) -> Exchange {
 
     let check = move |conversation: &Conversation| {
         let _are_kept = (&publisher, &subscription);
-        assert_same(&format!("{name}, echoed"), &echoed.lock().unwrap(), &sent);
+        assert_equal_messages(&format!("{name}, echoed"), &echoed.lock().unwrap(), &sent);
         let reports = conversation.received(name, "message");
         let in_python: Vec<_> = reports.iter().map(|report| report["fields"].clone()).collect();
         let sent: Vec<Value> = sent.iter().map(T::to_json).collect();
-        assert_same(&format!("{name}, in Python"), &in_python, &sent);
+        assert_equal_messages(&format!("{name}, in Python"), &in_python, &sent);
         let new = conversation.received(name, "new")[0];
         assert_eq!(new["fields"], T::default().to_json(), "{name}: new in Python, default in Rust");
     };
     (Box::new(move || count.lock().unwrap().len()), Box::new(check))
 }
 
-/// Compares without regard to order, which DDS keeps only among messages with the same key.
-fn assert_same<V: PartialEq + std::fmt::Debug>(title: &str, received: &[V], sent: &[V]) {
+/// Compares messages in any order: DDS keeps the order only among messages with the same key.
+fn assert_equal_messages<V: PartialEq + std::fmt::Debug>(title: &str, received: &[V], sent: &[V]) {
     assert_eq!(received.len(), sent.len(), "{title}: {received:?}");
     for message in sent {
         assert!(received.contains(message), "{title}: {message:?} is not among {received:?}");
     }
 }
 
-/// Sends a request to Python, which answers it and sends the same one back to a service here.
+/// Sends a request to Python, which answers it and sends the same request to a service in this process.
 fn call<T: Service>(name: &str, conversation: &mut Conversation)
 where
     T::Request: Sample,
@@ -173,7 +173,7 @@ where
         answered.is_some() && reports.iter().any(is_response)
     });
 
-    assert_same(
+    assert_equal_messages(
         &format!("{name}, request from Python"),
         &requests.lock().unwrap(),
         std::slice::from_ref(&request),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! With the feature `serde`, every message survives the way to JSON and back.
+//! With the feature `serde`, every message survives a round trip to JSON.
 
-/// By another command of cargo: with the feature enabled for the workspace, nothing would show that the generated
+/// Runs another cargo command: if the feature were enabled for the workspace, no test would show that the generated
 /// crates also compile without it.
 #[cfg(not(feature = "serde"))]
 #[test]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Circles between the modules of a crate, and imports against the order that the documentation of a folder states.
+//! Cycles between the modules of a crate, and imports against the order that the documentation of a folder states.
 //! (`cargo modules --acyclic` knows no order, and compiles rust-analyzer first.)
 //!
-//! In each folder the child modules, each with everything below it, are the nodes of a graph without circles: a path
+//! In each folder the child modules, each with everything below it, are the nodes of a graph without cycles: a path
 //! in the code is a dependency on the module that it names. The folder's own file, which exports, is no node: a name
 //! that it exports is a dependency on the module that has it. Tests are exempt.
 
@@ -29,7 +29,7 @@ struct Module {
     order: Names,
 }
 
-/// Returns the circles of the crate with this root, `src/lib.rs` or `src/main.rs`, and its imports against an order, as
+/// Returns the cycles of the crate with this root, `src/lib.rs` or `src/main.rs`, and its imports against an order, as
 /// text.
 pub fn find(root: &Path) -> Result<Vec<String>> {
     let mut modules = Modules::new();
@@ -53,12 +53,12 @@ pub fn find(root: &Path) -> Result<Vec<String>> {
         let is_wrong = |from, to| place(from).zip(place(to)).is_some_and(|(from, to)| to < from);
         let wrong = edges.iter().filter(|((from, to), _)| is_wrong(from, to));
         found.extend(wrong.map(|(_, text)| format!("against the order of the modules: {text}")));
-        // What begins or ends a way is in no circle.
+        // A node without incoming or outgoing edges is in no cycle.
         for _ in 0..edges.len() {
             let (begins, ends): (BTreeSet<_>, BTreeSet<_>) = edges.keys().cloned().unzip();
             edges.retain(|(from, to), _| ends.contains(from) && begins.contains(to));
         }
-        found.extend(edges.values().map(|text| format!("a circle: {text}")));
+        found.extend(edges.values().map(|text| format!("a cycle: {text}")));
     }
     Ok(found)
 }
@@ -71,7 +71,7 @@ fn stated_order(file: &str) -> Names {
     list.split('.').next().unwrap_or_default().split(',').map(|name| name.trim().to_owned()).collect()
 }
 
-/// Returns the deepest module that a path in another one names.
+/// Returns the deepest module that a path names. `from` is the module with the path.
 fn named_module(modules: &Modules, from: &Names, path: &[String]) -> Option<Names> {
     let mut at = if path.first()? == "crate" { vec![] } else { from.clone() };
     for name in path {
@@ -111,7 +111,7 @@ fn read(modules: &mut Modules, path: Names, file: &Path, directory: &Path) -> Re
     Ok(())
 }
 
-/// Finds the paths in code, in `a::{b, c}` two that begin with `before`, and the names behind `mod`.
+/// Finds the paths in code and the names after `mod`. `a::{b, c}` has two paths; `before` is their common part.
 fn walk(tokens: TokenStream, before: &[String], paths: &mut BTreeSet<Names>, children: &mut Names) {
     let (mut path, mut colons, mut last, mut is_test) = (before.to_vec(), 2, String::new(), false);
     for token in tokens {
@@ -146,11 +146,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn circles_and_imports_against_the_order_are_found() {
+    fn cycles_and_imports_against_the_order_are_found() {
         const ORDER: &str =
             "//! Only from modules that are later in this list:\n//! b, a. More.\nmod a; mod b; mod c; pub use b::B;";
         for (files, expected) in [
-            // A circle of three, of paths in a use tree, in code and in a macro.
+            // A cycle of three modules, by paths in a use tree, in code and in a macro.
             (
                 [
                     "mod a; mod b; mod c;",

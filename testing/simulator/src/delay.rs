@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A thread that is delayed while it ends a window, under the lock of the source, and the events meanwhile on other
-//! threads.
+//! Delays a thread while it ends a window and holds the lock of the source. Meanwhile events happen on other threads.
 
 use std::sync::{
     atomic::{AtomicI64, AtomicU32, Ordering},
@@ -21,44 +20,44 @@ use topic_statistics_core::{
 
 use crate::clocks::HostClocks;
 
-/// Something that another thread does, at a time on the monotonic clock.
+/// An action of another thread. Its argument is the monotonic time.
 pub type Step = Box<dyn FnOnce(i64) + Send>;
 
 /// The events while a thread is delayed. Times are since the start of the delay.
-pub struct Hold {
-    /// The events before the thread reads the window's stop, and the time of that reading.
+pub struct Delay {
+    /// The events before the thread reads the clock for the window's stop, and the time of that reading.
     pub before: Vec<(i64, Step)>,
     pub stop: i64,
     /// The later events, and the time at which the thread continues.
     pub after: Vec<(i64, Step)>,
     pub end: i64,
-    /// At which reading of the monotonic clock `after` happens: 1 is the next one after the stop's.
+    /// The reading of the monotonic clock at which `after` happens: 1 is the first one after the stop's.
     pub at: u32,
 }
 
-/// A collector whose ends of windows can be delayed.
-pub struct Holdable {
+/// A collector that can delay the end of a window.
+pub struct DelayableCollector {
     collector: Arc<dyn WindowedCollector>,
     clocks: Arc<HostClocks>,
-    hold: Mutex<Option<Hold>>,
+    delay: Mutex<Option<Delay>>,
     /// When the last end of a window began, on the monotonic clock.
     entered: AtomicI64,
 }
 
-impl Holdable {
+impl DelayableCollector {
     pub fn new(collector: Arc<dyn WindowedCollector>, clocks: &Arc<HostClocks>) -> Arc<Self> {
-        let (clocks, hold, entered) = (Arc::clone(clocks), Mutex::default(), AtomicI64::new(0));
-        Arc::new(Self { collector, clocks, hold, entered })
+        let (clocks, delay, entered) = (Arc::clone(clocks), Mutex::default(), AtomicI64::new(0));
+        Arc::new(Self { collector, clocks, delay, entered })
     }
 
     /// Delays the next end of a window.
-    pub fn hold(&self, hold: Hold) {
-        *lock(&self.hold) = Some(hold);
+    pub fn delay_next_end(&self, delay: Delay) {
+        *lock(&self.delay) = Some(delay);
     }
 
     /// Returns whether the next end of a window will be delayed.
     pub fn is_waiting(&self) -> bool {
-        lock(&self.hold).is_some()
+        lock(&self.delay).is_some()
     }
 
     /// Returns when the last end of a window began, on the monotonic clock.
@@ -67,7 +66,7 @@ impl Holdable {
     }
 }
 
-impl WindowedCollector for Holdable {
+impl WindowedCollector for DelayableCollector {
     fn enable(&self, clock: &dyn Clock) -> bool {
         self.collector.enable(clock)
     }
@@ -87,8 +86,8 @@ impl WindowedCollector for Holdable {
     fn end_window(&self, _clock: &dyn Clock) -> Option<FinishedWindow> {
         let entered = self.clocks.monotonic();
         self.entered.store(entered, Ordering::Relaxed);
-        let Self { clocks, hold, .. } = self;
-        self.collector.end_window(&HoldingClock { clocks, hold, entered, readings: AtomicU32::new(0) })
+        let Self { clocks, delay, .. } = self;
+        self.collector.end_window(&DelayedClock { clocks, delay, entered, readings: AtomicU32::new(0) })
     }
 
     fn totals(&self) -> Option<Totals> {
@@ -108,15 +107,15 @@ impl WindowedCollector for Holdable {
     }
 }
 
-/// A clock whose reader is delayed. It is read under the lock.
-struct HoldingClock<'a> {
+/// A clock that delays its reader. It is read under the lock.
+struct DelayedClock<'a> {
     clocks: &'a HostClocks,
-    hold: &'a Mutex<Option<Hold>>,
+    delay: &'a Mutex<Option<Delay>>,
     entered: i64,
     readings: AtomicU32,
 }
 
-impl HoldingClock<'_> {
+impl DelayedClock<'_> {
     fn pass(&self, steps: Vec<(i64, Step)>, end: i64) {
         for (time, step) in steps {
             self.clocks.set_monotonic(self.entered + time);
@@ -126,16 +125,16 @@ impl HoldingClock<'_> {
     }
 }
 
-impl Clock for HoldingClock<'_> {
+impl Clock for DelayedClock<'_> {
     fn monotonic(&self) -> i64 {
         let reading = self.readings.fetch_add(1, Ordering::Relaxed);
-        let mut hold = lock(self.hold);
+        let mut delay = lock(self.delay);
         if reading == 0 {
-            if let Some(hold) = &mut *hold {
-                self.pass(std::mem::take(&mut hold.before), hold.stop);
+            if let Some(delay) = &mut *delay {
+                self.pass(std::mem::take(&mut delay.before), delay.stop);
             }
         }
-        if let Some(Hold { after, end, .. }) = hold.take_if(|hold| hold.at == reading) {
+        if let Some(Delay { after, end, .. }) = delay.take_if(|delay| delay.at == reading) {
             self.pass(after, end);
         }
         self.clocks.monotonic()
