@@ -32,7 +32,6 @@
 #![warn(missing_docs)]
 
 mod check;
-mod constants;
 mod description;
 mod doc;
 mod error;
