@@ -11,6 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use ros_idl_tokens::constants_hash;
+
 /// The packages that the library uses, with the way to get each one where a distribution's package is missing.
 const PACKAGES: [(&str, &str); 3] = [
     (
@@ -274,61 +276,4 @@ fn type_hashes(json: &str) -> impl Iterator<Item = (&str, &str)> {
         }
         None
     })
-}
-
-// As in ros_interface_crates/src/constants.rs.
-
-/// Returns a hash of the constants in an `.idl` file; `None` if it has none. Comments do not count.
-fn constants_hash(idl: &str) -> Option<String> {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325; // FNV-1a
-    let (mut module, mut before, mut is_constant, mut has_constants) = ("", "", false, false);
-    let mut add = |token: &str| {
-        for byte in token.bytes().chain([0]) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
-    let mut rest = idl;
-    while !rest.is_empty() {
-        let (token, after) = rest.split_at(token_length(rest));
-        rest = after;
-        if token.starts_with(char::is_whitespace)
-            || ["//", "/*", "#"].iter().any(|start| token.starts_with(start))
-        {
-            continue;
-        }
-        if before == "module" {
-            module = token;
-        }
-        if token == "const" {
-            (is_constant, has_constants) = (true, true);
-            add(module);
-        }
-        if is_constant {
-            add(token);
-            is_constant = token != ";";
-        }
-        before = token;
-    }
-    has_constants.then(|| format!("{hash:016x}"))
-}
-
-/// Returns the length of the comment, the string, the word or the character with which an IDL text begins.
-fn token_length(text: &str) -> usize {
-    let is_of_word = |c: char| c == '_' || c.is_alphanumeric();
-    let length = text.chars().next().map_or(0, char::len_utf8);
-    if text.starts_with("//") || text.starts_with('#') {
-        text.find('\n').unwrap_or(text.len())
-    } else if text.starts_with("/*") {
-        text.find("*/").map_or(text.len(), |end| end + 2)
-    } else if let Some(string) = text.strip_prefix('"') {
-        let mut is_escaped = false;
-        let end = string.find(|c| {
-            let is_end = c == '"' && !is_escaped;
-            is_escaped = c == '\\' && !is_escaped;
-            is_end
-        });
-        end.map_or(text.len(), |end| end + 2)
-    } else {
-        text.find(|c| !is_of_word(c)).unwrap_or(text.len()).max(length)
-    }
 }

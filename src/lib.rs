@@ -91,7 +91,7 @@
 //!   default, because it needs the interface package `topic_statistics_interfaces`, which no distribution of ROS 2 has.
 //!   Percentiles in the process, in the health and in the log need no feature.
 //! - `totals_file`: `NodeStatisticsOptions::totals_file` writes the messages received and lost to a YAML file when a
-//!   node ends. Off by default, because it needs serde and a YAML library.
+//!   node ends. Off by default, because it needs a library for temporary files.
 //! - `use_ros_shim`: builds without ROS, from stubs of its interfaces, as the feature of the same name of rclrs does.
 //!   For documentation and `cargo check` only: the result does not link.
 //!

@@ -52,12 +52,8 @@ pub fn loss_event(lost: &topic_statistics_core::schedule::losses::MessagesLost) 
 }
 
 /// Returns the text of a file of totals.
-///
-/// # Errors
-///
-/// If it cannot be written as YAML.
 #[cfg(feature = "totals_file")]
-pub fn render_totals(node: &str, totals: &[crate::TopicTotals], written_at: i64) -> std::io::Result<String> {
+pub fn render_totals(node: &str, totals: &[crate::TopicTotals], written_at: i64) -> String {
     crate::report::totals_file::render(node, totals, written_at)
 }
 

@@ -3,7 +3,7 @@
 
 /// The sources that determine the generated code.
 const SOURCES: [&str; 12] = [
-    include_str!("constants.rs"),
+    ros_idl_tokens::SOURCE,
     include_str!("description.rs"),
     include_str!("doc.rs"),
     include_str!("generator.rs"),

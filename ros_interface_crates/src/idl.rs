@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use ros_idl_tokens::tokens;
+
 use crate::{model::Constant, names::is_name};
 
 /// The constants and comments of one structure (`Name`, `Name_Request`, `Name_Goal`, ...).
@@ -28,15 +30,12 @@ pub struct File {
 
 /// Reads an `.idl` file.
 pub fn read(text: &str) -> Result<File, String> {
-    let mut tokens = tokens(text)?;
-    if text.lines().next().is_some_and(|line| line.contains("generated from rosidl_adapter")) {
-        for token in &mut tokens {
-            if let Token::Text(text) = token {
-                *text = repair_encoding(text);
-            }
-        }
-    }
-    let mut reader = Reader { tokens: tokens.into_iter().peekable(), file: File::default(), depth: 0 };
+    let mut reader = Reader {
+        tokens: tokens(text).collect::<Vec<_>>().into_iter().peekable(),
+        file: File::default(),
+        depth: 0,
+        is_adapted: text.lines().next().is_some_and(|line| line.contains("generated from rosidl_adapter")),
+    };
     reader.definitions(None)?;
     Ok(reader.file)
 }
@@ -47,70 +46,14 @@ fn repair_encoding(text: &str) -> String {
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| text.to_owned())
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Token {
-    /// An identifier, a keyword or a number.
-    Word(String),
-    /// A string, without quotes and escapes.
-    Text(String),
-    Mark(char),
-}
-
-fn tokens(text: &str) -> Result<Vec<Token>, String> {
-    let mut tokens = vec![];
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let after = &rest[c.len_utf8()..];
-        if rest.starts_with("//") || c == '#' {
-            rest = rest.find('\n').map_or("", |end| &rest[end..]);
-        } else if rest.starts_with("/*") {
-            rest = rest.find("*/").map_or("", |end| &rest[end + 2..]);
-        } else if c.is_whitespace() {
-            rest = after;
-        } else if c == '"' || rest.starts_with("L\"") {
-            let (string, after) = string(if c == 'L' { &after[1..] } else { after })?;
-            tokens.push(Token::Text(string));
-            rest = after;
-        } else if c == '_'
-            || c.is_alphanumeric()
-            || (c == '.' && after.starts_with(|c: char| c.is_ascii_digit()))
-        {
-            let word = &rest[..word_length(rest)];
-            tokens.push(Token::Word(word.to_owned()));
-            rest = &rest[word.len()..];
-        } else {
-            tokens.push(Token::Mark(c));
-            rest = after;
-        }
-    }
-    Ok(tokens)
-}
-
-/// Returns the length of the identifier or number at the start of `text`, for example `1.5e-7`.
-fn word_length(text: &str) -> usize {
-    let is_number = text.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    let is_hexadecimal = text.starts_with("0x") || text.starts_with("0X");
-    let mut before = ' ';
-    let ends = |c: char, before: char| {
-        let is_sign_of_exponent =
-            is_number && !is_hexadecimal && matches!(c, '+' | '-') && matches!(before, 'e' | 'E');
-        !(c == '_' || c.is_alphanumeric() || (is_number && c == '.') || is_sign_of_exponent)
-    };
-    let end = text.char_indices().find(|(_, c)| {
-        let ends = ends(*c, before);
-        before = *c;
-        ends
-    });
-    end.map_or(text.len(), |(index, _)| index)
-}
-
-/// Reads a string after its opening quote. Returns the string and the text after its closing quote.
-fn string(text: &str) -> Result<(String, &str), String> {
+/// Returns the value of a string.
+fn unquote(token: &str) -> Result<String, String> {
+    let text =
+        token.strip_prefix('"').and_then(|text| text.strip_suffix('"')).ok_or("a string is not closed")?;
     let mut string = String::new();
     let mut chars = text.char_indices().peekable();
     while let Some((index, c)) = chars.next() {
         match c {
-            '"' => return Ok((string, &text[index + 1..])),
             '\\' => {
                 let Some((_, escaped)) = chars.next() else { break };
                 let (radix, digits, first) = match escaped {
@@ -143,7 +86,15 @@ fn string(text: &str) -> Result<(String, &str), String> {
             c => string.push(c),
         }
     }
-    Err("a string is not closed".to_owned())
+    Ok(string)
+}
+
+fn is_string(token: &str) -> bool {
+    token.starts_with('"')
+}
+
+fn is_word(token: &str) -> bool {
+    token.starts_with(|c: char| c == '_' || c.is_alphanumeric())
 }
 
 /// The annotations before a definition.
@@ -166,81 +117,88 @@ impl Annotations {
     }
 }
 
-struct Reader {
-    tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
+struct Reader<'a> {
+    tokens: std::iter::Peekable<std::vec::IntoIter<&'a str>>,
     file: File,
     /// The number of modules around the definitions.
     depth: usize,
+    /// Whether rosidl_adapter wrote the file.
+    is_adapted: bool,
 }
 
-impl Reader {
+impl<'a> Reader<'a> {
     /// An interface has three levels: package, namespace, constants. A limit protects the stack.
     const MAX_DEPTH: usize = 32;
 
-    fn next(&mut self) -> Result<Token, String> {
+    fn next(&mut self) -> Result<&'a str, String> {
         self.tokens.next().ok_or_else(|| "the file ends within a definition".to_owned())
     }
 
-    fn word(&mut self) -> Result<String, String> {
+    fn word(&mut self) -> Result<&'a str, String> {
         match self.next()? {
-            Token::Word(word) => Ok(word),
+            word if is_word(word) => Ok(word),
             other => Err(format!("{other:?} found, a name is expected")),
         }
     }
 
-    fn expect(&mut self, mark: char) -> Result<(), String> {
+    fn expect(&mut self, mark: &str) -> Result<(), String> {
         match self.next()? {
-            Token::Mark(found) if found == mark => Ok(()),
+            found if found == mark => Ok(()),
             other => Err(format!("{other:?} found, {mark:?} is expected")),
         }
     }
 
-    fn next_if(&mut self, mark: char) -> bool {
-        self.tokens.next_if_eq(&Token::Mark(mark)).is_some()
+    fn next_if(&mut self, mark: &str) -> bool {
+        self.tokens.next_if_eq(&mark).is_some()
     }
 
     /// Returns the tokens up to the next `mark`, and skips the mark.
-    fn until(&mut self, mark: char) -> Result<Vec<Token>, String> {
+    fn until(&mut self, mark: &str) -> Result<Vec<&'a str>, String> {
         let mut taken = vec![];
         loop {
             match self.next()? {
-                Token::Mark(found) if found == mark => return Ok(taken),
+                found if found == mark => return Ok(taken),
                 token => taken.push(token),
             }
         }
+    }
+
+    fn string(&self, token: &str) -> Result<String, String> {
+        let string = unquote(token)?;
+        Ok(if self.is_adapted { repair_encoding(&string) } else { string })
     }
 
     /// Reads definitions up to the end of the file or of `module`.
     fn definitions(&mut self, module: Option<&str>) -> Result<(), String> {
         loop {
             let annotations = self.annotations()?;
-            if module.is_some() && self.next_if('}') {
+            if module.is_some() && self.next_if("}") {
                 return Ok(());
             }
-            if self.next_if(';') {
+            if self.next_if(";") {
                 continue;
             }
             if module.is_none() && self.tokens.peek().is_none() {
                 return Ok(());
             }
-            match self.word()?.as_str() {
+            match self.word()? {
                 "module" => {
                     let name = self.word()?;
-                    self.expect('{')?;
+                    self.expect("{")?;
                     if self.depth == Self::MAX_DEPTH {
                         return Err("modules are nested too deep".to_owned());
                     }
                     self.depth += 1;
-                    self.definitions(Some(&name))?;
+                    self.definitions(Some(name))?;
                     self.depth -= 1;
                 }
                 "const" => self.constant(module.unwrap_or_default(), annotations)?,
                 "struct" => self.structure(annotations)?,
                 "enum" | "bitmask" | "union" => {
-                    self.until('}')?;
+                    self.until("}")?;
                 }
                 _ => {
-                    self.until(';')?;
+                    self.until(";")?;
                 }
             }
         }
@@ -248,21 +206,23 @@ impl Reader {
 
     fn annotations(&mut self) -> Result<Annotations, String> {
         let mut annotations = Annotations::default();
-        while self.next_if('@') {
+        while self.next_if("@") {
             let name = self.word()?;
-            if !self.next_if('(') {
+            if !self.next_if("(") {
                 continue;
             }
-            let mut parameters: BTreeMap<String, String> = BTreeMap::new();
-            let mut parameter = String::new();
+            let mut parameters: BTreeMap<&str, String> = BTreeMap::new();
+            let mut parameter = "";
             let mut depth = 1;
             while depth > 0 {
                 match self.next()? {
-                    Token::Mark('(') => depth += 1,
-                    Token::Mark(')') => depth -= 1,
+                    "(" => depth += 1,
+                    ")" => depth -= 1,
                     // Adjacent strings are joined.
-                    Token::Text(text) => *parameters.entry(parameter.clone()).or_default() += &text,
-                    Token::Word(word) if self.tokens.peek() == Some(&Token::Mark('=')) => parameter = word,
+                    text if is_string(text) => {
+                        *parameters.entry(parameter).or_default() += &self.string(text)?
+                    }
+                    word if is_word(word) && self.tokens.peek() == Some(&"=") => parameter = word,
                     _ => {}
                 }
             }
@@ -278,25 +238,23 @@ impl Reader {
     }
 
     fn constant(&mut self, module: &str, annotations: Annotations) -> Result<(), String> {
-        let mut ty = self.until('=')?;
-        let Some(Token::Word(name)) = ty.pop() else { return Err("a constant has no name".to_owned()) };
-        let value = self.until(';')?;
+        let mut ty = self.until("=")?;
+        let name = ty.pop().filter(|name| is_word(name)).ok_or("a constant has no name")?;
+        let value = self.until(";")?;
         let Some(structure) = module.strip_suffix("_Constants") else { return Ok(()) };
-        let ty: Vec<String> = ty
-            .into_iter()
-            .map_while(|token| match token {
-                Token::Word(word) => Some(word),
-                _ => None, // the bound of a string
-            })
-            .collect();
-        match literal(&ty.join(" "), &value) {
-            Some(_) if !is_name(&name) => {
+        let strings = value.iter().filter(|token| is_string(token)).map(|token| self.string(token));
+        let strings: Vec<String> = strings.collect::<Result<_, _>>()?;
+        // Not the bound of a string.
+        let ty: Vec<_> = ty.into_iter().take_while(|token| is_word(token)).collect();
+        match literal(&ty.join(" "), &value, &strings.concat()) {
+            Some(_) if !is_name(name) => {
                 self.file
                     .notes
                     .push(format!("a constant of {structure} is left out: {name:?} is not a valid name"));
             }
             Some((ty, value)) => {
-                let constant = Constant { name, ty, value, comment: annotations.into_comment() };
+                let comment = annotations.into_comment();
+                let constant = Constant { name: name.to_owned(), ty, value, comment };
                 self.file.structures.entry(structure.to_owned()).or_default().constants.push(constant);
             }
             None => self.file.notes.push(format!(
@@ -308,36 +266,36 @@ impl Reader {
 
     fn structure(&mut self, annotations: Annotations) -> Result<(), String> {
         let name = self.word()?;
-        if self.next_if(';') {
+        if self.next_if(";") {
             return Ok(()); // a forward declaration
         }
-        self.until('{')?; // the base of a derived structure stands before it
+        self.until("{")?; // the base of a derived structure stands before it
         let mut fields = BTreeMap::new();
         loop {
             let annotations = self.annotations()?;
-            if self.next_if('}') {
+            if self.next_if("}") {
                 break;
             }
             // A type, and one or more names, each with array lengths after it.
-            let member = self.until(';')?;
+            let member = self.until(";")?;
             let comment = annotations.into_comment();
             let mut depth = 0;
             let mut name = None;
-            for token in member.into_iter().chain([Token::Mark(',')]) {
+            for token in member.into_iter().chain([","]) {
                 match token {
-                    Token::Mark('<' | '[') => depth += 1,
-                    Token::Mark('>' | ']') => depth -= 1,
-                    Token::Mark(',') if depth == 0 => {
+                    "<" | "[" => depth += 1,
+                    ">" | "]" => depth -= 1,
+                    "," if depth == 0 => {
                         if let Some(name) = name.take() {
                             fields.insert(name, comment.clone());
                         }
                     }
-                    Token::Word(word) if depth == 0 => name = Some(word),
+                    word if depth == 0 && is_word(word) => name = Some(word.to_owned()),
                     _ => {}
                 }
             }
         }
-        let structure = self.file.structures.entry(name).or_default();
+        let structure = self.file.structures.entry(name.to_owned()).or_default();
         structure.comment = annotations.into_comment();
         structure.field_comments = fields;
         Ok(())
@@ -345,22 +303,20 @@ impl Reader {
 }
 
 /// Returns the Rust type and literal of a constant. `None` if the value is not a literal of the type.
-fn literal(ty: &str, value: &[Token]) -> Option<(&'static str, String)> {
+/// `text` is that of the strings in the value.
+fn literal(ty: &str, value: &[&str], text: &str) -> Option<(&'static str, String)> {
     if matches!(ty, "string" | "wstring") {
-        let texts: Option<Vec<&str>> = value
-            .iter()
-            .map(|token| match token {
-                Token::Text(text) => Some(text.as_str()),
-                _ => None,
-            })
-            .collect();
-        return Some(("&'static str", format!("{:?}", texts?.concat())));
+        let is_literal = value.iter().all(|token| is_string(token) || *token == "L");
+        return is_literal.then(|| ("&'static str", format!("{text:?}")));
     }
     let (negative, word) = match value {
-        [Token::Word(word)] | [Token::Mark('+'), Token::Word(word)] => (false, word),
-        [Token::Mark('-'), Token::Word(word)] => (true, word),
-        _ => return None,
+        ["-", word @ ..] => (true, word.concat()),
+        ["+", word @ ..] | word => (false, word.concat()),
     };
+    // `1 + 2` is none, but `1e+2` is one.
+    if !word.starts_with(|c: char| c == '.' || c.is_alphanumeric()) {
+        return None;
+    }
     let signed = if negative { format!("-{word}") } else { word.clone() };
     match ty {
         "boolean" if !negative => match word.as_str() {
@@ -375,11 +331,12 @@ fn literal(ty: &str, value: &[Token]) -> Option<(&'static str, String)> {
         "double" => {
             return signed.parse().ok().filter(|v: &f64| v.is_finite()).map(|v| ("f64", format!("{v:?}")))
         }
+        _ if !word.chars().all(char::is_alphanumeric) => return None,
         _ => {}
     }
     let magnitude = match word.strip_prefix("0x").or(word.strip_prefix("0X")) {
         Some(digits) => i128::from_str_radix(digits, 16).ok()?,
-        None if word.len() > 1 && word.starts_with('0') => i128::from_str_radix(word, 8).ok()?,
+        None if word.len() > 1 && word.starts_with('0') => i128::from_str_radix(&word, 8).ok()?,
         None => word.parse().ok()?,
     };
     let number = if negative { -magnitude } else { magnitude };

@@ -31,7 +31,6 @@
 #![warn(missing_docs)]
 
 mod check;
-mod constants;
 mod description;
 mod doc;
 mod error;

@@ -7,10 +7,10 @@ use std::{
     path::Path,
 };
 
+use ros_idl_tokens::constants_hash;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    constants::constants_hash,
     description::{FieldDescription, TypeDescriptionFile, TypeDescriptions, TypeHash},
     idl,
     model::{Field, Message, Package},

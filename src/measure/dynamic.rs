@@ -8,61 +8,36 @@ use std::{
 };
 
 use rclrs::{
-    BaseType, DynamicMessage, DynamicMessageMetadata, DynamicMessageView, DynamicSubscriptionState,
-    MessageInfo, MessageStructure, MessageTypeName, QoSProfile, SimpleValue, Value, ValueKind, WorkScope,
+    DynamicMessage, DynamicMessageMetadata, DynamicMessageView, DynamicSubscriptionState, MessageInfo,
+    MessageStructure, MessageTypeName, QoSProfile, SimpleValue, Value, WorkScope,
 };
-use topic_statistics_core::record::{
-    clock::monotonic,
-    recorder::{ReceivedMessage, Recorder, RunningCallback},
+use topic_statistics_core::{
+    header_stamp,
+    record::{
+        clock::monotonic,
+        recorder::{ReceivedMessage, Recorder, RunningCallback},
+    },
 };
 
-use super::{dynamic_size::DynamicSize, stamp::is_header, subscription::AnySubscription};
+use super::{dynamic_size::DynamicSize, stamp, subscription::AnySubscription};
 use crate::transport::Taken;
-
-/// Where messages of a type have their header stamp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StampPlace {
-    /// The type has none.
-    None,
-    /// In its field `header`.
-    Header,
-    /// The type is the header.
-    Itself,
-}
-
-impl StampPlace {
-    fn of(structure: &MessageStructure) -> Self {
-        if is_header(structure) {
-            return Self::Itself;
-        }
-        match structure.get_field_info("header").map(|field| (&field.base_type, field.value_kind)) {
-            Some((BaseType::Message(header), ValueKind::Simple)) if is_header(header) => Self::Header,
-            _ => Self::None,
-        }
-    }
-
-    /// Returns a message's stamp in nanoseconds since the epoch; 0 if there is none, or if it is not set.
-    fn read(self, message: &DynamicMessage) -> i64 {
-        let stamp = match self {
-            Self::None => None,
-            Self::Header => nested(message.get("header")).and_then(|header| nested(header.get("stamp"))),
-            Self::Itself => nested(message.get("stamp")),
-        };
-        let Some(stamp) = stamp else { return 0 };
-        match (stamp.get("sec"), stamp.get("nanosec")) {
-            (
-                Some(Value::Simple(SimpleValue::Int32(sec))),
-                Some(Value::Simple(SimpleValue::Uint32(nanosec))),
-            ) => i64::from(*sec) * 1_000_000_000 + i64::from(*nanosec),
-            _ => 0,
-        }
-    }
-}
 
 /// Returns whether a type has no header stamp; false if unknown.
 pub(crate) fn has_no_stamp(message_type: &MessageTypeName) -> bool {
     let metadata = DynamicMessageMetadata::new(message_type.clone());
-    metadata.is_ok_and(|metadata| StampPlace::of(metadata.structure()) == StampPlace::None)
+    metadata.is_ok_and(|metadata| stamp::path(metadata.structure()).is_none())
+}
+
+/// Returns a message's stamp at the end of a path, in nanoseconds since the epoch; 0 if it is not set.
+fn read_stamp(message: &DynamicMessage, path: &[&str]) -> i64 {
+    let stamp = path.iter().try_fold(message.view(), |message, field| nested(message.get(field)));
+    match stamp.map(|stamp| (stamp.get("sec"), stamp.get("nanosec"))) {
+        Some((
+            Some(Value::Simple(SimpleValue::Int32(sec))),
+            Some(Value::Simple(SimpleValue::Uint32(nanosec))),
+        )) => header_stamp::nanoseconds(*sec, *nanosec),
+        _ => 0,
+    }
 }
 
 fn nested(value: Option<Value<'_>>) -> Option<DynamicMessageView<'_>> {
@@ -74,8 +49,9 @@ fn nested(value: Option<Value<'_>>) -> Option<DynamicMessageView<'_>> {
 
 /// The part of such a subscription's statistics that its callback calls.
 pub(crate) struct DynamicProbe {
-    /// Unknown before the first message: rclrs provides a type's structure with its messages.
-    stamp: OnceLock<StampPlace>,
+    /// The path to the header stamp; None if there is none. Unknown before the first message: rclrs provides a type's
+    /// structure with its messages.
+    stamp: OnceLock<Option<&'static [&'static str]>>,
     /// None if unknown or not measured.
     size: Option<DynamicSize>,
     recorder: Arc<Recorder>,
@@ -89,15 +65,16 @@ impl DynamicProbe {
     /// Reads a message for the statistics. Returns None while they are disabled.
     pub(crate) fn receive(&self, message: &DynamicMessage, info: &MessageInfo) -> Option<ReceivedMessage> {
         let epoch = self.recorder.epoch()?;
-        let stamp = *self.stamp.get_or_init(|| {
-            let stamp = StampPlace::of(message.structure());
-            if stamp == StampPlace::None {
+        let path = *self.stamp.get_or_init(|| {
+            let path = stamp::path(message.structure());
+            if path.is_none() {
                 self.recorder.accept_no_header();
             }
-            stamp
+            path
         });
+        let stamp = path.map_or(0, |path| read_stamp(message, path));
         let size = || self.size.as_ref().map_or(0, |size| size.of(message));
-        Some(self.recorder.received_message(epoch, stamp.read(message), Taken(info), size))
+        Some(self.recorder.received_message(epoch, stamp, Taken(info), size))
     }
 
     /// Records a message at the start of its callback, now. Returns the argument of [`end`](Self::end), if a metric
@@ -150,17 +127,10 @@ mod tests {
         let mut imu = sensor_msgs::msg::rmw::Imu::default();
         imu.header.stamp = STAMP.clone();
         let imu = DynamicMessage::convert_from_rmw_message(imu).unwrap();
-        assert_eq!(StampPlace::of(imu.structure()).read(&imu), 1_790_000_000_123_456_789);
+        assert_eq!(read_stamp(&imu, stamp::path(imu.structure()).unwrap()), 1_790_000_000_123_456_789);
 
         let header = std_msgs::msg::rmw::Header { stamp: STAMP, ..Default::default() };
         let header = DynamicMessage::convert_from_rmw_message(header).unwrap();
-        assert_eq!(StampPlace::of(header.structure()).read(&header), 1_790_000_000_123_456_789);
-    }
-
-    #[test]
-    fn a_type_without_a_header_has_no_stamp() {
-        let text = DynamicMessage::new("std_msgs/msg/String".try_into().unwrap()).unwrap();
-        assert_eq!(StampPlace::of(text.structure()), StampPlace::None);
-        assert_eq!(StampPlace::None.read(&text), 0);
+        assert_eq!(read_stamp(&header, stamp::path(header.structure()).unwrap()), 1_790_000_000_123_456_789);
     }
 }

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use crate::interfaces::builtin_interfaces::msg::rmw::Time;
 use rclrs::{BaseType, DynamicMessageMetadata, MessageStructure, MessageTypeName, ValueKind};
 use rosidl_runtime_rs::RmwMessage;
+use topic_statistics_core::header_stamp;
 
 use super::layout::offset_of;
 
@@ -36,10 +37,8 @@ impl<M: RmwMessage> StampField<M> {
                 ))
             }
         };
-        if !has_stamp(structure) {
-            return Ok(None);
-        }
-        let Some(offset) = stamp_offset(structure) else {
+        let Some(path) = path(structure) else { return Ok(None) };
+        let Some(offset) = offset_at(structure, path) else {
             return fail("the layout of its introspection type support cannot be followed".to_owned());
         };
         let field = Self::at(offset).filter(|_| structure.size == size_of::<M>());
@@ -69,34 +68,36 @@ impl<M> StampField<M> {
         // SAFETY: `at` has checked that the offset lies within `M` and is aligned, and `find` that there is a
         // builtin_interfaces/Time at it: two integers; any bits are valid.
         let Time { sec, nanosec } = unsafe { &*stamp.add(self.offset).cast::<Time>() };
-        i64::from(*sec) * 1_000_000_000 + i64::from(*nanosec)
+        header_stamp::nanoseconds(*sec, *nanosec)
     }
 }
 
-/// Returns whether messages of that structure have a header stamp.
-fn has_stamp(structure: &MessageStructure) -> bool {
-    is_header(structure) || header_field(structure).is_some()
+/// Returns the names of the fields that lead to the header stamp of messages of that structure; None if there is none.
+pub(super) fn path(structure: &MessageStructure) -> Option<&'static [&'static str]> {
+    header_stamp::path(name(structure), |field| message_field(structure, field).map(name))
 }
 
-fn header_field(structure: &MessageStructure) -> Option<&MessageStructure> {
-    let field = structure.fields.iter().find(|field| field.name == "header")?;
+fn name(structure: &MessageStructure) -> (&str, &str) {
+    (&structure.namespace, &structure.type_name)
+}
+
+/// Returns the structure of the field of that name, if that is a single message.
+fn message_field<'a>(structure: &'a MessageStructure, name: &str) -> Option<&'a MessageStructure> {
+    let field = structure.fields.iter().find(|field| field.name == name)?;
     match (&field.base_type, field.value_kind) {
-        (BaseType::Message(header), ValueKind::Simple) if is_header(header) => Some(header),
+        (BaseType::Message(message), ValueKind::Simple) => Some(message),
         _ => None,
     }
 }
 
-/// The offset of the header stamp in a C struct; None if there is none, or if the layout cannot be followed.
-fn stamp_offset(structure: &MessageStructure) -> Option<usize> {
-    if is_header(structure) {
-        return offset_of(structure, "stamp");
+/// The offset of the value at the end of a path in a C struct; None if the layout cannot be followed.
+fn offset_at(mut structure: &MessageStructure, path: &[&str]) -> Option<usize> {
+    let mut offset = 0;
+    for field in path {
+        offset += offset_of(structure, field)?;
+        structure = message_field(structure, field)?;
     }
-    let header = header_field(structure)?;
-    Some(offset_of(structure, "header")? + offset_of(header, "stamp")?)
-}
-
-pub(crate) fn is_header(structure: &MessageStructure) -> bool {
-    structure.namespace == "std_msgs__msg" && structure.type_name == "Header"
+    Some(offset)
 }
 
 #[cfg(test)]
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_not_the_first_field_or_not_of_std_msgs_is_told_apart() {
+    fn a_header_may_follow_other_fields() {
         // No type of the common packages has its header further back, so one is made of introspection's parts.
         let field = |name: &str, base_type, offset_like: &MessageFieldInfo| {
             let mut field = offset_like.clone();
@@ -168,26 +169,18 @@ mod tests {
             field
         };
         let imu = structure::<sensor_msgs::msg::rmw::Imu>();
-        let header = imu.fields[0].base_type.clone();
         let mut message = imu.clone();
         message.fields = vec![
             field("flag", BaseType::Boolean, &imu.fields[0]),
             field("count", BaseType::Uint16, &imu.fields[0]),
-            field("header", header.clone(), &imu.fields[0]),
+            field("header", imu.fields[0].base_type.clone(), &imu.fields[0]),
         ];
         message.size = 40;
         // Behind the flag and the count, aligned for the pointer in the header's frame_id.
-        assert_eq!(stamp_offset(&message), Some(8));
+        assert_eq!(offset_at(&message, path(&message).unwrap()), Some(8));
 
         message.size = 48;
-        assert_eq!(stamp_offset(&message), None, "a size that the layout does not lead to");
-        assert!(has_stamp(&message), "which is worth a warning");
-
-        let BaseType::Message(mut other) = header else { panic!("{header:?}") };
-        other.namespace = "my_msgs__msg".to_owned();
-        message.fields[2].base_type = BaseType::Message(other);
-        message.size = 40;
-        assert_eq!(stamp_offset(&message), None, "a header of another package");
-        assert!(!has_stamp(&message), "which is none");
+        let path = path(&message).expect("a stamp, which is worth a warning");
+        assert_eq!(offset_at(&message, path), None, "a size that the layout does not lead to");
     }
 }

@@ -8,49 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Serialize;
 use tempfile::NamedTempFile;
 use topic_statistics_core::{record::clock::system_time, totals::TopicTotals, Timestamp};
 
 /// The version of the format. It changes when a field changes its meaning or is removed.
 const VERSION: u32 = 1;
-
-/// The file.
-#[derive(Serialize)]
-struct Document<'a> {
-    version: u32,
-    node_name: &'a str,
-    /// Nanoseconds since the epoch, like all times.
-    written_at: i64,
-    topics: Vec<Topic<'a>>,
-}
-
-/// The totals of one subscription; an unknown value is null.
-#[derive(Serialize)]
-struct Topic<'a> {
-    topic_name: &'a str,
-    measurement_source_name: &'a str,
-    messages_received: u64,
-    messages_lost: Option<u64>,
-    messages_out_of_order: Option<u64>,
-    bytes_received: Option<u64>,
-    messages_rate: Option<f64>,
-    first_message: Option<i64>,
-    last_message: Option<i64>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    metrics: Vec<MetricTotals>,
-}
-
-/// The distribution of the samples of one metric.
-#[derive(Serialize)]
-struct MetricTotals {
-    metrics_source: &'static str,
-    unit: &'static str,
-    count: u64,
-    p50: Option<f64>,
-    p99: Option<f64>,
-    maximum: f64,
-}
 
 /// Returns the absolute path, which does not depend on later changes of the working directory.
 ///
@@ -69,7 +31,7 @@ pub(crate) fn check(path: &Path) -> io::Result<PathBuf> {
 
 /// Writes the file, completely or not at all. Returns it: the kernel may not have written it to the disk yet.
 pub(crate) fn write(path: &Path, node_name: &str, totals: &[TopicTotals]) -> io::Result<File> {
-    let text = render(node_name, totals, system_time())?;
+    let text = render(node_name, totals, system_time());
     let mut file = temporary(path)?;
     file.write_all(text.as_bytes())?;
     Ok(file.persist(path)?)
@@ -89,39 +51,87 @@ fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     file.tempfile_in(directory)
 }
 
-pub(crate) fn render(node_name: &str, totals: &[TopicTotals], written_at: i64) -> io::Result<String> {
-    let topics = totals.iter().map(Topic::from).collect();
-    let document = Document { version: VERSION, node_name, written_at, topics };
-    yaml_serde::to_string(&document).map_err(io::Error::other)
+/// Returns the text of the file, in YAML. Times are in nanoseconds since the epoch; an unknown value is null.
+pub(crate) fn render(node_name: &str, totals: &[TopicTotals], written_at: i64) -> String {
+    let topics = match totals {
+        [] => " []\n".to_owned(),
+        _ => totals.iter().fold("\n".to_owned(), |topics, totals| topics + &topic(totals)),
+    };
+    format!("version: {VERSION}\nnode_name: {}\nwritten_at: {written_at}\ntopics:{topics}", string(node_name))
 }
 
-impl<'a> From<&'a TopicTotals> for Topic<'a> {
-    fn from(subscription: &'a TopicTotals) -> Self {
-        let rate = subscription.totals.rate();
-        let metrics = subscription.distributions().iter().map(|(metric, distribution)| {
-            let quantile = |quantile| Some(distribution.quantile(quantile)).filter(|value| !value.is_nan());
-            MetricTotals {
-                metrics_source: metric.name(),
-                unit: metric.unit(),
-                count: distribution.count(),
-                p50: quantile(0.5),
-                p99: quantile(0.99),
-                maximum: distribution.maximum(),
-            }
-        });
-        Self {
-            topic_name: &subscription.topic_name,
-            measurement_source_name: &subscription.source_name,
-            messages_received: subscription.totals.received,
-            messages_lost: subscription.totals.lost,
-            messages_out_of_order: subscription.totals.out_of_order,
-            bytes_received: subscription.totals.bytes,
-            messages_rate: (!rate.is_nan()).then_some(rate),
-            first_message: subscription.totals.first_message.map(Timestamp::as_nanoseconds),
-            last_message: subscription.totals.last_message.map(Timestamp::as_nanoseconds),
-            metrics: metrics.collect(),
+/// Returns the item of a subscription.
+fn topic(subscription: &TopicTotals) -> String {
+    let TopicTotals { topic_name, source_name, totals, .. } = subscription;
+    let time = |time: Option<Timestamp>| or_null(time.map(Timestamp::as_nanoseconds));
+    let mut text = item(
+        "",
+        &[
+            ("topic_name", string(topic_name)),
+            ("measurement_source_name", string(source_name)),
+            ("messages_received", totals.received.to_string()),
+            ("messages_lost", or_null(totals.lost)),
+            ("messages_out_of_order", or_null(totals.out_of_order)),
+            ("bytes_received", or_null(totals.bytes)),
+            ("messages_rate", number(totals.rate())),
+            ("first_message", time(totals.first_message)),
+            ("last_message", time(totals.last_message)),
+        ],
+    );
+    for (index, (metric, distribution)) in subscription.distributions().iter().enumerate() {
+        if index == 0 {
+            text.push_str("  metrics:\n");
         }
+        text += &item(
+            "  ",
+            &[
+                ("metrics_source", metric.name().to_owned()),
+                ("unit", metric.unit().to_owned()),
+                ("count", distribution.count().to_string()),
+                ("p50", number(distribution.quantile(0.5))),
+                ("p99", number(distribution.quantile(0.99))),
+                ("maximum", number(distribution.maximum())),
+            ],
+        );
     }
+    text
+}
+
+/// Returns a mapping as the item of a sequence.
+fn item(indent: &str, fields: &[(&str, String)]) -> String {
+    let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+    format!("{indent}- {}", fields.join(&format!("{indent}  ")))
+}
+
+fn or_null(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "null".to_owned(), |value| value.to_string())
+}
+
+/// Returns a number; null if it is NaN.
+fn number(value: f64) -> String {
+    match value {
+        _ if value.is_nan() => "null".to_owned(),
+        _ if value.is_infinite() => format!("{}.inf", if value < 0.0 { "-" } else { "" }),
+        _ => format!("{value:?}"),
+    }
+}
+
+/// Returns a string: in quotes, with escapes, unless it is an absolute name, which needs none.
+fn string(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | ':' | ' ' | '(' | ')');
+    if name.starts_with('/')
+        && name.chars().all(is_plain)
+        && !name.contains(": ")
+        && !name.ends_with([':', ' '])
+    {
+        return name.to_owned();
+    }
+    let escaped = name.chars().map(|c| match c {
+        '"' | '\\' => format!("\\{c}"),
+        ' '..='~' => c.to_string(),
+        _ => format!("\\U{:08X}", u32::from(c)),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
 }
 
 #[cfg(test)]
@@ -129,6 +139,7 @@ mod tests {
     use std::{fs, time::Duration};
 
     use super::*;
+    use saphyr::{LoadableYamlNode, Yaml};
     use topic_statistics_core::{
         distributions::Distributions, metric_set::MetricSet, totals::Totals, Metric,
     };
@@ -145,7 +156,7 @@ mod tests {
         let chatter = ("/chatter", "/listener:/chatter");
         let chatter = TopicTotals::new(chatter.0, chatter.1, Totals::default(), Distributions::default());
         assert_eq!(
-            render("/listener", &[imu, chatter], 5).unwrap(),
+            render("/listener", &[imu, chatter], 5),
             "version: 1\nnode_name: /listener\nwritten_at: 5\ntopics:\n\
              - topic_name: /imu\n  measurement_source_name: /listener:/imu\n  messages_received: 3\n  \
              messages_lost: 2\n  messages_out_of_order: 0\n  bytes_received: 1000000000000\n  \
@@ -163,13 +174,31 @@ mod tests {
         (1..=100).for_each(|_| distributions.accept(Metric::MessageAge, 4.0));
         distributions.accept(Metric::MessagePeriod, 10.0);
         let imu = TopicTotals::new("/imu", "/listener:/imu", Totals::default(), distributions);
-        let text = render("/listener", &[imu], 5).unwrap();
+        let text = render("/listener", &[imu], 5);
         let metrics = "  metrics:\n  \
              - metrics_source: message_age\n    unit: ms\n    count: 100\n    p50: 4.0\n    \
              p99: 4.0\n    maximum: 4.0\n  \
              - metrics_source: message_period\n    unit: ms\n    count: 1\n    p50: null\n    \
              p99: null\n    maximum: 10.0\n";
         assert!(text.ends_with(metrics), "{text}");
+    }
+
+    #[test]
+    fn any_name_is_a_string() {
+        let read = |text: &str| {
+            let documents = Yaml::load_from_str(text).unwrap();
+            documents[0]["node_name"].as_str().unwrap().to_owned()
+        };
+        for plain in ["/listener", "/rover:/wheel (2)"] {
+            assert_eq!(string(plain), plain);
+            assert_eq!(read(&render(plain, &[], 5)), plain);
+        }
+        for quoted in
+            ["", "true", "7", "/a: b", "/a:", "/a ", "- x", "\"\\", "a\nb\u{85}\u{2028}", "/größe\u{feff}😀"]
+        {
+            assert!(string(quoted).starts_with('"'), "{quoted}");
+            assert_eq!(read(&render(quoted, &[], 5)), quoted);
+        }
     }
 
     #[test]

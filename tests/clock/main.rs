@@ -11,6 +11,7 @@ mod monitor;
 
 use std::collections::BTreeMap;
 
+use saphyr::{LoadableYamlNode, Yaml};
 use test_support::{clock::SteppedClock, domain, itself, lines, Metric, Process, Program, Reader};
 
 /// A second, in nanoseconds.
@@ -172,14 +173,15 @@ fn change_the_clock(changes: &[Change]) {
         node.contains("[stepped]").then_some(size.round() as i64)
     };
     assert_eq!(log.iter().filter_map(size).collect::<Vec<_>>(), steps, "one warning for each step");
-    let file: serde_json::Value = yaml_serde::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
-    let topics = file["topics"].as_array().unwrap();
+    let text = std::fs::read_to_string(file).unwrap();
+    let file = &Yaml::load_from_str(&text).unwrap()[0];
+    let topics = file["topics"].as_sequence().unwrap();
     assert_eq!(topics.len(), 3);
     for topic in topics {
-        let [first, last] = ["first_message", "last_message"].map(|time| topic[time].as_i64().unwrap());
-        assert!((0..600 * S).contains(&(last - first)), "no step is in between: {topic}");
-        let rate = topic["messages_rate"].as_f64().unwrap();
-        assert!((1.0..200.0).contains(&rate), "{topic}");
+        let [first, last] = ["first_message", "last_message"].map(|time| topic[time].as_integer().unwrap());
+        assert!((0..600 * S).contains(&(last - first)), "no step is in between: {topic:?}");
+        let rate = topic["messages_rate"].as_floating_point().unwrap();
+        assert!((1.0..200.0).contains(&rate), "{topic:?}");
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
+use saphyr::{LoadableYamlNode, Yaml};
 use serde_json::Value;
 use test_support::{
     domain,
@@ -112,15 +113,17 @@ fn every_report_has_the_exact_number_of_lost_messages() {
 
     read_events(&losses, lost);
     let answer: Value = serde_json::from_str(&losses.request("totals /receiver")).unwrap();
-    let find = |topics: &Value, name: &str, [received, lost]: [&str; 2]| {
-        let topics = topics.as_array().unwrap();
-        let topic = topics.iter().find(|topic| topic[name] == "/chatter").unwrap();
-        [&topic[received], &topic[lost]].map(|count| count.as_u64().unwrap())
-    };
-    assert_eq!(find(&answer["totals"], "topic", ["received", "lost"]), [totals.received, lost]);
+    let topics = answer["totals"].as_array().unwrap();
+    let topic = topics.iter().find(|topic| topic["topic"] == "/chatter").unwrap();
+    let counts = ["received", "lost"].map(|count| topic[count].as_u64().unwrap());
+    assert_eq!(counts, [totals.received, lost]);
     receiver.0.end();
-    let file: Value = yaml_serde::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    let counts = find(&file["topics"], "topic_name", ["messages_received", "messages_lost"]);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let file = &Yaml::load_from_str(&text).unwrap()[0];
+    let mut topics = file["topics"].as_sequence().unwrap().iter();
+    let topic = topics.find(|topic| topic["topic_name"].as_str() == Some("/chatter")).unwrap();
+    let counts =
+        ["messages_received", "messages_lost"].map(|count| topic[count].as_integer().unwrap() as u64);
     assert_eq!(counts, [totals.received, lost]);
 
     monitor.end();

@@ -8,25 +8,18 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use serde::Deserialize;
+use topic_statistics_observe::input::{read_yaml, Yaml};
 
 use crate::error::BagError;
 
 /// The name of the file in a bag's directory.
 pub(crate) const FILE_NAME: &str = "metadata.yaml";
 
-#[derive(Debug, Deserialize)]
-struct Root {
-    rosbag2_bagfile_information: Metadata,
-}
-
 /// What is used of it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub(crate) struct Metadata {
     pub(crate) relative_file_paths: Vec<String>,
-    #[serde(default)]
     compression_mode: String,
-    #[serde(default)]
     compression_format: String,
 }
 
@@ -44,13 +37,33 @@ impl Metadata {
         if text.len() as u64 > Self::MAX_SIZE {
             return Err(fault(format!("it has more than {} bytes", Self::MAX_SIZE)));
         }
-        let root: Root = yaml_serde::from_str(&text).map_err(|error| fault(error.to_string()))?;
-        Ok(root.rosbag2_bagfile_information)
+        Self::of_file(&text).map_err(fault)
+    }
+
+    fn of_file(text: &str) -> Result<Self, String> {
+        const ROOT: &str = "rosbag2_bagfile_information";
+        let root = read_yaml(text)?;
+        Self::new(root.as_mapping_get(ROOT).ok_or_else(|| format!("it has no {ROOT}"))?)
     }
 
     /// Reads what a database has of it.
     pub(crate) fn of_text(text: &str) -> Option<Self> {
-        yaml_serde::from_str(text).ok()
+        Self::new(&read_yaml(text).ok()?).ok()
+    }
+
+    fn new(yaml: &Yaml<'_>) -> Result<Self, String> {
+        let string = |yaml: &Yaml<'_>| yaml.as_str().map(str::to_owned);
+        let paths = yaml.as_mapping_get("relative_file_paths").and_then(Yaml::as_sequence);
+        let paths = paths.and_then(|paths| paths.iter().map(string).collect());
+        let text = |name: &str| match yaml.as_mapping_get(name) {
+            None => Ok(String::new()),
+            Some(value) => string(value).ok_or_else(|| format!("its {name} is no string")),
+        };
+        Ok(Self {
+            relative_file_paths: paths.ok_or("its relative_file_paths are no list of strings")?,
+            compression_mode: text("compression_mode")?,
+            compression_format: text("compression_format")?,
+        })
     }
 
     /// Returns whether each message is compressed, and not by zstd, which is recognized by its magic number.
@@ -87,7 +100,7 @@ mod tests {
             "rosbag2_bagfile_information:\n  version: 8\n  relative_file_paths:\n{}  compression_mode: \"\"\n",
             paths.concat()
         );
-        yaml_serde::from_str::<Root>(&text).unwrap().rosbag2_bagfile_information
+        Metadata::of_file(&text).unwrap()
     }
 
     #[test]

@@ -2,33 +2,21 @@
 
 //! The QoS of publishers, from the YAML that rosbag2 writes.
 
-use serde::Deserialize;
-
-#[derive(Debug, Deserialize)]
-struct Profile {
-    durability: Durability,
-}
-
-/// A number of `rmw/types.h` up to version 8 of the metadata, and then its name.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Durability {
-    Number(u64),
-    Name(String),
-}
+use topic_statistics_observe::input::{read_yaml, Yaml};
 
 /// Returns whether all publishers are transient local. False if none is known, or if the text is no QoS.
 pub(crate) fn is_transient_local(yaml: &str) -> bool {
     /// The longest text that is read, in bytes: some 100 publishers.
     const MAX: usize = 1 << 15;
-    let profiles =
-        Some(yaml).filter(|yaml| yaml.len() <= MAX).and_then(|yaml| yaml_serde::from_str(yaml).ok());
-    let profiles: Vec<Profile> = profiles.unwrap_or_default();
-    let is_latched = |profile: &Profile| match &profile.durability {
-        Durability::Number(number) => *number == 1,
-        Durability::Name(name) => name == "transient_local",
+    // A number of `rmw/types.h` up to version 8 of the metadata, and then its name.
+    let is_latched = |profile: &Yaml<'_>| {
+        let durability = profile.as_mapping_get("durability");
+        durability
+            .is_some_and(|value| value.as_integer() == Some(1) || value.as_str() == Some("transient_local"))
     };
-    !profiles.is_empty() && profiles.iter().all(is_latched)
+    let yaml = Some(yaml).filter(|yaml| yaml.len() <= MAX).and_then(|yaml| read_yaml(yaml).ok());
+    let profiles = yaml.as_ref().and_then(Yaml::as_sequence);
+    profiles.is_some_and(|profiles| !profiles.is_empty() && profiles.iter().all(is_latched))
 }
 
 #[cfg(test)]

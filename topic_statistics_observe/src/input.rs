@@ -5,7 +5,8 @@
 
 use std::{collections::HashMap, fs::File, io::Read, path::Path};
 
-use saphyr::{Marker, ScanError};
+pub use saphyr::Yaml;
+use saphyr::{LoadableYamlNode, Marker, ScanError};
 use saphyr_parser::{Event, Parser};
 
 /// Reads a text of at most that many bytes.
@@ -17,6 +18,17 @@ pub fn read_text(path: &Path, max: u64) -> Result<String, String> {
         return Err(format!("it has more than {max} bytes"));
     }
     String::from_utf8(bytes).map_err(|error| format!("it is no UTF-8: {error}"))
+}
+
+/// Reads the only document of a YAML text.
+pub fn read_yaml(text: &str) -> Result<Yaml<'_>, String> {
+    check_depth(text)
+        .map_err(|(place, why)| format!("{why} at line {} column {}", place.line(), place.col() + 1))?;
+    let mut documents = Yaml::load_from_str(text).map_err(|error| error.to_string())?;
+    match documents.len() {
+        1 => Ok(documents.remove(0)),
+        number => Err(format!("it has {number} documents, where one is expected")),
+    }
 }
 
 /// How deep YAML may be nested. Readers call themselves for each level.

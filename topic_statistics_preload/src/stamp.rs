@@ -4,6 +4,8 @@
 
 use std::ffi::{c_char, c_void, CStr};
 
+use topic_statistics_core::header_stamp;
+
 use crate::{
     abi::{Member, Members, Time, TypeSupport},
     real,
@@ -46,11 +48,9 @@ impl MessageType {
     }
 
     fn of_members(members: &'static Members) -> Self {
-        let is_header = is_named(members, [c"std_msgs__msg", c"std_msgs::msg"], c"Header");
-        let stamp = if is_header { stamp_field(members) } else { header_stamp(members) };
         Self {
-            stamp: stamp.filter(|stamp| stamp.offset + size_of::<Time>() <= members.size),
-            is_clock: is_named(members, [c"rosgraph_msgs__msg", c"rosgraph_msgs::msg"], c"Clock"),
+            stamp: Stamp::find(members).filter(|stamp| stamp.offset + size_of::<Time>() <= members.size),
+            is_clock: matches!(name(members), Some(("rosgraph_msgs__msg" | "rosgraph_msgs::msg", "Clock"))),
             size: members.size,
             is_unknown: false,
         }
@@ -123,19 +123,21 @@ pub fn reset_error() {
     }
 }
 
-fn is_named(members: &Members, namespaces: [&CStr; 2], name: &CStr) -> bool {
-    if members.namespace.is_null() || members.name.is_null() {
-        return false;
-    }
+/// Returns the namespace and the name of a type.
+fn name(members: &Members) -> Option<(&'static str, &'static str)> {
+    Some((text(members.namespace)?, text(members.name)?))
+}
+
+/// Returns a name of introspection.
+fn text(name: *const c_char) -> Option<&'static str> {
     // SAFETY: Introspection's names are constant strings.
-    let (namespace, type_name) = unsafe { (CStr::from_ptr(members.namespace), CStr::from_ptr(members.name)) };
-    namespaces.contains(&namespace) && type_name == name
+    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })?.to_str().ok()
 }
 
 /// Returns the field of that name, if it is a single message, with its index.
 fn message_field(
     members: &'static Members,
-    name: &CStr,
+    name: &str,
 ) -> Option<(usize, &'static Member, &'static Members)> {
     if members.members.is_null() {
         return None;
@@ -143,32 +145,26 @@ fn message_field(
     // SAFETY: Introspection has as many members.
     let all = unsafe { std::slice::from_raw_parts(members.members, members.count as usize) };
     let is_it = |member: &Member| {
-        // SAFETY: Introspection's names are constant strings.
-        let field_name = (!member.name.is_null()).then(|| unsafe { CStr::from_ptr(member.name) });
-        field_name == Some(name) && member.type_id == Member::MESSAGE && !member.is_array
+        text(member.name) == Some(name) && member.type_id == Member::MESSAGE && !member.is_array
     };
     let (index, member) = all.iter().enumerate().find(|(_, member)| is_it(member))?;
     // SAFETY: The members of a message field are a type support of the same kind.
     Some((index, member, unsafe { introspect(member.members) }?))
 }
 
-/// Returns the stamp of a type that has a `std_msgs/Header header`.
-fn header_stamp(members: &'static Members) -> Option<Stamp> {
-    let (index, member, header) = message_field(members, c"header")?;
-    if !is_named(header, [c"std_msgs__msg", c"std_msgs::msg"], c"Header") {
-        return None;
-    }
-    let stamp = stamp_field(header)?;
-    let is_first = index == 0 && stamp.is_first;
-    Some(Stamp { offset: member.offset as usize + stamp.offset, is_first })
-}
-
-fn stamp_field(header: &'static Members) -> Option<Stamp> {
-    let (index, member, time) = message_field(header, c"stamp")?;
-    (time.size == size_of::<Time>()).then_some(Stamp { offset: member.offset as usize, is_first: index == 0 })
-}
-
 impl Stamp {
+    fn find(members: &'static Members) -> Option<Self> {
+        let path = header_stamp::path(name(members)?, |field| name(message_field(members, field)?.2))?;
+        let (mut stamp, mut message) = (Self { offset: 0, is_first: true }, members);
+        for field in path {
+            let (index, member, nested) = message_field(message, field)?;
+            stamp.offset += member.offset as usize;
+            stamp.is_first &= index == 0;
+            message = nested;
+        }
+        (message.size == size_of::<Time>()).then_some(stamp)
+    }
+
     /// Returns the stamp of a message in nanoseconds since the epoch; 0 if it is not set.
     ///
     /// # Safety
@@ -178,29 +174,13 @@ impl Stamp {
     pub unsafe fn of_message(self, message: *const c_void) -> i64 {
         // SAFETY: By contract there is a Time at the offset. A loaned message may be misaligned.
         let time = unsafe { message.cast::<u8>().add(self.offset).cast::<Time>().read_unaligned() };
-        nanoseconds(time)
+        header_stamp::nanoseconds(time.sec, time.nanosec)
     }
 
-    /// Returns the stamp of a serialized message (CDR, version 1) likewise; 0 also if its place is not known.
+    /// Returns the stamp of a serialized message likewise; 0 also if its place is not known.
     pub fn of_serialized(self, bytes: &[u8]) -> i64 {
-        let Some(([0, encoding @ (0 | 1), _, _, sec @ ..], rest)) = bytes.split_first_chunk::<8>() else {
-            return 0;
-        };
-        let Some(nanosec) = rest.first_chunk::<4>() else { return 0 };
-        match (self.is_first, *encoding) {
-            (false, _) => 0,
-            (true, 0) => {
-                nanoseconds(Time { sec: i32::from_be_bytes(*sec), nanosec: u32::from_be_bytes(*nanosec) })
-            }
-            (true, _) => {
-                nanoseconds(Time { sec: i32::from_le_bytes(*sec), nanosec: u32::from_le_bytes(*nanosec) })
-            }
-        }
+        self.is_first.then(|| header_stamp::read_first(bytes)).flatten().unwrap_or(0)
     }
-}
-
-fn nanoseconds(time: Time) -> i64 {
-    i64::from(time.sec) * 1_000_000_000 + i64::from(time.nanosec)
 }
 
 #[cfg(test)]
@@ -208,15 +188,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stamp_of_a_serialized_message_is_read_where_its_place_is_known() {
+    fn the_stamp_of_a_serialized_message_is_read_if_it_is_the_first_field() {
         let stamp = Stamp { offset: 0, is_first: true };
-        let little = [&[0, 1, 0, 0][..], &7_i32.to_le_bytes(), &5_u32.to_le_bytes(), &[9]].concat();
-        let big = [&[0, 0, 0, 0][..], &7_i32.to_be_bytes(), &5_u32.to_be_bytes()].concat();
-        assert_eq!(stamp.of_serialized(&little), 7_000_000_005);
-        assert_eq!(stamp.of_serialized(&big), 7_000_000_005);
-        assert_eq!(stamp.of_serialized(&little[..11]), 0, "it is too short");
-        let other_encoding = [&[0, 7][..], &little[2..]].concat();
-        assert_eq!(stamp.of_serialized(&other_encoding), 0);
-        assert_eq!(Stamp { is_first: false, ..stamp }.of_serialized(&little), 0);
+        let message = [&[0, 1, 0, 0][..], &7_i32.to_le_bytes(), &5_u32.to_le_bytes(), &[9]].concat();
+        assert_eq!(stamp.of_serialized(&message), 7_000_000_005);
+        assert_eq!(stamp.of_serialized(&message[..11]), 0, "it is too short");
+        assert_eq!(Stamp { is_first: false, ..stamp }.of_serialized(&message), 0);
     }
 }

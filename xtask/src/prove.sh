@@ -20,6 +20,8 @@ miri() {
   rustup run "$TOOLCHAIN" cargo miri test --package rclrs_topic_statistics --lib -- \
     a_stamp_is_read_at_its_place a_string_is_read_up_to_its_first_nul lengths_are_read_at_their_places \
     n_values_end_where_one_after_the_other_ends
+  rustup run "$TOOLCHAIN" cargo miri test --package topic_statistics_monitor --lib -- \
+    the_pointer_to_a_struct_may_read_all_of_it
 }
 
 # Tests the preloaded library in a program without rcl and DDS. Then runs the unit tests, and the integration tests with

@@ -22,6 +22,7 @@
 //! | [`condition`], [`health`] | conditions on the values of a window, as text; whether a source is as expected |
 //! | [`record`] | what runs with every message, publication and timed scope |
 //! | [`schedule`] | when windows end, and what waits to be published: a state machine, and its thread |
+//! | [`header_stamp`] | which field of a message is its header stamp, and what its bytes mean |
 //! | [`escape`], [`incompatible`] | names from the network without control characters; publishers that cannot serve a subscription |
 //!
 //! A module imports only from modules that are later in this list: schedule, record, health, condition, window, totals,
@@ -47,6 +48,7 @@ pub mod condition;
 pub mod distributions;
 pub mod escape;
 pub mod executor;
+pub mod header_stamp;
 pub mod health;
 pub mod incompatible;
 pub mod metric;

@@ -2,66 +2,35 @@
 
 //! The QoS of publishers, from the YAML that rosbag2 writes.
 
-use serde::Deserialize;
+use topic_statistics_observe::input::{read_yaml, Yaml};
 
-/// A policy: a number of `rmw/types.h` up to version 8 of the metadata, and then its name.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Policy {
-    Number(u64),
-    Name(String),
+/// Returns a profile as text. `None` if it is no QoS.
+fn text(profile: &Yaml<'_>) -> Option<String> {
+    // A number of `rmw/types.h` up to version 8 of the metadata, and then its name.
+    let policy = |name: &str, names: &[&str]| {
+        let value = profile.as_mapping_get(name)?;
+        let Some(number) = value.as_integer() else { return value.as_str().map(str::to_owned) };
+        Some(names.get(usize::try_from(number).ok()?).map_or("unknown", |name| *name).to_owned())
+    };
+    let names = ["system_default", "reliable", "best_effort", "unknown", "best_available"];
+    let reliability = policy("reliability", &names)?;
+    let names = ["system_default", "transient_local", "volatile", "unknown", "best_available"];
+    let durability = policy("durability", &names)?;
+    let depth = profile.as_mapping_get("depth")?.as_integer()?;
+    let history = match policy("history", &["system_default", "keep_last", "keep_all"])? {
+        // Discovery does not tell the depth of a publisher.
+        history if history == "keep_last" && depth > 0 => format!("{history} {depth}"),
+        history => history,
+    };
+    Some(format!("{reliability}, {durability}, {history}"))
 }
 
-#[derive(Debug, Deserialize)]
-struct Profile {
-    history: Policy,
-    depth: u64,
-    reliability: Policy,
-    durability: Policy,
-}
-
-impl Policy {
-    /// Returns its name. `names` are those of the numbers from 0.
-    fn name(&self, names: &[&str]) -> String {
-        match self {
-            Self::Name(name) => name.clone(),
-            Self::Number(number) => {
-                let name = usize::try_from(*number).ok().and_then(|number| names.get(number));
-                name.copied().unwrap_or("unknown").to_owned()
-            }
-        }
-    }
-}
-
-impl Profile {
-    fn text(&self) -> String {
-        let reliability = self.reliability.name(&[
-            "system_default",
-            "reliable",
-            "best_effort",
-            "unknown",
-            "best_available",
-        ]);
-        let durability = self.durability.name(&[
-            "system_default",
-            "transient_local",
-            "volatile",
-            "unknown",
-            "best_available",
-        ]);
-        let history = match self.history.name(&["system_default", "keep_last", "keep_all"]) {
-            // Discovery does not tell the depth of a publisher.
-            history if history == "keep_last" && self.depth > 0 => format!("{history} {}", self.depth),
-            history => history,
-        };
-        format!("{reliability}, {durability}, {history}")
-    }
-}
-
-/// Returns each profile once, as text. What is no QoS is left out.
+/// Returns each profile once, as text. A list that is no QoS is left out.
 pub fn texts(yaml: &[String]) -> Vec<String> {
-    let profiles = |yaml: &String| yaml_serde::from_str::<Vec<Profile>>(yaml).unwrap_or_default();
-    let mut texts: Vec<String> = yaml.iter().flat_map(profiles).map(|profile| profile.text()).collect();
+    let profiles = |yaml: &String| -> Option<Vec<String>> {
+        read_yaml(yaml).ok()?.as_sequence()?.iter().map(text).collect()
+    };
+    let mut texts: Vec<String> = yaml.iter().filter_map(profiles).flatten().collect();
     texts.sort();
     texts.dedup();
     texts

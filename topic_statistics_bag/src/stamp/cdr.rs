@@ -2,9 +2,10 @@
 
 //! Reads the header stamp of a serialized message.
 //!
-//! CDR as DDS has it: an encapsulation of 4 bytes that names the order of bytes, then fields that are aligned to their
-//! sizes. That is XCDR version 1 (`0x0000`, `0x0001`), which ROS 2 writes. In version 2, lengths lie before nested
-//! types that are not final, which no definition of ROS tells: there the stamp is not known.
+//! CDR as DDS has it: an encapsulation of 4 bytes that names the order of bytes ([`ByteOrder`]), then fields that are
+//! aligned to their sizes.
+
+use topic_statistics_core::header_stamp::{nanoseconds, ByteOrder};
 
 use super::layout::{Layout, Step};
 use crate::bytes::Bytes;
@@ -21,9 +22,7 @@ impl Layout {
         let mut cursor = Cursor::new(message)?;
         let mut budget = Self::BUDGET;
         cursor.walk(&self.0, &mut budget)?;
-        let seconds = cursor.u32()? as i32;
-        let nanoseconds = cursor.u32()?;
-        Some(i64::from(seconds) * 1_000_000_000 + i64::from(nanoseconds))
+        Some(nanoseconds(cursor.u32()? as i32, cursor.u32()?))
     }
 }
 
@@ -31,16 +30,13 @@ struct Cursor<'a, B> {
     message: &'a mut B,
     /// Behind the encapsulation.
     position: u64,
-    is_big_endian: bool,
+    order: ByteOrder,
 }
 
 impl<'a, B: Bytes> Cursor<'a, B> {
     fn new(message: &'a mut B) -> Option<Self> {
-        let [first, kind, ..] = message.array::<4>().ok()?;
-        match (first, kind) {
-            (0, 0 | 1) => Some(Self { message, position: 0, is_big_endian: kind == 0 }),
-            _ => None,
-        }
+        let order = ByteOrder::new(message.array().ok()?)?;
+        Some(Self { message, position: 0, order })
     }
 
     fn skip(&mut self, count: u64) -> Option<()> {
@@ -60,7 +56,7 @@ impl<'a, B: Bytes> Cursor<'a, B> {
         self.align(4)?;
         let bytes = self.message.array().ok()?;
         self.position += 4;
-        Some(if self.is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+        Some(self.order.u32(bytes))
     }
 
     fn primitives(&mut self, size: u8, count: u32) -> Option<()> {

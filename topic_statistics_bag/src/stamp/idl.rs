@@ -8,11 +8,16 @@
 
 use std::collections::HashMap;
 
+use ros_idl_tokens::tokens;
+
 use super::layout::{add_common, Definitions, Field, Kind, Shape};
 
 /// Reads definitions. None if they are none, or have more than this module knows.
 pub(super) fn parse(text: &str) -> Option<Definitions> {
-    let mut parser = Parser { tokens: tokens(text)?, position: 0, scope: vec![], typedefs: HashMap::new() };
+    let is_of_idl = |line: &&str| !["====", "IDL:"].iter().any(|start| line.trim_start().starts_with(start));
+    let text: String = text.split_inclusive('\n').filter(is_of_idl).collect();
+    let mut parser =
+        Parser { tokens: tokens(&text).collect(), position: 0, scope: vec![], typedefs: HashMap::new() };
     let mut definitions = Definitions::new();
     parser.definitions(&mut definitions, 0)?;
     if parser.peek().is_some() {
@@ -20,55 +25,6 @@ pub(super) fn parse(text: &str) -> Option<Definitions> {
     }
     add_common(&mut definitions);
     Some(definitions)
-}
-
-/// Returns the words and signs of a text, without comments, annotations' texts and the lines between types.
-fn tokens(text: &str) -> Option<Vec<&str>> {
-    let mut tokens = vec![];
-    let mut rest = text;
-    let mut is_line_start = true;
-    while let Some(first) = rest.chars().next() {
-        let is_of_line =
-            is_line_start && (first == '#' || rest.starts_with("====") || rest.starts_with("IDL:"));
-        let length = if is_of_line || rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("/*") {
-            rest.find("*/")? + 2
-        } else if first == '"' {
-            let length = string_length(rest)?;
-            tokens.push("\"\"");
-            length
-        } else if first.is_alphanumeric() || first == '_' {
-            let length =
-                rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).unwrap_or(rest.len());
-            tokens.push(&rest[..length]);
-            length
-        } else if rest.starts_with("::") {
-            tokens.push("::");
-            2
-        } else {
-            if !first.is_whitespace() {
-                tokens.push(&rest[..first.len_utf8()]);
-            }
-            first.len_utf8()
-        };
-        is_line_start = first == '\n' || is_line_start && first.is_whitespace();
-        rest = &rest[length..];
-    }
-    Some(tokens)
-}
-
-/// Returns the length of a quoted text with its quotes.
-fn string_length(text: &str) -> Option<usize> {
-    let mut is_escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            '"' if !is_escaped => return Some(at + 1),
-            '\\' => is_escaped = !is_escaped,
-            _ => is_escaped = false,
-        }
-    }
-    None
 }
 
 struct Parser<'a> {
@@ -247,11 +203,16 @@ impl<'a> Parser<'a> {
     }
 
     fn scoped_name(&mut self) -> Option<Vec<&'a str>> {
-        self.accept("::");
+        self.accept_scope();
         let mut parts = vec![self.next()?];
-        while self.accept("::") {
+        while self.accept_scope() {
             parts.push(self.next()?);
         }
         Some(parts)
+    }
+
+    /// Accepts `::`.
+    fn accept_scope(&mut self) -> bool {
+        self.accept(":") && self.accept(":")
     }
 }

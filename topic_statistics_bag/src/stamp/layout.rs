@@ -4,8 +4,7 @@
 
 use std::collections::HashMap;
 
-/// The type of headers, as the tables here name types.
-pub(super) const HEADER: &str = "std_msgs/Header";
+use topic_statistics_core::header_stamp;
 
 /// Returns the name of a type as `package/Name`.
 pub(super) fn without_msg(name: &str) -> String {
@@ -91,15 +90,25 @@ const MAX_STEPS: usize = 256;
 /// How deep types are nested.
 const MAX_DEPTH: usize = 16;
 
-/// Finds the header of a type.
+/// Finds the header stamp of a type.
 pub(super) fn find(definitions: &Definitions, name: &str) -> HeaderStamp {
-    let Some(fields) = definitions.get(name) else { return HeaderStamp::Unknown };
-    let is_header = |field: &Field| {
-        field.name == "header" && field.shape == Shape::One && field.kind == Kind::Named(HEADER.to_owned())
+    let fields = definitions.get(name);
+    let position = |name: &str| fields?.iter().position(|field| field.name == name);
+    let path = header_stamp::path(name.split_once('/').unwrap_or_default(), |name| {
+        match &fields?[position(name)?] {
+            Field { kind: Kind::Named(name), shape: Shape::One, .. } => name.split_once('/'),
+            _ => None,
+        }
+    });
+    // The stamp is the first field of the header.
+    let before = match (path, fields) {
+        (Some([header, _]), Some(fields)) => &fields[..position(header).unwrap_or_default()],
+        (Some(_), _) => &[],
+        (None, Some(_)) => return HeaderStamp::NoHeader,
+        (None, None) => return HeaderStamp::Unknown,
     };
-    let Some(position) = fields.iter().position(is_header) else { return HeaderStamp::NoHeader };
     let mut steps = vec![];
-    match append(definitions, &fields[..position], &mut steps, 0) {
+    match append(definitions, before, &mut steps, 0) {
         Some(()) => HeaderStamp::At(Layout(steps.into())),
         None => HeaderStamp::Unknown,
     }

@@ -21,16 +21,12 @@ impl HeaderStamp {
     /// Without a definition that can be read, the types that everybody has are known by their names.
     pub(crate) fn of(message_type: &str, encoding: &str, definition: &str) -> Self {
         let name = layout::without_msg(message_type);
-        if name == layout::HEADER {
-            return Self::At(Layout::default());
-        }
         let definitions = match encoding {
             "ros2msg" => msg::parse(&name, definition),
             "ros2idl" => idl::parse(definition),
             _ => None,
         };
-        let found = definitions.map_or(Self::Unknown, |definitions| layout::find(&definitions, &name));
-        match found {
+        match layout::find(&definitions.unwrap_or_default(), &name) {
             Self::Unknown if known::FIRST_HEADER.binary_search(&&*name).is_ok() => {
                 Self::At(Layout::default())
             }

@@ -3,7 +3,7 @@
 //! Definitions of `.msg` files, as rosbag2 and MCAP store them: the type, then each type that it needs behind a line of
 //! `=` and a line `MSG: package/Name`.
 
-use super::layout::{add_common, without_msg, Definitions, Field, Kind, Shape, HEADER};
+use super::layout::{add_common, without_msg, Definitions, Field, Kind, Shape};
 
 /// Reads the definition of a type (`package/Name`) and of the types that it needs. None if the text is no definition.
 pub(super) fn parse(name: &str, text: &str) -> Option<Definitions> {
@@ -61,7 +61,7 @@ fn line_of(line: &str, package: &str) -> Option<Line> {
     let kind = kind.split("<=").next().unwrap_or_default();
     let kind = Kind::primitive(kind).unwrap_or_else(|| {
         Kind::Named(match kind {
-            "Header" => HEADER.to_owned(),
+            "Header" => "std_msgs/Header".to_owned(),
             kind if kind.contains('/') => without_msg(kind),
             kind => format!("{package}/{kind}"),
         })

@@ -48,15 +48,6 @@ pub enum RecordError {
         /// Why.
         reason: String,
     },
-    /// rclrs does not give the struct of messages of this type.
-    #[error(
-        "{} cannot be recorded: rclrs does not give access to messages of this layout",
-        name(message_type)
-    )]
-    Layout {
-        /// The type.
-        message_type: String,
-    },
     /// More topics than a recording can have.
     #[error("more than {limit} topics cannot be recorded")]
     TooManyTopics {

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use rclrs::{MessageStructure, MessageTypeName};
+use rclrs::MessageTypeName;
 use topic_statistics_core::mutex::lock;
 
 use super::{
@@ -46,7 +46,6 @@ impl Recording {
         &self,
         name: &str,
         message_type: &MessageTypeName,
-        structure: &MessageStructure,
     ) -> Result<Arc<RecordedTopic>, RecordError> {
         let mut topics = lock(&self.topics);
         let key = (name.to_owned(), message_type.to_string());
@@ -57,8 +56,7 @@ impl Recording {
         if topics.len() >= Self::MAX_TOPICS {
             return Err(RecordError::TooManyTopics { limit: Self::MAX_TOPICS });
         }
-        let topic =
-            RecordedTopic::new(name, message_type, structure, topics.len(), &self.queue, self.clock.clone())?;
+        let topic = RecordedTopic::new(name, message_type, topics.len(), &self.queue, self.clock.clone())?;
         let topic = Arc::new(topic);
         if self.queue.is_closed() {
             topic.close();
@@ -91,16 +89,13 @@ impl Recording {
 
 #[cfg(test)]
 mod tests {
-    use rclrs::DynamicMessageMetadata;
-
     use super::*;
 
     #[test]
     fn topics_are_bounded_and_known_ones_go_on() {
         let recording = Recording::new(1000, None);
         let text: MessageTypeName = "std_msgs/msg/String".try_into().unwrap();
-        let metadata = DynamicMessageMetadata::new(text.clone()).unwrap();
-        let topic = |name: &str| recording.topic(name, &text, metadata.structure());
+        let topic = |name: &str| recording.topic(name, &text);
         let first = topic("/0").unwrap();
         for index in 1..Recording::MAX_TOPICS {
             lock(&recording.topics).insert((format!("/{index}"), text.to_string()), Arc::clone(&first));

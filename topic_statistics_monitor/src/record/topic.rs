@@ -8,7 +8,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use rclrs::{DynamicMessage, MessageInfo, MessageStructure, MessageTypeName, QoSProfile, TopicEndpointInfo};
+use rclrs::{DynamicMessage, MessageInfo, MessageTypeName, QoSProfile, TopicEndpointInfo};
 use topic_statistics_core::{collector::SequenceTracker, mutex::lock, record::transport::Gid};
 use topic_statistics_observe::recorded::{
     OFFERED_QOS, PUBLICATION_SEQUENCE_NUMBER, PUBLISHER_GID, PUBLISHER_NODE, SEQUENCE,
@@ -85,12 +85,11 @@ impl RecordedTopic {
     pub fn new(
         name: &str,
         message_type: &MessageTypeName,
-        structure: &MessageStructure,
         index: usize,
         queue: &Arc<Queue<QueuedMessage>>,
         clock: Option<SimulatedClock>,
     ) -> Result<Self, RecordError> {
-        let serializer = Serializer::new(message_type, structure)?;
+        let serializer = Serializer::new(message_type)?;
         let definition = Definition::of(&Prefixes::new(), message_type);
         let message_type = message_type.to_string();
         Ok(Self::with_serializer(name, message_type, definition, Some(serializer), index, queue, clock))

@@ -207,7 +207,7 @@ fn summary(topics: impl Iterator<Item = (Written, Losses)>, options: &Options, f
 mod tests {
     use super::*;
     use crate::record::topic::tests::info;
-    use rclrs::{DynamicMessage, DynamicMessageMetadata, MessageTypeName};
+    use rclrs::{DynamicMessage, MessageTypeName};
     use ros_env::std_msgs::msg::rmw::String as Text;
     use std::process::Command;
     use topic_statistics_observe::recorded::TOTALS;
@@ -232,8 +232,7 @@ mod tests {
         let path = disk.0.path().join("run.mcap");
         let recording = Arc::new(Recording::new(100_000_000, None));
         let name = MessageTypeName::try_from("std_msgs/msg/String").unwrap();
-        let metadata = DynamicMessageMetadata::new(name.clone()).unwrap();
-        let topic = recording.topic("/chatter", &name, metadata.structure()).unwrap();
+        let topic = recording.topic("/chatter", &name).unwrap();
         let writer = Writer::new(Options::to(&path), Arc::clone(&recording)).unwrap();
         let text = Text { data: "x".repeat(100_000).as_str().into() };
         let message = DynamicMessage::convert_from_rmw_message(text).unwrap();

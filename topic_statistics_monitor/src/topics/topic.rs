@@ -178,7 +178,7 @@ impl Topic {
             .publish_period(context.period)
             .distributions(true);
         self.recorded = context.recording.and_then(|recording| {
-            let recorded = recording.topic(topic, &type_name, metadata.structure());
+            let recorded = recording.topic(topic, &type_name);
             // It is watched all the same.
             recorded.map_err(|error| print_error(&format!("{}: {error}", name(topic)))).ok()
         });
