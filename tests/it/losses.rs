@@ -82,11 +82,7 @@ fn events_report_new_losses_and_other_reports_the_totals() {
     });
     let totals = lossy.statistics().totals().unwrap();
     let lost = totals.lost.unwrap();
-    assert_eq!(
-        (totals.received + lost, totals.out_of_order),
-        (COUNT + 1, Some(0)),
-        "a restart is not a loss"
-    );
+    assert_eq!((totals.received + lost, totals.out_of_order), (COUNT + 1, Some(0)), "not a loss");
     wait_for("as many calls", || called.load(Ordering::Relaxed) == totals.received);
     assert!(lost > COUNT / 2 && number.statistics().totals().unwrap().lost == Some(0), "{totals:?}");
 
@@ -102,7 +98,7 @@ fn events_report_new_losses_and_other_reports_the_totals() {
     let mut ask = || -> Value { serde_json::from_str(&reader.request("totals /lossy")).unwrap() };
     let answer = ask();
     let nanoseconds = |time: Option<Timestamp>| time.map(Timestamp::as_nanoseconds);
-    let of = |source: &str| {
+    let find = |source: &str| {
         answer["totals"].as_array().unwrap().iter().find(|total| total["source"] == source).unwrap()
     };
     let expected = json!({
@@ -110,10 +106,10 @@ fn events_report_new_losses_and_other_reports_the_totals() {
         "bytes": totals.bytes, "rate": totals.rate(), "first": nanoseconds(totals.first_message),
         "last": nanoseconds(totals.last_message), "metrics": {},
     });
-    assert_eq!((&answer["node"], of("/lossy:/imu")), (&json!("/lossy"), &expected));
+    assert_eq!((&answer["node"], find("/lossy:/imu")), (&json!("/lossy"), &expected));
     assert!(totals.bytes.is_some_and(|bytes| bytes > 300 * totals.received), "{totals:?}");
-    assert_eq!(of("/lossy:/number")["received"], COUNT - 1);
-    let not_measured = of("/lossy:/unknown");
+    assert_eq!(find("/lossy:/number")["received"], COUNT - 1);
+    let not_measured = find("/lossy:/unknown");
     assert!(["bytes", "lost", "rate"].iter().all(|figure| not_measured[figure].is_null()), "{not_measured}");
     assert_eq!(blocked.load(Ordering::Relaxed), 1, "the executor was blocked all the time");
 

@@ -11,7 +11,7 @@ use topic_statistics_core::{
 use crate::{
     equal::{equal, is_same},
     faults::Tally,
-    oracle::{self, Bounds, Expected, PublisherCounts, WindowTimes},
+    oracle::{self, Bounds, Counts, Expected, WindowTimes},
 };
 
 mod distribution;
@@ -174,11 +174,7 @@ fn time(name: &str, ours: Option<i64>, expected: Option<Bounds>) -> Result<(), S
 }
 
 /// Compares the messages received and lost per publisher, sorted by publisher GID.
-pub fn publishers(
-    ours: &[PublisherTotals],
-    expected: &[PublisherCounts],
-    times: &WindowTimes,
-) -> Result<(), String> {
+pub fn publishers(ours: &[PublisherTotals], expected: &[Counts], times: &WindowTimes) -> Result<(), String> {
     equal("number of publishers", ours.len(), expected.len())?;
     for (ours, expected) in ours.iter().zip(expected) {
         let if_numbered = |count: u64| expected.is_numbered.then_some(count);

@@ -36,7 +36,7 @@ pub struct Delay {
 }
 
 /// A collector that can delay the end of a window.
-pub struct DelayableCollector {
+pub struct Delayable {
     collector: Arc<dyn WindowedCollector>,
     clocks: Arc<HostClocks>,
     delay: Mutex<Option<Delay>>,
@@ -44,7 +44,7 @@ pub struct DelayableCollector {
     entered: AtomicI64,
 }
 
-impl DelayableCollector {
+impl Delayable {
     pub fn new(collector: Arc<dyn WindowedCollector>, clocks: &Arc<HostClocks>) -> Arc<Self> {
         let (clocks, delay, entered) = (Arc::clone(clocks), Mutex::default(), AtomicI64::new(0));
         Arc::new(Self { collector, clocks, delay, entered })
@@ -66,7 +66,7 @@ impl DelayableCollector {
     }
 }
 
-impl WindowedCollector for DelayableCollector {
+impl WindowedCollector for Delayable {
     fn enable(&self, clock: &dyn Clock) -> bool {
         self.collector.enable(clock)
     }

@@ -26,7 +26,7 @@ use topic_statistics_core::{
 
 use crate::{
     clocks::{HostClocks, MS, S},
-    delay::DelayableCollector,
+    delay::Delayable,
     measured::Measured,
     oracle::publisher_gid,
     scenario::{Row, BURST},
@@ -35,7 +35,7 @@ use crate::{
 
 /// The recorder of a source.
 enum Recording {
-    Messages(Arc<Recorder>, Arc<DelayableCollector>),
+    Messages(Arc<Recorder>, Arc<Delayable>),
     Other(Measured),
 }
 
@@ -105,7 +105,7 @@ impl Stream {
                 if !row.has_header {
                     recorder.accept_no_header();
                 }
-                let delayable = DelayableCollector::new(Arc::clone(&recorder) as _, clocks);
+                let delayable = Delayable::new(Arc::clone(&recorder) as _, clocks);
                 (Arc::clone(&delayable) as _, Recording::Messages(recorder, delayable))
             }
             kind => {
@@ -135,7 +135,7 @@ impl Stream {
     }
 
     /// Returns the recorder of a subscription, and the collector that can delay its windows' ends.
-    pub fn subscription(&self) -> Option<(&Arc<Recorder>, &Arc<DelayableCollector>)> {
+    pub fn subscription(&self) -> Option<(&Arc<Recorder>, &Arc<Delayable>)> {
         match &self.measured {
             Recording::Messages(recorder, delayable) => Some((recorder, delayable)),
             Recording::Other(_) => None,

@@ -31,12 +31,12 @@ struct Publisher {
     latest: u64,
     missing: BTreeSet<u64>,
     is_new: bool,
-    counts: PublisherCounts,
+    counts: Counts,
 }
 
 /// The counts of all messages of a publisher.
 #[derive(Clone, Copy, Debug)]
-pub struct PublisherCounts {
+pub struct Counts {
     pub gid: Gid,
     pub received: u64,
     pub lost: u64,
@@ -101,14 +101,7 @@ impl Losses {
             latest: first,
             missing: BTreeSet::new(),
             is_new: true,
-            counts: PublisherCounts {
-                gid,
-                received: 0,
-                lost: 0,
-                out_of_order: 0,
-                is_numbered: true,
-                last: 0,
-            },
+            counts: Counts { gid, received: 0, lost: 0, out_of_order: 0, is_numbered: true, last: 0 },
         });
         let counts = &mut publisher.counts;
         counts.received += 1;
@@ -224,9 +217,9 @@ impl Losses {
     }
 
     /// Returns the counts of each publisher, sorted by GID. `None` if unknown.
-    pub fn publisher_counts(&self) -> Option<impl Iterator<Item = PublisherCounts> + '_> {
+    pub fn publisher_counts(&self) -> Option<impl Iterator<Item = Counts> + '_> {
         (!self.has_evicted()).then(|| {
-            self.publishers.values().map(|publisher| PublisherCounts {
+            self.publishers.values().map(|publisher| Counts {
                 is_numbered: publisher.counts.is_numbered && !self.has_unmeasured,
                 ..publisher.counts
             })

@@ -12,7 +12,7 @@ mod totals;
 
 pub use distribution::{add_distributions, MergedDistributions, Naive};
 pub use health::{Judgement, Limit, Wanted};
-pub use losses::{add_gap, publisher_gid, Gap, Losses, PublisherCounts};
+pub use losses::{add_gap, publisher_gid, Counts, Gap, Losses};
 pub use other::{Kind, Other};
 pub use subscription::{LostAtEnd, Settings, Subscription};
 pub use times::{Bounds, WindowTimes};

@@ -5,7 +5,7 @@
 use topic_statistics_core::{collector::FirstPeriod, record::recorder::AgeSource, Metric};
 
 use super::{
-    losses::{add_gap, Gap, Losses, PublisherCounts},
+    losses::{add_gap, Counts, Gap, Losses},
     milliseconds, Expected, Received, Stamp, Totals, Window, WindowTimes,
 };
 
@@ -245,7 +245,7 @@ impl Subscription {
     }
 
     /// Returns the counts of each publisher. `None` if unknown.
-    pub fn publisher_counts(&self) -> Option<Vec<PublisherCounts>> {
+    pub fn publisher_counts(&self) -> Option<Vec<Counts>> {
         Some(self.losses.publisher_counts()?.collect())
     }
 

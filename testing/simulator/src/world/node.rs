@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     clocks::{MS, S},
-    delay::DelayableCollector,
+    delay::Delayable,
     faults::Fault,
     oracle::{self, Judgement, Limit, Settings, Totals, Wanted},
 };
@@ -163,13 +163,8 @@ impl World {
         }
     }
 
-    fn source(
-        &self,
-        topic: &str,
-        name: String,
-        recorder: &Arc<Recorder>,
-    ) -> (Arc<Source>, Arc<DelayableCollector>) {
-        let delayable = DelayableCollector::new(Arc::clone(recorder) as _, &self.clocks);
+    fn source(&self, topic: &str, name: String, recorder: &Arc<Recorder>) -> (Arc<Source>, Arc<Delayable>) {
+        let delayable = Delayable::new(Arc::clone(recorder) as _, &self.clocks);
         let check = Some(Box::new(topic.to_owned()) as _);
         (Arc::new(Source::new(name, Arc::clone(&delayable) as _, check)), delayable)
     }

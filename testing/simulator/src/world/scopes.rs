@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     clocks::MS,
-    delay::{Delay, DelayableCollector, Step},
+    delay::{Delay, Delayable, Step},
     faults::Fault,
     measured::Measured,
     oracle::{self, Kind},
@@ -42,7 +42,7 @@ impl World {
 
     /// Gives a source to the schedule.
     pub fn watch(&mut self, name: &str, collector: Arc<dyn WindowedCollector>, kind: Kind) -> Watched {
-        let delayable = DelayableCollector::new(collector, &self.clocks);
+        let delayable = Delayable::new(collector, &self.clocks);
         let source = Arc::new(Source::new(format!("/node:{name}"), Arc::clone(&delayable) as _, None));
         let (state, now) = (StatisticsState::NodeDefault, self.instant(self.now));
         let publisher = Some(Arc::clone(&self.reader) as _);

@@ -17,7 +17,7 @@ use topic_statistics_core::record::{
 
 use super::{deliveries::Deliveries, goals::Goals, samples::DelayedEnd};
 use crate::{
-    delay::DelayableCollector,
+    delay::Delayable,
     measured::Measured as MeasuredScope,
     oracle::{self, Judgement, Kind, Totals, Wanted},
 };
@@ -32,7 +32,7 @@ pub struct Subscription {
     /// `None` for the node's setting.
     pub distributions: Option<bool>,
     pub recorder: Arc<Recorder>,
-    pub delayable: Arc<DelayableCollector>,
+    pub delayable: Arc<Delayable>,
     /// The events while the next window's end is delayed.
     pub delayed: Option<DelayedEnd>,
     pub oracle: oracle::Subscription,
@@ -95,7 +95,7 @@ pub struct Watched {
     pub source: Arc<Source>,
     pub state: StatisticsState,
     pub oracle: oracle::Other,
-    pub delayable: Arc<DelayableCollector>,
+    pub delayable: Arc<Delayable>,
     /// Dropping the handle ends the source.
     pub _handle: SourceHandle,
 }

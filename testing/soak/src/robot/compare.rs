@@ -150,10 +150,7 @@ pub fn run(directory: &Path) -> Result<()> {
 }
 
 /// Returns the windows of a source in each process that had it.
-fn windows_of<'a>(
-    sources: &'a Sources,
-    source: &'a str,
-) -> impl Iterator<Item = (&'a (String, u32), &'a Windows)> {
+fn find<'a>(sources: &'a Sources, source: &'a str) -> impl Iterator<Item = (&'a (String, u32), &'a Windows)> {
     sources.iter().filter(move |((name, _), _)| name == source)
 }
 
@@ -190,9 +187,8 @@ impl Day {
             let key = (integer(&row["window_start"]), integer(&row["window_stop"]));
             let source = text(&row["topic"]);
             for (metric, reported) in metrics(row) {
-                let windows_of_name = self.sources.iter_mut().filter(|((name, _), _)| *name == source);
-                let found = windows_of_name
-                    .filter_map(|(_, windows)| windows.get_mut(&key)?.metrics.get_mut(&metric));
+                let named = self.sources.iter_mut().filter(|((name, _), _)| *name == source);
+                let found = named.filter_map(|(_, windows)| windows.get_mut(&key)?.metrics.get_mut(&metric));
                 let expected = found.last().map(|(figures, count)| {
                     *count += 1;
                     *figures
@@ -249,7 +245,7 @@ impl Day {
             // A status before the first window has no figures.
             let mut is_right = status["level"] == 0 && is("Duration of window (s)", f64::NAN);
             let source = text(&values["measurement_source_name"]);
-            for (key, windows) in windows_of(&self.sources, &source) {
+            for (key, windows) in find(&self.sources, &source) {
                 let mut all = windows.values().enumerate();
                 if let Some((index, window)) = all.find(|(_, window)| has_figures(window)) {
                     found.entry(key.clone()).or_default().insert(index);
@@ -317,8 +313,7 @@ impl Day {
                     continue;
                 };
                 let factor = if metric.unit() == "ms" { 1e-3 } else { 1.0 };
-                let mut windows =
-                    windows_of(&self.sources, &source).flat_map(|(_, windows)| windows.values());
+                let mut windows = find(&self.sources, &source).flat_map(|(_, windows)| windows.values());
                 let is_right = windows.any(|window| is_close(window.get(metric.name())[0] * factor, value));
                 self.tally.check(REPORT, is_right, || format!("scrape {number}: {line}"));
             }
@@ -333,17 +328,17 @@ impl Day {
                         let kept = windows.len().saturating_sub(skipped);
                         windows.values().take(kept).skip(skipped).map(counted).sum()
                     };
-                    windows_of(&self.sources, source).map(each).sum()
+                    find(&self.sources, source).map(each).sum()
                 };
                 let (value, range) = (value(name), sum(UNSEEN)..=sum(0));
                 let is_right = value.is_none_or(|value| range.contains(&value));
                 self.tally.check(REPORT, is_right, || format!("{source} {name} {value:?}, not {range:?}"));
             }
-            let all = windows_of(&self.sources, source);
+            let all = find(&self.sources, source);
             let mut last = all.flat_map(|(_, windows)| windows.values().rev().take(WITHOUT_STATUS));
             let level = value("health_level").map(|level| LEVELS[level as usize % 4]);
             let has_level =
-                |window: &Window| window.health.as_ref().is_some_and(|[found, _]| Some(&**found) == level);
+                |window: &Window| window.health.as_ref().is_some_and(|[own, _]| Some(&**own) == level);
             self.tally
                 .check(REPORT, level.is_none() || last.any(has_level), || format!("{source} is {level:?}"));
         }
