@@ -44,6 +44,10 @@ fn a_failed_creation_has_a_reason_and_leaves_nothing() {
     let not_written = "The totals of the node \"/failing\" cannot be written";
     for (options, reason) in [
         (own().publish_topic("1st").into(), "The publisher \"1st\" could not be created"),
+        (
+            file(&directory.path().join("totals.yaml")).statistics(own().publish_topic("1st")),
+            "The publisher \"1st\" could not be created",
+        ),
         (NodeStatisticsOptions::new().max_event_rate(-1.0), "A maximal event rate of -1 Hz"),
         (file(&missing), not_written),
         (file(directory.path()), not_written),

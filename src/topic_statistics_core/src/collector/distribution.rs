@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-mod bucket_index;
-mod parts;
-/// Returns the first bucket with samples, and the counts from there to the last one.
-fn counts(mut buckets: impl Iterator<Item = (i32, u64)>) -> (i32, Vec<u64>) {
-    let Some((offset, first)) = buckets.next() else { return (0, vec![]) };
-    let mut counts = vec![first];
-    for (index, count) in buckets {
-        counts.resize(index.abs_diff(offset) as usize, 0);
-        counts.push(count);
-    }
-    (offset, counts)
-}
-
-#[cfg(test)]
-mod tests;
-
 use std::{fmt, ops::Range};
 
+use super::finite_or_nan;
 use bucket_index::{boundary, index_of_normal, index_of_subnormal, largest_below, MAX_SCALE};
 pub use parts::{DistributionParts, InvalidDistribution};
+
+mod bucket_index;
+mod parts;
+#[cfg(test)]
+mod tests;
 
 /// The distribution of samples in constant memory: a base-2 exponential histogram, as
 /// [OpenTelemetry](https://opentelemetry.io/docs/specs/otel/metrics/data-model/#exponentialhistogram) defines it.
@@ -324,29 +314,17 @@ impl Distribution {
 
     /// Returns the sum of the samples; NaN if it is too large for an `f64`.
     pub fn sum(&self) -> f64 {
-        if self.sum.is_finite() {
-            self.sum
-        } else {
-            f64::NAN
-        }
+        finite_or_nan(self.sum)
     }
 
     /// Returns the smallest sample; NaN without one.
     pub fn minimum(&self) -> f64 {
-        if self.minimum.is_finite() {
-            self.minimum
-        } else {
-            f64::NAN
-        }
+        finite_or_nan(self.minimum)
     }
 
     /// Returns the largest sample; NaN without one.
     pub fn maximum(&self) -> f64 {
-        if self.maximum.is_finite() {
-            self.maximum
-        } else {
-            f64::NAN
-        }
+        finite_or_nan(self.maximum)
     }
 
     /// Returns the scale, from [`MIN_SCALE`](Self::MIN_SCALE) to [`MAX_SCALE`](Self::MAX_SCALE).
@@ -468,4 +446,15 @@ impl Side {
         let count = |slot: usize| u64::from(self.counts.get(slot).copied().unwrap_or_default());
         count(slot) | if is_wide { count(slot + WIDE as usize) << 32 } else { 0 }
     }
+}
+
+/// Returns the first bucket with samples, and the counts from there to the last one.
+fn counts(mut buckets: impl Iterator<Item = (i32, u64)>) -> (i32, Vec<u64>) {
+    let Some((offset, first)) = buckets.next() else { return (0, vec![]) };
+    let mut counts = vec![first];
+    for (index, count) in buckets {
+        counts.resize(index.abs_diff(offset) as usize, 0);
+        counts.push(count);
+    }
+    (offset, counts)
 }

@@ -29,6 +29,15 @@ pub(crate) fn single_sample(sample: Option<f64>) -> Summary {
     collector.summary()
 }
 
+/// Returns a value; NaN if it is infinite.
+fn finite_or_nan(value: f64) -> f64 {
+    if value.is_finite() {
+        value
+    } else {
+        f64::NAN
+    }
+}
+
 /// Nanoseconds in a millisecond, the unit of ages and periods on `/statistics`.
 const NANOSECONDS_PER_MILLISECOND: f64 = 1e6;
 

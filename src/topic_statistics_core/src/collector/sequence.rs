@@ -35,7 +35,7 @@ pub struct SequenceTracker<Gid> {
     has_numbers: bool,
     has_messages_without: bool,
     has_lost_track: bool,
-    /// How often a publisher was replaced. It may send again, after losses that nobody counts.
+    /// How often a publisher was replaced. Its losses are not counted if it sends again.
     evictions: u32,
 }
 
@@ -71,10 +71,10 @@ pub enum Sequence {
 ///
 /// The first three are None before the first numbered message, and after a message without a number. All are None once
 /// there were more publishers than are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SequenceTotals {
-    /// Messages lost. None, too, if there is no room for the number: sequence numbers that no publisher reaches.
+    /// Messages lost. Also None if the sum overflows, which takes sequence numbers that no publisher reaches.
     pub lost: Option<u64>,
     /// Messages received after a later one of the same publisher.
     pub out_of_order: Option<u64>,
@@ -93,7 +93,7 @@ pub struct FollowedPublisher<Gid> {
     pub received: u64,
     /// The time of the last message, in nanoseconds.
     pub last_heard: i64,
-    /// The position of that message among those of all publishers.
+    /// The position of that message in the sequence of all messages.
     last_message: u64,
     /// [`UNKNOWN`] once it had no room.
     lost: u64,
@@ -216,11 +216,6 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
     pub(crate) fn is_taken_back(&self, number: u64) -> bool {
         let publisher = self.publishers.get(self.last);
         publisher.is_some_and(|publisher| publisher.can_take_back(steps(number, publisher.number)))
-    }
-
-    /// Returns whether a message was not numbered.
-    pub fn has_messages_without_number(&self) -> bool {
-        self.has_messages_without
     }
 
     /// Returns the totals of all messages so far.
@@ -447,7 +442,7 @@ mod tests {
         tracker.pause();
         assert_eq!(tracker.accept((), 50, 0), Sequence::First);
         assert_eq!(tracker.accept((), 2, 0), Sequence::Late, "before the first since");
-        assert!(!tracker.has_messages_without_number());
+        assert!(!tracker.has_messages_without);
         let totals = tracker.totals();
         assert_eq!((totals.lost, totals.publishers_seen), (Some(1), Some(1)));
     }
@@ -499,7 +494,7 @@ mod tests {
         for (number, now) in [(u64::MAX, 1), (7, 3)] {
             assert_eq!(tracker.accept("first without", number, now), Sequence::Unsupported);
         }
-        assert!(tracker.has_messages_without_number());
+        assert!(tracker.has_messages_without);
         let totals = tracker.totals();
         assert_eq!((totals.lost, totals.out_of_order, totals.duplicates), (None, None, None));
         assert_eq!(totals.publishers_seen, Some(2), "they are told apart");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+use super::finite_or_nan;
 use crate::summary::Summary;
 
 /// Collects samples in constant memory.
@@ -64,15 +65,14 @@ impl SummaryCollector {
     /// Returns the summary of the samples so far. A figure is NaN if the differences of the samples, or their squares,
     /// are too large for an `f64`.
     pub fn summary(&self) -> Summary {
-        let if_finite = |value: f64| if value.is_finite() { value } else { f64::NAN };
         Summary {
-            average: if self.count > 0 { if_finite(self.mean) } else { f64::NAN },
+            average: if self.count > 0 { finite_or_nan(self.mean) } else { f64::NAN },
             // Infinite without a sample.
-            minimum: if_finite(self.minimum),
-            maximum: if_finite(self.maximum),
+            minimum: finite_or_nan(self.minimum),
+            maximum: finite_or_nan(self.maximum),
             standard_deviation: match self.count {
                 0 | 1 => f64::NAN,
-                count => if_finite((self.squares / count as f64).sqrt()),
+                count => finite_or_nan((self.squares / count as f64).sqrt()),
             },
             sample_count: self.count,
         }

@@ -179,8 +179,8 @@ impl Condition {
     }
 
     /// Returns the condition without its topic, as it was written, but for blanks: `rate=100±10%`.
-    pub fn requirement(&self) -> impl fmt::Display + '_ {
-        Requirement(self)
+    pub fn requirement(&self) -> String {
+        format!("{}{}{}", self.name, self.operator.sign(), self.value)
     }
 }
 
@@ -207,22 +207,12 @@ impl fmt::Display for Figures {
     }
 }
 
-/// Displays a condition without its topic.
-struct Requirement<'a>(&'a Condition);
-
-impl fmt::Display for Requirement<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Condition { name, operator, value, .. } = self.0;
-        write!(f, "{name}{}{value}", operator.sign())
-    }
-}
-
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(topic) = self.topic() {
             write!(f, "{topic}: ")?; // it has no control characters
         }
-        write!(f, "{}", self.requirement())
+        f.write_str(&self.requirement())
     }
 }
 

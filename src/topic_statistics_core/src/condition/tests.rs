@@ -131,10 +131,7 @@ fn a_condition_is_written_as_it_was_read() {
     let topics: Vec<_> = conditions.iter().map(Condition::topic).collect();
     let source = Some("/r1/listener:/imu");
     assert_eq!(topics, [Some("/imu"), Some("camera/*"), source, source]);
-    assert_eq!(
-        (conditions[0].name(), conditions[0].requirement().to_string().as_str()),
-        ("rate", "rate=100±10%")
-    );
+    assert_eq!((conditions[0].name(), &*conditions[0].requirement()), ("rate", "rate=100±10%"));
 }
 
 #[test]

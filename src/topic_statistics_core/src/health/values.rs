@@ -181,7 +181,7 @@ impl Values {
     fn add_conditions(&mut self, judge: &Judge) {
         for (level, key) in [(Level::Warn, "warn_unless"), (Level::Error, "error_unless")] {
             let of_level = judge.conditions().filter(|judged| judged.level == level);
-            let text: Vec<_> = of_level.map(|judged| requirement(judged.condition)).collect();
+            let text: Vec<_> = of_level.map(|judged| judged.condition.requirement()).collect();
             if !text.is_empty() {
                 self.add(key, text.join(" "));
             }
@@ -190,17 +190,13 @@ impl Values {
         let failing: Vec<_> = failing
             .map(|judged| {
                 let value = judged.value.unwrap_or(f64::NAN);
-                format!("{} ({})", requirement(judged.condition), Figures(value))
+                format!("{} ({})", judged.condition.requirement(), Figures(value))
             })
             .collect();
         if !failing.is_empty() {
             self.add("failing", failing.join(" "));
         }
     }
-}
-
-fn requirement(condition: &Condition) -> String {
-    condition.requirement().to_string()
 }
 
 /// A limit and the level of the conditions that have it.

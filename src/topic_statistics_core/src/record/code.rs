@@ -8,7 +8,6 @@ use crate::{
     collector::{single_sample, SummaryCollector},
     distributions::Distributions,
     metric::Metric,
-    metric_set::MetricSet,
     record::{
         clocks::clock::EndedWindow,
         sources::windowed::{Collector, Present},
@@ -26,8 +25,6 @@ impl Collector for Durations {
     type Sample = f64;
 
     const KIND: SourceKind = SourceKind::Stopwatch;
-
-    const DISTRIBUTIONS: MetricSet = MetricSet::of(&[Metric::Duration]);
 
     #[inline]
     fn accept(&mut self, milliseconds: &f64, _: Present, distributions: &mut Distributions) {
@@ -63,8 +60,6 @@ impl Collector for Count {
     type Sample = std::convert::Infallible;
 
     const KIND: SourceKind = SourceKind::Counter;
-
-    const DISTRIBUTIONS: MetricSet = MetricSet::of(&[]);
 
     fn accept(&mut self, sample: &Self::Sample, _: Present, _: &mut Distributions) {
         match *sample {}

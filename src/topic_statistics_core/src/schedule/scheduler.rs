@@ -53,7 +53,7 @@ pub trait Reports: Send + Sync {
     fn publish_health(&self, diagnosed: &[&Diagnosed]) -> Result<(), PublishError>;
 }
 
-/// Whom a text in the log is for.
+/// The severity of a text in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// A table of windows, for the node's log only.

@@ -38,7 +38,7 @@ pub struct Schedule {
     entries: Vec<Entry>,
     /// A separate list, so that the other entries need no memory for these.
     new_entries: Vec<NewEntry>,
-    /// The totals of ended subscriptions; None if nobody asks for totals.
+    /// The totals of ended subscriptions; None if they are not kept.
     ended: Option<Vec<TopicTotals>>,
     /// The next end of a window, for each publish period: all windows with the same period end together.
     window_ends: Vec<WindowEnd>,
@@ -167,7 +167,7 @@ impl Schedule {
         }
     }
 
-    /// Forgets the totals of subscriptions that end: nobody asks for them.
+    /// Disables the totals of subscriptions that have ended.
     pub fn without_totals(mut self) -> Self {
         self.ended = None;
         self

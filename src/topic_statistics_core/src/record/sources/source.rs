@@ -292,7 +292,7 @@ impl Source {
         })
     }
 
-    /// Adds the distributions of a finished window to those of a subscription since its creation.
+    /// Adds the distributions of a finished window to the totals of a subscription.
     pub fn add_distributions(&self, window: &WindowStatistics) {
         if self.is_subscription() && !window.distributions.is_empty() {
             lock(&self.finished).distributions.merge(&window.distributions);

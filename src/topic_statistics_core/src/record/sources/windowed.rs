@@ -38,9 +38,6 @@ pub trait Collector: Send {
     /// The kind of its source.
     const KIND: SourceKind;
 
-    /// The metrics that can have a distribution.
-    const DISTRIBUTIONS: MetricSet;
-
     /// Accepts a sample, also in the distributions of its metrics.
     fn accept(&mut self, sample: &Self::Sample, present: Present, distributions: &mut Distributions);
 
@@ -141,8 +138,8 @@ impl<C: Collector> Windowed<C> {
 
     /// Returns the distributions of a window that starts; none if they are not enabled.
     fn new_distributions(&self) -> Distributions {
-        let metrics = self.has_distributions.load(Ordering::Relaxed).then_some(C::DISTRIBUTIONS);
-        Distributions::new(metrics.unwrap_or_default())
+        let metrics = if self.has_distributions.load(Ordering::Relaxed) { C::KIND.metrics() } else { &[] };
+        Distributions::new(MetricSet::of(metrics))
     }
 
     /// Returns whether it is enabled.
@@ -183,7 +180,7 @@ impl<C: Collector> Windowed<C> {
 impl<C: Collector> WindowedCollector for Windowed<C> {
     fn enable(&self, clock: &dyn Clock) -> bool {
         if self.is_enabled() {
-            return false; // without distributions that nobody needs
+            return false; // before distributions are allocated
         }
         let distributions = self.new_distributions();
         let mut state = self.state.lock();

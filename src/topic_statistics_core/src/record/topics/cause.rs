@@ -48,7 +48,7 @@ pub enum Cause {
     Ambiguous,
 }
 
-/// What a thread does, by what it has done.
+/// What a thread is doing, inferred from its calls of rmw and its tracepoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
     state: State,
@@ -63,7 +63,7 @@ enum State {
     Other,
     /// A callback that was reported, with its message.
     Callback(Option<Message>),
-    /// It has taken a message, and triggered a guard condition that often since then.
+    /// It has taken a message. `triggers`: how often it has triggered a guard condition since then.
     Message { message: Message, triggers: u8 },
     /// It has taken several messages. `triggers` are those since the last one.
     Several { triggers: u8 },

@@ -6,7 +6,6 @@ use crate::{
     collector::AgeCollector,
     distributions::Distributions,
     metric::Metric,
-    metric_set::MetricSet,
     record::{
         clocks::{clock::EndedWindow, stamp_filter::StampFilter},
         sources::windowed::{Collector, Present},
@@ -46,8 +45,6 @@ impl Collector for Hop {
     type Sample = Output;
 
     const KIND: SourceKind = SourceKind::Hop;
-
-    const DISTRIBUTIONS: MetricSet = MetricSet::of(&[Metric::InputToOutput]);
 
     #[inline]
     fn accept(&mut self, output: &Output, present: Present, distributions: &mut Distributions) {

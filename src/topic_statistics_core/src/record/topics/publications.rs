@@ -6,7 +6,6 @@ use crate::{
     collector::{milliseconds_between, FirstPeriod, SummaryCollector},
     distributions::Distributions,
     metric::Metric,
-    metric_set::MetricSet,
     record::{
         clocks::clock::EndedWindow,
         sources::{
@@ -49,9 +48,6 @@ impl Collector for Publications {
     type Sample = Publication;
 
     const KIND: SourceKind = SourceKind::Publisher;
-
-    const DISTRIBUTIONS: MetricSet =
-        MetricSet::of(&[Metric::PublishPeriod, Metric::PublishDuration, Metric::MessageSize]);
 
     fn accept(&mut self, publication: &Publication, _: Present, distributions: &mut Distributions) {
         if self.duration.accept(publication.milliseconds) {

@@ -4,14 +4,14 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::transport::{Delivered, Gid, ReceivedTimestamp, Transport, TransportInfo};
+use super::transport::{Delivered, ReceivedTimestamp, Transport, TransportInfo};
 use crate::{
-    collector::{milliseconds_between, FollowedPublisher},
+    collector::milliseconds_between,
     distributions::Distributions,
     metric::Metric,
     record::{
         clocks::{
-            clock::{Clock, EndedWindow, SystemClock},
+            clock::{Clock, EndedWindow},
             host,
             simulated_time::SimulatedTime,
         },
@@ -31,6 +31,7 @@ use warnings::Warning;
 
 mod collectors;
 mod history;
+mod losses;
 mod message;
 mod options;
 mod span;
@@ -200,10 +201,7 @@ impl Recorder {
 
     /// Returns the messages received from and lost of each publisher.
     pub fn publishers(&self) -> Vec<PublisherTotals> {
-        let collectors = self.collectors.lock();
-        let (system, knows_losses) = (collectors.window.system, collectors.knows_losses());
-        let totals = |publisher| publisher_totals(publisher, system, knows_losses);
-        collectors.publishers().iter().map(totals).collect()
+        self.collectors.lock().publishers()
     }
 
     /// Returns the times of the last message that was recorded.
@@ -231,7 +229,7 @@ impl Recorder {
 impl WindowedCollector for Recorder {
     fn enable(&self, clock: &dyn Clock) -> bool {
         if self.is_enabled() {
-            return false; // without distributions that nobody needs
+            return false; // before distributions are allocated
         }
         let distributions = self.new_distributions();
         let mut collectors = self.collectors.lock();
@@ -340,8 +338,8 @@ impl Recorder {
     /// Afterwards, each sample made before the stop is accepted. If one may be missing, because its thread was
     /// preempted, the window has lost the order of its messages. No sample made later is accepted.
     fn stop_window(&self, collectors: &mut Collectors, clock: &dyn Clock) -> (EndedWindow, Vec<Sample>) {
-        // A single thread may begin a sample here, too, since the lock was taken. It is the last one, so it is waited
-        // for: only of a thread that is preempted the order is not known.
+        // Since the lock was taken, a thread may have begun a sample here. It is the last one, so it is waited for. The
+        // order is unknown only if that thread is preempted.
         let had_begun_samples = self.collectors.has_begun_samples();
         let ended = collectors.window.end(clock);
         let has_begun_samples = !self.collectors.await_begun_samples();
@@ -389,7 +387,7 @@ impl Recorder {
 
     /// Returns whether the window is unstamped, and whether it is without a clock.
     ///
-    /// The last message is still that of the window, and none of the next window is accepted.
+    /// Up to here, the last message is one of the window: no message of the next window is accepted.
     fn check_stamps(&self, collectors: &mut Collectors) -> (bool, bool) {
         let unstamped = collectors.is_unstamped() && !self.lacks_stamps.load(Ordering::Relaxed);
         let has_clock = self.simulated.as_ref().is_none_or(|time| time.has_begun());
@@ -429,20 +427,6 @@ fn record_of_next_window(collectors: &mut Collectors, samples: &[Sample], lost_m
     samples.iter().for_each(|sample| collectors.accept(sample));
     if lost_meanwhile.is_some_and(|count| count > 0) {
         collectors.forget_last();
-    }
-}
-
-fn publisher_totals(
-    publisher: &FollowedPublisher<Gid>,
-    system: SystemClock,
-    knows_losses: bool,
-) -> PublisherTotals {
-    PublisherTotals {
-        gid: publisher.gid,
-        received: publisher.received,
-        lost: publisher.lost().filter(|_| knows_losses),
-        out_of_order: publisher.out_of_order().filter(|_| knows_losses),
-        last_message: Timestamp::from_nanoseconds(system.at(publisher.last_heard)),
     }
 }
 

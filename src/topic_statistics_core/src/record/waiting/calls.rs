@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{
     delays::{Delays, Timestamps},
-    figures::Figures,
+    measurements::Measurements,
     under_way::{Oldest, Since},
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
 /// The collectors of a client.
 #[derive(Debug)]
 pub struct Calls {
-    figures: Figures,
+    measurements: Measurements,
     waiting: Oldest,
     delays: Delays,
 }
@@ -51,34 +51,32 @@ impl Collector for Calls {
 
     const KIND: SourceKind = SourceKind::Client;
 
-    const DISTRIBUTIONS: MetricSet = MetricSet::of(SourceKind::Client.metrics());
-
     fn accept(&mut self, sample: &CallSample, present: Present, distributions: &mut Distributions) {
         match sample {
-            CallSample::Call => self.figures.count(Metric::Calls),
+            CallSample::Call => self.measurements.count(Metric::Calls),
             CallSample::Response { times: (began, now), stamps } => {
-                self.figures.count(Metric::Responses);
+                self.measurements.count(Metric::Responses);
                 let round_trip = milliseconds_between(*began, *now);
-                self.figures.add(Metric::RoundTrip, round_trip, distributions);
-                self.delays.add(stamps, *now, present, &mut self.figures, distributions);
+                self.measurements.add(Metric::RoundTrip, round_trip, distributions);
+                self.delays.add(stamps, *now, present, &mut self.measurements, distributions);
             }
-            CallSample::Dropped => self.figures.count(Metric::DroppedCalls),
+            CallSample::Dropped => self.measurements.count(Metric::DroppedCalls),
         }
     }
 
     fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
-        self.delays.end_window(ended, &mut self.figures);
+        self.delays.end_window(ended, &mut self.measurements);
         let oldest = single_sample(Some(self.waiting.age(ended.stop)));
-        (self.figures.counted(Metric::Calls), self.figures.take(&[(Metric::OldestCall, oldest)]))
+        (self.measurements.counted(Metric::Calls), self.measurements.take(&[(Metric::OldestCall, oldest)]))
     }
 
     fn measures(&self, metric: Metric) -> bool {
-        self.figures.measures(metric)
+        self.measurements.measures(metric)
     }
 
     fn clear(&mut self, start: i64, has_stepped: bool) {
         self.delays.restart(start, has_stepped);
-        self.figures.clear();
+        self.measurements.clear();
     }
 }
 
@@ -94,8 +92,8 @@ impl CallRecorder {
     /// Creates the recorder of these metrics, disabled.
     pub fn new(metrics: MetricSet) -> Self {
         let waiting = Oldest::default();
-        let figures = Figures::new(Calls::KIND, metrics);
-        let calls = Calls { figures, waiting: waiting.clone(), delays: Delays::default() };
+        let measurements = Measurements::new(Calls::KIND, metrics);
+        let calls = Calls { measurements, waiting: waiting.clone(), delays: Delays::default() };
         Self { calls: Arc::new(Windowed::new(calls)), waiting }
     }
 

@@ -2,7 +2,7 @@
 
 //! The delays of requests and responses, by their timestamps.
 
-use super::figures::Figures;
+use super::measurements::Measurements;
 use crate::{
     collector::AgeCollector,
     distributions::Distributions,
@@ -40,7 +40,7 @@ impl Delays {
         stamps: &Timestamps,
         time: i64,
         present: Present,
-        figures: &mut Figures,
+        measurements: &mut Measurements,
         distributions: &mut Distributions,
     ) {
         // Taken before a step of the system clock was found: the stamps may be of the clock before it.
@@ -53,16 +53,16 @@ impl Delays {
         let spans = [(source, received), (received, now), (source, now)];
         for (metric, (from, to)) in Self::METRICS.into_iter().zip(spans) {
             if let Some(delay) = AgeCollector::sample(from, to) {
-                figures.add(metric, delay, distributions);
+                measurements.add(metric, delay, distributions);
             }
         }
     }
 
     /// Ends a window. After a step of the system clock in it, no delay is known.
-    pub(super) fn end_window(&mut self, ended: &EndedWindow, figures: &mut Figures) {
+    pub(super) fn end_window(&mut self, ended: &EndedWindow, measurements: &mut Measurements) {
         self.0.end_window(ended);
         if ended.step.is_some() {
-            Self::METRICS.into_iter().for_each(|metric| figures.discard(metric));
+            Self::METRICS.into_iter().for_each(|metric| measurements.discard(metric));
         }
     }
 

@@ -14,7 +14,6 @@ use crate::{
         CallbackKind, CallbackWait, ExecutorCallback, ExecutorThread, ExecutorWindow, LongestCallback,
     },
     metric::Metric,
-    metric_set::MetricSet,
     mutex::lock,
     record::{
         clocks::clock::{monotonic, EndedWindow},
@@ -277,8 +276,6 @@ impl Collector for Executions {
 
     const KIND: SourceKind = SourceKind::Executor;
 
-    const DISTRIBUTIONS: MetricSet = MetricSet::of(&[Metric::ReadyToRun]);
-
     #[inline]
     fn accept(&mut self, execution: &Execution, _: Present, distributions: &mut Distributions) {
         let Execution { thread, at, event } = *execution;
@@ -349,7 +346,7 @@ impl Collector for Executions {
         ];
         self.finished = Some(Arc::new(ExecutorWindow { threads, longest, waits }));
         self.start = stop;
-        // A callback that runs on belongs to the next window, too: a stuck executor is not silent.
+        // A callback that is still running also counts in the next window: a stuck executor is not silent.
         let running = self.threads.iter().filter(|thread| thread.running.is_some()).count() as u64;
         (std::mem::replace(&mut self.count, running), metrics)
     }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::{
-    figures::Figures,
+    measurements::Measurements,
     under_way::{Active, Oldest, Since},
 };
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
 /// The collectors of an action server, or of an action client.
 #[derive(Debug)]
 pub struct Goals<const IS_SERVER: bool> {
-    figures: Figures,
+    measurements: Measurements,
     under_way: UnderWay,
 }
 
@@ -87,14 +87,12 @@ impl<const IS_SERVER: bool> Collector for Goals<IS_SERVER> {
 
     const KIND: SourceKind = if IS_SERVER { SourceKind::ActionServer } else { SourceKind::ActionClient };
 
-    const DISTRIBUTIONS: MetricSet = MetricSet::of(Self::KIND.metrics());
-
     fn accept(&mut self, sample: &GoalSample, _present: Present, distributions: &mut Distributions) {
         if let Some(metric) = sample.count {
-            self.figures.count(metric);
+            self.measurements.count(metric);
         }
         if let Some((metric, milliseconds)) = sample.duration {
-            self.figures.add(metric, milliseconds, distributions);
+            self.measurements.add(metric, milliseconds, distributions);
         }
     }
 
@@ -105,15 +103,15 @@ impl<const IS_SERVER: bool> Collector for Goals<IS_SERVER> {
             (Metric::MaxActiveGoals, single_sample(Some(most.into()))),
             (Metric::OldestGoal, single_sample(Some(self.under_way.oldest.age(ended.stop)))),
         ];
-        (self.figures.counted(Metric::Goals), self.figures.take(&others))
+        (self.measurements.counted(Metric::Goals), self.measurements.take(&others))
     }
 
     fn measures(&self, metric: Metric) -> bool {
-        self.figures.measures(metric)
+        self.measurements.measures(metric)
     }
 
     fn clear(&mut self, _start: i64, _has_stepped: bool) {
-        self.figures.clear();
+        self.measurements.clear();
         self.under_way.active.take();
     }
 }
@@ -130,8 +128,8 @@ impl<const IS_SERVER: bool> GoalRecorder<IS_SERVER> {
     /// Creates the recorder of these metrics, disabled.
     pub fn new(metrics: MetricSet) -> Self {
         let under_way = UnderWay::default();
-        let figures = Figures::new(Goals::<IS_SERVER>::KIND, metrics);
-        let goals = Goals { figures, under_way: under_way.clone() };
+        let measurements = Measurements::new(Goals::<IS_SERVER>::KIND, metrics);
+        let goals = Goals { measurements, under_way: under_way.clone() };
         Self { goals: Arc::new(Windowed::new(goals)), under_way }
     }
 
@@ -229,8 +227,8 @@ impl<const IS_SERVER: bool> ActiveGoal<IS_SERVER> {
         self.end_as(|_| outcome, clock);
     }
 
-    /// Records that nobody holds it any more, unless it has ended: a client has dropped it; of a server, rclrs aborts
-    /// it, or rejects it if it was not accepted.
+    /// Records that it was dropped, unless it has ended. A client then has no result; for a server, rclrs aborts the
+    /// goal, or rejects it if it was not accepted.
     pub fn leave(&self, clock: impl FnOnce() -> i64) {
         let outcome = |is_accepted| match (IS_SERVER, is_accepted) {
             (false, _) => Outcome::Dropped,

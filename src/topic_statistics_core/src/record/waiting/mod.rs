@@ -5,8 +5,8 @@
 pub mod calls;
 pub mod delays;
 pub mod executions;
-mod figures;
 pub mod goals;
+mod measurements;
 pub mod requests;
 pub mod timer_calls;
 pub mod timer_schedule;

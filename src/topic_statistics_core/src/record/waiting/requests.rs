@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{
     delays::{Delays, Timestamps},
-    figures::Figures,
+    measurements::Measurements,
     under_way::Active,
 };
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
 /// The collectors of a service.
 #[derive(Debug)]
 pub struct Requests {
-    figures: Figures,
+    measurements: Measurements,
     active: Active,
     delays: Delays,
     period: Periods,
@@ -60,43 +60,41 @@ impl Collector for Requests {
 
     const KIND: SourceKind = SourceKind::Service;
 
-    const DISTRIBUTIONS: MetricSet = MetricSet::of(SourceKind::Service.metrics());
-
     fn accept(&mut self, sample: &RequestSample, present: Present, distributions: &mut Distributions) {
         match sample {
             RequestSample::Start { time, stamps } => {
-                self.figures.count(Metric::Requests);
+                self.measurements.count(Metric::Requests);
                 self.period.accept(*time, distributions);
-                self.delays.add(stamps, *time, present, &mut self.figures, distributions);
+                self.delays.add(stamps, *time, present, &mut self.measurements, distributions);
             }
             RequestSample::End { milliseconds, is_async } => {
                 let metric = if *is_async { Metric::ResponseDuration } else { Metric::CallbackDuration };
-                self.figures.add(metric, *milliseconds, distributions);
+                self.measurements.add(metric, *milliseconds, distributions);
             }
-            RequestSample::Panic => self.figures.count(Metric::CallbackPanics),
+            RequestSample::Panic => self.measurements.count(Metric::CallbackPanics),
         }
     }
 
     fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
-        self.delays.end_window(ended, &mut self.figures);
+        self.delays.end_window(ended, &mut self.measurements);
         let (active, most) = self.active.take();
         let others = [
             self.period.take(ended.has_earlier),
             (Metric::ActiveRequests, single_sample(Some(active.into()))),
             (Metric::MaxActiveRequests, single_sample(Some(most.into()))),
         ];
-        (self.figures.counted(Metric::Requests), self.figures.take(&others))
+        (self.measurements.counted(Metric::Requests), self.measurements.take(&others))
     }
 
     fn measures(&self, metric: Metric) -> bool {
-        self.figures.measures(metric)
+        self.measurements.measures(metric)
     }
 
     fn clear(&mut self, start: i64, has_stepped: bool) {
         self.delays.restart(start, has_stepped);
         self.period.clear(start);
         self.active.take();
-        self.figures.clear();
+        self.measurements.clear();
     }
 }
 
@@ -121,7 +119,7 @@ impl RequestRecorder {
     pub fn new(metrics: MetricSet, first_period: FirstPeriod, is_async: bool) -> Self {
         let active = Active::default();
         let requests = Requests {
-            figures: Figures::new(Requests::KIND, metrics),
+            measurements: Measurements::new(Requests::KIND, metrics),
             active: active.clone(),
             delays: Delays::default(),
             period: Periods::new(Metric::RequestPeriod, first_period),

@@ -2,7 +2,7 @@
 
 //! The collectors of a timer.
 
-use super::{figures::Figures, timer_schedule::ScheduledCall};
+use super::{measurements::Measurements, timer_schedule::ScheduledCall};
 use crate::{
     collector::{milliseconds_between, single_sample, FirstPeriod},
     distributions::Distributions,
@@ -22,7 +22,7 @@ use crate::{
 /// The collectors of a timer.
 #[derive(Debug)]
 pub struct TimerCalls {
-    figures: Figures,
+    measurements: Measurements,
     clock: TimerClock,
     /// In milliseconds.
     timer_period: f64,
@@ -66,7 +66,7 @@ impl TimerCalls {
     /// Creates the collectors of these metrics, of a timer with that period in nanoseconds.
     pub fn new(metrics: MetricSet, first_period: FirstPeriod, clock: TimerClock, timer_period: i64) -> Self {
         Self {
-            figures: Figures::new(Self::KIND, metrics),
+            measurements: Measurements::new(Self::KIND, metrics),
             clock,
             timer_period: timer_period as f64 / 1e6,
             period: Periods::new(Metric::TimerPeriod, first_period),
@@ -82,8 +82,6 @@ impl Collector for TimerCalls {
 
     const KIND: SourceKind = SourceKind::Timer;
 
-    const DISTRIBUTIONS: MetricSet = MetricSet::of(SourceKind::Timer.metrics());
-
     fn accept(&mut self, sample: &TimerSample, _: Present, distributions: &mut Distributions) {
         match *sample {
             TimerSample::Start { time, call } => {
@@ -93,15 +91,15 @@ impl Collector for TimerCalls {
                 let call = call.filter(|_| !is_doubtful);
                 self.skipped = self.skipped.zip(call).map(|(skipped, call)| skipped + call.skipped);
                 if let Some(ScheduledCall { lateness, .. }) = call {
-                    self.figures.add(Metric::TimerLateness, lateness as f64 / 1e6, distributions);
+                    self.measurements.add(Metric::TimerLateness, lateness as f64 / 1e6, distributions);
                 }
             }
             TimerSample::End { milliseconds } => {
-                self.figures.add(Metric::CallbackDuration, milliseconds, distributions);
+                self.measurements.add(Metric::CallbackDuration, milliseconds, distributions);
                 if self.clock != TimerClock::Simulated {
                     // Infinite if the period is 0: then it is ignored.
                     let share = 100.0 * milliseconds / self.timer_period;
-                    self.figures.add(Metric::CallbackShare, share, distributions);
+                    self.measurements.add(Metric::CallbackShare, share, distributions);
                 }
             }
         }
@@ -110,23 +108,23 @@ impl Collector for TimerCalls {
     fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
         let mut skipped = self.skipped.replace(0);
         if ended.step.is_some() && self.clock == TimerClock::System {
-            self.figures.discard(Metric::TimerLateness);
+            self.measurements.discard(Metric::TimerLateness);
             (skipped, self.is_doubtful) = (None, true);
         }
         let others = [
             self.period.take(ended.has_earlier),
             (Metric::SkippedPeriods, single_sample(skipped.map(|skipped| skipped as f64))),
         ];
-        (std::mem::take(&mut self.count), self.figures.take(&others))
+        (std::mem::take(&mut self.count), self.measurements.take(&others))
     }
 
     fn measures(&self, metric: Metric) -> bool {
-        self.figures.measures(metric)
+        self.measurements.measures(metric)
     }
 
     fn clear(&mut self, start: i64, has_stepped: bool) {
         self.period.clear(start);
-        self.figures.clear();
+        self.measurements.clear();
         (self.skipped, self.count) = (Some(0), 0);
         self.is_doubtful = has_stepped && self.clock == TimerClock::System;
     }

@@ -48,7 +48,7 @@ impl Active {
     }
 }
 
-/// The calls or goals that wait: when each began, and its number. rclrs keeps each of them, too. All clones share it.
+/// The calls or goals under way, ordered by their start. rclrs also keeps an entry for each. All clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Oldest(Arc<Mutex<Pending>>);
 

@@ -4,16 +4,14 @@
 
 use super::{
     history::History,
+    losses::Losses,
     message::{Details, Epoch, ReceivedMessage, Sample},
     options::{AgeSource, RecorderOptions},
     span::{Span, Times},
     warnings::{Warning, Warnings},
 };
 use crate::{
-    collector::{
-        milliseconds_between, single_sample, steps, AgeCollector, FollowedPublisher, PeriodCollector,
-        Sequence, SequenceTracker, SummaryCollector,
-    },
+    collector::{milliseconds_between, single_sample, AgeCollector, PeriodCollector, SummaryCollector},
     distributions::Distributions,
     metric::Metric,
     record::{
@@ -22,11 +20,11 @@ use crate::{
             stamp_filter::StampFilter,
         },
         locks::{Accept, CountUnrecorded},
-        topics::transport::{Gid, TransportInfo},
+        topics::transport::TransportInfo,
     },
     summary::Summary,
     timestamp::Timestamp,
-    totals::Totals,
+    totals::{PublisherTotals, Totals},
 };
 
 /// The collectors of a subscription and the window under way.
@@ -98,34 +96,6 @@ struct Delays {
     callback_duration: SummaryCollector,
 }
 
-/// Gaps in the publishers' sequence numbers.
-#[derive(Default)]
-struct Losses {
-    sequences: SequenceTracker<Gid>,
-    gaps: SummaryCollector,
-    /// The last gaps of this window, which are not in `gaps` yet.
-    open: [Option<OpenGap>; OpenGap::MOST],
-    /// Where the next gap is kept.
-    next: usize,
-    /// How often a publisher had been replaced when the window started.
-    evictions: u32,
-}
-
-/// A gap that messages may still fill: two threads that take neighbouring messages can record them in the other order.
-struct OpenGap {
-    publisher: Gid,
-    /// The number behind it.
-    number: u64,
-    /// How many numbers were missing, and how many still are.
-    length: u64,
-    missing: u64,
-}
-
-impl OpenGap {
-    /// How many gaps are open: more than neighbouring messages are recorded in another order at a time.
-    const MOST: usize = 4;
-}
-
 /// The sizes of messages.
 struct Sizes {
     summary: SummaryCollector,
@@ -149,51 +119,6 @@ impl Sizes {
         self.summary.accept(size.into());
         distributions.accept(Metric::MessageSize, size.into());
         self.total = self.total.and_then(|total| total.checked_add(size.into()));
-    }
-}
-
-impl Losses {
-    fn add_message(&mut self, publisher: Gid, number: u64, callback: i64, distributions: &mut Distributions) {
-        match self.sequences.accept(publisher, number, callback) {
-            Sequence::Next { gap: 0 } => self.add_gap(0, distributions),
-            Sequence::Next { gap } => {
-                let place = self.next;
-                self.close(place, distributions);
-                self.open[place] = Some(OpenGap { publisher, number, length: gap, missing: gap });
-                self.next = (place + 1) % OpenGap::MOST;
-            }
-            Sequence::Late => self.fill(publisher, number, distributions),
-            _ => {}
-        }
-    }
-
-    /// Takes a late message out of its gap: it was recorded in another order than sent, and not lost.
-    #[cold]
-    fn fill(&mut self, publisher: Gid, number: u64, distributions: &mut Distributions) {
-        let has_number = |open: &&mut OpenGap| {
-            open.publisher == publisher && (1..=open.length).contains(&steps(number, open.number))
-        };
-        let is_taken_back = self.sequences.is_taken_back(number);
-        // The latest one first: after a pause, a publisher can have others of the same numbers.
-        let (later, earlier) = self.open.split_at_mut(self.next);
-        let open = later.iter_mut().rev().chain(earlier.iter_mut().rev()).flatten().find(has_number);
-        if let Some(open) = open.filter(|_| is_taken_back) {
-            open.missing -= 1;
-            self.add_gap(0, distributions);
-        }
-    }
-
-    /// Adds a gap that is open. None of its messages is expected any more.
-    #[cold]
-    fn close(&mut self, place: usize, distributions: &mut Distributions) {
-        if let Some(open) = self.open[place].take() {
-            self.add_gap(open.missing, distributions);
-        }
-    }
-
-    fn add_gap(&mut self, gap: u64, distributions: &mut Distributions) {
-        self.gaps.accept(gap as f64);
-        distributions.accept(Metric::PublicationSeqGap, gap as f64);
     }
 }
 
@@ -417,14 +342,7 @@ impl Collectors {
         }
         if let Some(losses) = &mut self.losses {
             let is_filtered = details.is_some_and(|details| details.is_filtered);
-            if is_filtered {
-                // One that was taken before the filter was set may have been recorded since.
-                losses.sequences.pause_publisher(publisher);
-            }
-            losses.add_message(publisher, number, callback, &mut self.distributions);
-            if is_filtered {
-                losses.sequences.pause_publisher(publisher);
-            }
+            losses.add_message(publisher, number, callback, is_filtered, &mut self.distributions);
             if number == u64::MAX {
                 self.warnings.raise(Warning::NoSequenceNumbers);
             }
@@ -453,9 +371,7 @@ impl Collectors {
             **delays = Delays::default();
         }
         if let Some(losses) = &mut self.losses {
-            (losses.gaps, losses.open) = (SummaryCollector::default(), Default::default());
-            losses.evictions = losses.sequences.evictions();
-            losses.sequences.pause();
+            losses.restart();
         }
         if let Some(sizes) = &mut self.sizes {
             sizes.summary = SummaryCollector::default();
@@ -488,10 +404,10 @@ impl Collectors {
         lost_meanwhile: Option<u64>,
     ) -> WindowCount {
         if let Some(losses) = &mut self.losses {
-            (0..OpenGap::MOST).for_each(|place| losses.close(place, &mut self.distributions));
+            losses.close_all(&mut self.distributions);
         }
         let has_history = self.history.as_mut().is_some_and(|history| history.end_window());
-        // The periods between them are those of their delivery.
+        // History arrives all at once: its periods say nothing about the publisher.
         self.is_unordered |= has_history;
         metrics.extend(
             self.options.metrics.iter().map(|metric| (metric, self.take(metric, ended, clock_offset))),
@@ -546,14 +462,7 @@ impl Collectors {
             Metric::HeaderToCallback => (delays.header_to_callback.take(), !is_simulated),
             Metric::CallbackDuration => (delays.callback_duration.take(), false),
             Metric::PublicationSeqGap => {
-                let gaps = self.losses.as_mut().map(|losses| {
-                    let gaps = losses.gaps.take();
-                    let evictions = losses.sequences.evictions();
-                    let is_complete = std::mem::replace(&mut losses.evictions, evictions) == evictions;
-                    // Where losses are unknown, gaps are missing.
-                    losses.sequences.followed().filter(|_| is_complete).map(|_| gaps)
-                });
-                return gaps.flatten().unwrap_or_default();
+                return self.losses.as_mut().map(|losses| losses.take()).unwrap_or_default();
             }
             Metric::TimeSinceLastMessage => {
                 let silence =
@@ -615,7 +524,7 @@ impl Collectors {
 
     /// Returns the messages received and lost since the creation.
     pub(super) fn totals(&self) -> Totals {
-        let losses = self.losses.as_ref().map(|losses| losses.sequences.totals());
+        let losses = self.losses.as_ref().map(|losses| losses.sequences.totals()).unwrap_or_default();
         let received = self.received_before + self.count + self.unrecorded;
         let (intervals, active) = (self.span.intervals(received), self.span.active());
         let (intervals, active) = match &self.history {
@@ -624,10 +533,10 @@ impl Collectors {
         };
         Totals {
             received,
-            lost: losses.and_then(|totals| totals.lost),
-            out_of_order: losses.and_then(|totals| totals.out_of_order),
-            duplicates: losses.and_then(|totals| totals.duplicates),
-            publishers: losses.and_then(|totals| totals.publishers_seen),
+            lost: losses.lost,
+            out_of_order: losses.out_of_order,
+            duplicates: losses.duplicates,
+            publishers: losses.publishers_seen,
             bytes: self.sizes.as_ref().and_then(|sizes| sizes.total),
             first_message: self.span.first().map(Timestamp::from_nanoseconds),
             last_message: self.last_message().map(Timestamp::from_nanoseconds),
@@ -637,14 +546,9 @@ impl Collectors {
         }
     }
 
-    /// Returns whether the losses of each publisher are known.
-    pub(super) fn knows_losses(&self) -> bool {
-        self.losses.as_ref().is_some_and(|losses| !losses.sequences.has_lost_track())
-    }
-
-    /// Returns the publishers that are followed.
-    pub(super) fn publishers(&self) -> &[FollowedPublisher<Gid>] {
-        self.losses.as_ref().map_or(&[], |losses| losses.sequences.publishers())
+    /// Returns the messages received from and lost of each publisher that is followed.
+    pub(super) fn publishers(&self) -> Vec<PublisherTotals> {
+        self.losses.as_ref().map_or_else(Vec::new, |losses| losses.publishers(self.window.system))
     }
 
     /// Returns whether the last message of this window had no header stamp, where ages start at it.

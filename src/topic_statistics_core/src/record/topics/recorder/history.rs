@@ -63,7 +63,7 @@ impl History {
         std::mem::take(&mut self.is_in_window)
     }
 
-    /// Returns the intervals and the time between messages that `all` has beside those of history.
+    /// Subtracts the intervals and the time of history from those of all messages.
     pub(super) fn without(&self, intervals: Option<u64>, active: Duration) -> (Option<u64>, Duration) {
         (
             intervals.map(|intervals| intervals.saturating_sub(self.intervals)),

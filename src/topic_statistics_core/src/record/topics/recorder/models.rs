@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use crate::record::transport::Delivery;
+use crate::record::transport::{Delivery, Gid};
 use crate::{
     model::{check, Reached, Ticks},
     summary::Summary,

@@ -14,7 +14,7 @@ pub enum AgeSource {
     #[default]
     HeaderStamp,
     /// The middleware's source timestamp: the time of publication, as in rclcpp from Jazzy on. Types without a header
-    /// have it, too. The age is in system time, which source timestamps are of even on simulated time.
+    /// have it too. The age is in system time, because source timestamps are system time even on simulated time.
     SourceTimestamp,
 }
 

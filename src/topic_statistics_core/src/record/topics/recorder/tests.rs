@@ -13,7 +13,7 @@ use crate::{
         locks::QUEUE,
         simulated_time::RosClock,
         test_clock::{HeldUp, TestClock, MS, S},
-        transport::{Delivered, Delivery, TransportInfo},
+        transport::{Delivered, Delivery, Gid, TransportInfo},
     },
     timestamp::{ClockStep, Timestamp},
     Summary,

@@ -13,7 +13,7 @@ use crate::{
 
 /// What the events of a window add up to: a count or the samples of each metric.
 #[derive(Debug)]
-pub(super) struct Figures {
+pub(super) struct Measurements {
     /// The metrics that are measured.
     metrics: MetricSet,
     /// Of each metric that the kind of source can measure.
@@ -21,7 +21,7 @@ pub(super) struct Figures {
     samples: Box<[(Metric, SummaryCollector)]>,
 }
 
-impl Figures {
+impl Measurements {
     /// Creates them for a source of that kind, which measures these metrics.
     pub(super) fn new(kind: SourceKind, metrics: MetricSet) -> Self {
         let all = || kind.metrics().iter().copied();
