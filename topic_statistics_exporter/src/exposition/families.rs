@@ -147,7 +147,8 @@ fn write_sources<W: Writer>(
         let rate = 1.0 / window.figures.average;
         (rate.is_finite() && rate > 0.0 && window.life.is_current(now)).then_some(rate)
     };
-    let families: [(&str, Option<SourceKind>, Kind, &'static str, &str, Get<'_>); 7] = [
+    type Row<'a> = (&'a str, Option<SourceKind>, Kind, &'static str, &'a str, Get<'a>);
+    let families: [Row<'_>; 7] = [
         (
             "messages_received",
             Some(SourceKind::Subscription),
