@@ -8,7 +8,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use topic_statistics_observe::input::{read_yaml, Yaml};
+use topic_statistics_observe::input::{read_yaml, text, value, Yaml};
 
 use crate::error::BagError;
 
@@ -43,7 +43,7 @@ impl Metadata {
     fn of_file(text: &str) -> Result<Self, String> {
         const ROOT: &str = "rosbag2_bagfile_information";
         let root = read_yaml(text)?;
-        Self::new(root.as_mapping_get(ROOT).ok_or_else(|| format!("it has no {ROOT}"))?)
+        Self::new(value(&root, ROOT).ok_or_else(|| format!("it has no {ROOT}"))?)
     }
 
     /// Reads what a database has of it.
@@ -52,17 +52,17 @@ impl Metadata {
     }
 
     fn new(yaml: &Yaml<'_>) -> Result<Self, String> {
-        let string = |yaml: &Yaml<'_>| yaml.as_str().map(str::to_owned);
-        let paths = yaml.as_mapping_get("relative_file_paths").and_then(Yaml::as_sequence);
+        let string = |yaml: &Yaml<'_>| text(yaml).map(str::to_owned);
+        let paths = value(yaml, "relative_file_paths").and_then(|paths| paths.as_sequence());
         let paths = paths.and_then(|paths| paths.iter().map(string).collect());
-        let text = |name: &str| match yaml.as_mapping_get(name) {
+        let optional = |name: &str| match value(yaml, name) {
             None => Ok(String::new()),
             Some(value) => string(value).ok_or_else(|| format!("its {name} is no string")),
         };
         Ok(Self {
             relative_file_paths: paths.ok_or("its relative_file_paths are no list of strings")?,
-            compression_mode: text("compression_mode")?,
-            compression_format: text("compression_format")?,
+            compression_mode: optional("compression_mode")?,
+            compression_format: optional("compression_format")?,
         })
     }
 

@@ -2,7 +2,7 @@
 
 //! The QoS of publishers, from the YAML that rosbag2 writes.
 
-use topic_statistics_observe::input::{read_yaml, Yaml};
+use topic_statistics_observe::input::{read_yaml, text, value, Yaml};
 
 /// Returns whether all publishers are transient local. False if none is known, or if the text is no QoS.
 pub(crate) fn is_transient_local(yaml: &str) -> bool {
@@ -10,12 +10,10 @@ pub(crate) fn is_transient_local(yaml: &str) -> bool {
     const MAX: usize = 1 << 15;
     // A number of `rmw/types.h` up to version 8 of the metadata, and then its name.
     let is_latched = |profile: &Yaml<'_>| {
-        let durability = profile.as_mapping_get("durability");
-        durability
-            .is_some_and(|value| value.as_integer() == Some(1) || value.as_str() == Some("transient_local"))
+        matches!(value(profile, "durability").and_then(text), Some("1" | "transient_local"))
     };
     let yaml = Some(yaml).filter(|yaml| yaml.len() <= MAX).and_then(|yaml| read_yaml(yaml).ok());
-    let profiles = yaml.as_ref().and_then(Yaml::as_sequence);
+    let profiles = yaml.as_ref().and_then(|yaml| yaml.as_sequence());
     profiles.is_some_and(|profiles| !profiles.is_empty() && profiles.iter().all(is_latched))
 }
 

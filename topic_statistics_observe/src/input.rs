@@ -6,7 +6,7 @@
 use std::{collections::HashMap, fs::File, io::Read, path::Path};
 
 pub use saphyr::Yaml;
-use saphyr::{LoadableYamlNode, Marker, ScanError};
+use saphyr::{Marker, ScanError, YamlLoader};
 use saphyr_parser::{Event, Parser};
 
 /// Reads a text of at most that many bytes.
@@ -20,14 +20,33 @@ pub fn read_text(path: &Path, max: u64) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| format!("it is no UTF-8: {error}"))
 }
 
-/// Reads the only document of a YAML text.
+/// Reads the only document of a YAML text. Its scalars are as they are written: see [`text`].
 pub fn read_yaml(text: &str) -> Result<Yaml<'_>, String> {
     check_depth(text)
         .map_err(|(place, why)| format!("{why} at line {} column {}", place.line(), place.col() + 1))?;
-    let mut documents = Yaml::load_from_str(text).map_err(|error| error.to_string())?;
+    let mut loader = YamlLoader::default();
+    loader.early_parse(false);
+    Parser::new_from_str(text).load(&mut loader, true).map_err(|error| error.to_string())?;
+    if let Some(error) = loader.error() {
+        return Err(error.to_string());
+    }
+    let mut documents: Vec<_> = loader.into_documents();
     match documents.len() {
         1 => Ok(documents.remove(0)),
         number => Err(format!("it has {number} documents, where one is expected")),
+    }
+}
+
+/// Returns the value of a key in a mapping of [`read_yaml`].
+pub fn value<'a>(mapping: &'a Yaml<'_>, key: &str) -> Option<&'a Yaml<'a>> {
+    mapping.as_mapping()?.iter().find(|(name, _)| text(name) == Some(key)).map(|(_, value)| value)
+}
+
+/// Returns the text of a scalar of [`read_yaml`], which may also be a number: `2` and `"2"` are the same.
+pub fn text<'a>(scalar: &'a Yaml<'_>) -> Option<&'a str> {
+    match scalar {
+        Yaml::Representation(text, ..) => Some(text),
+        _ => None,
     }
 }
 

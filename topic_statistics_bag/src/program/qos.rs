@@ -2,21 +2,24 @@
 
 //! The QoS of publishers, from the YAML that rosbag2 writes.
 
-use topic_statistics_observe::input::{read_yaml, Yaml};
+use topic_statistics_observe::input::{read_yaml, text, value, Yaml};
 
 /// Returns a profile as text. `None` if it is no QoS.
-fn text(profile: &Yaml<'_>) -> Option<String> {
+fn profile_text(profile: &Yaml<'_>) -> Option<String> {
     // A number of `rmw/types.h` up to version 8 of the metadata, and then its name.
     let policy = |name: &str, names: &[&str]| {
-        let value = profile.as_mapping_get(name)?;
-        let Some(number) = value.as_integer() else { return value.as_str().map(str::to_owned) };
-        Some(names.get(usize::try_from(number).ok()?).map_or("unknown", |name| *name).to_owned())
+        let policy = value(profile, name).and_then(text)?;
+        let name = match policy.parse::<usize>() {
+            Ok(number) => names.get(number).copied().unwrap_or("unknown"),
+            Err(_) => policy,
+        };
+        Some(name.to_owned())
     };
     let names = ["system_default", "reliable", "best_effort", "unknown", "best_available"];
     let reliability = policy("reliability", &names)?;
     let names = ["system_default", "transient_local", "volatile", "unknown", "best_available"];
     let durability = policy("durability", &names)?;
-    let depth = profile.as_mapping_get("depth")?.as_integer()?;
+    let depth: u64 = value(profile, "depth").and_then(text)?.parse().ok()?;
     let history = match policy("history", &["system_default", "keep_last", "keep_all"])? {
         // Discovery does not tell the depth of a publisher.
         history if history == "keep_last" && depth > 0 => format!("{history} {depth}"),
@@ -28,7 +31,7 @@ fn text(profile: &Yaml<'_>) -> Option<String> {
 /// Returns each profile once, as text. A list that is no QoS is left out.
 pub fn texts(yaml: &[String]) -> Vec<String> {
     let profiles = |yaml: &String| -> Option<Vec<String>> {
-        read_yaml(yaml).ok()?.as_sequence()?.iter().map(text).collect()
+        read_yaml(yaml).ok()?.as_sequence()?.iter().map(profile_text).collect()
     };
     let mut texts: Vec<String> = yaml.iter().filter_map(profiles).flatten().collect();
     texts.sort();
