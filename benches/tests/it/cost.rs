@@ -44,7 +44,7 @@ fn a_subscription_costs_at_most_2_kb_and_a_node_30_kb() {
     }
     assert_eq!(allocations(), before);
 
-    // Uses medians, because threads of the middleware allocate meanwhile.
+    // Uses medians, because threads of the middleware also allocate memory during the measurement.
     let kilobytes = |counters: usize| {
         let mut all = std::array::from_fn::<_, 11, _>(|_| {
             let before = heap();
