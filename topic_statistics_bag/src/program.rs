@@ -46,6 +46,7 @@ fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let selection = arguments.selection(expected.as_ref());
     Arguments::check_topics(&selection.patterns)?;
     let page = arguments.report.as_deref().map(PageFile::new).transpose()?;
+    let junit = arguments.junit.as_deref().map(PageFile::new).transpose()?;
     let bag = Bag::open(&arguments.files)?;
     if arguments.info {
         return info::write(&bag, arguments.unpack_all);
@@ -60,9 +61,13 @@ fn run(arguments: &Arguments) -> Result<u8, Failure> {
     session.finish(&read)?;
     let mut outcome = Outcome { arguments, selection, read, session };
     outcome.report_problems();
-    let mut code = outcome.show(baseline.as_ref())?;
+    let changes = outcome.changes(baseline.as_ref())?;
+    let mut code = outcome.show(changes.as_ref())?;
     if let Some(page) = page {
         page.write(&outcome.page())?;
+    }
+    if let Some(file) = junit {
+        outcome.tests(changes.as_ref()).write(&file)?;
     }
     if !outcome.is_fulfilled() {
         code = code.max(UNFULFILLED);

@@ -136,19 +136,24 @@ pub struct Arguments {
     /// and the --require conditions that failed. With it, conditions do not end the program: each window is judged.
     #[arg(long, value_name = "FILE.html", help_heading = OUTPUT)]
     pub report: Option<PathBuf>,
+    /// Write each condition, and each topic of --expect, as a test in JUnit XML, which CI systems show
+    #[arg(long, value_name = "FILE.xml", help_heading = OUTPUT, requires = "judged")]
+    pub junit: Option<PathBuf>,
     /// Wait until all topics fulfil these conditions in the same window, then end
     ///
     /// A condition is `[TOPIC:]METRIC[.FIGURE] OPERATOR VALUE`. Blanks separate conditions: 'rate>=90 age.max<50
     /// /imu:lost=0'. A topic holds up to the next one; conditions before the first are about all watched topics.
     /// --duration limits the wait.
-    #[arg(long, value_name = "CONDITIONS", help_heading = OUTPUT)]
+    #[arg(long, value_name = "CONDITIONS", help_heading = OUTPUT, group = "judged")]
     pub require: Vec<Conditions>,
     /// Judge the topics by the expectations in this file
     ///
     /// It has conditions for WARN and for ERROR, by topic or by pattern. The state of a topic is then OK, WARN,
     /// ERROR or STALE. Each change is reported. The exit status is 1 if there is an ERROR at the end. It is
     /// described at https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/health.md
-    #[arg(long, value_name = "FILE.yaml", help_heading = HEALTH, conflicts_with_all = ["require", "once"])]
+    #[arg(
+        long, value_name = "FILE.yaml", help_heading = HEALTH, conflicts_with_all = ["require", "once"], group = "judged"
+    )]
     pub expect: Option<PathBuf>,
     /// Publish the states of --expect on /diagnostics, once per second, and errors at once
     #[arg(long, help_heading = HEALTH, requires = "expect")]

@@ -78,6 +78,7 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     let patterns = arguments.patterns(expected.as_ref());
     arguments.check_sources(&patterns)?;
     let report = arguments.report.as_deref().map(PageFile::new).transpose()?;
+    let junit = arguments.junit.as_deref().map(PageFile::new).transpose()?;
     // Before the context, which loads the middleware.
     let output = take_stdout()?;
     let is_terminal = output.is_terminal();
@@ -119,6 +120,9 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
         Some(file) => session.write_report(&file, &provider)?,
         None => true,
     };
+    if let Some(file) = junit {
+        session.write_junit(&file, &provider)?;
+    }
     let is_healthy = session.report_errors();
     drop((session, provider));
     debug_assert_eq!(Arc::strong_count(&node), 1, "no thread has the node when the process ends");

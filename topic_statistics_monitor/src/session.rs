@@ -8,6 +8,7 @@ use rclrs_topic_statistics::health::Level;
 use topic_statistics_core::health::Change;
 use topic_statistics_observe::{
     expect::{ExpectationFile, Expected},
+    junit::Tests,
     page::{render as render_page, PageFile},
     recording::Recording,
     ros::executor::Spinning,
@@ -114,6 +115,22 @@ impl<'a> Session<'a> {
         self.interrupt.let_end();
         print_error(&recorder.finish()?);
         Ok(())
+    }
+
+    /// Writes the file of `--junit`, after the report.
+    pub fn write_junit(&self, file: &PageFile, provider: &RowProvider) -> Result<(), Failure> {
+        let (mut tests, rows) = (Tests::new("topic_monitor"), provider.rows());
+        match &self.recording {
+            Some(recording) => tests.add_recording(recording),
+            None => {
+                let conditions: Vec<_> = self.arguments.conditions().cloned().collect();
+                tests.add_conditions(&conditions, &rows, Instant::now());
+            }
+        }
+        if let Some(expected) = &self.expected {
+            tests.add_health(expected, &rows);
+        }
+        Ok(tests.write(file)?)
     }
 
     /// Writes the report. Returns whether all conditions were fulfilled in each window.

@@ -8,6 +8,7 @@
 //!  windows ──▶ row::Row ───┼──▶ require        conditions
 //!                          ├──▶ expect         states
 //!                          └──▶ recording ──▶ page   the page of --report
+//!  require, expect, recording ──▶ junit              tests for CI systems
 //! ```
 //!
 //! A row holds plain values. A program writes it; the modules here read it. `arguments` and `pattern` are the command
@@ -29,6 +30,8 @@ pub mod histogram;
 pub mod input;
 #[cfg(feature = "views")]
 pub mod json;
+#[cfg(feature = "views")]
+pub mod junit;
 #[cfg(feature = "views")]
 pub mod overall;
 #[cfg(feature = "views")]

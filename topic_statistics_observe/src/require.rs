@@ -10,46 +10,72 @@ use std::time::{Duration, Instant};
 
 use crate::{
     format::{self, figure},
+    pattern::Pattern,
     row::{Row, Window},
 };
 
 /// Returns a line for each condition that a topic does not fulfil. Empty once all topics fulfil all conditions in the
 /// same window.
 pub fn failures(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<String> {
-    let mut failures = vec![];
+    let line = |ConditionResult { topic, requirement, failure }| {
+        let why = failure?;
+        let topic = if topic.is_empty() { topic } else { format::name(&topic) + ": " };
+        Some(if requirement.is_empty() { why } else { format!("{topic}{requirement} fails: {why}") })
+    };
+    results(conditions, rows, now).into_iter().filter_map(line).collect()
+}
+
+/// Whether a topic fulfils a condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConditionResult {
+    /// The topic; the condition's pattern if no topic matches it. Empty for all topics.
+    pub topic: String,
+    /// The condition without its topic. Empty for all conditions.
+    pub requirement: String,
+    /// Why the topic does not fulfil the condition.
+    pub failure: Option<String>,
+}
+
+/// Returns the result of each condition for each topic that it is about. If the topics fulfil all conditions in different
+/// windows only, the last result says so.
+pub fn results(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<ConditionResult> {
+    let mut results = vec![];
     let mut windows: Vec<&Window> = vec![];
     for condition in conditions {
         let matching: Vec<&&Row> = rows.iter().filter(|row| condition.is_about(row)).collect();
         if matching.is_empty() {
-            failures.push(format!("{condition} fails: no topic matches"));
+            let topic = condition.topic.as_ref().map_or("", Pattern::text).to_owned();
+            let (requirement, failure) = (condition.requirement(), Some("no topic matches".to_owned()));
+            results.push(ConditionResult { topic, requirement, failure });
         }
         for row in matching {
             let window = row.recent_window(now);
             let value = window.map_or(f64::NAN, |_| condition.value_of(row, now).or_nan());
             windows.extend(window);
-            if condition.is_fulfilled_by(value) {
-                continue;
-            }
-            let why = match &row.problem {
-                Some(problem) => format!(" ({})", problem.text()),
-                None if window.is_none() && row.window.is_some() => " (no recent window)".to_owned(),
-                None if window.is_none() => " (no whole window yet)".to_owned(),
-                None => match condition.missing_samples(row, now) {
-                    Some((has, needed)) => {
-                        format!(" (it needs {needed} samples in the last minute, and has {has})")
-                    }
-                    None => String::new(),
-                },
+            let why = || {
+                let why = match &row.problem {
+                    Some(problem) => format!(" ({})", problem.text()),
+                    None if window.is_none() && row.window.is_some() => " (no recent window)".to_owned(),
+                    None if window.is_none() => " (no whole window yet)".to_owned(),
+                    None => match condition.missing_samples(row, now) {
+                        Some((has, needed)) => {
+                            format!(" (it needs {needed} samples in the last minute, and has {has})")
+                        }
+                        None => String::new(),
+                    },
+                };
+                format!("{} is {}{why}", condition.name(), figure(value))
             };
-            let (name, requirement, what) =
-                (format::name(&row.name), condition.requirement(), condition.name());
-            failures.push(format!("{name}: {requirement} fails: {what} is {}{why}", figure(value)));
+            let failure = (!condition.is_fulfilled_by(value)).then(why);
+            let (topic, requirement) = (row.name.clone(), condition.requirement());
+            results.push(ConditionResult { topic, requirement, failure });
         }
     }
-    if failures.is_empty() && !overlap(&windows, now) {
-        failures.push("the conditions were fulfilled in different windows only".to_owned());
+    if results.iter().all(|result| result.failure.is_none()) && !overlap(&windows, now) {
+        let failure = Some("the conditions were fulfilled in different windows only".to_owned());
+        results.push(ConditionResult { topic: String::new(), requirement: String::new(), failure });
     }
-    failures
+    results
 }
 
 /// Returns whether all windows have a time in common. When a window ended is known to a tick of the monitor, so a

@@ -81,6 +81,10 @@ pub struct Arguments {
     /// and the --require conditions that failed.
     #[arg(long, value_name = "FILE.html", help_heading = OUTPUT)]
     pub report: Option<PathBuf>,
+    /// Write each condition, each topic of --expect and each quantity of --compare as a test in JUnit XML, which CI
+    /// systems show
+    #[arg(long, value_name = "FILE.xml", help_heading = OUTPUT, requires = "judged")]
+    pub junit: Option<PathBuf>,
     /// Print what the files are instead: storage, duration, topics with their types, QoS and messages
     #[arg(
         long, help_heading = OUTPUT,
@@ -95,7 +99,7 @@ pub struct Arguments {
     /// A condition is `[TOPIC:]METRIC[.FIGURE] OPERATOR VALUE`. Blanks separate conditions: 'rate>=90 age.max<50
     /// /imu:lost=0'. A topic holds up to the next one; conditions before the first are about all topics that are read.
     /// A topic is judged from the first window with a value on.
-    #[arg(long, value_name = "CONDITIONS", help_heading = JUDGED)]
+    #[arg(long, value_name = "CONDITIONS", help_heading = JUDGED, group = "judged")]
     pub require: Vec<Conditions>,
     /// Judge the topics by the expectations in this file
     ///
@@ -103,7 +107,7 @@ pub struct Arguments {
     /// a topic is then OK, WARN, ERROR or STALE. Each change is reported. The exit status is 1 if there is an ERROR at
     /// the end. It is described at
     /// https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/health.md
-    #[arg(long, value_name = "FILE.yaml", help_heading = JUDGED)]
+    #[arg(long, value_name = "FILE.yaml", help_heading = JUDGED, group = "judged")]
     pub expect: Option<PathBuf>,
     /// Print a file for --expect: what is in the bag, with a tolerance in percent [default: 20]
     #[arg(
@@ -115,7 +119,7 @@ pub struct Arguments {
     /// Compare with another bag, or with the --json output of an earlier run
     ///
     /// Prints what has changed, and what can be chance. The exit status is 1 if something became worse.
-    #[arg(long, value_name = "BASELINE", help_heading = JUDGED)]
+    #[arg(long, value_name = "BASELINE", help_heading = JUDGED, group = "judged")]
     pub compare: Option<PathBuf>,
 }
 

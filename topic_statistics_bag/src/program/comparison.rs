@@ -17,6 +17,7 @@ use topic_statistics_bag::{
 use topic_statistics_observe::{
     format::{self, figure},
     json,
+    junit::{TestResult, Tests},
     pattern::Selection,
 };
 
@@ -127,6 +128,24 @@ impl Changes {
     /// Returns whether something became worse, or is no longer measured.
     pub fn is_worse(&self) -> bool {
         self.0.iter().any(|change| change.verdict == Verdict::Worse || is_missing(change))
+    }
+
+    /// Adds a test for each quantity: whether it became worse.
+    pub fn add_to(&self, tests: &mut Tests) {
+        for change in &self.0 {
+            let (before, now) = (figure(change.baseline), figure(change.now));
+            let result = match change.verdict {
+                Verdict::Worse => {
+                    TestResult::Failed(format!("{before} became {now}, p = {}", p_value(change.p_value)))
+                }
+                _ if is_missing(change) => {
+                    TestResult::Failed(format!("{before} in the baseline, and missing now"))
+                }
+                Verdict::TooFew => TestResult::Skipped("too few windows".to_owned()),
+                _ => TestResult::Passed,
+            };
+            tests.add(&change.topic, &change.quantity, result);
+        }
     }
 
     /// Writes a line for each quantity that has changed, and how many have not.

@@ -13,6 +13,7 @@ use topic_statistics_core::Metric;
 use topic_statistics_observe::{
     expect::suggest,
     format,
+    junit::{TestResult, Tests},
     overall::{write_table, Overall},
     page::{self, Origin},
     pattern::Selection,
@@ -69,8 +70,29 @@ impl Outcome<'_> {
         }
     }
 
+    /// Compares the bag with a baseline.
+    pub fn changes(&self, baseline: Option<&Profile>) -> Result<Option<Changes>, Failure> {
+        let compare = |baseline| Changes::new(baseline, &self.session.profile, &self.selection);
+        baseline.map(compare).transpose()
+    }
+
+    /// Returns the tests of `--junit`.
+    pub fn tests(&self, changes: Option<&Changes>) -> Tests {
+        let mut tests = Tests::new("bag_statistics");
+        tests.add_recording(&self.session.recording);
+        self.session.add_health(&mut tests);
+        for topic in self.read.topics.iter().filter(|topic| self.is_judged_in_part(topic)) {
+            let lines = unmeasured(topic, self.arguments.clock).join("; ");
+            tests.add(topic.name(), "all messages are measured", TestResult::Failed(lines));
+        }
+        if let Some(changes) = changes {
+            changes.add_to(&mut tests);
+        }
+        tests
+    }
+
     /// Writes standard output. Returns the exit status of what is written.
-    pub fn show(&mut self, baseline: Option<&Profile>) -> Result<u8, Failure> {
+    pub fn show(&mut self, changes: Option<&Changes>) -> Result<u8, Failure> {
         let report = self.session.report.take();
         let mut output = BufWriter::new(io::stdout());
         let mut code = 0;
@@ -93,8 +115,7 @@ impl Outcome<'_> {
         } else if !topics.is_empty() {
             write_table(&mut output, &topics, self.session.now())?;
         }
-        if let Some(baseline) = baseline {
-            let changes = Changes::new(baseline, &self.session.profile, &self.selection)?;
+        if let Some(changes) = changes {
             match self.arguments.json {
                 true => changes.write(&mut io::stderr())?,
                 false => changes.write(&mut output)?,

@@ -13,6 +13,7 @@ use topic_statistics_core::Timestamp;
 use topic_statistics_observe::{
     expect::{ExpectationFile, Expected},
     format,
+    junit::Tests,
     pattern::Selection,
     recording::Recording,
     report::Report,
@@ -82,6 +83,13 @@ impl Session {
     /// Returns the time of the bag that was read last, as the views take it.
     pub fn now(&self) -> Instant {
         self.rows.times().map_or(self.recording.started, |times| times.instant(self.batch.0))
+    }
+
+    /// Adds a test for each topic with expectations.
+    pub fn add_health(&self, tests: &mut Tests) {
+        if let Some(expected) = &self.expected {
+            tests.add_health(expected, &self.rows.rows());
+        }
     }
 
     /// Reports the topics that have an error at the end. Returns whether there is none.

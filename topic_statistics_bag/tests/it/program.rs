@@ -212,7 +212,13 @@ fn conditions_are_judged_in_each_window() {
     // At 40 Hz from 8 s to 12 s.
     let bag = write("a.mcap", &slow_from_8_to_12_s());
     run_well(&bag.path, &["--require", "/imu: rate>=30 age<50ms"]);
-    let ended = run(&bag.path, &["--require", "/imu: rate>=90", "--require", "age.max<=5.5"]);
+    let junit = bag.beside("tests.xml", "");
+    let required = ["--require", "/imu: rate>=90", "--require", "age.max<=5.5", "--junit", &junit];
+    let ended = run(&bag.path, &required);
+    let tests = fs::read_to_string(junit).unwrap();
+    let passed = "<testcase name=\"age.max&lt;=5.5\" classname=\"/imu\"/>";
+    let failed = "<failure message=\"rate&gt;=90 failed in 4 of 19 windows, first after ";
+    assert!(tests.contains(passed) && tests.contains(failed), "{tests}");
     assert_eq!(ended.status, Some(1));
     assert!(ended.errors.contains("/imu: rate>=90 failed in 4 of 19 windows, first after "), "{ended:?}");
     assert!(ended.errors.contains("rate was 41.00") && !ended.errors.contains("age"), "{ended:?}");

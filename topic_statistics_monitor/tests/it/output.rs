@@ -22,13 +22,17 @@ use crate::{
 #[test]
 fn runs_end_with_their_lines_status_and_report() {
     let (domain, directory) = (domain(), tempfile::tempdir().unwrap());
-    let page = directory.path().join("report.html");
+    let [page, junit] = ["report.html", "tests.xml"].map(|name| directory.path().join(name));
     let _talker = talker(domain);
     let runs: [(&[&str], i32, &str); 6] = [
         (&["--once", "--plain", "/im?"], 0, ""),
         (&["--once", "--json", "imu", "chatter"], 0, ""),
         (&["--require", "/imu:rate>=5 /imu:age.max<60s /chatter:received>0", "--timeout", "50"], 0, ""),
-        (&["nobody", "--require", "rate>0", "--timeout", "3"], 1, "there is no topic /nobody yet; waiting"),
+        (
+            &["nobody", "--require", "rate>0", "--timeout", "3", "--junit", junit.to_str().unwrap()],
+            1,
+            "there is no topic /nobody yet; waiting",
+        ),
         (&["nobody", "--once", "--duration", "1"], 1, "nothing was measured on /nobody: there is no topic"),
         (&["--ros-args", "-r", "__node:=not/a/name"], 3, "topic_monitor: "),
     ];
@@ -41,6 +45,9 @@ fn runs_end_with_their_lines_status_and_report() {
         assert_eq!(output.status.code(), Some(*status), "{arguments:?}: {errors}");
         assert!(errors.contains(error), "{arguments:?}: {errors}");
     }
+    let tests = fs::read_to_string(junit).unwrap();
+    let failed = "classname=\"/nobody\">\n            <failure message=\"rate is - (there is no topic";
+    assert!(tests.contains(failed), "{tests}");
     let lines = text(&outputs[0].stdout);
     assert!(lines.lines().count() == 3 && lines.contains("\ntopic ") && lines.contains("\n/imu "), "{lines}");
     let windows = objects(&outputs[1].stdout);
