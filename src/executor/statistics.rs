@@ -34,6 +34,6 @@ impl Drop for Claimed {
 /// Claims the statistics of a node's executor; None if it is another kind of executor, or if another `NodeStatistics`
 /// has claimed it.
 pub(crate) fn claim(node: &Node) -> Option<Claimed> {
-    let measured = task::of(node)?;
+    let measured = task::find_measured(node)?;
     measured.claim().then(|| Claimed(measured))
 }

@@ -109,7 +109,7 @@ thread_local! {
 /// Returns what the executor of a node measures; None if it is another kind of executor.
 ///
 /// rclrs does not tell on which executor a node is. But it hands a task to the executor on the same thread.
-pub(super) fn of(node: &Node) -> Option<Arc<Measured>> {
+pub(super) fn find_measured(node: &Node) -> Option<Arc<Measured>> {
     IS_ASKING.set(true);
     // On another executor this does nothing: a query ends if its promise is dropped.
     drop(node.commands().query(async {}));
@@ -117,7 +117,7 @@ pub(super) fn of(node: &Node) -> Option<Arc<Measured>> {
     ANSWER.take()
 }
 
-/// Answers [`of`]. Returns whether it was asked.
+/// Answers [`find_measured`]. Returns whether it was asked.
 pub(super) fn answer(measured: &Arc<Measured>) -> bool {
     let is_asking = IS_ASKING.get();
     if is_asking {

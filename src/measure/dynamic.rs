@@ -73,7 +73,7 @@ impl DynamicProbe {
             path
         });
         let stamp = path.map_or(0, |path| read_stamp(message, path));
-        let size = || self.size.as_ref().map_or(0, |size| size.of(message));
+        let size = || self.size.as_ref().map_or(0, |size| size.measure(message));
         Some(self.recorder.received_message(epoch, stamp, Taken(info), size))
     }
 

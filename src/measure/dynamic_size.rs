@@ -65,7 +65,7 @@ impl DynamicSize {
     }
 
     /// Returns the size of a message in bytes; 0 if unknown.
-    pub(super) fn of(&self, message: &DynamicMessage) -> u32 {
+    pub(super) fn measure(&self, message: &DynamicMessage) -> u32 {
         match self {
             Self::Constant(size) => *size,
             Self::Variable(payload, steps) => {

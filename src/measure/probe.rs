@@ -52,7 +52,7 @@ impl<T: Message> Probe<T> {
         let epoch = self.recorder.epoch()?;
         let header = self.stamp.as_ref().map_or(0, |field| field.read(message()));
         // Captured by value: without a size it takes no memory.
-        let size = move || self.size.as_ref().map_or(0, |size| size.of(message));
+        let size = move || self.size.as_ref().map_or(0, |size| size.measure(message));
         Some(self.recorder.received_message(epoch, header, Taken(info), size))
     }
 

@@ -91,7 +91,7 @@ impl<T: Message> StatsPublisherState<T> {
 
     /// Returns the size of a message in bytes; 0 if unknown or not measured.
     fn size_of<'a>(&self, message: impl FnOnce() -> &'a T::RmwMsg) -> u32 {
-        self.size.as_ref().map_or(0, |size| size.of(message))
+        self.size.as_ref().map_or(0, |size| size.measure(message))
     }
 }
 

@@ -76,7 +76,7 @@ impl<M: RmwMessage> SerializedSize<M> {
 
     /// Returns the size of a message in bytes. `message` is not called if all messages have the same size.
     #[inline]
-    pub(crate) fn of<'a>(&self, message: impl FnOnce() -> &'a M) -> u32
+    pub(crate) fn measure<'a>(&self, message: impl FnOnce() -> &'a M) -> u32
     where
         M: 'a,
     {
@@ -341,7 +341,7 @@ mod tests {
     use ros_env::{builtin_interfaces, sensor_msgs, std_msgs, test_msgs};
 
     fn size<M: RmwMessage>(message: &M) -> u32 {
-        SerializedSize::of_received().unwrap().of(|| message)
+        SerializedSize::of_received().unwrap().measure(|| message)
     }
 
     /// Returns the size of that many bytes as the middleware in use sends them.
@@ -358,7 +358,7 @@ mod tests {
         fn constant<M: RmwMessage>() -> u32 {
             SerializedSize::<M>::of_received()
                 .unwrap()
-                .of(|| unreachable!("the size does not depend on the message"))
+                .measure(|| unreachable!("the size does not depend on the message"))
         }
         assert_eq!(constant::<builtin_interfaces::msg::rmw::Time>(), 4 + 8);
         assert_eq!(constant::<test_msgs::msg::rmw::Empty>(), padded(4 + 1), "C has a member");

@@ -13,6 +13,7 @@ use std::{
 use topic_statistics_core::Timestamp;
 
 use crate::{
+    decompressed::{self, Decompressed, ZSTD},
     error::{BagError, Note, NoteKind},
     mcap,
     metadata::{self, Metadata},
@@ -21,7 +22,6 @@ use crate::{
     session::{Session, Visitor},
     sqlite,
     topic::Topic,
-    unpacked::{self, Unpacked, ZSTD},
 };
 
 /// The format of a file.
@@ -350,7 +350,7 @@ impl BagFile {
         file.take(16).read_to_end(&mut first).map_err(io)?;
         let is_compressed = first.starts_with(&ZSTD);
         if is_compressed {
-            first = unpacked::first_bytes(File::open(path).map_err(io)?, 16);
+            first = decompressed::first_bytes(File::open(path).map_err(io)?, 16);
         }
         let unknown = |what| BagError::UnknownFormat { path: path.to_owned(), what };
         let format = if first.starts_with(::mcap::MAGIC) {
@@ -371,11 +371,11 @@ impl BagFile {
     /// Returns the content, if the file is compressed.
     ///
     /// `is_unlimited`: whatever its size.
-    fn unpacked(&self, is_unlimited: bool) -> Result<Option<Unpacked>, BagError> {
+    fn unpacked(&self, is_unlimited: bool) -> Result<Option<Decompressed>, BagError> {
         if !self.is_compressed {
             return Ok(None);
         }
-        let mut unpacked = Unpacked::of(&self.path, is_unlimited).map_err(|source| self.io(source))?;
+        let mut unpacked = Decompressed::open(&self.path, is_unlimited).map_err(|source| self.io(source))?;
         if unpacked.is_cut
             && self.is_whole(&unpacked.path, unpacked.size).map_err(|source| self.io(source))?
         {
@@ -394,7 +394,7 @@ impl BagFile {
 
     fn read(&self, session: &mut Session<'_>) -> Result<ControlFlow<()>, BagError> {
         let unpacked = self.unpacked(session.unpacks_all())?;
-        if let Some(Unpacked { size, fault: Some(reason), .. }) = &unpacked {
+        if let Some(Decompressed { size, fault: Some(reason), .. }) = &unpacked {
             let kind = NoteKind::Decompression { bytes: *size, reason: reason.clone() };
             session.notes.add(&self.path, kind);
         }
@@ -423,7 +423,7 @@ impl BagFile {
         const BEGINNING: u64 = 1 << 20;
         if self.is_compressed && self.format == Format::Mcap {
             let file = File::open(&self.path).map_err(|source| self.io(source))?;
-            let times = mcap::times(Cursor::new(unpacked::first_bytes(file, BEGINNING)));
+            let times = mcap::times(Cursor::new(decompressed::first_bytes(file, BEGINNING)));
             if let Some(times) = times.map_err(|source| self.io(source))? {
                 return Ok(Some(times));
             }

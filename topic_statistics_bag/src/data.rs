@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use zstd::{stream::read::Decoder, zstd_safe};
 
-use crate::{bytes::Bytes, stamp::Layout, unpacked::ZSTD};
+use crate::{bytes::Bytes, decompressed::ZSTD, stamp::Layout};
 
 /// What is used of the data of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -43,6 +43,7 @@ mod bag;
 mod bytes;
 pub mod compare;
 mod data;
+mod decompressed;
 mod error;
 mod gaps;
 mod mcap;
@@ -58,7 +59,6 @@ mod session;
 mod sqlite;
 mod stamp;
 mod topic;
-mod unpacked;
 
 pub use bag::{Bag, BagFile, BagStatistics, Format};
 pub use error::{BagError, ChunkFault, Note, NoteKind};

@@ -239,7 +239,7 @@ fn topics(
                 (row.get(0)?, row.get(1)?, row.get(2)?);
             if definitions.len() < Session::MAX_TOPICS {
                 definitions.entry(message_type).or_insert_with_key(|name| {
-                    let stamp = HeaderStamp::of(name, &encoding, &text);
+                    let stamp = HeaderStamp::find(name, &encoding, &text);
                     (encoding, stamp)
                 });
             }
@@ -255,7 +255,7 @@ fn topics(
         let offered_qos: String = row.get("offered_qos_profiles").unwrap_or_default();
         let stamp = match (&*format, definitions.get(&message_type)) {
             ("cdr", Some((_, stamp))) => stamp.clone(),
-            ("cdr", None) => HeaderStamp::of(&message_type, "", ""),
+            ("cdr", None) => HeaderStamp::find(&message_type, "", ""),
             _ => HeaderStamp::Unknown,
         };
         let definition = ChannelDefinition {

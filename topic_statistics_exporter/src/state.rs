@@ -9,13 +9,13 @@ mod buckets;
 mod budget;
 mod first_zero;
 mod health;
-mod held;
 mod histogram;
 mod life;
 mod metric;
 mod now;
 mod process;
 mod push;
+mod receipt;
 mod source;
 
 use std::{
@@ -43,8 +43,8 @@ pub use self::{
 };
 use self::{
     budget::{Budget, NotAdded},
-    held::Held,
     life::{Kept, Life},
+    receipt::Receipt,
 };
 use super::{
     filter::NodeFilter,
@@ -94,7 +94,7 @@ pub struct State {
 /// The messages lost of all subscriptions of a node to a topic, as its events have reported.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportedLosses {
-    held: Held,
+    receipt: Receipt,
     /// Their number.
     pub lost: FirstZero,
     /// When they began.
@@ -104,7 +104,7 @@ pub struct ReportedLosses {
 /// A diagnostic status.
 #[derive(Clone, Copy, Debug)]
 pub struct DiagnosticState {
-    held: Held,
+    receipt: Receipt,
     /// The last level.
     pub level: Level,
 }
@@ -221,24 +221,26 @@ impl State {
 
     fn add(&mut self, received: &Received, sender: Sender, now: Now) -> Result<(), NotAdded> {
         let metric_series = self.metric_series();
-        let held = Held::new(sender, now.monotonic);
+        let receipt = Receipt::new(sender, now.monotonic);
         let budget = &mut self.budget;
         match received {
             Received::Window(message) => {
                 let (name, window) = (&message.source, message.window);
                 let source = source(&mut self.sources, name, window, metric_series, budget, sender, now)?;
-                source.accept_window(message, budget, held, now)
+                source.accept_window(message, budget, receipt, now)
             }
             Received::Distribution(message) => {
                 let (name, window) = (&message.source, message.window);
                 let source = source(&mut self.sources, name, window, metric_series, budget, sender, now)?;
-                source.accept_distribution(message, budget, held, now)
+                source.accept_distribution(message, budget, receipt, now)
             }
-            Received::Losses(losses) => accept_losses(&mut self.reported_losses, losses, budget, held, now),
+            Received::Losses(losses) => {
+                accept_losses(&mut self.reported_losses, losses, budget, receipt, now)
+            }
             Received::Diagnostic(diagnostic) => {
                 // Without room for its name, the health is as current as ever.
-                let named = accept_diagnostic(&mut self.diagnostics, diagnostic, budget, held);
-                accept_health(&mut self.healths, diagnostic, budget, held, now).and(named)
+                let named = accept_diagnostic(&mut self.diagnostics, diagnostic, budget, receipt);
+                accept_health(&mut self.healths, diagnostic, budget, receipt, now).and(named)
             }
         }
     }
@@ -281,23 +283,24 @@ impl State {
         let way = self.budget.giving_way(sender, series, node)?;
         // All entries are walked through, so several go at once.
         let removed = way.missing.max((way.excess / 2).min(self.limits.max_series / 100));
-        let is_its =
-            |of_node: &str, held: &Held| held.sender == way.sender && node.is_none_or(|node| node == of_node);
+        let is_its = |of_node: &str, receipt: &Receipt| {
+            receipt.sender == way.sender && node.is_none_or(|node| node == of_node)
+        };
         let mut entries = vec![];
         for (name, source) in &self.sources {
-            let metrics = source.metrics().filter(|(_, metric)| is_its(&name.node, &metric.held));
+            let metrics = source.metrics().filter(|(_, metric)| is_its(&name.node, &metric.receipt));
             entries.extend(
-                metrics.map(|(metric, state)| (state.held, Entry::Metric(name.clone(), metric.clone()))),
+                metrics.map(|(metric, state)| (state.receipt, Entry::Metric(name.clone(), metric.clone()))),
             );
         }
-        let losses = self.reported_losses.iter().filter(|(name, losses)| is_its(&name.node, &losses.held));
-        entries.extend(losses.map(|(name, losses)| (losses.held, Entry::Losses(name.clone()))));
+        let losses = self.reported_losses.iter().filter(|(name, losses)| is_its(&name.node, &losses.receipt));
+        entries.extend(losses.map(|(name, losses)| (losses.receipt, Entry::Losses(name.clone()))));
         let healths =
-            self.healths.iter().filter(|(judged, health)| is_its(&judged.source.node, &health.held));
-        entries.extend(healths.map(|(judged, health)| (health.held, Entry::Health(judged.clone()))));
-        let diagnostics = self.diagnostics.iter().filter(|(_, state)| is_its(DIAGNOSTICS, &state.held));
-        entries.extend(diagnostics.map(|(name, state)| (state.held, Entry::Diagnostic(name.clone()))));
-        entries.sort_by_key(|(held, _)| held.rank());
+            self.healths.iter().filter(|(judged, health)| is_its(&judged.source.node, &health.receipt));
+        entries.extend(healths.map(|(judged, health)| (health.receipt, Entry::Health(judged.clone()))));
+        let diagnostics = self.diagnostics.iter().filter(|(_, state)| is_its(DIAGNOSTICS, &state.receipt));
+        entries.extend(diagnostics.map(|(name, state)| (state.receipt, Entry::Diagnostic(name.clone()))));
+        entries.sort_by_key(|(receipt, _)| receipt.rank());
         let used = self.series();
         for (_, entry) in &entries {
             if used - self.series() >= removed {
@@ -322,18 +325,18 @@ impl State {
             }
             Entry::Losses(name) => {
                 if let Some(losses) = self.reported_losses.remove(name) {
-                    budget.release(&name.node, losses.held.sender, SINGLE_SERIES);
+                    budget.release(&name.node, losses.receipt.sender, SINGLE_SERIES);
                 }
             }
             Entry::Health(judged) => {
                 if let Some(health) = self.healths.remove(judged) {
                     let series = HealthState::series(&health.limits);
-                    budget.release(&judged.source.node, health.held.sender, series);
+                    budget.release(&judged.source.node, health.receipt.sender, series);
                 }
             }
             Entry::Diagnostic(name) => {
                 if let Some(state) = self.diagnostics.remove(name) {
-                    budget.release(DIAGNOSTICS, state.held.sender, SINGLE_SERIES);
+                    budget.release(DIAGNOSTICS, state.receipt.sender, SINGLE_SERIES);
                 }
             }
         }
@@ -356,29 +359,29 @@ impl State {
         self.sources.retain(|name, source| source.expire(&name.node, kept, budget, now));
         let sources = &self.sources;
         // Where room is needed, what was seen once goes first.
-        let is_over = |held: &Held, keep: Duration| {
-            let keep = if kept.is_full && held.is_seen_once() { keep.min(Life::MIN_KEPT) } else { keep };
-            now.saturating_duration_since(held.last) > keep
+        let is_over = |receipt: &Receipt, keep: Duration| {
+            let keep = if kept.is_full && receipt.is_seen_once() { keep.min(Life::MIN_KEPT) } else { keep };
+            now.saturating_duration_since(receipt.last) > keep
         };
         self.reported_losses.retain(|name, losses| {
-            let is_kept = !is_over(&losses.held, KEEP_LOSSES) || sources.contains_key(name);
+            let is_kept = !is_over(&losses.receipt, KEEP_LOSSES) || sources.contains_key(name);
             if !is_kept {
-                budget.release(&name.node, losses.held.sender, SINGLE_SERIES);
+                budget.release(&name.node, losses.receipt.sender, SINGLE_SERIES);
             }
             is_kept
         });
         self.healths.retain(|judged, health| {
-            let is_kept = !is_over(&health.held, limits.keep_diagnostics);
+            let is_kept = !is_over(&health.receipt, limits.keep_diagnostics);
             if !is_kept {
                 let series = HealthState::series(&health.limits);
-                budget.release(&judged.source.node, health.held.sender, series);
+                budget.release(&judged.source.node, health.receipt.sender, series);
             }
             is_kept
         });
         self.diagnostics.retain(|_, diagnostic| {
-            let is_kept = !is_over(&diagnostic.held, limits.keep_diagnostics);
+            let is_kept = !is_over(&diagnostic.receipt, limits.keep_diagnostics);
             if !is_kept {
-                budget.release(DIAGNOSTICS, diagnostic.held.sender, SINGLE_SERIES);
+                budget.release(DIAGNOSTICS, diagnostic.receipt.sender, SINGLE_SERIES);
             }
             is_kept
         });
@@ -487,19 +490,19 @@ fn accept_losses(
     reported: &mut BTreeMap<SourceName, ReportedLosses>,
     received: &Losses,
     budget: &mut Budget,
-    held: Held,
+    receipt: Receipt,
     now: Now,
 ) -> Result<(), NotAdded> {
     let of_topic = match reported.entry(received.source.clone()) {
         btree_map::Entry::Occupied(entry) => entry.into_mut(),
         btree_map::Entry::Vacant(entry) => {
-            budget.reserve(&entry.key().node, held.sender, SINGLE_SERIES)?;
+            budget.reserve(&entry.key().node, receipt.sender, SINGLE_SERIES)?;
             let created = now.system.checked_sub(FIRST_LOSSES).unwrap_or(SystemTime::UNIX_EPOCH);
-            entry.insert(ReportedLosses { held, lost: FirstZero::default(), created })
+            entry.insert(ReportedLosses { receipt, lost: FirstZero::default(), created })
         }
     };
     of_topic.lost.add(received.lost);
-    of_topic.held.last = now.monotonic;
+    of_topic.receipt.last = now.monotonic;
     Ok(())
 }
 
@@ -507,17 +510,17 @@ fn accept_diagnostic(
     diagnostics: &mut BTreeMap<DiagnosticName, DiagnosticState>,
     received: &Diagnostic,
     budget: &mut Budget,
-    held: Held,
+    receipt: Receipt,
 ) -> Result<(), NotAdded> {
     let level = received.level;
     match diagnostics.entry(received.name.clone()) {
         btree_map::Entry::Occupied(mut entry) => {
             let state = entry.get_mut();
-            (state.level, state.held.last) = (level, held.last);
+            (state.level, state.receipt.last) = (level, receipt.last);
         }
         btree_map::Entry::Vacant(entry) => {
-            budget.reserve(DIAGNOSTICS, held.sender, SINGLE_SERIES)?;
-            entry.insert(DiagnosticState { held, level });
+            budget.reserve(DIAGNOSTICS, receipt.sender, SINGLE_SERIES)?;
+            entry.insert(DiagnosticState { receipt, level });
         }
     }
     Ok(())
@@ -527,14 +530,14 @@ fn accept_health(
     healths: &mut BTreeMap<Judged, HealthState>,
     received: &Diagnostic,
     budget: &mut Budget,
-    held: Held,
+    receipt: Receipt,
     now: Now,
 ) -> Result<(), NotAdded> {
     let Some(health) = &received.health else { return Ok(()) };
     let judged = Judged { source: health.source.clone(), judge: received.name.judge().into() };
     let node = &*health.source.node;
     let known = healths.get(&judged);
-    let holder = known.map_or(held.sender, |known| known.held.sender);
+    let holder = known.map_or(receipt.sender, |known| known.receipt.sender);
     if let Some(known) = known {
         budget.release(node, holder, HealthState::series(&known.limits));
     }
@@ -542,8 +545,8 @@ fn accept_health(
         healths.remove(&judged);
         return Err(no_room);
     }
-    let state = healths.entry(judged).or_insert_with(|| HealthState::new(held, now));
-    state.accept(health, received.level, held.sender, now);
+    let state = healths.entry(judged).or_insert_with(|| HealthState::new(receipt, now));
+    state.accept(health, received.level, receipt.sender, now);
     Ok(())
 }
 

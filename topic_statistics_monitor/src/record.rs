@@ -53,7 +53,7 @@ pub struct Recorder {
 impl Recorder {
     /// Creates the first file, and starts the writer. Errors if the file exists or cannot be created.
     pub fn start(node: &Node, options: Options) -> Result<Self, RecordError> {
-        let recording = Arc::new(Recording::new(options.max_cache, SimulatedClock::of(node)));
+        let recording = Arc::new(Recording::new(options.max_cache, SimulatedClock::new(node)));
         let update_rate = options.update_rate;
         let writer = Writer::new(options, Arc::clone(&recording))?;
         let reports = Reports::start(node, &recording, update_rate)?;

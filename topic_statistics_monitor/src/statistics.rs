@@ -5,11 +5,11 @@
 //! Anybody can publish anything there. Names and figures are checked on reception. Everything kept has a bound; excess
 //! is counted and reported.
 
+mod inferred;
 #[cfg(test)]
 mod judged;
 mod source;
 mod sources;
-mod told;
 
 use std::{
     sync::{

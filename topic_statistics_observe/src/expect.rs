@@ -166,7 +166,7 @@ impl Source {
         self.lengths = [self.lengths[1], window.length];
         let judged = window.times;
         Some(
-            JudgedWindow::new(judged, window.length, window.received.or(window.told))
+            JudgedWindow::new(judged, window.length, window.received.or(window.inferred))
                 .with_history(window.has_history),
         )
     }

@@ -23,14 +23,14 @@ use crate::{
 
 /// Writes a window of a topic as an object on a line of its own.
 pub fn write(to: &mut impl Write, row: &Row, window: &Window, now: Instant) -> io::Result<()> {
-    write_object(to, &Line::of(row, window, now))
+    write_object(to, &Line::new(row, window, now))
 }
 
 /// Writes a change of a topic's health as an object on a line of its own.
 pub fn write_change(to: &mut impl Write, topic: &str, change: &Change) -> io::Result<()> {
     let line = ChangeLine {
         topic,
-        change: HealthChange { from: change.before.name(), to: HealthLine::of(&change.health) },
+        change: HealthChange { from: change.before.name(), to: HealthLine::new(&change.health) },
     };
     write_object(to, &line)
 }
@@ -43,7 +43,7 @@ pub fn write_resubscribed(to: &mut impl Write, row: &Row) -> io::Result<()> {
 
 /// Writes the figures of a topic over a recording, as an object on a line of its own.
 pub fn write_overall(to: &mut impl Write, row: &Row, overall: &Overall) -> io::Result<()> {
-    write_object(to, &OverallLine::of(row, overall))
+    write_object(to, &OverallLine::new(row, overall))
 }
 
 /// Writes an object on a line of its own, in ASCII.
@@ -108,7 +108,7 @@ struct HealthLine {
 }
 
 impl HealthLine {
-    fn of(health: &Health) -> Self {
+    fn new(health: &Health) -> Self {
         let (condition, value) = match &health.cause {
             Cause::Condition { condition, value, .. } => (Some(condition.to_string()), *value),
             _ => (None, f64::NAN),
@@ -201,7 +201,7 @@ struct Percentiles {
 }
 
 impl Percentiles {
-    fn of(distribution: &Distribution) -> Self {
+    fn new(distribution: &Distribution) -> Self {
         let [p50, p90, p99, p99_9] = [0.5, 0.9, 0.99, 0.999].map(|quantile| distribution.quantile(quantile));
         Self { p50, p90, p99, p99_9 }
     }
@@ -242,10 +242,10 @@ struct OverallMetricLine<'a> {
 }
 
 impl<'a> OverallLine<'a> {
-    fn of(row: &'a Row, overall: &'a Overall) -> Self {
+    fn new(row: &'a Row, overall: &'a Overall) -> Self {
         let metric = |metric: &'a RecordedMetric| {
             let figures = MetricLine::new(&metric.unit, metric.figures.summary());
-            let percentiles = Percentiles::of(&metric.distribution);
+            let percentiles = Percentiles::new(&metric.distribution);
             (&*metric.name, OverallMetricLine { figures, percentiles })
         };
         let recording = RecordingLine {
@@ -263,7 +263,7 @@ impl<'a> OverallLine<'a> {
             out_of_order: row.out_of_order,
             unmeasured: overall.unmeasured,
             metrics: overall.metrics.iter().map(metric).collect(),
-            senders: row.publishers.iter().map(PublisherLine::of).collect(),
+            senders: row.publishers.iter().map(PublisherLine::new).collect(),
         };
         Self { topic: &row.name, recording }
     }
@@ -280,7 +280,7 @@ struct PublisherLine<'a> {
 }
 
 impl<'a> PublisherLine<'a> {
-    fn of(publisher: &'a Publisher) -> Self {
+    fn new(publisher: &'a Publisher) -> Self {
         Self {
             gid: &publisher.gid,
             node: publisher.node.as_deref(),
@@ -293,7 +293,7 @@ impl<'a> PublisherLine<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn of(row: &'a Row, window: &'a Window, now: Instant) -> Self {
+    fn new(row: &'a Row, window: &'a Window, now: Instant) -> Self {
         let state = match row.status(now) {
             Status::Error | Status::Failed(_) => "error",
             Status::Warned(_) => "warn",
@@ -311,7 +311,7 @@ impl<'a> Line<'a> {
                 count: distribution.count(),
                 min: distribution.minimum(),
                 max: distribution.maximum(),
-                percentiles: Percentiles::of(&distribution),
+                percentiles: Percentiles::new(&distribution),
             };
             Some((metric.name(), line))
         };
@@ -320,7 +320,7 @@ impl<'a> Line<'a> {
             r#type: row.message_type.as_deref(),
             state,
             problem: row.problem.as_ref().map(|problem| problem.text()),
-            health: row.health.as_ref().map(HealthLine::of),
+            health: row.health.as_ref().map(HealthLine::new),
             window_start: window.times.start.as_nanoseconds(),
             window_stop: window.times.stop.as_nanoseconds(),
             clock_step: window.clock_step,
@@ -337,7 +337,7 @@ impl<'a> Line<'a> {
             total: Total { received: row.received, lost: row.lost, out_of_order: row.out_of_order },
             metrics: window.metrics.iter().map(metric).collect(),
             last_minute: row.last_minute.metrics(now).filter_map(last_minute).collect(),
-            senders: row.publishers.iter().map(PublisherLine::of).collect(),
+            senders: row.publishers.iter().map(PublisherLine::new).collect(),
         }
     }
 }

@@ -159,7 +159,7 @@ pub struct Window {
     pub received: Option<u64>,
     /// The number of messages of a source of statistics, derived from its metrics because it does not publish the
     /// number. `None` if unknown, and for a topic.
-    pub told: Option<u64>,
+    pub inferred: Option<u64>,
     /// Messages lost in the window. `None` if unknown.
     pub lost: Option<u64>,
     /// Messages lost since the end of the last window that was read. More than `lost` if the program had no CPU time to
@@ -357,7 +357,7 @@ impl Window {
             length,
             rate: f64::NAN,
             received: None,
-            told: None,
+            inferred: None,
             lost: None,
             lost_since: None,
             out_of_order: None,

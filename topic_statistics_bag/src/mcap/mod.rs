@@ -199,7 +199,7 @@ impl Definitions {
                     return Ok(None);
                 }
                 let text = String::from_utf8_lossy(&data);
-                let stamp = HeaderStamp::of(&header.name, &header.encoding, &text);
+                let stamp = HeaderStamp::find(&header.name, &header.encoding, &text);
                 let schema = Schema { name: header.name, encoding: header.encoding, stamp };
                 self.schemas.insert(header.id, schema);
                 Ok(Some(Defined::Schema(header.id)))

@@ -19,7 +19,7 @@ impl HeaderStamp {
     /// Finds the header in the definition of a type, in an encoding that rosbag2 and MCAP name.
     ///
     /// Without a definition that can be read, the types that everybody has are known by their names.
-    pub(crate) fn of(message_type: &str, encoding: &str, definition: &str) -> Self {
+    pub(crate) fn find(message_type: &str, encoding: &str, definition: &str) -> Self {
         let name = layout::without_msg(message_type);
         let definitions = match encoding {
             "ros2msg" => msg::parse(&name, definition),

@@ -11,7 +11,7 @@ string frame_id
 ";
 
 fn msg(definition: &str) -> HeaderStamp {
-    HeaderStamp::of("pkg/msg/Type", "ros2msg", &format!("{definition}{HEADER_MSG}"))
+    HeaderStamp::find("pkg/msg/Type", "ros2msg", &format!("{definition}{HEADER_MSG}"))
 }
 
 fn idl(fields: &str) -> HeaderStamp {
@@ -37,7 +37,7 @@ IDL: std_msgs/msg/Header
 module std_msgs {{ module msg {{ struct Header {{ builtin_interfaces::msg::Time stamp; string frame_id; }}; }}; }};
 "
     );
-    HeaderStamp::of("pkg/msg/Type", "ros2idl", &definition)
+    HeaderStamp::find("pkg/msg/Type", "ros2idl", &definition)
 }
 
 fn steps(stamp: HeaderStamp) -> Vec<Step> {
@@ -52,7 +52,7 @@ fn fields_before_a_header_are_stepped_over() {
     let before = "uint8 a\nstring<=5 b 'x'\nfloat64[] c\nint16[3] d\nPart e\nPart[<=4] f\nstring[2] g\n\
                   std_msgs/Header header\n";
     let part = "================\nMSG: pkg/Part\nbyte a\nfloat64 b\n";
-    let stamp = HeaderStamp::of("pkg/msg/Type", "ros2msg", &format!("{before}{part}{HEADER_MSG}"));
+    let stamp = HeaderStamp::find("pkg/msg/Type", "ros2msg", &format!("{before}{part}{HEADER_MSG}"));
     let primitives = |size, count| Step::Primitives { size, count };
     let expected = [
         primitives(1, 1),
@@ -101,18 +101,21 @@ fn what_cannot_be_stepped_over_is_not_known() {
     let many = "int32 a\n".repeat(1000);
     assert_eq!(msg(&format!("{many}std_msgs/Header header\n")), HeaderStamp::Unknown);
     for encoding in ["", "unknown", "jsonschema", "protobuf"] {
-        assert_eq!(HeaderStamp::of("pkg/msg/Type", encoding, "std_msgs/Header header"), HeaderStamp::Unknown);
+        assert_eq!(
+            HeaderStamp::find("pkg/msg/Type", encoding, "std_msgs/Header header"),
+            HeaderStamp::Unknown
+        );
     }
 }
 
 #[test]
 fn types_that_everybody_has_are_known_by_their_names() {
-    assert_eq!(steps(HeaderStamp::of("sensor_msgs/msg/Imu", "", "")), []);
-    assert_eq!(steps(HeaderStamp::of("sensor_msgs/msg/Imu", "unknown", "?")), []);
-    assert_eq!(HeaderStamp::of("tf2_msgs/msg/TFMessage", "", ""), HeaderStamp::Unknown);
-    assert_eq!(steps(HeaderStamp::of("std_msgs/msg/Header", "", "")), []);
+    assert_eq!(steps(HeaderStamp::find("sensor_msgs/msg/Imu", "", "")), []);
+    assert_eq!(steps(HeaderStamp::find("sensor_msgs/msg/Imu", "unknown", "?")), []);
+    assert_eq!(HeaderStamp::find("tf2_msgs/msg/TFMessage", "", ""), HeaderStamp::Unknown);
+    assert_eq!(steps(HeaderStamp::find("std_msgs/msg/Header", "", "")), []);
     // The definition of the file is the better one.
-    assert_eq!(HeaderStamp::of("sensor_msgs/msg/Imu", "ros2msg", "float64 x"), HeaderStamp::NoHeader);
+    assert_eq!(HeaderStamp::find("sensor_msgs/msg/Imu", "ros2msg", "float64 x"), HeaderStamp::NoHeader);
 }
 
 #[test]
@@ -141,7 +144,7 @@ proptest! {
         text in "(uint8|string|Header|pkg/X|\\[|\\]|<=|=|\n|MSG: |====|#|module|struct|typedef|sequence|long|\\{|\\}|;|<|>|@|\\(|\\)|::|\"|//|/\\*|[a-z0-9,/ ]){0,60}",
         idl: bool,
     ) {
-        HeaderStamp::of("pkg/msg/X", if idl { "ros2idl" } else { "ros2msg" }, &text);
+        HeaderStamp::find("pkg/msg/X", if idl { "ros2idl" } else { "ros2msg" }, &text);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use topic_statistics_core::health::Level;
 use topic_statistics_observe::{bounds::Sender, ros::wire::ExpectedLimit};
 
-use super::{held::Held, now::Now};
+use super::{now::Now, receipt::Receipt};
 use crate::model::{SourceHealth, SourceName};
 
 /// A source and who judges it: its node, `topic_monitor`, or both.
@@ -22,7 +22,7 @@ pub struct Judged {
 /// The health of a source, as one node judges it.
 #[derive(Debug)]
 pub struct HealthState {
-    pub(super) held: Held,
+    pub(super) receipt: Receipt,
     /// The last level.
     pub level: Level,
     /// Messages per second, counted over as many windows as that takes.
@@ -41,9 +41,9 @@ impl HealthState {
     /// How many time series it has besides the limits: level, rate, and windows by level.
     const SERIES: usize = 2 + Level::ALL.len();
 
-    pub(super) fn new(held: Held, now: Now) -> Self {
+    pub(super) fn new(receipt: Receipt, now: Now) -> Self {
         Self {
-            held,
+            receipt,
             level: Level::Ok,
             rate: None,
             limits: vec![],
@@ -70,7 +70,7 @@ impl HealthState {
         self.counted = health.windows.map(|counts| (sender, counts));
         (self.level, self.rate) = (level, health.rate);
         self.limits.clone_from(&health.limits);
-        self.held.last = now.monotonic;
+        self.receipt.last = now.monotonic;
     }
 
     /// Returns the windows judged to be of that level since the first status.

@@ -9,10 +9,10 @@ use rclrs_topic_statistics::{Distribution, Metric, Summary, Window};
 use super::{
     budget::NotAdded,
     first_zero::FirstZero,
-    held::Held,
     histogram::Histogram,
     life::{Kept, Life},
     now::Now,
+    receipt::Receipt,
 };
 use crate::model::Unit;
 
@@ -22,7 +22,7 @@ pub const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 /// One metric of a source.
 #[derive(Debug)]
 pub struct MetricState {
-    pub(super) held: Held,
+    pub(super) receipt: Receipt,
     /// The figures received on `/statistics`.
     pub window: Option<WindowState>,
     /// The samples received on `/statistics/distribution`.
@@ -70,8 +70,8 @@ impl MetricState {
     /// negative windows; three quantiles and a histogram. Classic buckets are further ones.
     pub const SERIES: usize = 8 + QUANTILES.len();
 
-    pub(super) fn new(held: Held) -> Self {
-        Self { held, window: None, distribution: None }
+    pub(super) fn new(receipt: Receipt) -> Self {
+        Self { receipt, window: None, distribution: None }
     }
 
     pub(super) fn accept_window(
@@ -91,7 +91,7 @@ impl MetricState {
             }
         };
         state.total.add(&figures);
-        self.held.last = now.monotonic;
+        self.receipt.last = now.monotonic;
         Ok(())
     }
 
@@ -118,7 +118,7 @@ impl MetricState {
             let value = distribution.quantile(quantile);
             (!value.is_nan()).then_some(value * factor)
         });
-        self.held.last = now.monotonic;
+        self.receipt.last = now.monotonic;
         state.total.add(distribution)
     }
 

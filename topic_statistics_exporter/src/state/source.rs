@@ -14,10 +14,10 @@ use topic_statistics_observe::bounds::Sender;
 use super::{
     budget::{Budget, NotAdded},
     first_zero::FirstZero,
-    held::Held,
     life::Kept,
     metric::MetricState,
     now::Now,
+    receipt::Receipt,
 };
 use crate::model::{MetricDistribution, MetricName, MetricWindow};
 
@@ -79,12 +79,12 @@ impl Source {
         &mut self,
         message: &MetricWindow,
         budget: &mut Budget,
-        held: Held,
+        receipt: Receipt,
         now: Now,
     ) -> Result<(), NotAdded> {
         let MetricWindow { source, metric, window, figures } = message;
         let (window, known) = (*window, metric.known());
-        self.metric(&source.node, metric, budget, held)?.accept_window(window, *figures, now)?;
+        self.metric(&source.node, metric, budget, receipt)?.accept_window(window, *figures, now)?;
         self.last_window = Some(now);
         let counted = self.window(window);
         // Metrics have different numbers of samples: n messages have n - 1 periods, and no age without a header.
@@ -122,11 +122,11 @@ impl Source {
         &mut self,
         message: &MetricDistribution,
         budget: &mut Budget,
-        held: Held,
+        receipt: Receipt,
         now: Now,
     ) -> Result<(), NotAdded> {
         let MetricDistribution { source, metric, window, distribution } = message;
-        let state = self.metric(&source.node, &MetricName::Known(*metric), budget, held)?;
+        let state = self.metric(&source.node, &MetricName::Known(*metric), budget, receipt)?;
         state.accept_distribution(*metric, *window, distribution, now)
     }
 
@@ -153,7 +153,7 @@ impl Source {
         self.metrics.retain(|name, metric| {
             let is_kept = is_kept(name, metric);
             if !is_kept {
-                budget.release(node, metric.held.sender, self.metric_series);
+                budget.release(node, metric.receipt.sender, self.metric_series);
             }
             is_kept
         });
@@ -168,13 +168,13 @@ impl Source {
         node: &str,
         metric: &MetricName,
         budget: &mut Budget,
-        held: Held,
+        receipt: Receipt,
     ) -> Result<&mut MetricState, NotAdded> {
         match self.metrics.entry(metric.clone()) {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
             Entry::Vacant(entry) => {
-                budget.reserve(node, held.sender, self.metric_series)?;
-                Ok(entry.insert(MetricState::new(held)))
+                budget.reserve(node, receipt.sender, self.metric_series)?;
+                Ok(entry.insert(MetricState::new(receipt)))
             }
         }
     }

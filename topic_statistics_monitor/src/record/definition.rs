@@ -51,7 +51,7 @@ impl Definition {
     const MAX_TYPES: usize = 1024;
 
     /// Returns the definition of a type. It is empty if a file is missing: then readers know the type by its name only.
-    pub fn of(files: &impl Files, message_type: &MessageTypeName) -> Self {
+    pub fn new(files: &impl Files, message_type: &MessageTypeName) -> Self {
         Self::find(files, message_type).unwrap_or_default()
     }
 
@@ -148,7 +148,7 @@ mod tests {
             ("a_msgs/msg/Lost.msg", "d_msgs/Missing field\n"),
             ("a_msgs/msg/Lost.json", &json(&["a_msgs/msg/Lost", "d_msgs/msg/Missing"])),
         ]);
-        let definition = |name: &str| Definition::of(&files, &name.try_into().unwrap());
+        let definition = |name: &str| Definition::new(&files, &name.try_into().unwrap());
         let Definition { encoding, text, type_hash } = definition("a_msgs/msg/Root");
         let parts: Vec<_> = text.split(&format!("\n{}\n", "=".repeat(80))).collect();
         assert_eq!((encoding, parts.len()), ("ros2msg", 3), "{text}");
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!((definition("a_msgs/msg/Lost").encoding, &*definition("a_msgs/msg/Lost").text), ("", ""));
         assert_eq!(definition("a_msgs/msg/Inner"), Definition::default());
         // Types of the prefix are found.
-        let imu = Definition::of(&Prefixes::new(), &"sensor_msgs/msg/Imu".try_into().unwrap());
+        let imu = Definition::new(&Prefixes::new(), &"sensor_msgs/msg/Imu".try_into().unwrap());
         let parts =
             ["std_msgs/Header header", "MSG: builtin_interfaces/Time", "MSG: geometry_msgs/Quaternion"];
         assert!(imu.encoding == "ros2msg" && parts.iter().all(|part| imu.text.contains(part)), "{imu:?}");

@@ -78,7 +78,7 @@ pub struct TopicInFile {
     before: Losses,
     pub losses: Losses,
     /// The losses that the file has told.
-    told: Losses,
+    reported: Losses,
     /// `None` if the file has no message of it, only losses.
     channels: Option<Channels>,
 }
@@ -276,7 +276,7 @@ impl BagFile {
 
     fn insert(&mut self, topic: &Arc<RecordedTopic>, before: Losses, channels: Option<Channels>) {
         let (topic, written) = (Arc::clone(topic), Written::default());
-        let new = TopicInFile { topic, written, before, losses: before, told: before, channels };
+        let new = TopicInFile { topic, written, before, losses: before, reported: before, channels };
         self.topics.insert(new.topic.index, new);
     }
 
@@ -299,7 +299,7 @@ impl BagFile {
     /// Writes the chunk that is under way to the disk, with the totals of topics that have lost something since the
     /// last call. After a crash, these are the last ones.
     pub fn flush(&mut self, whole: impl Fn(&TopicInFile) -> Written) -> Result<(), WriteError> {
-        let lossy = |in_file: &&TopicInFile| in_file.losses != in_file.told;
+        let lossy = |in_file: &&TopicInFile| in_file.losses != in_file.reported;
         let totals: Vec<_> =
             self.topics.values().filter(lossy).flat_map(|in_file| totals(in_file, &whole)).collect();
         self.reserve(1024 * totals.len() as u64)?;
@@ -307,7 +307,7 @@ impl BagFile {
             self.writer.write_metadata(record)?;
             self.end += 128;
         }
-        self.topics.values_mut().for_each(|in_file| in_file.told = in_file.losses);
+        self.topics.values_mut().for_each(|in_file| in_file.reported = in_file.losses);
         self.writer.flush()?;
         self.pending = 0;
         self.count_chunk();

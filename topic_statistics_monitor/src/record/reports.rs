@@ -52,7 +52,7 @@ impl Reports {
         let _service = super::service::serve(node, recording)?;
         let events = if update_rate > 0.0 {
             let (node, publisher) = (Arc::clone(node), node.create_publisher(EVENTS)?);
-            let events = Events { node, publisher, started: Instant::now(), told: HashMap::new() };
+            let events = Events { node, publisher, started: Instant::now(), reported: HashMap::new() };
             let (sender, end) = mpsc::channel();
             let (recording, period) = (Arc::downgrade(recording), Duration::from_secs_f64(1.0 / update_rate));
             let thread = std::thread::Builder::new().name("recorder_events".to_owned());
@@ -86,11 +86,11 @@ struct Events {
     publisher: Publisher<DiagnosticArray>,
     started: Instant,
     /// The last event of each topic, by its number.
-    told: HashMap<usize, Told>,
+    reported: HashMap<usize, Reported>,
 }
 
 /// What an event has told of a topic.
-struct Told {
+struct Reported {
     at: Instant,
     losses: Losses,
     written: Written,
@@ -114,9 +114,9 @@ impl Events {
 
     /// Returns the increments of a topic since the last event of it. `None` if nothing was lost.
     fn status(&mut self, topic: &RecordedTopic) -> Option<DiagnosticStatus> {
-        let now = Told { at: Instant::now(), losses: topic.losses(), written: topic.written() };
-        let start = Told { at: self.started, losses: Losses::NONE, written: Written::default() };
-        let before = self.told.get(&topic.index).unwrap_or(&start);
+        let now = Reported { at: Instant::now(), losses: topic.losses(), written: topic.written() };
+        let start = Reported { at: self.started, losses: Losses::NONE, written: Written::default() };
+        let before = self.reported.get(&topic.index).unwrap_or(&start);
         let lost = now.losses.since(before.losses);
         if lost.in_transport.unwrap_or(0) == 0 && lost.in_recorder == 0 {
             return None;
@@ -131,7 +131,7 @@ impl Events {
             bytes_written: now.written.bytes - before.written.bytes,
             messages_rate: messages as f64 / (now.at - before.at).as_secs_f64(),
         };
-        self.told.insert(topic.index, now);
+        self.reported.insert(topic.index, now);
         let values = values.to_metadata().into_iter().filter(|(key, _)| key != "scope");
         Some(DiagnosticStatus {
             level: DiagnosticStatus::WARN,

@@ -10,7 +10,7 @@ pub struct SimulatedClock(Clock);
 
 impl SimulatedClock {
     /// Returns the clock of a node. `None` if it is the system's.
-    pub fn of(node: &Node) -> Option<Self> {
+    pub fn new(node: &Node) -> Option<Self> {
         let clock = node.get_clock();
         matches!(clock.clock_type(), ClockType::RosTime).then_some(Self(clock))
     }

@@ -90,7 +90,7 @@ impl RecordedTopic {
         clock: Option<SimulatedClock>,
     ) -> Result<Self, RecordError> {
         let serializer = Serializer::new(message_type)?;
-        let definition = Definition::of(&Prefixes::new(), message_type);
+        let definition = Definition::new(&Prefixes::new(), message_type);
         let message_type = message_type.to_string();
         Ok(Self::with_serializer(name, message_type, definition, Some(serializer), index, queue, clock))
     }

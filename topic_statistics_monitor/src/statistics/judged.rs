@@ -16,14 +16,14 @@ use topic_statistics_observe::{
 use super::source::Source;
 
 /// The metrics of a window, by name with mean and count.
-type Told = &'static [(&'static str, f64, u64)];
+type Metrics = &'static [(&'static str, f64, u64)];
 
 const NONE: f64 = f64::NAN;
-const EMPTY: Told = &[("message_age", NONE, 0), ("message_period", NONE, 0)];
-const FAST: Told = &[("message_age", 2.0, 100), ("message_period", 10.0, 99)];
+const EMPTY: Metrics = &[("message_age", NONE, 0), ("message_period", NONE, 0)];
+const FAST: Metrics = &[("message_age", 2.0, 100), ("message_period", 10.0, 99)];
 
 /// Gives a source a window of 1 s that stops at `stop` on its system clock and is received at `second`.
-fn accept(source: &mut Source, second: i64, stop: i64, metrics: Told) {
+fn accept(source: &mut Source, second: i64, stop: i64, metrics: Metrics) {
     for &(name, mean, count) in metrics {
         let window = MetricWindow {
             source: "/imu".to_owned(),
@@ -38,7 +38,7 @@ fn accept(source: &mut Source, second: i64, stop: i64, metrics: Told) {
 }
 
 /// Judges windows of 1 s of a source of statistics, with their stops (s) on its system clock. Returns the levels.
-fn levels(rate: &str, windows: impl IntoIterator<Item = (i64, Told)>) -> Vec<Level> {
+fn levels(rate: &str, windows: impl IntoIterator<Item = (i64, Metrics)>) -> Vec<Level> {
     let file = ExpectationFile::parse(&format!("topics: {{/imu: {{error_unless: {rate}}}}}")).unwrap();
     let mut expected = Expected::new(file, Duration::from_secs(1));
     let mut source = Source::new("/imu");
@@ -51,7 +51,7 @@ fn levels(rate: &str, windows: impl IntoIterator<Item = (i64, Told)>) -> Vec<Lev
 }
 
 /// Returns the levels of the second half of windows: ten of the first kind, then some of the others.
-fn levels_after(rate: &str, first: Told, others: &[Told]) -> Vec<Level> {
+fn levels_after(rate: &str, first: Metrics, others: &[Metrics]) -> Vec<Level> {
     let windows = [&[first; 10], others].concat();
     levels(rate, (100..).zip(windows)).split_off(10)
 }
@@ -65,15 +65,15 @@ fn lost_samples_are_no_silence() {
     }
     assert_eq!(levels_after("rate>=90", FAST, &[EMPTY; 10])[1..3], [Level::Ok, Level::Stale]);
     // A source that publishes its silence is known to be silent at once.
-    let silent: Told = &[("message_age", NONE, 0), ("time_since_last_message_ms", 1005.0, 1)];
+    let silent: Metrics = &[("message_age", NONE, 0), ("time_since_last_message_ms", 1005.0, 1)];
     assert_eq!(levels_after("rate>=90", FAST, &[silent; 10])[0], Level::Stale);
 }
 
 #[test]
 fn a_clock_that_was_stepped_back_is_no_silence() {
-    let slow: Told = &[("message_age", 2.0, 1), ("message_period", NONE, 0)];
-    let sized: Told = &[("message_age", 2.0, 1), ("message_size", 320.0, 1)];
-    let without_size: Told = &[("message_age", NONE, 0), ("message_size", NONE, 0)];
+    let slow: Metrics = &[("message_age", 2.0, 1), ("message_period", NONE, 0)];
+    let sized: Metrics = &[("message_age", 2.0, 1), ("message_size", 320.0, 1)];
+    let without_size: Metrics = &[("message_age", NONE, 0), ("message_size", NONE, 0)];
     // After 10 windows the clock is stepped back by 9 s. The messages of the next ones have no age. Sizes do not depend
     // on the clock.
     for (before, empty, after, window, level) in [
@@ -91,11 +91,12 @@ fn a_clock_that_was_stepped_back_is_no_silence() {
 
 #[test]
 fn sources_without_counts_are_silent_if_their_metrics_say_so() {
-    let aged: Told = &[("message_age", 2.0, 1), ("message_period", NONE, 0)];
-    let silent: Told = &[("message_age", NONE, 0), ("time_since_last_message_ms", 5.0, 1), ("other", 1.0, 9)];
+    let aged: Metrics = &[("message_age", 2.0, 1), ("message_period", NONE, 0)];
+    let silent: Metrics =
+        &[("message_age", NONE, 0), ("time_since_last_message_ms", 5.0, 1), ("other", 1.0, 9)];
     // Without a header, at 50 Hz, and then silent.
-    let periods: Told = &[("message_age", NONE, 0), ("message_period", 20.0, 49)];
-    let counter: Told = &[("frequency_hz", 3.0, 1)];
+    let periods: Metrics = &[("message_age", NONE, 0), ("message_period", 20.0, 49)];
+    let counter: Metrics = &[("frequency_hz", 3.0, 1)];
     for (first, then, level) in [
         (aged, aged, Level::Ok),
         (aged, silent, Level::Stale),
@@ -112,10 +113,10 @@ fn sources_without_counts_are_silent_if_their_metrics_say_so() {
 #[test]
 fn conditions_fail_for_silent_sources_not_for_lost_samples() {
     // A call waits in windows in which none begins.
-    let waits: Told = &[("calls", 0.0, 1), ("oldest_call_ms", 2000.0, 1), ("round_trip_ms", NONE, 0)];
-    let responds: Told = &[("calls", 1.0, 1), ("oldest_call_ms", 0.0, 1), ("round_trip_ms", 20.0, 1)];
+    let waits: Metrics = &[("calls", 0.0, 1), ("oldest_call_ms", 2000.0, 1), ("round_trip_ms", NONE, 0)];
+    let responds: Metrics = &[("calls", 1.0, 1), ("oldest_call_ms", 0.0, 1), ("round_trip_ms", 20.0, 1)];
     // A metric that needs no message is no evidence of silence: the state stays.
-    let silent: Told =
+    let silent: Metrics =
         &[("message_age", NONE, 0), ("time_since_last_message_ms", 1500.0, 1), ("clock_offset_ms", 0.1, 1)];
     for (conditions, good, empty, empties, expected) in [
         (

@@ -15,7 +15,7 @@ use topic_statistics_observe::{
     row::{MetricFigures, Row, Window},
 };
 
-use super::told::Told;
+use super::inferred::MessageCount;
 
 /// A source of statistics.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct Source {
     incomplete: Option<(Window, Instant)>,
     /// The distributions that were received since the last window was complete, one for each metric.
     distributions: Vec<(Metric, Arc<Distribution>)>,
-    told: Told,
+    message_count: MessageCount,
 }
 
 impl Source {
@@ -59,7 +59,7 @@ impl Source {
             last_window: None,
             incomplete: None,
             distributions: vec![],
-            told: Told::default(),
+            message_count: MessageCount::default(),
         }
     }
 
@@ -133,7 +133,7 @@ impl Source {
         let size = value_of(Metric::MessageSize.name());
         window.distributions = std::mem::take(&mut self.distributions);
         let row = &mut self.row;
-        window.told = self.told.messages(&window, row.window.as_ref());
+        window.inferred = self.message_count.messages(&window, row.window.as_ref());
         window.rate = rate(period.average);
         // A node knows the size of all messages of a type, or of none. Without a sample there may be messages of
         // unknown size.

@@ -85,7 +85,7 @@ impl Subscribed {
     ) -> Self {
         let now = Instant::now();
         Self {
-            windows: Windows::of(&subscription, node),
+            windows: Windows::new(&subscription, node),
             subscription,
             message_type,
             qos,

@@ -30,7 +30,7 @@ impl Windows {
     const MATCHING: Duration = Duration::from_millis(500);
 
     /// Reads the windows of a new subscription until it is dropped.
-    pub fn of(subscription: &StatsWorkerSubscription<DynamicMessage, ()>, node: &Node) -> Self {
+    pub fn new(subscription: &StatsWorkerSubscription<DynamicMessage, ()>, node: &Node) -> Self {
         let state = State {
             since: Instant::now(),
             latest: None,

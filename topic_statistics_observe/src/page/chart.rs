@@ -117,8 +117,8 @@ pub fn lines(lines: &[Line], from_zero: bool, until: f64) -> Option<String> {
     let points = || lines.iter().flat_map(Line::points);
     let low = points().map(|point| point.min).reduce(f64::min)?;
     let high = points().map(|point| point.max).reduce(f64::max)?;
-    let axis = Axis::of(low, high, from_zero);
-    let time = Time::of(until);
+    let axis = Axis::new(low, high, from_zero);
+    let time = Time::new(until);
     draw(0.0..time.value(until), &axis, &|x| time.label(x), &|y| axis.label(y), |chart| {
         for (line, Colour { light, .. }) in lines.iter().zip(&LINES) {
             for part in &line.0 {
@@ -146,8 +146,8 @@ pub fn lines(lines: &[Line], from_zero: bool, until: f64) -> Option<String> {
 /// Returns a chart of the losses over a run of `until` seconds. `None` if no message was lost.
 pub fn losses(parts: &[Vec<&Slot>], until: f64) -> Option<String> {
     let highest = parts.iter().flatten().filter_map(|slot| slot.lost).max().filter(|lost| *lost > 0)?;
-    let axis = Axis::of(0.0, (highest as f64).min(LARGEST), true);
-    let time = Time::of(until);
+    let axis = Axis::new(0.0, (highest as f64).min(LARGEST), true);
+    let time = Time::new(until);
     draw(0.0..time.value(until), &axis, &|x| time.label(x), &|y| axis.whole_label(y), |chart| {
         for part in parts {
             // Unknown is a gap, not 0.
@@ -167,7 +167,7 @@ pub fn losses(parts: &[Vec<&Slot>], until: f64) -> Option<String> {
 /// bar.
 pub fn histogram(bars: &[Bar]) -> Option<String> {
     let highest = bars.iter().map(|bar| bar.count).max()? as f64;
-    let axis = Axis::of(0.0, highest, true);
+    let axis = Axis::new(0.0, highest, true);
     let end = |x: f64| match bars.get(x as usize) {
         _ if x.fract() != 0.0 => String::new(),
         Some(bar) => figure(bar.from),
@@ -254,7 +254,7 @@ impl Axis {
     const RANGE: f64 = 1e-6;
 
     /// Returns an axis with these figures. It begins with 0 if asked to, or if it is nearby.
-    fn of(low: f64, high: f64, from_zero: bool) -> Self {
+    fn new(low: f64, high: f64, from_zero: bool) -> Self {
         if low == 0.0 && high == 0.0 {
             return Self { from: 0.0, to: 1.0 }; // Its labels are different figures.
         }
@@ -307,7 +307,7 @@ struct Time {
 }
 
 impl Time {
-    fn of(until: f64) -> Self {
+    fn new(until: f64) -> Self {
         let (seconds, unit) = match until {
             ..=180.0 => (1.0, "s"),
             ..=10_800.0 => (60.0, "min"),

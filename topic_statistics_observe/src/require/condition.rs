@@ -120,7 +120,7 @@ pub fn value_of(quantity: Quantity, row: &Row, now: Instant) -> Value {
     match value {
         Value::Missing(Missing::Messages) if may_be_silent => Value::Unknown,
         // A source of statistics publishes no counts: in silence its windows are empty.
-        Value::Unknown if window.told == Some(0) && !needs_no_message && !may_be_silent => {
+        Value::Unknown if window.inferred == Some(0) && !needs_no_message && !may_be_silent => {
             Value::Missing(Missing::Messages)
         }
         value => value,

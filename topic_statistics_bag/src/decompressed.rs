@@ -17,7 +17,7 @@ use zstd::stream::read::Decoder;
 pub(crate) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// The content of a compressed file, until this is dropped.
-pub(crate) struct Unpacked {
+pub(crate) struct Decompressed {
     pub(crate) path: TempPath,
     pub(crate) size: u64,
     /// Why it is not all of the content.
@@ -26,7 +26,7 @@ pub(crate) struct Unpacked {
     pub(crate) is_cut: bool,
 }
 
-impl Unpacked {
+impl Decompressed {
     /// The least limit of a content, in bytes.
     const MAX_SIZE: u64 = 1 << 28;
     /// The limit of a content, by its compressed size. Sensors' data do not become a hundredth.
@@ -35,7 +35,7 @@ impl Unpacked {
     /// Decompresses a file. Errors if it cannot be read, or if there is no room for its content.
     ///
     /// `is_unlimited`: whatever its size.
-    pub(crate) fn of(path: &Path, is_unlimited: bool) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, is_unlimited: bool) -> io::Result<Self> {
         let file = File::open(path)?;
         let limit = file.metadata()?.len().saturating_mul(Self::MAX_RATIO).max(Self::MAX_SIZE);
         Self::unpack(file, if is_unlimited { u64::MAX } else { limit })
@@ -83,14 +83,14 @@ mod tests {
     #[test]
     fn a_bomb_is_unpacked_up_to_the_limit() {
         let bomb = zstd::encode_all(io::repeat(0).take(10_000_000), 1).unwrap();
-        let unpacked = Unpacked::unpack(&*bomb, 1_000_000).unwrap();
+        let unpacked = Decompressed::unpack(&*bomb, 1_000_000).unwrap();
         assert!((800_000..=1_000_000).contains(&unpacked.size), "{}", unpacked.size);
         assert_eq!(unpacked.path.metadata().unwrap().len(), unpacked.size);
         assert_eq!(
             unpacked.fault.as_deref(),
             Some("there are more than 1000000 bytes: `--unpack-all` reads them")
         );
-        let whole = Unpacked::unpack(&*bomb, 10_000_000).unwrap();
+        let whole = Decompressed::unpack(&*bomb, 10_000_000).unwrap();
         assert_eq!((whole.size, whole.fault), (10_000_000, None));
     }
 }

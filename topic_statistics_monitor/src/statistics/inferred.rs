@@ -12,7 +12,7 @@ use topic_statistics_observe::row::{MetricFigures, Window};
 /// A window without a sample is no evidence of silence by itself. The node may have lost the samples, or not known the
 /// ages.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct MessageCount {
     by: By,
     /// The windows in a row, until the last one with messages, that had at least two each.
     regular: u32,
@@ -35,7 +35,7 @@ enum By {
     Samples,
 }
 
-impl Told {
+impl MessageCount {
     /// After this number of windows with at least two messages each, an empty window is unusual.
     const REGULAR: u32 = 3;
     /// Samples that are lost while a window ends leave it and the next one without figures.

@@ -8,7 +8,7 @@ use topic_statistics_observe::bounds::Sender;
 
 /// Who added an entry of the state, and when it was received.
 #[derive(Clone, Copy, Debug)]
-pub struct Held {
+pub struct Receipt {
     /// Who added it.
     pub sender: Sender,
     /// When it was received first.
@@ -17,7 +17,7 @@ pub struct Held {
     pub last: Instant,
 }
 
-impl Held {
+impl Receipt {
     pub fn new(sender: Sender, now: Instant) -> Self {
         Self { sender, first: now, last: now }
     }
