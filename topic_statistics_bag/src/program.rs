@@ -12,9 +12,9 @@ mod qos;
 mod rows;
 mod session;
 
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use topic_statistics_bag::{Bag, BagError};
 use topic_statistics_observe::{expect::ExpectationFile, page::PageFile};
 
@@ -28,6 +28,10 @@ use session::Session;
 /// Runs the program, with the arguments of the process.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(generate) = arguments.generate {
+        let written = generate.write(Arguments::command(), &mut io::stdout());
+        return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) };
+    }
     arguments.check().unwrap_or_else(|error| error.exit());
     match run(&arguments) {
         Ok(code) => ExitCode::from(code),

@@ -35,7 +35,7 @@ use std::{
     time::Duration,
 };
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use rclrs::*;
 use topic_statistics_observe::ros::{
     arguments::{context, split_ros_arguments},
@@ -66,6 +66,10 @@ pub fn main() -> ExitCode {
     let interrupt = Interrupt::listen(&[], || thread::sleep(LIMIT));
     let (own, ros) = split_ros_arguments(std::env::args_os());
     let options = Options::try_parse_from(own).unwrap_or_else(|error| explain(error).exit());
+    if let Some(generate) = options.generate {
+        let written = generate.write(Options::command(), &mut io::stdout());
+        return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     match interrupt.map_err(Failure::from).and_then(|interrupt| run(&interrupt, options, ros)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -10,7 +10,7 @@ use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use clap::Parser;
 use rclrs::Node;
-use topic_statistics_observe::pattern::Pattern;
+use topic_statistics_observe::{generate::Generate, pattern::Pattern};
 
 pub use self::{
     invalid::InvalidParameter,
@@ -29,6 +29,9 @@ use super::{
 #[derive(Parser, Clone, Debug)]
 #[command(name = "exporter", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Options {
+    /// Print the manual page, or the completion script of a shell
+    #[arg(long, value_name = "WHAT", exclusive = true)]
+    pub generate: Option<Generate>,
     /// Where to listen for HTTP: an address or a name of this host, and a port
     ///
     /// Anybody who reaches that address can read all names and figures. :9877 is every address of this host.
@@ -152,6 +155,7 @@ impl Options {
             Ok(u32::try_from(value).unwrap_or(max))
         };
         Ok(Self {
+            generate: None,
             listen,
             statistics_topics: topics("statistics_topics", self.statistics_topics, "Topics with statistics")?,
             losses_topics: topics(

@@ -4,10 +4,11 @@
 
 use std::{path::PathBuf, sync::LazyLock, time::Duration};
 
-use clap::{error::ErrorKind, CommandFactory, Parser};
+use clap::{error::ErrorKind, ArgGroup, CommandFactory, Parser};
 use topic_statistics_observe::{
     arguments::{self, seconds, window, CONDITIONS_HELP},
     expect::ExpectationFile,
+    generate::Generate,
     pattern::Pattern,
     require::{Condition, Conditions},
     row::Kind,
@@ -21,6 +22,7 @@ use crate::record::{bytes, update_rate, Compression, Options};
 /// On a terminal it is a live view. Otherwise it prints a line for each topic and window.
 #[derive(Parser, Debug)]
 #[command(name = "topic_monitor", version, after_help = AFTER_HELP.as_str(), max_term_width = 100)]
+#[command(group = ArgGroup::new("judged").multiple(true))]
 pub struct Arguments {
     /// Topics by name or by pattern [default: all topics]
     ///
@@ -168,6 +170,9 @@ pub struct Arguments {
         conflicts_with_all = ["expect", "require", "once", "json", "report"]
     )]
     pub print_expectations: Option<u32>,
+    /// Print the manual page, or the completion script of a shell
+    #[arg(long, value_name = "WHAT", exclusive = true, help_heading = OUTPUT)]
+    pub generate: Option<Generate>,
     #[command(flatten)]
     pub record: Record,
 }

@@ -36,9 +36,13 @@ mod topics;
 mod views;
 mod waiting;
 
-use std::{io::IsTerminal, process::ExitCode, sync::Arc};
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+    sync::Arc,
+};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use rclrs::*;
 use topic_statistics_observe::ros::{
     arguments::{context, split_ros_arguments},
@@ -62,6 +66,10 @@ use crate::{
 pub fn main() -> ExitCode {
     let (own, ros) = split_ros_arguments(std::env::args_os());
     let arguments = Arguments::parse_from(own);
+    if let Some(generate) = arguments.generate {
+        let written = generate.write(Arguments::command(), &mut io::stdout());
+        return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) };
+    }
     arguments.check().unwrap_or_else(|error| error.exit());
     match run(&arguments, ros) {
         Ok(code) => ExitCode::from(code),

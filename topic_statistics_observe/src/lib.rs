@@ -11,8 +11,8 @@
 //!  require, expect, recording ──▶ junit              tests for CI systems
 //! ```
 //!
-//! A row holds plain values. A program writes it; the modules here read it. `arguments` and `pattern` are the command
-//! line; `input` reads files; `bounds` is about tables that anybody can fill; `format` and `histogram` are text;
+//! A row holds plain values. A program writes it; the modules here read it. `arguments`, `generate` and `pattern` are the
+//! command line; `input` reads files; `bounds` is about tables that anybody can fill; `format` and `histogram` are text;
 //! `recorded` is what a recorder writes besides messages; `error` has errors that end a program, and exit statuses.
 
 #[cfg(feature = "views")]
@@ -24,6 +24,8 @@ pub mod error;
 pub mod expect;
 #[cfg(feature = "views")]
 pub mod format;
+#[cfg(feature = "generate")]
+pub mod generate;
 #[cfg(feature = "views")]
 pub mod histogram;
 #[cfg(feature = "views")]

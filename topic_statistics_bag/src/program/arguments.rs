@@ -4,12 +4,13 @@
 
 use std::{path::PathBuf, sync::LazyLock, time::Duration};
 
-use clap::{error::ErrorKind, CommandFactory, Parser};
+use clap::{error::ErrorKind, ArgGroup, CommandFactory, Parser};
 use topic_statistics_bag::{BagClock, BagTime, ReadOptions};
 use topic_statistics_core::Timestamp;
 use topic_statistics_observe::{
     arguments::{self, window, CONDITIONS_HELP},
     expect::ExpectationFile,
+    generate::Generate,
     pattern::{Pattern, Selection},
     require::{Condition, Conditions},
 };
@@ -20,6 +21,7 @@ use topic_statistics_observe::{
 /// window, conditions and expectations are those of topic_monitor.
 #[derive(Parser, Debug)]
 #[command(name = "bag_statistics", version, after_help = AFTER_HELP.as_str(), max_term_width = 100)]
+#[command(group = ArgGroup::new("judged").multiple(true))]
 pub struct Arguments {
     /// Files of MCAP or SQLite, or directories of rosbag2; all of one recording
     #[arg(value_name = "FILE", required = true)]
@@ -94,6 +96,9 @@ pub struct Arguments {
         ]
     )]
     pub info: bool,
+    /// Print the manual page, or the completion script of a shell
+    #[arg(long, value_name = "WHAT", exclusive = true, help_heading = OUTPUT)]
+    pub generate: Option<Generate>,
     /// Judge each window by these conditions
     ///
     /// A condition is `[TOPIC:]METRIC[.FIGURE] OPERATOR VALUE`. Blanks separate conditions: 'rate>=90 age.max<50
