@@ -167,7 +167,7 @@ pub struct Arguments {
     pub record: Record,
 }
 
-/// What to record.
+/// The arguments of a recording.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = RECORD)]
 pub struct Record {
@@ -207,7 +207,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns how to record. `None` if nothing is recorded.
+    /// Returns the options of the recording. `None` without `--record`.
     pub fn options(&self) -> Option<Options> {
         Some(Options {
             path: self.record.clone()?,
@@ -263,7 +263,7 @@ impl Arguments {
             .map_err(|error| Self::command().error(ErrorKind::ValueValidation, error))
     }
 
-    /// Errors if one of these is a source of statistics, and topics are watched.
+    /// Errors if a pattern is for sources of statistics, although the program does not watch sources of statistics.
     pub fn check_sources<'a>(&self, patterns: impl IntoIterator<Item = &'a Pattern>) -> Result<(), String> {
         match patterns.into_iter().find(|pattern| pattern.is_of_sources()) {
             Some(source) if self.from_statistics.is_none() => Err(format!(
@@ -274,13 +274,13 @@ impl Arguments {
         }
     }
 
-    /// Returns the topics between which chains are shown.
+    /// Returns the first and the last topic of `--chains`. `None` without `--chains`.
     pub fn chain_ends(&self) -> Option<[&str; 2]> {
         let [first, last] = &self.chains[..] else { return None };
         Some([first.name()?, last.name()?])
     }
 
-    /// Returns what is watched.
+    /// Returns whether topics, sources of statistics, services or actions are watched.
     pub fn kind(&self) -> Kind {
         match (self.services, self.actions) {
             (true, _) => Kind::Service,
@@ -290,7 +290,7 @@ impl Arguments {
         }
     }
 
-    /// Returns when to end, if not only when interrupted.
+    /// Returns the length of the run. `None` if only a signal ends the run.
     pub fn duration(&self) -> Option<Duration> {
         const TO_SUGGEST: Duration = Duration::from_secs(10);
         self.duration.or(self.print_expectations.map(|_| TO_SUGGEST))
@@ -341,7 +341,7 @@ mod tests {
         for (line, expected) in [
             (&["--require", "/imu:rate>1 odom: age<5"][..], &["/imu", "/odom"][..]),
             (&["--require", "age<5 /imu:rate>1"], &[]),
-            (&["--require", "/imu:rate>1 age<5"], &["/imu", "/imu"]), // a topic holds up to the next
+            (&["--require", "/imu:rate>1 age<5"], &["/imu", "/imu"]), // a topic applies until the next topic
             (&["x", "--require", "/imu:rate>1"], &["/x"]),
             (&[], &[]),
             (&["--from-statistics", "/r1/listener:/imu"], &["/r1/listener:/imu"]),

@@ -52,7 +52,7 @@ pub struct RecordedTopic {
     pub stepped: u64,
     /// The rates of all windows in Hz, weighted by the lengths of the windows.
     pub rate: Merged,
-    /// The metrics of all windows, at most [`MAX_METRICS`](Self::MAX_METRICS).
+    /// The metrics of all windows, at most 16 metrics.
     pub metrics: Vec<RecordedMetric>,
     /// The windows in chronological order.
     pub timeline: Timeline,

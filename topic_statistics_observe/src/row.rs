@@ -86,8 +86,8 @@ pub struct Row {
     pub nodes: Vec<String>,
     /// The QoS of the monitor's subscription. Empty before the monitor has subscribed.
     pub qos: String,
-    /// The number of the monitor's subscriptions to the topic that ended because their QoS did not fit all publishers
-    /// of the topic.
+    /// The number of the monitor's subscriptions to the topic that ended because their message type or QoS did not fit
+    /// all publishers of the topic.
     pub earlier_subscriptions: u64,
     /// Whether the topic is latched: all publishers are transient local, and keep their last messages for later
     /// subscriptions. The silence of a latched topic is no fault.
