@@ -43,7 +43,7 @@ fn the_qos_is_that_of_all_publishers() {
         json["publishers"] == 2 && json["senders"].as_array().is_some_and(|all| all.len() == 2)
     };
     let both = monitor.until_of("/late", is_two);
-    assert!(both["total"]["received"].as_u64() > Some(before), "the totals start again: {before} before {both}");
+    assert!(both["total"]["received"].as_u64() > Some(before), "the totals continue: {before} {both}");
     wanted.until("two publishers", |json| {
         assert!(json["resubscribed"].is_null(), "{json}");
         is_two(json)

@@ -63,7 +63,7 @@ fn a_slow_disk_loses_messages_in_the_recorder_only() {
     let answer = answer.recv_timeout(LIMIT).unwrap();
     assert_eq!(answer.node_name, "/topic_monitor");
     let totals = answer.topic_statistics.iter().find(|topic| topic.topic_name == "/chatter").unwrap();
-    assert_eq!((totals.messages_received, totals.messages_lost), (received, 0), "no message is lost in the transport");
+    assert_eq!((totals.messages_received, totals.messages_lost), (received, 0), "no loss in the transport");
     let mut counted =
         totals.metrics.iter().filter(|metric| metric.metrics_source == "messages_lost_in_recorder");
     let lost = counted.next().unwrap().count;

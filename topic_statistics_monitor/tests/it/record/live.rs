@@ -84,7 +84,7 @@ fn a_bag_has_the_figures_that_were_seen_live() {
         });
     }
     monitor.until_of("/imu", |json| json["received"] == 0);
-    (0..20).for_each(|_| stamped()); // all in one window, because a callback may be in a later window than the reception
+    (0..20).for_each(|_| stamped()); // all in one window: the callback may be in a later window
     let live = monitor.until_of("/imu", |json| json["received"].as_u64() > Some(0));
 
     // While the monitor is stopped, more messages are sent than the sockets can hold, so messages are lost.
