@@ -44,7 +44,7 @@ use reports::Reports;
 use time::SimulatedClock;
 use writer::{Outcome, Writer};
 
-/// A recording that is under way.
+/// A running recording, with its writer and its reports.
 pub struct Recorder {
     recording: Arc<Recording>,
     writer: Option<JoinHandle<Outcome>>,

@@ -15,8 +15,8 @@ use std::{
 use ratatui::crossterm::terminal::disable_raw_mode;
 use topic_statistics_observe::ros::signals;
 
-/// How long the program may take to end by itself after a signal. Without a limit, a write to a pipe without a reader,
-/// or to a stopped terminal, can block the program forever.
+/// How long the program may take to end by itself after a signal. Without a limit, a write to a pipe whose reader does
+/// not read, or to a stopped terminal, can block the program forever.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// How much longer the program may take to end when only files remain to be written: the report and the recording.

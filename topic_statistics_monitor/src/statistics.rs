@@ -3,8 +3,8 @@
 //! Reads the messages on /statistics, and keeps a row for each source of statistics. The callbacks that an executor ran
 //! are read from /diagnostics.
 //!
-//! Any process can publish any values on these topics. So names and values are checked on reception, all memory is
-//! limited, and messages beyond a limit are counted and reported.
+//! Any process can publish any values on /statistics and /diagnostics. So names and values are checked on reception,
+//! all memory is limited, and messages beyond a limit are counted and reported.
 
 #[cfg(test)]
 mod judged;
@@ -132,8 +132,8 @@ impl StatisticsReader {
         if self.graph.is_due() {
             self.subscribe()?;
         }
-        // At most as many messages are read as fit the queue, so that a flood of messages does not delay the rest of
-        // the program.
+        // One call reads at most as many messages as fit the queue, so that a flood of messages does not delay the rest
+        // of the program.
         for (at, received) in self.messages.try_iter().take(Self::QUEUE) {
             match received {
                 Received::Metric(sender, window) => {

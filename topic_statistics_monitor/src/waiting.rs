@@ -45,7 +45,7 @@ pub struct Options {
     pub max: usize,
 }
 
-/// Watches services or actions, and has a row for each.
+/// Watches services or actions, and has a row for each service or action.
 pub struct WaitingWatcher {
     node: Node,
     worker: Worker<()>,
@@ -153,8 +153,8 @@ impl WaitingWatcher {
         if self.graph.is_due() {
             self.refresh();
         }
-        // At most as many messages are read as fit the queue, so that a flood of messages does not delay the rest of
-        // the program.
+        // One call reads at most as many messages as fit the queue, so that a flood of messages does not delay the rest
+        // of the program.
         for Received { name, at, what } in self.messages.try_iter().take(Self::QUEUE) {
             let Some(watched) = self.watched.get_mut(&name) else { continue };
             let has_room = match (&mut watched.state, what) {
@@ -265,7 +265,8 @@ impl Watched {
         depth: Option<u32>,
     ) {
         let topic_type = publishers[0].topic_type.clone();
-        // The events of services from before the monitor's start are not needed, but the last statuses of actions are.
+        // The events of services from before the monitor's start are not needed, but the last statuses of actions are
+        // needed.
         let offered: Vec<_> = publishers
             .iter()
             .map(|publisher| match self.row.kind {
@@ -424,8 +425,8 @@ fn subscribe_to_statuses(
     let is_first = AtomicBool::new(true);
     let callback = move |message: GoalStatusArray, info: MessageInfo| {
         let statuses = message.status_list.iter().map(|goal| (goal.goal_info.goal_id.uuid, goal.status));
-        // Only the age of the first statuses is read from the source timestamp, because the clock of the server may be
-        // behind.
+        // The source timestamp shows only for the first statuses whether they are old, because the clock of the server
+        // may be behind.
         let is_older = is_first.swap(false, Ordering::Relaxed)
             && info.source_timestamp.is_some_and(|sent| sent < subscribed_at);
         let is_old = is_older || subscribed.elapsed() < WaitingWatcher::MATCHING;

@@ -32,12 +32,12 @@ impl Sender {
     }
 }
 
-/// The longest window length that is accepted from a source that has not yet been observed for so long. The alerts
-/// support windows up to this length.
+/// The longest accepted window length of a source that has been observed only for a shorter time. The alerts support
+/// windows up to this length.
 pub const UNOBSERVED: Duration = Duration::from_secs(300);
 
 /// Returns the window length of a source: the length that its last window has (`claim`), but at most the time between
-/// the first and the last window received from the source (`observed`), or [`UNOBSERVED`] if that is longer.
+/// the first and the last window received from the source (`observed`), or at most [`UNOBSERVED`], whichever is longer.
 ///
 /// If the table `is_full`, the length is at most `observed`.
 pub fn believed(claim: Duration, observed: Duration, is_full: bool) -> Duration {

@@ -38,7 +38,7 @@ pub struct Expected {
     times: Option<(Instant, i64)>,
 }
 
-/// A row that was judged.
+/// The result of the comparison of one row with its expectations.
 #[derive(Debug)]
 pub struct JudgedRow {
     /// The name of the row.
@@ -55,7 +55,7 @@ struct Source {
     judge: Judge,
     /// Whether the row is judged as a latched topic, whose publishers keep their last messages.
     is_latched: bool,
-    /// When the last judged window ended.
+    /// When the last window that was judged ended.
     judged_until: Instant,
     /// The lengths of the last two windows. A window that ends late is followed by a shorter window.
     lengths: [Duration; 2],
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(health.level, Level::Error);
         assert!((1000..30_000_001_000).contains(&health.since.unwrap().as_nanoseconds()), "{health}");
 
-        // A silent row is judged once for each length of silence, and only if the row has expectations.
+        // A silent row is judged every three window lengths, and only if the row has expectations.
         let mut expected = expected("/imu", "error_unless: rate>=50, silence: error");
         let (mut imu, other) = (row("/imu", 100.0, 0), row("/odom", 100.0, 0));
         judge(&mut expected, &mut imu, window(100, 100.0, 0));

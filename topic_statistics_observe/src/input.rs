@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn depth_is_that_of_nodes_in_any_form() {
-        // The parser itself has a limit for brackets.
+        // The YAML parser has its own limit for nested brackets.
         let is_too_deep = |why: &str| why.contains("deeper") || why.contains("recursion limit");
         let is_deep = |yaml: &str| check_depth(yaml).is_err_and(|(_, why)| is_too_deep(&why));
         let flow = |depth| "[".repeat(depth) + &"]".repeat(depth);

@@ -95,7 +95,7 @@ mod tests {
         testing::{at, distribution, figures, row, S},
     };
 
-    /// A topic with 100 message periods of 10 ms, and no message ages.
+    /// Returns the statistics of a topic with 100 message periods of 10 ms, and no message ages.
     fn overall() -> Overall {
         let mut period = RecordedMetric::new("message_period", "ms");
         period.add(&Merged::from(&figures(10.0, 100)), Some(&distribution(&[10.0; 100])));

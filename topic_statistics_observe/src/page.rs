@@ -45,11 +45,12 @@ const PUBLISHERS: usize = 32;
 const OTHER_CHARTS: usize = 8;
 const PERIOD: &str = "message_period";
 const AGE: &str = "message_age";
-/// The parts of the message age. `DELAYS_WITHOUT_RECEPTION` replaces them if the middleware reports no time of
+/// The parts of the message age. `DELAYS_WITHOUT_RECEPTION` has the parts if the middleware reports no time of
 /// reception.
 const DELAYS: [&str; 3] = ["header_to_source_ms", "source_to_receive_ms", "receive_to_callback_ms"];
 const DELAYS_WITHOUT_RECEPTION: [&str; 2] = ["header_to_source_ms", "source_to_callback_ms"];
-/// Metrics without an extra chart, because another chart shows them, or because a chart of them is not useful.
+/// Metrics without an extra chart, because another chart shows the metric, or because a chart of the metric is not
+/// useful.
 const NOT_ALONE: [&str; 10] = [
     PERIOD,
     AGE,
@@ -338,7 +339,7 @@ impl RecordedMetric {
 }
 
 fn figure_of(caption: Markup, svg: String) -> Markup {
-    // The SVG needs no escaping, because the chart's code writes it without text from the network.
+    // The SVG needs no escaping, because a chart contains no text from the network.
     html! { figure { figcaption { (caption) } (PreEscaped(svg)) } }
 }
 

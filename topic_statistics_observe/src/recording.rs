@@ -65,7 +65,7 @@ pub struct RecordedTopic {
 pub struct RecordedMetric {
     /// The `metrics_source`.
     pub name: String,
-    /// The unit of the figures.
+    /// The unit of the statistics.
     pub unit: String,
     /// The statistics of the samples of all windows.
     pub figures: Merged,

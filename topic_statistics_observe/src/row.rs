@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The values that the views show for a topic, a service, an action, or a source of statistics (a node that publishes
-//! statistics of a topic).
+//! The values that the views show for a topic, a service, an action, or a source of statistics (for example, a
+//! subscription whose node publishes statistics).
 //!
 //! Times are on the monotonic clock (`Instant`), so that a step of the system clock does not change whether a topic is
 //! stale. Times of the system clock are kept only for output.
@@ -386,7 +386,7 @@ impl Window {
 }
 
 impl HistoryEntry {
-    /// Adds the next window.
+    /// Merges the next window into the entry.
     fn add_window(&mut self, ended: Instant, length: Duration, rate: f64, lost: u64) {
         let (before, length) = ((self.ended - self.began).as_secs_f64(), length.as_secs_f64());
         if before + length > 0.0 {
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn a_status_is_that_of_the_time() {
         let imu = || row("/imu", 100.0, 0);
-        // Three publishers of /tf_static, each of which published once.
+        // The topic /tf_static has three publishers, and each publisher published once.
         let tf_static = || Row { mean_period: 2500.0, ..row("/tf_static", 1.0, 0) };
         let problem = |problem: Problem| Row { problem: Some(problem), ..row("/imu", 100.0, 3) };
         let waiting = || problem(Problem::Waiting("gone".to_owned()));

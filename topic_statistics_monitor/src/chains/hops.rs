@@ -305,7 +305,8 @@ impl Hops {
             max: known().map(|figures| figures.maximum).fold(f64::NAN, f64::max),
             count,
             of_one_window: known().map(|figures| figures.sample_count).max().unwrap_or_default(),
-            // Without a sample, the number is unknown, because the middleware may provide no source timestamps.
+            // Without a sample, the number of received messages is unknown, because the middleware may provide no
+            // source timestamps.
             received: sum_of(&self.received, input, &|windows| {
                 Some(windows.count(span)).filter(|count| *count > 0)
             }),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! How to record.
+//! The options of a recording.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -26,7 +26,7 @@ impl Compression {
     }
 }
 
-/// How to record.
+/// The options of a recording.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The path of the file. With `split`, the name of each file gets a number.
@@ -36,7 +36,7 @@ pub struct Options {
     pub max_size: Option<u64>,
     /// The time after which a file ends.
     pub max_duration: Option<Duration>,
-    /// Whether the next file begins when a file ends at a limit. Otherwise the recording ends.
+    /// Whether a next file begins when a file ends at a limit. Without `split`, the recording ends at the limit.
     pub split: bool,
     /// The maximum size of the messages that wait to be written, in bytes.
     pub max_cache: u64,

@@ -52,8 +52,8 @@ fn encode(profile: &QoSProfile) -> Value {
     const UNKNOWN: u32 = 3;
     let (history, depth) = match profile.history {
         QoSHistoryPolicy::SystemDefault { depth } => (0, depth),
-        // Discovery does not report a publisher's history. In this case, rclrs has a depth of 0, and rosbag2 writes an
-        // unknown history.
+        // Discovery does not report a publisher's history, so rclrs has a depth of 0, and rosbag2 writes an unknown
+        // history.
         QoSHistoryPolicy::KeepLast { depth: 0 } => (UNKNOWN, 0),
         QoSHistoryPolicy::KeepLast { depth } => (1, depth),
         QoSHistoryPolicy::KeepAll => (2, 0),

@@ -111,15 +111,14 @@ impl Source {
     /// Returns the length of a window.
     ///
     /// The stamps of a window are from the system clock of another host. If this clock was stepped in the window, the
-    /// stamps disagree with the time since the previous window was received. In this case, the time since the previous
-    /// window is the length.
+    /// stamps disagree with the time since the previous window was received, and this time is the length of the window.
     fn length(&self, times: Times, received_at: Instant) -> Duration {
         let (start, stop) = (times.start.as_nanoseconds(), times.stop.as_nanoseconds());
         let stamped = stop.saturating_sub(start).clamp(0, Self::MAX_LENGTH);
         let stamped = Duration::from_nanos(stamped.try_into().unwrap_or_default());
         let since = self.last_window.map(|last| received_at.saturating_duration_since(last));
-        // The stamps may be longer than the time since the previous window, because delayed windows arrive shortly
-        // after each other.
+        // Stamps that are a little longer than the time since the previous window show no step: delayed windows arrive
+        // shortly after each other.
         let is_stepped = |since: &Duration| stamped.is_zero() || stamped > 2 * *since + Self::MAX_DELAY;
         since.filter(is_stepped).unwrap_or(stamped)
     }

@@ -76,9 +76,9 @@ impl Told {
                     is_counted = true;
                 }
                 Ok(Metric::TimeSinceLastMessage) => is_known_to_be_empty |= figures.average >= seconds * 1e3,
-                // These metrics do not show the number of messages. Metrics of a clock or of a count have one sample in
-                // each window. An executor has no messages. A hop (the way of messages through a node) counts only
-                // messages that cause a publication.
+                // Some metrics do not show the number of messages: metrics of a clock or of a count have one sample in
+                // each window, an executor has no messages, and a hop (the way of messages through a node) has samples
+                // only of messages that cause a publication.
                 Ok(Metric::ReadyToRun | Metric::InputToOutput) => {}
                 Ok(metric) if metric.is_period() || !metric.has_distribution() => {}
                 Err(_) => {}

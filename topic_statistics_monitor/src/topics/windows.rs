@@ -106,8 +106,8 @@ mod tests {
             let mut state = State { since: at(0), latest: None, last_minute: LastMinute::default(), totals };
             state.totals.received = 5;
             for second in read {
-                // This happens after the process was stopped: two windows end together, and the losses are in the first
-                // of these windows.
+                // After a process was stopped, two windows end together, and the losses are in the first of these
+                // windows.
                 state.add(window(5 * second, if *second < 3 { 1 } else { 16 }), at(*second as i64));
                 if *second == 2 {
                     assert_eq!(state.latest.take().unwrap().1.lost, None);

@@ -356,7 +356,7 @@ mod tests {
             }
             let title = screen[1].find("- period ms -").zip(screen[1].find(" age ms "));
             assert!(title.is_some_and(|(period, age)| period < age), "{}", screen[1]);
-            // Each figure ends below the end of its title.
+            // Each number ends in the same column as its title.
             let row = screen[3].chars().collect::<Vec<_>>();
             let mut end = 0;
             for title in columns.split(' ').chain(["lost", "seen"]) {
@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(names(&screen, &rows), ["/camera/image_raw", "/imu", "/odom"], "types match, too");
         press(&mut screen, &rows, "\x1b");
         assert_eq!(names(&screen, &rows).len(), 5);
-        // While the filter is typed, q is a character of the filter. Otherwise, q ends the program.
+        // While the filter is typed, q is a character of the filter. At any other time, q ends the program.
         press(&mut screen, &rows, "/q");
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert!(screen.key(control_c, &[], at(0)));

@@ -85,7 +85,7 @@ fn hostile_statistics_are_reported_and_bounded() {
         rustix::io::ioctl_fionread(&output).unwrap() > 30_000
     });
     wait_until_full(&output);
-    // This is more than the 10 000 messages that fit the monitor's queue and the 2000 messages that fit the middleware.
+    // 24 000 messages are more than the 10 000 that fit the monitor's queue and the 2000 that fit the middleware.
     (0..12).for_each(|_| assert_eq!(foreign.request("flood 2000"), "done"));
     let status = fs::read_to_string(format!("/proc/{}/status", monitor.id())).unwrap();
     let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

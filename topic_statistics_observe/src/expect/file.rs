@@ -42,7 +42,7 @@ struct Settings {
     silence: Option<Silence>,
 }
 
-/// Why a file cannot be read, with the line and the column. Both count from 1.
+/// Why a file cannot be read, with the line and the column. The line and the column count from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FileError {
     line: usize,

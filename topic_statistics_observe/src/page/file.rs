@@ -10,7 +10,7 @@ use std::{
 
 use tempfile::NamedTempFile;
 
-/// The file that a page is written to. The file either has the whole page or does not exist.
+/// The file that a page is written to. The file never contains only a part of a page.
 #[derive(Debug)]
 pub struct PageFile(PathBuf);
 

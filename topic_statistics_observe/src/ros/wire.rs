@@ -2,8 +2,8 @@
 
 //! Readers of the messages that nodes publish about their statistics. All programs use these readers.
 //!
-//! Any process can publish any values on these topics. So the length of names is limited, and a wrong message is
-//! refused as a whole, with the reason: one impossible value makes the other values untrustworthy.
+//! Any process can publish any values on topics such as `/statistics`. So the length of names is limited, and a wrong
+//! message is refused as a whole, with the reason: one impossible value makes the other values untrustworthy.
 
 mod diagnostic;
 #[cfg(test)]

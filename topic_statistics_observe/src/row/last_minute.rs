@@ -94,7 +94,7 @@ mod tests {
 
     const AGE: Metric = Metric::MessageAge;
 
-    /// A distribution of 2^62 samples.
+    /// Returns a distribution of 2^62 samples.
     fn huge() -> Distribution {
         let mut huge = of(&[1.0]);
         (0..62).for_each(|_| assert!(huge.merge(&huge.clone())));

@@ -52,7 +52,7 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
 /// received between these two ends.
 ///
 /// If `since` is more than `received`, the monitor did not read the windows in between, because the monitor had no CPU
-/// time. In this case, the result is `own`, the number from this window's own metrics, or `None`.
+/// time. Then the result is `own`, the number from the metrics of the last window, or `None`.
 fn in_window(
     total: Option<u64>,
     before: Option<u64>,

@@ -38,14 +38,14 @@ pub struct SourceHealth {
     pub windows: Option<[u64; 4]>,
 }
 
-/// A limit that a value is expected to keep.
+/// A limit for a quantity, from a condition of the source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExpectedLimit {
-    /// Whether exceeding the limit causes ERROR; otherwise it causes WARN.
+    /// Whether a violation of the limit causes ERROR; otherwise the violation causes WARN.
     pub is_error: bool,
     /// The quantity that the limit applies to.
     pub quantity: Quantity,
-    /// Whether the limit is a lower limit; otherwise it is an upper limit.
+    /// Whether the limit is a lower limit; otherwise the limit is an upper limit.
     pub is_lower: bool,
     /// The limit, in the unit of the quantity.
     pub value: f64,
