@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Standard output, reserved for this program.
+//! Reserves standard output for this program.
 
 use std::{fs::File, io};
 

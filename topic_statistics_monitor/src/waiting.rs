@@ -384,7 +384,7 @@ fn subscribe_to_events(
 ) -> Result<Box<dyn Send>, String> {
     let foreign_type = ForeignType::load(topic_type)?;
     let callback = move |message: ForeignMessage| {
-        // SAFETY: The subscription is of this type, whose first field is this one.
+        // SAFETY: The subscription has the type `foreign_type`, whose first field is a `ServiceEventInfo`.
         let info: EventInfo = unsafe { message.first_fields(foreign_type) };
         let call = (info.client_gid, info.sequence_number);
         match Event::new(info.event_type, call, info.stamp, Instant::now(), now()) {
@@ -407,7 +407,7 @@ fn subscribe_to_feedback(
 ) -> Result<Box<dyn Send>, String> {
     let foreign_type = ForeignType::load(topic_type)?;
     let callback = move |message: ForeignMessage| {
-        // SAFETY: The subscription is of this type, whose first field is a unique_identifier_msgs/msg/UUID.
+        // SAFETY: The subscription has the type `foreign_type`, whose first field is a unique_identifier_msgs/msg/UUID.
         let goal: GoalId = unsafe { message.first_fields(foreign_type) };
         put(&to, What::Feedback(goal));
     };
@@ -425,8 +425,8 @@ fn subscribe_to_statuses(
     let is_first = AtomicBool::new(true);
     let callback = move |message: GoalStatusArray, info: MessageInfo| {
         let statuses = message.status_list.iter().map(|goal| (goal.goal_info.goal_id.uuid, goal.status));
-        // The source timestamp shows only for the first statuses whether they are old, because the clock of the server
-        // may be behind.
+        // Only the first statuses are classified as old by their source timestamp, because the clock of the server may
+        // be behind.
         let is_older = is_first.swap(false, Ordering::Relaxed)
             && info.source_timestamp.is_some_and(|sent| sent < subscribed_at);
         let is_old = is_older || subscribed.elapsed() < WaitingWatcher::MATCHING;

@@ -32,8 +32,8 @@ impl Sender {
     }
 }
 
-/// The longest accepted window length of a source that has been observed only for a shorter time. The alerts support
-/// windows up to this length.
+/// The longest accepted window length of a source that has been observed only for a shorter time. The alerts in
+/// `grafana/` support windows up to this length.
 pub const UNOBSERVED: Duration = Duration::from_secs(300);
 
 /// Returns the window length of a source: the length that its last window has (`claim`), but at most the time between

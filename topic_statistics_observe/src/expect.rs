@@ -138,8 +138,8 @@ impl Expected {
 }
 
 impl Source {
-    /// A row without a new window for this number of window lengths is silent: its node has ended, or it has no
-    /// publisher yet.
+    /// A row without a new window for this number of window lengths is silent: for example, because the node of a
+    /// source has ended, or because a topic has no publisher yet.
     const LATE: u32 = 3;
 
     /// Sets whether the row is judged as a latched topic. A change creates a new judge.

@@ -45,8 +45,8 @@ const PUBLISHERS: usize = 32;
 const OTHER_CHARTS: usize = 8;
 const PERIOD: &str = "message_period";
 const AGE: &str = "message_age";
-/// The parts of the message age. `DELAYS_WITHOUT_RECEPTION` has the parts if the middleware reports no time of
-/// reception.
+/// The parts of the message age. If the middleware reports no time of reception, the parts are in
+/// `DELAYS_WITHOUT_RECEPTION`.
 const DELAYS: [&str; 3] = ["header_to_source_ms", "source_to_receive_ms", "receive_to_callback_ms"];
 const DELAYS_WITHOUT_RECEPTION: [&str; 2] = ["header_to_source_ms", "source_to_callback_ms"];
 /// Metrics without an extra chart, because another chart shows the metric, or because a chart of the metric is not

@@ -57,8 +57,8 @@ impl<W: Write> Report<W> {
         Ok(())
     }
 
-    /// Writes as a JSON object that a topic has a new subscription. Does nothing if the report writes lines, because a
-    /// subscription is not a window.
+    /// Writes a JSON object that says that a topic has a new subscription. Does nothing if the report writes lines,
+    /// because a subscription is not a window.
     pub fn write_resubscribed(&mut self, row: &Row) -> io::Result<()> {
         if self.is_json {
             json::write_resubscribed(&mut self.to, row)?;

@@ -41,7 +41,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the noun for this kind, as the views show it.
+    /// Returns the noun that the views show for this kind.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Topic => "topic",
@@ -75,7 +75,7 @@ impl Kind {
 pub struct Row {
     /// The kind of thing that the row describes.
     pub kind: Kind,
-    /// The topic, or the `measurement_source_name`.
+    /// The name of the topic, service or action, or the `measurement_source_name` of the source.
     pub name: String,
     /// The message type as `package/msg/Name`. `None` if the type is unknown.
     pub message_type: Option<String>,

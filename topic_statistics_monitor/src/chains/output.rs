@@ -91,8 +91,8 @@ fn json(path: &Path) -> Value {
         "path": path.topics().collect::<Vec<_>>(),
         "unit": "ms",
         "mean": path.mean(),
-        // The percentiles of a path are unknown, because the sum of the hops' percentiles is not the percentile of the
-        // sum.
+        // The percentiles of a path are unknown, because the percentile of a sum is not the sum of the hops'
+        // percentiles.
         "p50": null, "p90": null, "p99": null, "p99_9": null,
         "same_messages": path.is_of_same_messages(),
         "lost": path.lost(),

@@ -38,7 +38,7 @@ pub fn events_topic(node: &Node) -> String {
 pub struct Reports {
     #[cfg(feature = "interfaces")]
     _service: rclrs::WorkerService<ros_env::topic_statistics_interfaces::srv::GetTopicStatistics, ()>,
-    /// The sender whose drop ends the thread of the events, and this thread. `None` without events.
+    /// The thread of the events, and the sender that ends this thread when dropped. `None` without events.
     events: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
 

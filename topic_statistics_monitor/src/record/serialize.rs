@@ -84,7 +84,7 @@ impl Serializer {
             return None;
         }
         let ByteArray { buffer, length, .. } = self.bytes;
-        // SAFETY: The middleware has filled that many bytes.
+        // SAFETY: The middleware has written `length` bytes to the buffer.
         let mut data = unsafe { std::slice::from_raw_parts(buffer, length) }.to_vec();
         if self.pads {
             data.resize(length.next_multiple_of(4), 0);
@@ -108,7 +108,8 @@ fn load(message_type: &MessageTypeName) -> Result<(libloading::Library, *const c
     let path = prefix.join("lib").join(format!("lib{package_name}__rosidl_typesupport_c.so"));
     let symbol =
         format!("rosidl_typesupport_c__get_message_type_support_handle__{package_name}__msg__{type_name}");
-    // SAFETY: The library is a type support. Its initialization does nothing but that, and rclrs has loaded it already.
+    // SAFETY: The library is a type support. Loading the library runs only the library's own initialization, and rclrs
+    // has already loaded the library.
     let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
     // SAFETY: rosidl generates functions of this name with this signature.
     let type_support = unsafe {
@@ -174,7 +175,7 @@ mod tests {
         // SAFETY: The message is a struct of the type, and the array is valid.
         let result = unsafe { rmw_serialize(address, serializer.type_support, &mut serializer.bytes) };
         assert_eq!(result, OK);
-        // SAFETY: The middleware has filled that many bytes.
+        // SAFETY: The middleware has written `length` bytes to the buffer.
         let direct = unsafe { std::slice::from_raw_parts(serializer.bytes.buffer, serializer.bytes.length) };
         let mut direct = direct.to_vec();
         direct.resize(direct.len().next_multiple_of(4), 0);

@@ -32,8 +32,8 @@ pub struct Times {
 impl Times {
     /// Returns the times of a message. `None` before simulated time begins, because the message has no time.
     ///
-    /// `simulated` is the simulated time of the message's callback, if the node uses simulated time. On simulated time,
-    /// the source timestamp is not used, because it is on the system clock, and a recording has only one clock.
+    /// `simulated` is the time of the message's callback, if the node uses simulated time. On simulated time, the
+    /// source timestamp is not used, because it is on the system clock, and a recording has only one clock.
     pub fn new(simulated: Option<u64>, received: u64, source: Option<u64>) -> Option<Self> {
         match simulated {
             Some(0) => None,

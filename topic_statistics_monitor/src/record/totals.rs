@@ -33,7 +33,7 @@ impl Losses {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub messages: u64,
-    /// The size of the messages, in bytes, before compression.
+    /// The size of the written messages, in bytes, before compression.
     pub bytes: u64,
     /// The earliest log time, in nanoseconds since the Unix epoch.
     pub first: u64,

@@ -101,7 +101,7 @@ impl Sources {
         }
     }
 
-    /// Sets the callbacks that an executor ran, if the executor is a known source.
+    /// Sets the description of the callbacks that an executor ran, if the executor is a known source.
     pub fn accept_callbacks(&mut self, message: ExecutorCallbacks) {
         if let Some(row) = self.row_mut(&message.source) {
             row.callbacks = message.lines;
@@ -314,7 +314,7 @@ mod tests {
         }
         let of_robot = names(&sources).iter().filter(|name| name.starts_with("/robot")).count();
         assert!((10..=20).contains(&of_robot), "{of_robot}");
-        // The room of removed sources is used again.
+        // New sources use the room of removed sources.
         sources.settle(at(4000));
         sources.receive(message("node", "message_age", 4000, 1.5));
         assert_eq!((names(&sources), sources.left_out()), (vec!["node"], 0));

@@ -33,7 +33,7 @@ enum By {
     /// The metrics are periods, with at least two messages per window: a window without a period has at most one
     /// message.
     Periods,
-    /// A metric has one sample for each message.
+    /// The source has a metric with one sample for each message.
     Samples,
 }
 

@@ -64,7 +64,7 @@ impl Graph {
 /// rclrs 0.8 also reports a change of the graph for every received message. A callback that stays registered would cost
 /// time with every message.
 fn on_next_graph_change(node: &NodeState, act: impl FnOnce() + Send + 'static) -> Promise<()> {
-    // rclrs also calls the function at this interval, which is not needed here, so the interval is long.
+    // rclrs also calls the function at regular intervals, which is not needed here, so the interval is a day.
     const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
     let (mut is_first, mut act) = (true, Some(act));
     node.notify_on_graph_change_with_period(INTERVAL, move || {

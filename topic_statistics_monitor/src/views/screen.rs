@@ -431,7 +431,7 @@ mod tests {
         let rows: Vec<Row> = (0..50).map(|n| row(&format!("/t{n:02}"), f64::from(n + 1), 0)).collect();
         let mut screen = Screen::default();
         // The third topic is selected first, and is near the end when sorted by rate. Then the first and the last topic
-        // by rate are selected.
+        // in the order of rates are selected.
         for (keys, selected) in
             [("", "> /t00"), ("jj", "> /t02"), ("ss", "> /t02"), ("g", "> /t49"), ("G", "> /t00")]
         {

@@ -45,8 +45,8 @@ impl Event {
     /// The maximum difference between the clock of a node and the monitor's system clock, in nanoseconds.
     const OFF: u64 = 10_000_000_000;
 
-    /// Returns the event with these fields of a message that was received at the time `at`. `now` is the same time on
-    /// the system clock, in nanoseconds since the Unix epoch. `None` if the `event_type` is unknown.
+    /// Returns the event with these fields of a message that was received at the time `at`. `now` is the time of the
+    /// reception on the system clock, in nanoseconds since the Unix epoch. `None` if the `event_type` is unknown.
     pub fn new(
         event_type: u8,
         call: ([u8; 16], i64),

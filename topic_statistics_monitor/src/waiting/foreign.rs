@@ -66,7 +66,7 @@ impl ForeignType {
         let full = format!("{package}__{kind}__{message}");
         let load = |library: &str| {
             let path = prefix.join("lib").join(format!("lib{package}__{library}.so"));
-            // SAFETY: rosidl has generated the library; its initialization does nothing but that.
+            // SAFETY: rosidl has generated the library. Loading the library runs only the library's own initialization.
             let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
             // The library is never unloaded, because the middleware may use its code and data as long as the process
             // runs.
@@ -84,8 +84,8 @@ impl ForeignType {
             Ok(handle)
         };
         let introspection: *const TypeSupport = handle("rosidl_typesupport_introspection_c")?.cast();
-        // SAFETY: The handle is of this type support, whose data is of this type. Both begin with these fields in all
-        // distributions.
+        // SAFETY: The handle points to an introspection type support, whose data is a `MessageMembers`. In all ROS
+        // distributions, both structs begin with the fields declared above.
         let size = unsafe { (*(*introspection).data.cast::<Members>()).size };
         if size > 8 * WORDS {
             return Err(format!("its struct has {size} bytes, and {} are read at most", 8 * WORDS));
@@ -126,7 +126,7 @@ impl ForeignMessage {
     pub unsafe fn first_fields<T: Copy>(mut self, foreign_type: ForeignType) -> T {
         const { assert!(mem::size_of::<T>() <= 8 * WORDS && mem::align_of::<T>() <= 16) };
         let struct_: *mut c_void = self.0.as_mut_ptr().cast();
-        // SAFETY: The caller grants it. The struct is not used any more.
+        // SAFETY: The caller guarantees the type of the message. The struct is not used after this block.
         unsafe {
             let first = *struct_.cast::<T>();
             (foreign_type.fini)(struct_);

@@ -38,8 +38,8 @@ struct Goal {
     status: i8,
     /// When the first status of the goal was received.
     since: Instant,
-    /// Whether the first status was received when the goal was accepted. False for goals from before the start of the
-    /// monitor.
+    /// Whether the first status was received when the goal was accepted. `false` for goals that were accepted before
+    /// the start of the monitor.
     is_whole: bool,
     canceling: Option<Instant>,
     feedback: Option<Instant>,
@@ -79,7 +79,7 @@ impl Goals {
     const MAX_GOALS: usize = 1000;
 
     /// Accepts the statuses of all goals that the server knows. `is_old` means that the statuses may be from before the
-    /// start of the monitor. Returns `false` if some goals have no room.
+    /// start of the monitor. Returns `false` if there is no room for some goals.
     pub fn accept(&mut self, statuses: &[(GoalId, i8)], is_old: bool, at: Instant) -> bool {
         self.is_known = true;
         let statuses = &statuses[..statuses.len().min(2 * Self::MAX_GOALS)];

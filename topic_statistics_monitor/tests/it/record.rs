@@ -41,8 +41,8 @@ impl Recording {
         self.directory.path().join("run.mcap")
     }
 
-    /// Waits for a second of windows without messages that begin after this call. Returns the number of messages
-    /// received so far.
+    /// Waits until a second passes without messages, in windows that begin after this call. Returns the number of
+    /// messages received so far.
     fn received(&self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
         let mut silent = 0;

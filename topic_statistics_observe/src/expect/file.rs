@@ -31,8 +31,8 @@ struct Entry {
     settings: Settings,
 }
 
-/// When a level is raised and cleared, and the meaning of silence. `None` means that an earlier matching entry or the
-/// default of the library applies.
+/// When a level is raised and cleared, and the meaning of silence. A setting that is `None` is taken from an earlier
+/// matching entry, or is the default of the library.
 #[derive(Clone, Copy, Debug, Default)]
 struct Settings {
     raise_after: Option<u32>,

@@ -61,7 +61,7 @@ impl LastMinute {
         slots.push_back(Slot { since: ended, distribution: Arc::new(distribution.clone()) });
     }
 
-    /// Returns the distribution of a metric. `None` without a sample, and if the number of samples overflows.
+    /// Returns the distribution of a metric. `None` if there is no sample, or if the number of samples overflows.
     pub fn distribution(&self, metric: Metric, now: Instant) -> Option<Distribution> {
         let slots = self.0.get(&metric)?.iter().filter(|slot| slot.is_in_minute_before(now));
         let mut all = Distribution::default();
@@ -108,7 +108,7 @@ mod tests {
         minute.add(AGE, &of(&[1.0; 1000]), at(1));
         minute.add(AGE, &of(&[[1.0; 90], [100.0; 90]].concat()), at(15));
         let all = minute.distribution(AGE, at(15)).unwrap();
-        // 90 of 1180 samples are 100, so 92.4 % are 1.
+        // 90 of 1180 samples have the value 100, so 92.4 % have the value 1.
         assert!((all.quantile(0.9) - 1.0).abs() <= all.relative_error(), "{all:?}");
         assert!((all.quantile(0.93) - 100.0).abs() <= 100.0 * all.relative_error(), "{all:?}");
         assert_eq!((all.count(), all.minimum(), all.maximum()), (1180, 1.0, 100.0));
@@ -131,7 +131,7 @@ mod tests {
         // One minute after its last message, a topic has no percentiles, even if no window ends.
         assert!(minute.distribution(AGE, at(151)).is_none());
         assert_eq!(minute.metrics(at(151)).count(), 0);
-        // The same rules apply to windows of 0.1 s.
+        // Windows of 0.1 s also leave the last minute with their slot.
         let mut minute = LastMinute::default();
         for tenth in 0..6000 {
             let ended = at(0) + Duration::from_millis(100 * tenth);

@@ -49,10 +49,10 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
 
 /// Returns how many messages were lost (or out of order) in a window of `received` messages. `total` is the total at
 /// the end of the window; `before` is the total at the end of the previous window that was read. `since` messages were
-/// received between these two ends.
+/// received since the end of the previous window that was read.
 ///
-/// If `since` is more than `received`, the monitor did not read the windows in between, because the monitor had no CPU
-/// time. Then the result is `own`, the number from the metrics of the last window, or `None`.
+/// If `since` is more than `received`, the monitor did not read some windows before this window, because the monitor
+/// had no CPU time. Then the result is `own`, the number from the metrics of this window, or `None`.
 fn in_window(
     total: Option<u64>,
     before: Option<u64>,
