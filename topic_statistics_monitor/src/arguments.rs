@@ -19,7 +19,7 @@ use crate::record::{bytes, update_rate, Compression, Options};
 /// Shows how often, how regularly, how old and how completely messages arrive on ROS 2 topics of any type, and their
 /// bytes.
 ///
-/// On a terminal it is a live view. Otherwise it prints a line for each topic and window.
+/// On a terminal, the program shows a live view. Otherwise it prints a line for each topic and window.
 #[derive(Parser, Debug)]
 #[command(name = "topic_monitor", version, after_help = AFTER_HELP.as_str(), max_term_width = 100)]
 #[command(group = ArgGroup::new("judged").multiple(true))]
@@ -28,22 +28,23 @@ pub struct Arguments {
     ///
     /// `imu` means `/imu`. In patterns, `*`, `?`, `[ab]` and `{front,rear}` match within a part of a name, `**` matches
     /// across parts: '/camera/*', '/**/imu'. Quote patterns, so that the shell does not expand them. Topics that appear
-    /// later are watched, too.
+    /// later are also watched.
     ///
-    /// Without TOPIC, the topics of --expect are watched, or those of the --require conditions if each condition names
-    /// its topic; otherwise all topics but /parameter_events, /rosout, /statistics, /statistics/distribution and hidden
-    /// ones.
+    /// Without TOPIC, the topics of --expect are watched, or the topics of the --require conditions if each condition
+    /// names its topic; otherwise all topics except /parameter_events, /rosout, /statistics, /statistics/distribution
+    /// and hidden topics.
     #[arg(value_name = "TOPIC")]
     pub topics: Vec<Pattern>,
 
     /// Include /parameter_events, /rosout, /statistics, /statistics/distribution and hidden topics
     ///
-    /// Without it, only their full names select them. Hidden topics have a part that begins with `_`.
+    /// Without --all, these topics are selected only by their full names. The name of a hidden topic has a part that
+    /// begins with `_`.
     #[arg(long, help_heading = WATCHED)]
     pub all: bool,
-    /// Watch at most that many topics [default: 500], or sources of statistics [default: 1000]
+    /// Watch at most this number of topics [default: 500], or sources of statistics [default: 1000]
     ///
-    /// When there are more, some are left out, and their number is reported.
+    /// If there are more topics, some topics are left out, and their number is reported.
     #[arg(
         long, value_name = "NUMBER", help_heading = WATCHED,
         value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true
@@ -58,15 +59,15 @@ pub struct Arguments {
         conflicts_with = "from_statistics"
     )]
     pub depth: Option<u32>,
-    /// Request best effort of reliable publishers, too
+    /// Also request best effort from reliable publishers
     ///
-    /// No acknowledgements, and nothing is sent again for the monitor: it loads publishers and the network less. What
-    /// is lost on the way to it is then lost, and in its figures.
+    /// Publishers then get no acknowledgements from the monitor, and send it no message again, so that the load on
+    /// publishers and the network is lower. A message that is lost on the way to the monitor counts as lost.
     #[arg(
         long, help_heading = WATCHED, conflicts_with_all = ["from_statistics", "services", "actions", "chains"]
     )]
     pub best_effort: bool,
-    /// Show the statistics that nodes publish instead, on /statistics or another topic
+    /// Show the statistics that nodes publish on /statistics or another topic, instead of watching topics
     ///
     /// TOPIC arguments and conditions then match the `measurement_source_name`: '/r1/listener:/imu', '/r1/*:/imu',
     /// 'cpp_listener'.
@@ -75,29 +76,29 @@ pub struct Arguments {
         default_missing_value = "/statistics"
     )]
     pub from_statistics: Option<Pattern>,
-    /// Show services instead, by the events of their nodes and clients that have service introspection switched on
+    /// Show services instead of topics, from the events of nodes and clients with service introspection switched on
     ///
-    /// TOPIC arguments and conditions then are names of services. Round trips, their parts, calls without a response:
-    /// 'round_trip.p99<50ms', 'oldest_call<1s'.
+    /// TOPIC arguments and conditions then name services. The metrics are round trips, their parts, and calls without a
+    /// response: 'round_trip.p99<50ms', 'oldest_call<1s'.
     #[arg(
         long, help_heading = WATCHED,
         conflicts_with_all = ["actions", "from_statistics", "publish", "record", "print_expectations"]
     )]
     pub services: bool,
-    /// Show actions instead, by the statuses and the feedback of their servers
+    /// Show actions instead of topics, from the statuses and the feedback of their servers
     ///
-    /// TOPIC arguments and conditions then are names of actions. Goals by outcome, their durations, feedback:
-    /// 'goal_succeeded.p99<60s', 'aborted_goals=0'.
+    /// TOPIC arguments and conditions then name actions. The metrics are goals by outcome, their durations, and
+    /// feedback: 'goal_succeeded.p99<60s', 'aborted_goals=0'.
     #[arg(
         long, help_heading = WATCHED,
         conflicts_with_all = ["from_statistics", "publish", "record", "print_expectations"]
     )]
     pub actions: bool,
-    /// Show what each path of nodes from one topic to another costs, by the statistics of preloaded nodes
+    /// Show the delay of each path of nodes from one topic to another, from the statistics of preloaded nodes
     ///
-    /// Each second, for each path: the mean over the last minute from the first topic's source timestamp to the last
-    /// topic's publication, which hop is worst, and the messages lost on the way. The nodes need `topic_statistics run`
-    /// and TOPIC_STATISTICS_METRICS=all. If a hop is missing, the node is named.
+    /// Each second, the program prints for each path: the mean time over the last minute from the first topic's source
+    /// timestamp to the last topic's publication, the worst hop, and the messages lost on the way. The nodes need
+    /// `topic_statistics run` and TOPIC_STATISTICS_METRICS=all. If a hop is missing, the program names the node.
     #[arg(
         long, value_names = ["FIRST", "LAST"], num_args = 2, help_heading = WATCHED,
         conflicts_with_all = [
@@ -106,7 +107,7 @@ pub struct Arguments {
         ]
     )]
     pub chains: Vec<Pattern>,
-    /// Publish the windows on /statistics, for nodes without statistics of their own
+    /// Publish the windows on /statistics, for nodes that publish no statistics
     #[arg(long, help_heading = WATCHED, conflicts_with = "from_statistics")]
     pub publish: bool,
 
@@ -116,7 +117,7 @@ pub struct Arguments {
         allow_negative_numbers = true
     )]
     pub period: Duration,
-    /// End after that many seconds
+    /// End after this number of seconds
     #[arg(
         long, alias = "timeout", value_name = "SECONDS", help_heading = TIME, value_parser = seconds,
         allow_negative_numbers = true
@@ -134,8 +135,8 @@ pub struct Arguments {
     pub json: bool,
     /// Write a page of the whole run to this file when the program ends
     ///
-    /// It is one file of HTML, to be shown to others: rate, period, age, delays and losses over time, distributions,
-    /// and the --require conditions that failed. With it, conditions do not end the program: each window is judged.
+    /// The page is one HTML file with rate, period, age, delays and losses over time, distributions, and the --require
+    /// conditions that failed. With --report, conditions do not end the program: each window is checked.
     #[arg(long, value_name = "FILE.html", help_heading = OUTPUT)]
     pub report: Option<PathBuf>,
     /// Write each condition, and each topic of --expect, as a test in JUnit XML, which CI systems show
@@ -144,15 +145,15 @@ pub struct Arguments {
     /// Wait until all topics fulfil these conditions in the same window, then end
     ///
     /// A condition is `[TOPIC:]METRIC[.FIGURE] OPERATOR VALUE`. Blanks separate conditions: 'rate>=90 age.max<50
-    /// /imu:lost=0'. A topic holds up to the next one; conditions before the first are about all watched topics.
-    /// --duration limits the wait.
+    /// /imu:lost=0'. A topic applies to all conditions up to the next topic; conditions before the first topic apply to
+    /// all watched topics. --duration limits the wait.
     #[arg(long, value_name = "CONDITIONS", help_heading = OUTPUT, group = "judged")]
     pub require: Vec<Conditions>,
-    /// Judge the topics by the expectations in this file
+    /// Compare the topics with the expectations in this file
     ///
-    /// It has conditions for WARN and for ERROR, by topic or by pattern. The state of a topic is then OK, WARN,
-    /// ERROR or STALE. Each change is reported. The exit status is 1 if there is an ERROR at the end. It is
-    /// described at https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/health.md
+    /// The file has conditions for WARN and for ERROR, by topic or by pattern. The state of a topic is then OK, WARN,
+    /// ERROR or STALE. Each change is reported. The exit status is 1 if a topic has the state ERROR at the end. The
+    /// file is described at https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/health.md
     #[arg(
         long, value_name = "FILE.yaml", help_heading = HEALTH, conflicts_with_all = ["require", "once"], group = "judged"
     )]
@@ -163,7 +164,8 @@ pub struct Arguments {
     /// The hardware_id of the states on /diagnostics
     #[arg(long, value_name = "TEXT", help_heading = HEALTH, requires = "diagnostics", default_value = "none")]
     pub hardware_id: String,
-    /// Print a file for --expect: what is seen in --duration (default 10 s), with a tolerance in percent [default: 20]
+    /// Print a file for --expect from the messages of --duration (default 10 s), with a tolerance in percent [default:
+    /// 20]
     #[arg(
         long, value_name = "PERCENT", help_heading = HEALTH, num_args = 0..=1, require_equals = true,
         default_missing_value = "20", value_parser = clap::value_parser!(u32).range(1..=90),
@@ -177,14 +179,14 @@ pub struct Arguments {
     pub record: Record,
 }
 
-/// What to record.
+/// The arguments of a recording.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = RECORD)]
 pub struct Record {
-    /// Record the watched topics in this file, which may not exist yet
+    /// Record the watched topics in this file, which must not exist yet
     ///
-    /// The file is MCAP, with the sequence numbers and the publishers of the messages, which prove what was lost. `ros2
-    /// bag`, Foxglove and bag_statistics read it. Without TOPIC, all topics are recorded.
+    /// The file is MCAP, with the sequence numbers and the publishers of the messages, which show losses. `ros2 bag`,
+    /// Foxglove and bag_statistics can read the file. Without TOPIC, all topics are recorded.
     #[arg(long, value_name = "FILE.mcap", conflicts_with_all = ["from_statistics", "print_expectations"])]
     pub record: Option<PathBuf>,
     /// Compress the recording
@@ -192,10 +194,10 @@ pub struct Record {
     compression: Compression,
     /// End the recording when its file has this size: 500MB, 2GB, 64MiB
     ///
-    /// The message that exceeds it is the last one. The index behind it is not counted.
+    /// The message that exceeds this size is the last message. The index at the end of the file is not counted.
     #[arg(long, value_name = "BYTES", value_parser = bytes, requires = "record")]
     max_size: Option<u64>,
-    /// End the recording after that many seconds
+    /// End the recording after this number of seconds
     #[arg(
         long, value_name = "SECONDS", value_parser = seconds, requires = "record", allow_negative_numbers = true
     )]
@@ -205,10 +207,10 @@ pub struct Record {
     split: bool,
     /// How many bytes of messages may wait to be written
     ///
-    /// Further ones are lost in the recorder, and are counted.
+    /// Further messages are lost, and are counted as lost in the recorder.
     #[arg(long, value_name = "BYTES", default_value = "100MB", value_parser = bytes, requires = "record")]
     max_cache_size: u64,
-    /// Publish losses on ~/messages_lost at most that many times per second; 0: never
+    /// Publish losses on ~/messages_lost at most this number of times per second; 0 means never
     #[arg(
         long, value_name = "HZ", default_value = "1", value_parser = update_rate, requires = "record",
         allow_negative_numbers = true
@@ -217,7 +219,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns how to record. `None` if nothing is recorded.
+    /// Returns the options of the recording. `None` without `--record`.
     pub fn options(&self) -> Option<Options> {
         Some(Options {
             path: self.record.clone()?,
@@ -256,7 +258,7 @@ ROS arguments come after --ros-args:
   topic_monitor imu --ros-args -p use_sim_time:=true";
 
 impl Arguments {
-    /// Errors if the arguments contradict each other.
+    /// Errors if an argument has a wrong value, or if arguments contradict each other.
     pub fn check(&self) -> Result<(), clap::Error> {
         let of_conditions = self.conditions().filter_map(|condition| condition.topic.as_ref());
         self.check_sources(self.topics.iter().chain(of_conditions))
@@ -273,7 +275,7 @@ impl Arguments {
             .map_err(|error| Self::command().error(ErrorKind::ValueValidation, error))
     }
 
-    /// Errors if one of these is a source of statistics, and topics are watched.
+    /// Errors if a pattern is for sources of statistics, although the program does not watch sources of statistics.
     pub fn check_sources<'a>(&self, patterns: impl IntoIterator<Item = &'a Pattern>) -> Result<(), String> {
         match patterns.into_iter().find(|pattern| pattern.is_of_sources()) {
             Some(source) if self.from_statistics.is_none() => Err(format!(
@@ -284,13 +286,13 @@ impl Arguments {
         }
     }
 
-    /// Returns the topics between which chains are shown.
+    /// Returns the first and the last topic of `--chains`. `None` without `--chains`.
     pub fn chain_ends(&self) -> Option<[&str; 2]> {
         let [first, last] = &self.chains[..] else { return None };
         Some([first.name()?, last.name()?])
     }
 
-    /// Returns what is watched.
+    /// Returns whether topics, sources of statistics, services or actions are watched.
     pub fn kind(&self) -> Kind {
         match (self.services, self.actions) {
             (true, _) => Kind::Service,
@@ -300,7 +302,7 @@ impl Arguments {
         }
     }
 
-    /// Returns when to end, if not only when interrupted.
+    /// Returns the length of the run. `None` if only a signal ends the run.
     pub fn duration(&self) -> Option<Duration> {
         const TO_SUGGEST: Duration = Duration::from_secs(10);
         self.duration.or(self.print_expectations.map(|_| TO_SUGGEST))
@@ -351,7 +353,7 @@ mod tests {
         for (line, expected) in [
             (&["--require", "/imu:rate>1 odom: age<5"][..], &["/imu", "/odom"][..]),
             (&["--require", "age<5 /imu:rate>1"], &[]),
-            (&["--require", "/imu:rate>1 age<5"], &["/imu", "/imu"]), // a topic holds up to the next
+            (&["--require", "/imu:rate>1 age<5"], &["/imu", "/imu"]), // a topic applies until the next topic
             (&["x", "--require", "/imu:rate>1"], &["/x"]),
             (&[], &[]),
             (&["--from-statistics", "/r1/listener:/imu"], &["/r1/listener:/imu"]),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--chains`: what each path of nodes from one topic to another costs, by the hops that preloaded nodes publish.
+//! `--chains`: the delay of each path of nodes from one topic to another, computed from the hops that preloaded nodes
+//! publish. A hop is a node with a topic that the node receives and a topic that the node publishes.
 
 mod hops;
 mod missing;
@@ -23,7 +24,7 @@ use hops::Hops;
 use missing::Nodes;
 use output::Output;
 
-/// Reports the chains from one topic to another until the program ends. Returns the exit status.
+/// Reports the paths from one topic to another until the program ends. Returns the exit status.
 pub fn run(
     node: &Node,
     arguments: &Arguments,

@@ -16,19 +16,20 @@ use topic_statistics_observe::row::{MetricFigures, Row};
 /// The names of the monitor's node.
 #[derive(Debug)]
 struct NodeNames {
-    /// Without its namespace.
+    /// The name of the node without its namespace.
     name: String,
-    /// With it.
+    /// The name of the node with its namespace.
     fully_qualified: String,
 }
 
-/// Publishes the health of rows: of all rows once per second, and of rows that become an error at once.
+/// Publishes the health of rows on `/diagnostics`: all rows once per second, and a row whose level becomes ERROR at
+/// once.
 pub struct Diagnostics {
     node: Node,
     names: NodeNames,
     publisher: Publisher<DiagnosticArray>,
     hardware_id: String,
-    /// When all were published last.
+    /// When all rows were published last. `None` before the first time.
     published: Option<Instant>,
 }
 
@@ -42,7 +43,8 @@ impl Diagnostics {
         Ok(Self { node: node.clone(), names, publisher, hardware_id, published: None })
     }
 
-    /// Publishes the due statuses. `new_errors` has the rows that have just become an error.
+    /// Publishes the statuses that are due now. `new_errors` has the names of the rows whose level has just become
+    /// ERROR.
     pub fn publish<'a>(
         &mut self,
         judged: impl Iterator<Item = (&'a Row, &'a Judge)>,
@@ -62,13 +64,13 @@ impl Diagnostics {
         if message.status.is_empty() {
             return Ok(());
         }
-        // Every time of the node's clock fits a message.
+        // The conversion of a time of the node's clock to a ROS time does not fail.
         message.header.stamp = self.node.get_clock().now().to_ros_msg().unwrap_or_default();
         self.publisher.publish(message)
     }
 }
 
-/// Returns the status of a row, which has the name and the keys that nodes with statistics of their own have.
+/// Returns the diagnostic status of a row, with the same keys as the statuses of nodes that use this library.
 fn status(node: &NodeNames, hardware_id: &str, row: &Row, judge: &Judge) -> DiagnosticStatus {
     let metrics = row
         .window
@@ -83,9 +85,11 @@ fn status(node: &NodeNames, hardware_id: &str, row: &Row, judge: &Judge) -> Diag
         (last.received, last.lost) = (window.received.map(|_| row.received), row.lost);
         last
     });
-    // A row without windows still has its last one, which contains nothing about the silence since.
+    // A silent row still has its last window, but the statistics of this window are not published, because they do not
+    // include the silence after the window.
     let window = window.filter(|_| judge.health().level != Level::Stale);
-    // A row of --from-statistics has the source's name; --publish makes this one of a topic's.
+    // A row of --from-statistics is named like its source. The row of a topic gets the name of the source that
+    // --publish creates for the topic.
     let is_source = row.name.contains(':');
     let source = if is_source { row.name.clone() } else { format!("{}:{}", node.fully_qualified, row.name) };
     let source = ("measurement_source_name".to_owned(), Escaped(&source).to_string());

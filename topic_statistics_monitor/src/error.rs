@@ -7,23 +7,23 @@ use std::{error::Error, io};
 use topic_statistics_observe::error;
 pub use topic_statistics_observe::error::{Failure, FAILED, UNFULFILLED};
 
-/// Writes to standard error. The caller escapes names from the network.
+/// Writes a text to standard error. The caller escapes names from the network.
 pub fn print_error(text: &str) {
     error::print_error("topic_monitor", text);
 }
 
-/// Writes each text to standard error.
+/// Writes each text to standard error, on a separate line.
 pub fn print_all(texts: &[String]) {
     texts.iter().for_each(|text| print_error(text));
 }
 
-/// Returns whether an error means that the reader of the output is gone, or that the terminal is closed.
+/// Returns whether an error means that the process that reads the output has ended, or that the terminal is closed.
 pub fn has_no_reader(error: &(dyn Error + 'static), is_terminal: bool) -> bool {
     let io = error.downcast_ref::<io::Error>();
     error::has_no_reader(error) || is_terminal && io.is_some_and(is_closed)
 }
 
-/// Returns whether an error of a terminal means that it is closed.
+/// Returns whether an error of a write to a terminal means that the terminal is closed.
 fn is_closed(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }

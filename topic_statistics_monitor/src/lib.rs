@@ -2,9 +2,10 @@
 
 //! `topic_monitor` shows how often, how regularly, how old and how completely messages arrive on ROS 2 topics.
 //!
-//! A library, so that tests and fuzz targets can call its parts. It has no API for others.
+//! This crate is a library only so that tests and fuzz targets can call its parts. The library has no public API for
+//! other crates.
 //!
-//! The modules follow the way of the data:
+//! The data passes through the modules in this order:
 //!
 //! ```text
 //!  graph, messages ──▶ topics ──────┐                                   ┌──▶ views         lines, JSON, live view
@@ -12,12 +13,13 @@
 //!  /statistics ──────▶ statistics ──┘                                   └──▶ page of --report
 //! ```
 //!
-//! With `--record`, the callbacks of `topics` give each message to `record`, too.
+//! With `--record`, the subscription callbacks of `topics` also give each message to `record`.
 //!
-//! `session` polls the provider, has the rows judged, and gives them to a view. `chains` reads `statistics`, too, and
-//! adds up the hops of nodes. A row, of `topic_statistics_observe`, holds plain values: `topics`, `waiting` and
-//! `statistics` write it; `views` and `diagnostics` read it. Neither side imports the other. `arguments` is the command
-//! line; `signals`, `output`, `error` and `origin` are about the process.
+//! `session` polls the provider, compares the rows with the expectations, and gives the rows to a view. `chains` also
+//! reads `statistics`, and adds up the hops of nodes (a hop is the way of messages through one node). A `Row` of
+//! `topic_statistics_observe` holds plain values: `topics`, `waiting` and `statistics` write rows; `views` and
+//! `diagnostics` read rows. The writers and the readers do not import each other. `arguments` is the command line;
+//! `signals`, `output`, `error` and `origin` are about the process.
 
 mod arguments;
 mod chains;
@@ -62,7 +64,7 @@ use crate::{
     views::{Lines, Live, Suggestion},
 };
 
-/// Runs the program, with the arguments of the process.
+/// Runs the program with the command-line arguments of the process. Returns the exit status.
 pub fn main() -> ExitCode {
     let (own, ros) = split_ros_arguments(std::env::args_os());
     let arguments = Arguments::parse_from(own);
@@ -87,12 +89,13 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     arguments.check_sources(&patterns)?;
     let report = arguments.report.as_deref().map(PageFile::new).transpose()?;
     let junit = arguments.junit.as_deref().map(PageFile::new).transpose()?;
-    // Before the context, which loads the middleware.
+    // Standard output is taken before the context is created, because the context loads the middleware, which can write
+    // to standard output.
     let output = take_stdout()?;
     let is_terminal = output.is_terminal();
     let executor = context("topic_monitor", ros)?.create_basic_executor();
     let node = executor.create_node("topic_monitor")?;
-    // The rows show the library's warnings in the node's log.
+    // The node does not log the library's warnings, because the rows show these warnings.
     node.logger().set_level(LogSeverity::Error)?;
     if let Some(ends) = arguments.chain_ends() {
         let spinning = Spinning::start(executor)?;
@@ -122,7 +125,7 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
         Err(error) if has_no_reader(&*error, is_terminal) => Ok(0),
         other => other,
     };
-    // Also of a run that was cut short.
+    // The recording is finished even if the run ended with an error.
     let recorded = session.finish_recording();
     let is_fulfilled = match report {
         Some(file) => session.write_report(&file, &provider)?,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Where a run is made: host, ROS distribution, middleware.
+//! The origin of a run: the host, the ROS distribution and the middleware.
 
 use std::{
     borrow::Cow,
@@ -10,7 +10,7 @@ use std::{
 
 use topic_statistics_observe::page::Origin;
 
-// A function of librmw_implementation, which rclrs is linked to.
+// A function of librmw_implementation. rclrs links to this library.
 extern "C" {
     fn rmw_get_implementation_identifier() -> *const c_char;
 }

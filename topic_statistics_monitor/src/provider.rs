@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The origin of the rows: watched topics, services or actions, or the statistics that nodes publish.
+//! The provider of the rows: watched topics, services or actions, or the statistics that nodes publish.
 
 use std::{
     sync::Arc,
@@ -22,7 +22,7 @@ use crate::{
     waiting::{self, WaitingWatcher},
 };
 
-/// The origin of the rows.
+/// The provider of the rows that a view shows.
 pub enum RowProvider {
     Topics(Box<TopicWatcher>),
     Statistics(Box<StatisticsReader>),
@@ -66,7 +66,7 @@ impl RowProvider {
         Ok(Self::Topics(Box::new(TopicWatcher::new(node, options)?)))
     }
 
-    /// Updates the rows. Returns the names of rows with a new whole window.
+    /// Updates the rows. Returns the names of the rows with a new whole window.
     pub fn poll(&mut self) -> Result<Vec<String>, Failure> {
         Ok(match self {
             Self::Topics(topics) => topics.poll(),
@@ -75,7 +75,8 @@ impl RowProvider {
         })
     }
 
-    /// Describes in a few words what is left out or dropped because a bound is reached.
+    /// Describes in a few words which rows or messages are left out because a limit is reached. `None` if nothing is
+    /// left out.
     pub fn notice(&self) -> Option<String> {
         match self {
             Self::Topics(topics) => notice(topics.left_out(), 0, None),
@@ -103,7 +104,8 @@ impl Rows for RowProvider {
     }
 }
 
-/// Describes what of the statistics is left out or dropped because a bound is reached.
+/// Describes which sources of statistics or messages are left out because a limit is reached. `None` if nothing is left
+/// out.
 pub fn notice_of_statistics(statistics: &StatisticsReader) -> Option<String> {
     notice(statistics.left_out(), statistics.dropped(), statistics.refused())
 }
@@ -116,17 +118,17 @@ fn notice(left_out: usize, dropped: u64, refused: Option<(u64, &str)>) -> Option
     (!notices.is_empty()).then(|| notices.join(", "))
 }
 
-/// The notice that was reported last, and when.
+/// The last notice that was reported, and the time of the report.
 #[derive(Default)]
 pub struct Notices {
     last: Option<(String, Instant)>,
 }
 
 impl Notices {
-    /// A notice with changing numbers is reported no more often than this.
+    /// The shortest time between two reports of a notice whose numbers change.
     const MIN_INTERVAL: Duration = Duration::from_secs(60);
 
-    /// Returns the notice if it is to be reported now.
+    /// Returns the notice if it has to be reported now.
     pub fn next(&mut self, notice: Option<String>, now: Instant) -> Option<String> {
         let notice = notice?;
         if self.last.as_ref().is_some_and(|(text, at)| *text == notice || now < *at + Self::MIN_INTERVAL) {

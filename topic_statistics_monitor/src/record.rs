@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--record`: the watched messages in MCAP files, with what the middleware reported of each one.
+//! `--record`: writes the watched messages to MCAP files, with the sequence number and the publisher that the
+//! middleware reported for each message.
 //!
 //! ```text
 //!  callback of a topic ──▶ topic ──▶ queue ──▶ writer (a thread) ──▶ file
@@ -8,8 +9,8 @@
 //!                            └─────▶ totals ◀─────┴──▶ reports   events, service
 //! ```
 //!
-//! A callback serializes its message and never waits: if the queue is full, the message is lost in the recorder, and
-//! counted as such. A gap in a publisher's sequence numbers is lost in the transport.
+//! A callback serializes its message and never waits: if the queue is full, the message is counted as lost in the
+//! recorder. Messages missing in a publisher's sequence numbers are counted as lost in the transport.
 
 mod definition;
 mod error;
@@ -43,7 +44,7 @@ use reports::Reports;
 use time::SimulatedClock;
 use writer::{Outcome, Writer};
 
-/// A recording that is under way.
+/// A running recording, with its writer and its reports.
 pub struct Recorder {
     recording: Arc<Recording>,
     writer: Option<JoinHandle<Outcome>>,
@@ -62,7 +63,7 @@ impl Recorder {
         Ok(Self { recording, writer: Some(writer), _reports: reports })
     }
 
-    /// Returns what topics are recorded by.
+    /// Returns the recording, which the callbacks of topics use.
     pub fn recording(&self) -> Arc<Recording> {
         Arc::clone(&self.recording)
     }
@@ -72,10 +73,11 @@ impl Recorder {
         self.recording.has_ended()
     }
 
-    /// Ends the recording: writes what waits, and the end of the file. Returns what was recorded, as a line.
+    /// Ends the recording: writes the waiting messages and the end of the file. Returns a line that describes what was
+    /// recorded.
     ///
-    /// Errors if the recording could not be written to its end. The files are complete up to there if the disk was
-    /// full.
+    /// Errors if not all messages could be written. If the disk was full, the files are still valid, and have all
+    /// messages up to this point.
     pub fn finish(mut self) -> Result<String, RecordError> {
         self.recording.close();
         let outcome = self.writer.take().map(JoinHandle::join).and_then(Result::ok);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! One run of the program: it polls the rows, judges them, and gives them to a view until it is time to end.
+//! One run of the program. The run polls the rows, compares the rows with the expectations ("judges" them), and gives
+//! the rows to a view, until the run is over.
 
 use std::time::Instant;
 
@@ -32,12 +33,12 @@ pub struct Session<'a> {
     spinning: Spinning,
     interrupt: Interrupt,
     started: Instant,
-    /// None: no expectations.
+    /// The comparison with the expectations. `None` without `--expect`.
     expected: Option<Expected>,
     diagnostics: Option<Diagnostics>,
     /// The content of the report. `None` without a report.
     recording: Option<Recording>,
-    /// Records the messages.
+    /// The recorder of the messages. `None` without `--record`.
     pub recorder: Option<Recorder>,
 }
 
@@ -56,7 +57,7 @@ impl<'a> Session<'a> {
         Self { arguments, spinning, interrupt, started, expected, diagnostics, recording, recorder: None }
     }
 
-    /// Polls the rows, judges them and shows them until the run is over. Returns the exit status.
+    /// Polls the rows, judges the rows and shows the rows until the run is over. Returns the exit status.
     pub fn run(&mut self, provider: &mut RowProvider, view: &mut dyn View) -> Result<u8, Failure> {
         loop {
             let is_over = self.is_over()?;
@@ -77,7 +78,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Judges the rows by the expectations, sets their health, and publishes it. Returns the changes of their levels.
+    /// Compares the rows with the expectations, sets the health of the rows, and publishes the health with
+    /// `--diagnostics`. Returns the names of the rows whose level changed, with the change.
     fn judge(
         &mut self,
         new: &[String],
@@ -95,12 +97,12 @@ impl<'a> Session<'a> {
         Ok(changes)
     }
 
-    /// Reports the topics that have an error now. Returns whether there is none.
+    /// Reports the topics whose level is ERROR now. Returns whether no topic has this level.
     pub fn report_errors(&self) -> bool {
         self.expected.as_ref().is_none_or(|expected| expected.report_errors(print_error))
     }
 
-    /// Returns whether it is time to end.
+    /// Returns whether the run is over: the time is over, the recorder has ended, or a signal was received.
     fn is_over(&mut self) -> Result<bool, Failure> {
         self.spinning.check()?;
         let elapsed = self.started.elapsed();
@@ -109,7 +111,7 @@ impl<'a> Session<'a> {
         Ok(is_late || has_recorded || self.interrupt.is_set())
     }
 
-    /// Ends the recording, and reports on standard error what was recorded.
+    /// Ends the recording of `--record`, and reports on standard error what was recorded.
     pub fn finish_recording(&mut self) -> Result<(), Failure> {
         let Some(recorder) = self.recorder.take() else { return Ok(()) };
         self.interrupt.let_end();
@@ -133,7 +135,7 @@ impl<'a> Session<'a> {
         Ok(tests.write(file)?)
     }
 
-    /// Writes the report. Returns whether all conditions were fulfilled in each window.
+    /// Writes the page of `--report`. Returns whether all conditions were fulfilled in each window.
     pub fn write_report(&mut self, file: &PageFile, provider: &RowProvider) -> Result<bool, Failure> {
         let Some(recording) = &mut self.recording else { return Ok(true) };
         self.interrupt.let_end();

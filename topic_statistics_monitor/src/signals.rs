@@ -15,16 +15,17 @@ use std::{
 use ratatui::crossterm::terminal::disable_raw_mode;
 use topic_statistics_observe::ros::signals;
 
-/// How long the program may take to end by itself. A write to a pipe that nobody reads, or to a stopped terminal, can
-/// block it forever.
+/// How long the program may take to end by itself after a signal. Without a limit, a write to a pipe whose reader does
+/// not read, or to a stopped terminal, can block the program forever.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// How long the end may take from then on if nothing blocks any more: it only writes the report, to a file.
+/// How much longer the program may take to end when only files remain to be written: the report and the recording.
 const LIMIT_OF_REPORT: Duration = Duration::from_secs(30);
 
-/// Whether SIGINT, SIGTERM or SIGHUP ends the program.
+/// Tells whether SIGINT, SIGTERM or SIGHUP has asked the program to end.
 ///
-/// If it does not end in time after that, the signal ends it. A SIGHUP that is ignored, as under nohup, stays ignored.
+/// If the program does not end in time after a signal, the default action of the signal ends the process. If SIGHUP is
+/// ignored at the start, as under nohup, SIGHUP stays ignored.
 #[derive(Debug)]
 pub struct Interrupt {
     signals: signals::Interrupt,
@@ -32,7 +33,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Starts to listen to the signals.
+    /// Starts to listen for the signals.
     pub fn listen() -> io::Result<Self> {
         let is_ending = Arc::<AtomicBool>::default();
         let has_more_time = Arc::clone(&is_ending);
@@ -42,7 +43,7 @@ impl Interrupt {
             if has_more_time.load(Ordering::Relaxed) {
                 thread::sleep(LIMIT_OF_REPORT);
             }
-            // The settings that can be restored without a write to the terminal, if there is one.
+            // Only the terminal settings that need no write to the terminal are restored, because a write could block.
             let _no_terminal = disable_raw_mode();
         })?;
         Ok(Self { signals, is_ending })
@@ -52,7 +53,8 @@ impl Interrupt {
         self.signals.is_set()
     }
 
-    /// From now on, the program ends by itself, and a signal leaves it more time for that.
+    /// Declares that the program has begun to end by itself. From this call on, a signal gives the program more time to
+    /// end.
     pub fn let_end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
     }

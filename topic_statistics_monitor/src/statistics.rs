@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reads /statistics, and keeps a row for each source. What an executor ran is on /diagnostics.
+//! Reads the messages on /statistics, and keeps a row for each source of statistics. The callbacks that an executor ran
+//! are read from /diagnostics.
 //!
-//! Anybody can publish anything there. Names and figures are checked on reception. Everything kept has a bound; excess
-//! is counted and reported.
+//! Any process can publish any values on /statistics and /diagnostics. So names and values are checked on reception,
+//! all memory is limited, and messages beyond a limit are counted and reported.
 
 mod inferred;
 #[cfg(test)]
@@ -40,7 +41,7 @@ use crate::{
 };
 pub use sources::Sources;
 
-/// The statistics that nodes publish.
+/// Reads the statistics that nodes publish.
 pub struct StatisticsReader {
     worker: Worker<()>,
     graph: Graph,
@@ -50,26 +51,27 @@ pub struct StatisticsReader {
     diagnostics: Subscribed<DiagnosticArray>,
     queue: Queue,
     messages: Receiver<(Instant, Received)>,
-    /// How many messages were refused, and why the last one was.
+    /// The number of refused messages, and why the last of these messages was refused. `None` if no message was
+    /// refused.
     refused: Option<(u64, String)>,
     sources: Sources,
 }
 
-/// What was received, and waits to be read.
+/// The content of a received message that waits in the queue.
 enum Received {
     Metric(Sender, MetricWindow),
     #[cfg(feature = "interfaces")]
     Distribution(MetricDistribution),
     Callbacks(ExecutorCallbacks),
-    /// A message that was refused, and why.
+    /// The reason why a message was refused.
     Refused(String),
 }
 
-/// Where the subscriptions put what they receive.
+/// The queue from the callbacks of the subscriptions to the reader.
 #[derive(Clone)]
 struct Queue {
     sender: SyncSender<(Instant, Received)>,
-    /// What there was no room for.
+    /// The number of messages that were dropped because the queue was full.
     dropped: Arc<AtomicU64>,
 }
 
@@ -81,18 +83,19 @@ impl Queue {
     }
 }
 
-/// The subscription of a topic, with a QoS that all its publishers can serve. There is none before the first publisher.
+/// The subscription to a topic, with a QoS that all publishers of the topic can serve. The subscription does not exist
+/// before the first publisher.
 struct Subscribed<T: rosidl_runtime_rs::Message> {
     topic: String,
     subscription: Option<(WorkerSubscription<T, ()>, Qos)>,
 }
 
 impl StatisticsReader {
-    /// How many sources are shown by default.
+    /// The default for the maximum number of sources.
     pub const MAX_SOURCES: usize = 1000;
-    /// How many messages wait in the middleware.
+    /// The depth of a subscription: how many messages can wait in the middleware.
     const DEPTH: u32 = 2000;
-    /// How many messages wait to be read.
+    /// The size of the queue, in messages.
     const QUEUE: usize = 10_000;
 
     pub fn new(node: &Node, topic: &str, patterns: Vec<Pattern>, max_sources: usize) -> Self {
@@ -115,20 +118,22 @@ impl StatisticsReader {
         }
     }
 
-    /// Reads the messages that were received. Returns the names of the sources with a new complete window.
+    /// Reads the received messages. Returns the names of the sources with a new complete window.
     pub fn poll(&mut self) -> Result<Vec<String>, RclrsError> {
         let mut complete = vec![];
         self.poll_windows(|row| complete.push(row.name.clone()))?;
         Ok(complete)
     }
 
-    /// Reads the messages that were received. Calls a function with the row of a source for each window that is
-    /// complete: windows that the network has delayed are received at once, and the row has only the last one.
+    /// Reads the received messages. Calls `complete` with the row of the source for each complete window. Several
+    /// windows of a source can become complete in one call, after a delay of the network, but the row has only the last
+    /// window.
     pub fn poll_windows(&mut self, mut complete: impl FnMut(&Row)) -> Result<(), RclrsError> {
         if self.graph.is_due() {
             self.subscribe()?;
         }
-        // One queue at most, so that a flood of messages does not hold up the rest.
+        // One call reads at most as many messages as fit the queue, so that a flood of messages does not delay the rest
+        // of the program.
         for (at, received) in self.messages.try_iter().take(Self::QUEUE) {
             match received {
                 Received::Metric(sender, window) => {
@@ -157,17 +162,18 @@ impl StatisticsReader {
         self.sources.row_mut(name)
     }
 
-    /// Returns how many sources are left out because there is no room for them.
+    /// Returns the number of sources that have no row because the table of sources is full.
     pub fn left_out(&self) -> usize {
         self.sources.left_out()
     }
 
-    /// Returns how many messages there was no room for.
+    /// Returns the number of messages that were dropped because the queue was full.
     pub fn dropped(&self) -> u64 {
         self.queue.dropped.load(Ordering::Relaxed)
     }
 
-    /// Returns how many messages were refused, and why the last one was. `None` without any.
+    /// Returns the number of refused messages, and why the last of these messages was refused. `None` if no message was
+    /// refused.
     pub fn refused(&self) -> Option<(u64, &str)> {
         self.refused.as_ref().map(|(number, why)| (*number, &**why))
     }
@@ -196,7 +202,7 @@ impl StatisticsReader {
     }
 }
 
-/// Says which message was refused, and why, in printable characters.
+/// Describes which message was refused, and why, in printable characters.
 fn refused(metric: &str, source: &str, error: &Refused) -> Received {
     const SHOWN: usize = 200;
     let [metric, source] = [metric, source].map(|text| name(&text.chars().take(SHOWN).collect::<String>()));
@@ -204,7 +210,8 @@ fn refused(metric: &str, source: &str, error: &Refused) -> Received {
 }
 
 impl<T: rosidl_runtime_rs::Message> Subscribed<T> {
-    /// Subscribes if the topic has publishers, and the present subscription does not fit them.
+    /// Creates a new subscription if the topic has publishers, and the present subscription does not have the best QoS
+    /// for these publishers.
     fn refresh(
         &mut self,
         graph: &Graph,
@@ -212,7 +219,7 @@ impl<T: rosidl_runtime_rs::Message> Subscribed<T> {
         receive: impl Fn(T, MessageInfo) + Send + Sync + 'static,
     ) -> Result<(), RclrsError> {
         let publishers = graph.publishers(&self.topic);
-        // Volatile, because windows that ended before the monitor started are of no interest.
+        // The subscription is volatile, because windows that ended before the monitor started are not needed.
         let offered = publishers.iter().map(|publisher| publisher.qos_profile.volatile()).collect::<Vec<_>>();
         let qos = Qos::of_all(offered.iter());
         let is_same = self.subscription.as_ref().is_some_and(|(_, before)| *before == qos);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the fuzz targets and the tests of the terminal call.
+//! The items that the fuzz targets and the tests of the terminal use.
 
 pub use crate::{
     output::take_stdout,

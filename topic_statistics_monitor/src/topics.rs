@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Watches topics: finds them in the graph, subscribes to them, and keeps a row for each.
+//! Watches topics: finds topics in the ROS graph, subscribes to these topics, and keeps a row for each topic.
 
 mod graph;
 mod message_type;
@@ -32,34 +32,36 @@ use topic_statistics_observe::{
 use crate::record::Recording;
 use topic::{SubscribeContext, Topic};
 
-/// The metrics of the monitor's subscriptions: all but the duration of their callback, which does nothing.
+/// Returns the metrics of the monitor's subscriptions: all metrics except the duration of the callback, because the
+/// callback only records the message.
 fn metrics() -> impl Iterator<Item = Metric> {
     Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|metric| *metric != Metric::CallbackDuration)
 }
 
-/// Which topics are watched, and how.
+/// Options: which topics are watched, and how.
 pub struct Options {
     pub topics: Selection,
     pub period: Duration,
     pub depth: Option<u32>,
-    /// Whether best effort is requested of reliable publishers, too.
+    /// Whether subscriptions also request best effort from reliable publishers.
     pub best_effort: bool,
     pub publish: bool,
-    /// How many topics are watched at most, and so how many threads and subscriptions there are. Topics that are given
-    /// by name are watched in any case.
+    /// The maximum number of watched topics, and so of threads and subscriptions. Topics that the user selected by name
+    /// are always watched.
     pub max_topics: usize,
-    /// Where the messages are recorded.
+    /// The recording of the messages. `None` without `--record`.
     pub recording: Option<Arc<Recording>>,
 }
 
-/// The watched topics.
+/// Watches topics, and has a row for each topic.
 pub struct TopicWatcher {
     node: Node,
     statistics: NodeStatistics,
     options: Options,
     graph: Graph,
     topics: BTreeMap<String, Topic>,
-    /// Workers of topics that are no longer watched. rclrs 0.8 does not end a worker's thread before the executor.
+    /// The workers of topics that are no longer watched. The workers are reused, because rclrs 0.8 does not end a
+    /// worker's thread before the executor ends.
     free_workers: Vec<Worker<()>>,
     left_out: usize,
 }
@@ -85,7 +87,7 @@ impl TopicWatcher {
         });
         Ok(Self {
             node: Arc::clone(node),
-            // The monitor shows losses, and publishes no loss events: the node that lost messages publishes them.
+            // The monitor publishes no events for its own losses: a node that lost messages publishes its own events.
             #[cfg(feature = "interfaces")]
             statistics: NodeStatistics::with_options(
                 node,
@@ -101,7 +103,8 @@ impl TopicWatcher {
         })
     }
 
-    /// Reads the graph if that is due, and updates the rows. Returns the names of the topics with a new whole window.
+    /// Reads the graph if it is time to do so, and updates the rows. Returns the names of the topics with a new whole
+    /// window.
     pub fn poll(&mut self) -> Vec<String> {
         if self.graph.is_due() {
             self.refresh();
@@ -119,15 +122,15 @@ impl TopicWatcher {
         self.topics.get_mut(name).map(|topic| &mut topic.row)
     }
 
-    /// Returns how many topics are left out because of [`Options::max_topics`].
+    /// Returns the number of topics that are not watched because of [`Options::max_topics`].
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Reads the graph: adds new topics, and updates the subscriptions of all.
+    /// Reads the graph, adds new topics, and updates the subscriptions of all topics.
     fn refresh(&mut self) {
         let Some(graph) = self.graph.topics() else { return };
-        // A topic without a publisher has nothing to show yet.
+        // A topic is not added before it has a publisher.
         let is_new = |name: &&String| {
             !self.topics.contains_key(*name)
                 && self.options.topics.is_wanted(name)
@@ -157,11 +160,11 @@ impl TopicWatcher {
         }
     }
 
-    /// Drops the topic that has had no publisher for the longest time. Returns whether there was one.
+    /// Stops watching the topic that has had no publisher for the longest time. Returns whether such a topic was found.
     fn make_room(&mut self) -> bool {
         let others = self.topics.iter().filter(|(name, _)| !self.options.topics.is_named(name));
         let gone = others.filter(|(name, _)| !self.graph.has_publisher(name));
-        // A topic that lost its publisher since the last refresh has no `gone_since` yet.
+        // A topic whose last publisher ended after the last refresh has no `gone_since` yet.
         let now = Instant::now();
         let first = gone.min_by_key(|(_, topic)| topic.gone_since.unwrap_or(now)).map(|(name, _)| name);
         let Some(topic) = first.cloned().and_then(|name| self.topics.remove(&name)) else { return false };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Where the rows go: lines or JSON, the live view on a terminal, or a file of expectations.
+//! The views of the rows: lines or JSON, the live view on a terminal, or a file of expectations.
 
 pub mod detail;
 mod lines;
@@ -24,30 +24,30 @@ pub use terminal::{Input, LiveTerminal};
 
 /// How often the rows are polled.
 pub const TICK: Duration = Duration::from_millis(50);
-/// How long the discovery of the graph takes at most.
+/// The assumed maximum time until the node has discovered the ROS graph.
 pub const DISCOVERY: Duration = Duration::from_secs(2);
 
-/// Where the rows go.
+/// A view, which shows the rows.
 pub trait View {
-    /// Shows the rows, and waits until they are to be polled again. Returns the exit status if the run is over.
+    /// Shows the rows, and waits until it is time to poll the rows again. Returns the exit status if the run is over.
     fn show(&mut self, polled: &mut Polled<'_>) -> Result<Option<u8>, Failure>;
 }
 
-/// The rows after a poll.
+/// The rows after a poll, and other data that a view shows.
 pub struct Polled<'a> {
     /// All rows.
     pub rows: Vec<&'a Row>,
     /// The names of the rows with a new whole window.
     pub new: &'a [String],
-    /// The rows whose health has another level, with the change.
+    /// The names of the rows whose level of health changed, with the change.
     pub changes: &'a [(String, Change)],
-    /// What is left out or dropped because a bound is reached.
+    /// Which rows or messages are left out because a limit is reached. `None` if nothing is left out.
     pub notice: Option<String>,
-    /// The time since the start.
+    /// The time since the start of the run.
     pub elapsed: Duration,
-    /// Whether it is time to end.
+    /// Whether the run has to end.
     pub is_over: bool,
-    /// The content of the page. `None` without a page.
+    /// The content of the page of `--report`. `None` without `--report`.
     pub recording: Option<&'a mut Recording>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Polled<'a> {
         self.rows.iter().filter(|row| self.new.contains(&row.name)).copied().collect()
     }
 
-    /// Records the last window of a row for the page.
+    /// Adds the last window of a row to the content of the page of `--report`.
     pub fn record(&mut self, row: &Row) {
         if let Some(recording) = &mut self.recording {
             recording.add(row);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Watches services and actions from outside: finds them in the graph, subscribes to the events of services
-//! (`_service_event`) or to the statuses and the feedback of actions, and keeps a row for each.
+//! Watches services and actions without being a client or a server: finds services and actions in the ROS graph,
+//! subscribes to the events of services (`_service_event`), or to the statuses and the feedback of actions, and keeps a
+//! row for each service or action.
 
 mod calls;
 mod foreign;
@@ -32,18 +33,19 @@ pub use calls::{Calls, Event};
 use foreign::{ForeignMessage, ForeignType};
 pub use goals::{GoalId, Goals};
 
-/// What is watched, and how.
+/// Options: which services or actions are watched, and how.
 pub struct Options {
-    /// Services or actions.
+    /// Whether services or actions are watched.
     pub kind: Kind,
     pub selection: Selection,
     pub period: Duration,
     pub depth: Option<u32>,
-    /// How many are watched at most. Those that are given by name are watched in any case.
+    /// The maximum number of watched services or actions. Services or actions that the user selected by name are always
+    /// watched.
     pub max: usize,
 }
 
-/// The watched services or actions.
+/// Watches services or actions, and has a row for each service or action.
 pub struct WaitingWatcher {
     node: Node,
     worker: Worker<()>,
@@ -52,20 +54,21 @@ pub struct WaitingWatcher {
     watched: BTreeMap<Arc<str>, Watched>,
     queue: Queue,
     messages: Receiver<Received>,
-    /// When the window began: on the monotonic clock, and on the system clock in nanoseconds since the epoch.
+    /// When the present window began: on the monotonic clock, and on the system clock in nanoseconds since the Unix
+    /// epoch.
     began: (Instant, i64),
     left_out: usize,
 }
 
-/// Where the subscriptions put what they receive.
+/// The queue from the callbacks of the subscriptions to the watcher.
 #[derive(Clone)]
 struct Queue {
     sender: SyncSender<Received>,
-    /// What there was no room for.
+    /// The number of messages that were dropped because the queue was full.
     dropped: Arc<AtomicU64>,
 }
 
-/// What was received of a service or an action, and waits to be read.
+/// A received message of a service or an action, which waits in the queue.
 struct Received {
     /// The name of the service or the action.
     name: Arc<str>,
@@ -75,12 +78,12 @@ struct Received {
 
 enum What {
     Event(Event),
-    /// The status of each goal, and whether they are from before the monitor.
+    /// The status of each goal, and whether the goals may have started before the monitor.
     Statuses(Vec<(GoalId, i8)>, bool),
     Feedback(GoalId),
 }
 
-/// A service or an action.
+/// A watched service or action.
 struct Watched {
     row: Row,
     state: State,
@@ -98,13 +101,14 @@ struct Subscribed {
     topic_type: String,
     qos: Qos,
     since: Instant,
-    /// Of a service to its events; of an action to its statuses.
+    /// The subscription to the events of a service, or to the statuses of an action.
     _subscription: Box<dyn Send>,
-    /// Of an action to its feedback, if there is any.
+    /// The subscription to the feedback of an action. `None` for a service, and before the action has a feedback
+    /// publisher.
     feedback: Option<Box<dyn Send>>,
 }
 
-/// The first fields of the events of each service: a `service_msgs/msg/ServiceEventInfo`.
+/// The first fields of an event message of any service: a `service_msgs/msg/ServiceEventInfo`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct EventInfo {
@@ -117,11 +121,12 @@ struct EventInfo {
 impl WaitingWatcher {
     /// The default of [`Options::max`].
     pub const MAX: usize = 500;
-    /// How many messages wait to be read.
+    /// The size of the queue, in messages.
     const QUEUE: usize = 10_000;
-    /// How many messages of a topic wait in the middleware.
+    /// The default depth of a subscription: how many messages can wait in the middleware.
     const DEPTH: u32 = 1000;
-    /// How long a subscription takes to match its publishers. A window that begins earlier is not whole.
+    /// The assumed maximum time until a new subscription has discovered its publishers. A window that begins earlier is
+    /// not whole.
     const MATCHING: Duration = Duration::from_millis(500);
 
     pub fn new(node: &Node, options: Options) -> Self {
@@ -142,12 +147,14 @@ impl WaitingWatcher {
         watcher
     }
 
-    /// Reads the graph if that is due, and what was received. Returns the names of rows with a new whole window.
+    /// Reads the graph if it is time to do so, and reads the received messages. Returns the names of the rows with a
+    /// new whole window.
     pub fn poll(&mut self) -> Vec<String> {
         if self.graph.is_due() {
             self.refresh();
         }
-        // One queue at most, so that a flood of messages does not hold up the rest.
+        // One call reads at most as many messages as fit the queue, so that a flood of messages does not delay the rest
+        // of the program.
         for Received { name, at, what } in self.messages.try_iter().take(Self::QUEUE) {
             let Some(watched) = self.watched.get_mut(&name) else { continue };
             let has_room = match (&mut watched.state, what) {
@@ -185,12 +192,12 @@ impl WaitingWatcher {
         self.watched.get_mut(name).map(|watched| &mut watched.row)
     }
 
-    /// Returns how many services or actions are left out because of [`Options::max`].
+    /// Returns the number of services or actions that are not watched because of [`Options::max`].
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Returns how many messages there was no room for.
+    /// Returns the number of messages that were dropped because the queue or another table was full.
     pub fn dropped(&self) -> u64 {
         self.queue.dropped.load(Ordering::Relaxed)
     }
@@ -205,7 +212,7 @@ impl WaitingWatcher {
         self.watched.insert(name.into(), Watched { row, state, subscribed: None, failed: None });
     }
 
-    /// Reads the graph: adds new services or actions, and subscribes to all.
+    /// Reads the graph, adds new services or actions, and updates the subscriptions of all services or actions.
     fn refresh(&mut self) {
         let Some(topics) = self.graph.topics() else { return };
         let end = topic_of("", self.options.kind);
@@ -234,7 +241,8 @@ impl WaitingWatcher {
         }
     }
 
-    /// Drops one that is not given by name and has no publisher. Returns whether there was one.
+    /// Stops watching a service or an action that has no publisher and was not selected by name. Returns whether such a
+    /// service or action was found.
     fn make_room(&mut self) -> bool {
         let is_gone = |name: &&Arc<str>| {
             !self.options.selection.is_named(name)
@@ -246,7 +254,7 @@ impl WaitingWatcher {
 }
 
 impl Watched {
-    /// Subscribes if the present subscription does not serve all publishers.
+    /// Creates a new subscription if the type or the QoS of the present subscription does not fit all publishers.
     fn refresh(
         &mut self,
         watched_name: &Arc<str>,
@@ -257,7 +265,8 @@ impl Watched {
         depth: Option<u32>,
     ) {
         let topic_type = publishers[0].topic_type.clone();
-        // Events from before the monitor are of no interest; the last statuses are.
+        // The events of services from before the monitor's start are not needed, but the last statuses of actions are
+        // needed.
         let offered: Vec<_> = publishers
             .iter()
             .map(|publisher| match self.row.kind {
@@ -311,7 +320,7 @@ impl Watched {
         }
     }
 
-    /// Subscribes to the feedback of an action, once it is there.
+    /// Subscribes to the feedback of an action when the feedback has a publisher.
     fn refresh_feedback(
         &mut self,
         action: &Arc<str>,
@@ -338,7 +347,7 @@ impl Watched {
         }
     }
 
-    /// Ends the window that began then. Returns the name if it is whole.
+    /// Ends the window that began at `began`. Returns the name of the row if the window is whole.
     fn end_window(&mut self, window: &Window, began: Instant) -> Option<String> {
         let (window, received): (Window, u64) = match &mut self.state {
             State::Calls(calls) => (calls.end_window(window.clone()), calls.received),
@@ -375,7 +384,7 @@ fn subscribe_to_events(
 ) -> Result<Box<dyn Send>, String> {
     let foreign_type = ForeignType::load(topic_type)?;
     let callback = move |message: ForeignMessage| {
-        // SAFETY: The subscription is of this type, whose first field is this one.
+        // SAFETY: The subscription has the type `foreign_type`, whose first field is a `ServiceEventInfo`.
         let info: EventInfo = unsafe { message.first_fields(foreign_type) };
         let call = (info.client_gid, info.sequence_number);
         match Event::new(info.event_type, call, info.stamp, Instant::now(), now()) {
@@ -398,7 +407,7 @@ fn subscribe_to_feedback(
 ) -> Result<Box<dyn Send>, String> {
     let foreign_type = ForeignType::load(topic_type)?;
     let callback = move |message: ForeignMessage| {
-        // SAFETY: The subscription is of this type, whose first field is a unique_identifier_msgs/msg/UUID.
+        // SAFETY: The subscription has the type `foreign_type`, whose first field is a unique_identifier_msgs/msg/UUID.
         let goal: GoalId = unsafe { message.first_fields(foreign_type) };
         put(&to, What::Feedback(goal));
     };
@@ -416,7 +425,8 @@ fn subscribe_to_statuses(
     let is_first = AtomicBool::new(true);
     let callback = move |message: GoalStatusArray, info: MessageInfo| {
         let statuses = message.status_list.iter().map(|goal| (goal.goal_info.goal_id.uuid, goal.status));
-        // The server's clock may be behind, so only the first ones are judged by it.
+        // Only the first statuses are classified as old by their source timestamp, because the clock of the server may
+        // be behind.
         let is_older = is_first.swap(false, Ordering::Relaxed)
             && info.source_timestamp.is_some_and(|sent| sent < subscribed_at);
         let is_old = is_older || subscribed.elapsed() < WaitingWatcher::MATCHING;
@@ -432,7 +442,7 @@ fn with_qos(topic: &str, qos: QoSProfile) -> SubscriptionOptions<'_> {
     options
 }
 
-/// Returns the topic that shows a service or an action.
+/// Returns the topic with the events of a service, or with the statuses of an action.
 fn topic_of(name: &str, kind: Kind) -> String {
     match kind {
         Kind::Action => format!("{name}/_action/status"),
@@ -440,10 +450,10 @@ fn topic_of(name: &str, kind: Kind) -> String {
     }
 }
 
-/// Describes why nothing is received.
+/// Describes why no message of a service or an action is received.
 fn without_publisher(row: &Row, node: &NodeState) -> String {
     let name = name(&row.name);
-    // `get_service_names_and_types` of rclrs 0.8 is about its own node.
+    // `get_service_names_and_types` of rclrs 0.8 returns only the services of the calling node.
     let has_service = |info: &NodeNameInfo| {
         let services = node.get_service_names_and_types_by_node(&info.name, &info.namespace);
         services.is_ok_and(|services| services.contains_key(&row.name))
@@ -459,7 +469,7 @@ fn without_publisher(row: &Row, node: &NodeState) -> String {
     }
 }
 
-/// Returns the names of the nodes of publishers, each once.
+/// Returns the names of the publishers' nodes, without duplicates.
 fn nodes(publishers: &[TopicEndpointInfo]) -> Vec<String> {
     const MAX_NODES: usize = 256;
     let node_name = |publisher: &TopicEndpointInfo| {
@@ -472,7 +482,7 @@ fn nodes(publishers: &[TopicEndpointInfo]) -> Vec<String> {
     nodes
 }
 
-/// Returns the time of the system clock, in nanoseconds since the epoch.
+/// Returns the time of the system clock, in nanoseconds since the Unix epoch.
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_nanos().try_into().unwrap_or(i64::MAX)

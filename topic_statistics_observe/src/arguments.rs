@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the command lines of the programs have in common.
+//! Command-line arguments that several programs have.
 
 use std::time::Duration;
 
 use crate::{expect::ExpectationFile, pattern::Pattern, require::Condition};
 
-/// The conditions in the help of a program, in lines of at most 80 characters.
+/// The description of conditions in the help text of a program, in lines of at most 80 characters.
 pub const CONDITIONS_HELP: &str = "\
 Conditions:
   Metrics    rate (Hz); bandwidth (bytes/s); age, period, silent (ms);
@@ -21,8 +21,9 @@ Conditions:
              (or 100+-10%)
   A metric without a value in the window fulfils no condition.";
 
-/// Returns the names and patterns of the topics to show: `topics`, or those of the expectations, or those of the
-/// conditions if each names its topic. Empty for all topics.
+/// Returns the names and patterns of the topics to show. These are `topics`; if `topics` is empty, the topics of the
+/// expectations; without expectations, the topics of the conditions, if each condition names a topic. An empty result
+/// means all topics.
 pub fn patterns<'a>(
     topics: &[Pattern],
     expected: Option<&ExpectationFile>,
@@ -37,7 +38,7 @@ pub fn patterns<'a>(
     }
 }
 
-/// Reads a duration in seconds. Errors unless it is a number above 0.
+/// Reads a duration in seconds. Errors unless the text is a number above 0.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "it has to be a number of seconds: 10 or 0.5".to_owned())?;
     match Duration::try_from_secs_f64(seconds) {
@@ -46,7 +47,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads the length of a window in seconds. Errors unless it is 0.1 to 86400.
+/// Reads the length of a window in seconds. Errors unless the text is a number from 0.1 to 86400.
 pub fn window(text: &str) -> Result<Duration, String> {
     let duration = seconds(text)?;
     if (0.1..=86400.0).contains(&duration.as_secs_f64()) {

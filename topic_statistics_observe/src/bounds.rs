@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Bounded tables that anybody on the network can fill: who holds how much of one, and what goes first.
+//! Limits for tables that any process on the network can fill: how much of a table each sender holds, and which entries
+//! are removed first.
 //!
-//! A table that is full makes room in this order:
+//! A full table removes entries in this order:
 //!
-//! 1. entries that have ended, by the length of their windows as it was [observed](believed) here;
-//! 2. entries of the sender that holds most, if it holds more than the newcomer's sender:
-//!    [`giving_way`](Shares::giving_way). Those that were seen once go first, then the youngest.
+//! 1. entries whose source has ended, according to the [length of the source's windows](believed);
+//! 2. entries of the sender that holds most, if this sender holds more than the sender of the new entry:
+//!    [`giving_way`](Shares::giving_way). Entries that were seen only once are removed first, then the youngest
+//!    entries.
 //!
-//! So one process can fill a table as long as nobody else needs it, and no longer.
+//! So one process can fill a table only as long as no other process needs room in the table.
 
 use std::{collections::BTreeMap, time::Duration};
 
-/// A process that publishes: the first 12 bytes of its publishers' GIDs.
+/// A publishing process, identified by the first 12 bytes of its publishers' GIDs.
 ///
-/// In DDS they are the prefix of a participant's GUID, which all publishers of a process share. Other middlewares have
-/// other bytes for each publisher.
+/// In DDS these bytes are the prefix of the participant's GUID, which all publishers of a process share. In other
+/// middlewares these bytes differ for each publisher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sender([u8; Self::BYTES]);
 
 impl Sender {
     const BYTES: usize = 12;
 
-    /// Returns the sender of a message by its publisher's GID.
+    /// Returns the sender of a message from the GID of the message's publisher.
     pub fn new(gid: &[u8]) -> Self {
         let mut prefix = [0; Self::BYTES];
         prefix.iter_mut().zip(gid).for_each(|(byte, of_gid)| *byte = *of_gid);
@@ -30,13 +32,14 @@ impl Sender {
     }
 }
 
-/// The longest window that is believed before it was observed here: the longest one that the alerts support.
+/// The longest accepted window length of a source that has been observed only for a shorter time. The alerts in
+/// `grafana/` support windows up to this length.
 pub const UNOBSERVED: Duration = Duration::from_secs(300);
 
-/// Returns the length of a source's windows: as its last one `claims`, but no longer than the source was `observed`,
-/// from its first window received here to its last one.
+/// Returns the window length of a source: the length that its last window has (`claim`), but at most the time between
+/// the first and the last window received from the source (`observed`), or at most [`UNOBSERVED`], whichever is longer.
 ///
-/// With `is_full`, a table needs room: then a claim that was not observed counts for nothing.
+/// If the table `is_full`, the length is at most `observed`.
 pub fn believed(claim: Duration, observed: Duration, is_full: bool) -> Duration {
     claim.min(if is_full { observed } else { observed.max(UNOBSERVED) })
 }
@@ -50,27 +53,27 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns the shares of an empty table with room for `max`.
+    /// Returns the shares of an empty table of the size `max`.
     pub fn new(max: usize) -> Self {
         Self { max, used: 0, of_senders: BTreeMap::new() }
     }
 
-    /// Returns how much is held.
+    /// Returns how much of the table is used by all senders.
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// Returns how much a sender holds.
+    /// Returns how much of the table a sender uses.
     pub fn used_by(&self, sender: Sender) -> usize {
         self.of_senders.get(&sender).copied().unwrap_or_default()
     }
 
-    /// Returns whether there is room.
+    /// Returns whether the table has room for `size`.
     pub fn has_room(&self, size: usize) -> bool {
         self.used.saturating_add(size) <= self.max
     }
 
-    /// Adds to what a sender holds. Returns whether there was room.
+    /// Adds `size` to the share of a sender. Returns whether the table had room.
     pub fn reserve(&mut self, sender: Sender, size: usize) -> bool {
         let has_room = self.has_room(size);
         if has_room {
@@ -80,7 +83,7 @@ impl Shares {
         has_room
     }
 
-    /// Takes from what a sender holds.
+    /// Subtracts `size` from the share of a sender.
     pub fn release(&mut self, sender: Sender, size: usize) {
         if let Some(held) = self.of_senders.get_mut(&sender) {
             let released = size.min(*held);
@@ -92,8 +95,9 @@ impl Shares {
         }
     }
 
-    /// Returns which sender has to give way, and by how much at least, so that there is room for `size` of `newcomer`.
-    /// `None` if there is room, or if nobody would still hold as much as the newcomer.
+    /// Returns the sender whose entries have to be removed, and how much at least, so that the table has room for
+    /// `size` of `newcomer`. `None` if the table has room, or if no sender would afterwards still hold as much as
+    /// `newcomer`.
     pub fn giving_way(&self, newcomer: Sender, size: usize) -> Option<(Sender, usize)> {
         if self.has_room(size) || size > self.max {
             return None;
@@ -114,6 +118,6 @@ mod tests {
         let gid = |process: u8, publisher: u8| [[process; 12].as_slice(), &[publisher; 12]].concat();
         assert_eq!(Sender::new(&gid(1, 2)), Sender::new(&gid(1, 3)));
         assert_ne!(Sender::new(&gid(1, 2)), Sender::new(&gid(2, 2)));
-        assert_eq!(Sender::new(&[]), Sender::default(), "a GID may be short");
+        assert_eq!(Sender::new(&[]), Sender::default(), "a GID may have fewer than 12 bytes");
     }
 }

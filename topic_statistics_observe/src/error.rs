@@ -10,19 +10,21 @@ use std::{
 /// An error that ends the program.
 pub type Failure = Box<dyn Error>;
 
-/// The exit status if conditions are not fulfilled, something became worse, or nothing was measured.
+/// The exit status if a condition is not fulfilled, a value became worse, or nothing was measured.
 pub const UNFULFILLED: u8 = 1;
 /// The exit status if the arguments contradict each other.
 pub const WRONG_USAGE: u8 = 2;
-/// The exit status if the program cannot start or go on, or cannot read all of its input.
+/// The exit status if the program cannot start, cannot continue, or cannot read all of its input.
 pub const FAILED: u8 = 3;
 
-/// Writes a line of a program to standard error, which may be closed. The caller escapes foreign names.
+/// Writes a line that starts with the program's name to standard error. A closed standard error is ignored. The caller
+/// escapes names from the network.
 pub fn print_error(program: &str, text: &str) {
     let _closed = writeln!(io::stderr(), "{program}: {text}");
 }
 
-/// Returns whether an error means that the reader of the output is gone, as behind `| head`.
+/// Returns whether an error means that the process that reads the output has ended, for example `head` in
+/// `topic_monitor | head`.
 pub fn has_no_reader(error: &(dyn Error + 'static)) -> bool {
     let io = error.downcast_ref::<io::Error>();
     io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

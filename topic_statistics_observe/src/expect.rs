@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Whether the rows are as the file of `--expect` expects.
+//! The check whether rows meet the expectations in the file of `--expect`.
 
 mod file;
 mod suggest;
@@ -25,26 +25,27 @@ use crate::{
     row::{Row, Rows},
 };
 
-/// Judges the windows of the rows.
+/// Compares the windows of rows with the expectations. Other comments in this file say "judge" for this comparison.
 #[derive(Debug)]
 pub struct Expected {
     file: ExpectationFile,
-    /// The length of a window of a row that has none.
+    /// The assumed length of a window for a row without windows.
     period: Duration,
-    /// By the name of a row; None: no expectations.
+    /// The judged rows, by the name of the row. `None` if a row has no expectations.
     sources: BTreeMap<String, Option<Source>>,
-    /// A time on the monotonic clock, and the same as nanoseconds since the epoch. None: now, on this host's clocks.
+    /// A time on the monotonic clock, and the same time in nanoseconds since the Unix epoch. `None` to use the present
+    /// time on the clocks of this host.
     times: Option<(Instant, i64)>,
 }
 
-/// A row that was judged.
+/// The result of the comparison of one row with its expectations.
 #[derive(Debug)]
 pub struct JudgedRow {
     /// The name of the row.
     pub name: String,
-    /// Its health after the window.
+    /// The health of the row after the window.
     pub health: Health,
-    /// The change of its level.
+    /// The change of the row's level. `None` if the level did not change.
     pub change: Option<Change>,
 }
 
@@ -52,26 +53,28 @@ pub struct JudgedRow {
 #[derive(Debug)]
 struct Source {
     judge: Judge,
-    /// Whether it is judged as a latched topic.
+    /// Whether the row is judged as a latched topic, whose publishers keep their last messages.
     is_latched: bool,
-    /// When the last judged window ended.
+    /// When the last window that was judged ended.
     judged_until: Instant,
-    /// The lengths of the last two windows. A window that ends late is followed by a shorter one.
+    /// The lengths of the last two windows. A window that ends late is followed by a shorter window.
     lengths: [Duration; 2],
 }
 
 impl Expected {
-    /// Creates the judges of rows with windows of that length.
+    /// Creates the comparison for rows with windows of the length `period`.
     pub fn new(file: ExpectationFile, period: Duration) -> Self {
         Self { file, period, sources: BTreeMap::new(), times: None }
     }
 
-    /// Sets the times of windows that are not of now: `time` is `nanoseconds` since the epoch.
+    /// Sets the relation of the clocks for windows of the past: the monotonic time `time` is `nanoseconds` since the
+    /// Unix epoch.
     pub fn set_times(&mut self, time: Instant, nanoseconds: i64) {
         self.times = Some((time, nanoseconds));
     }
 
-    /// Judges the rows: each new window, and a row without windows as silent. Returns the results.
+    /// Judges each row with a new window (the rows named in `new`), and judges each row without a recent window as
+    /// silent. Returns the results.
     pub fn judge(&mut self, new: &[String], rows: &[&Row], now: Instant) -> Vec<JudgedRow> {
         if self.sources.len() > rows.len() {
             self.sources.retain(|name, _| rows.iter().any(|row| row.name == *name));
@@ -90,7 +93,7 @@ impl Expected {
             let Some(window) = window.or_else(silent) else { continue };
             source.begin_with_messages_before(&window, row);
             let change = source.judge.accept(&window, |quantity: Quantity| match quantity {
-                // The figures of the row belong to a window that ended long ago.
+                // The statistics of the row belong to a window that ended long ago, so they are not used.
                 Quantity::Metric(Metric::TimeSinceLastMessage, _) if is_overdue => row.silence(now).into(),
                 _ if is_overdue => Value::Unknown,
                 _ => value_of(quantity, row, now),
@@ -100,7 +103,7 @@ impl Expected {
         judged
     }
 
-    /// Judges the rows, and sets their health. Returns the rows whose health has another level, with the change.
+    /// Judges the rows and sets their health. Returns the names of the rows whose level changed, with the change.
     pub fn update(&mut self, new: &[String], rows: &mut impl Rows, now: Instant) -> Vec<(String, Change)> {
         let mut changes = vec![];
         for JudgedRow { name, health, change } in self.judge(new, &rows.rows(), now) {
@@ -112,12 +115,12 @@ impl Expected {
         changes
     }
 
-    /// Returns the rows with expectations, with their judges.
+    /// Returns the rows that have expectations, each with its judge.
     pub fn judged<'a>(&'a self, rows: &'a [&Row]) -> impl Iterator<Item = (&'a Row, &'a Judge)> {
         rows.iter().filter_map(|row| Some((*row, &self.sources.get(&row.name)?.as_ref()?.judge)))
     }
 
-    /// Reports the rows that have an error now, by this function. Returns whether there is none.
+    /// Calls `report` with a line for each row whose level is ERROR now. Returns whether no row has this level.
     pub fn report_errors(&self, report: impl Fn(&str)) -> bool {
         let report = |(name, health): (&str, &Health)| {
             report(&format!("{}: {}: {health}", format::name(name), health.level));
@@ -125,7 +128,7 @@ impl Expected {
         self.errors().map(report).count() == 0
     }
 
-    /// Returns the names of the rows that have an error now, with their health.
+    /// Returns the name and the health of each row whose level is ERROR now.
     fn errors(&self) -> impl Iterator<Item = (&str, &Health)> {
         let judged = self.sources.iter().filter_map(|(name, source)| Some((&**name, source.as_ref()?)));
         judged
@@ -135,10 +138,11 @@ impl Expected {
 }
 
 impl Source {
-    /// A row without a window for this number of periods is silent: its node has ended, or it has no publisher yet.
+    /// A row without a new window for this number of window lengths is silent: for example, because the node of a
+    /// source has ended, or because a topic has no publisher yet.
     const LATE: u32 = 3;
 
-    /// Judges it as a latched topic, or no longer: with a new judge.
+    /// Sets whether the row is judged as a latched topic. A change creates a new judge.
     fn set_latched(&mut self, is_latched: bool, expectations: impl FnOnce() -> Option<Expectations>) {
         if std::mem::replace(&mut self.is_latched, is_latched) == is_latched {
             return;
@@ -148,8 +152,8 @@ impl Source {
         }
     }
 
-    /// Has the judge know of messages before the first window. A subscription's first window is not whole, so the row
-    /// has none of it; but a map that is published once has no message after it.
+    /// Reports messages from before the first window to the judge. The row does not get the first, incomplete window of
+    /// a subscription, but the only message of a topic such as a map can be in this window.
     fn begin_with_messages_before(&mut self, first: &JudgedWindow, row: &Row) {
         let start = self.judged_until.checked_sub(first.length);
         let is_before = row.last_message.zip(start).is_some_and(|(message, start)| message < start);
@@ -159,7 +163,7 @@ impl Source {
         }
     }
 
-    /// Returns the last window of a row.
+    /// Returns the last window of a row in the form that the judge accepts.
     fn window_of(&mut self, row: &Row) -> Option<JudgedWindow> {
         let window = row.window.as_ref()?;
         self.judged_until = window.ended;
@@ -171,7 +175,7 @@ impl Source {
         )
     }
 
-    /// Returns the time since the last window as one without a message, once a new one is overdue.
+    /// Returns the time since the last window as a window without messages. `None` if a new window is not overdue yet.
     fn silent_window(&mut self, now: Instant, times: Option<(Instant, i64)>) -> Option<JudgedWindow> {
         let period = self.lengths[0].max(self.lengths[1]);
         let silent = now.saturating_duration_since(self.judged_until);
@@ -197,13 +201,13 @@ mod tests {
         testing::{at, row, window},
     };
 
-    /// A file with one entry.
+    /// Returns the comparison for a file with one entry.
     fn expected(topic: &str, expectations: &str) -> Expected {
         let file = ExpectationFile::parse(&format!("topics: {{{topic}: {{{expectations}}}}}")).unwrap();
         Expected::new(file, Duration::from_secs(1))
     }
 
-    /// Judges a new window of a row. Returns its health.
+    /// Judges a new window of a row. Returns the health of the row.
     fn judge(expected: &mut Expected, row: &mut Row, window: RowWindow) -> Health {
         let ended = window.ended;
         row.add_window(window);
@@ -236,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_topic_with_one_message_is_stale_as_expected_of_it() {
-        // The message is in the first window, or before it. No message: 200.
+        // The only message is in the first window (100) or before it (99). 200 means no message.
         for (expectations, message, is_latched, level) in [
             ("", 100, false, Level::Stale),
             ("", 100, true, Level::Ok),
@@ -261,7 +265,7 @@ mod tests {
         let mut expected = expected("/map", "");
         let silent = Row { is_latched: true, ..Row::new("/map") };
         let judged = (103..130).step_by(3).filter_map(|second| judge_silent(&mut expected, &silent, second));
-        assert_eq!(judged.last().unwrap().health.level, Level::Stale, "no message at all");
+        assert_eq!(judged.last().unwrap().health.level, Level::Stale, "the topic never had a message");
     }
 
     #[test]
@@ -277,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_row_without_windows_is_silent_now() {
-        // Of a recording, at the time of the recording.
+        // The row of a recording is judged with the times of the recording.
         let mut recorded = expected("/imu", "silence: error");
         recorded.set_times(at(100), 1000);
         let new = Row::new("/imu");
@@ -287,20 +291,20 @@ mod tests {
         assert_eq!(health.level, Level::Error);
         assert!((1000..30_000_001_000).contains(&health.since.unwrap().as_nanoseconds()), "{health}");
 
-        // Once, and only if something is expected of it.
+        // A silent row is judged every three window lengths, and only if the row has expectations.
         let mut expected = expected("/imu", "error_unless: rate>=50, silence: error");
         let (mut imu, other) = (row("/imu", 100.0, 0), row("/odom", 100.0, 0));
         judge(&mut expected, &mut imu, window(100, 100.0, 0));
         judge(&mut expected, &mut imu, window(101, 100.0, 0));
         let mut judge_both =
             |second| expected.judge(&["/odom".to_owned()], &[&imu, &other], at(second)).pop();
-        assert!(judge_both(102).is_none(), "its next window may come yet");
+        assert!(judge_both(102).is_none(), "the next window is not overdue yet");
         let judged = judge_both(104).unwrap();
         assert_eq!((&*judged.name, judged.health.level), ("/imu", Level::Error));
         assert_eq!((judged.health.lasting, judged.change.is_some()), (Duration::from_secs(3), true));
         assert!(judge_both(105).is_none() && judge_both(107).unwrap().change.is_none());
 
-        // Its last window says nothing about now.
+        // The statistics of the last window are not used for the time after this window.
         let mut expected = self::expected("/imu", "error_unless: silent<2s");
         let mut imu = row("/imu", 100.0, 0);
         for stop in 100..103 {
@@ -311,13 +315,13 @@ mod tests {
         }
         assert_eq!(judge_silent(&mut expected, &imu, 105).unwrap().health.level, Level::Error);
 
-        // A topic that appears late has the time of one that was there.
+        // A topic that appears late has as much time for its first message as a topic that exists from the start.
         let mut expected = self::expected("'/**'", "error_unless: rate>=50");
         let levels = [1000, 1003, 1006, 1009, 1012]
             .map(|second| judge_silent(&mut expected, &new, second).map(|judged| judged.health.level));
         let ok = Some(Level::Ok);
         assert_eq!(levels, [None, ok, ok, ok, Some(Level::Stale)]);
-        // Rows that are gone are forgotten.
+        // The sources of removed rows are removed.
         let rows: Vec<Row> = (0..100).map(|number| Row::new(&format!("/topic{number}"))).collect();
         expected.judge(&[], &rows.iter().collect::<Vec<_>>(), at(1013));
         expected.judge(&[], &[&rows[0]], at(1014));
@@ -368,6 +372,6 @@ mod tests {
         assert_eq!(judge(&mut expected, &mut imu, unstamped(121)).level, Level::Warn);
         let health = judge(&mut expected, &mut imu, without_samples(122));
         let text = "age not measured, because the header stamps are not set, expected below 50, since 3 s";
-        assert_eq!((health.level, &*health.to_string()), (Level::Warn, text), "it does not clear either");
+        assert_eq!((health.level, &*health.to_string()), (Level::Warn, text), "the level stays");
     }
 }

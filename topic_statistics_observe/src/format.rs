@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Figures and names as short text.
+//! Functions that write numbers and names as short text.
 
 use std::time::Duration;
 
 use topic_statistics_core::Escaped;
 
-/// Returns a name from the network with everything escaped that a terminal would obey.
+/// Returns a name from the network, with all characters escaped that a terminal would interpret as commands.
 pub fn name(foreign: &str) -> String {
     Escaped(foreign).to_string()
 }
 
-/// Returns a figure in at most 6 characters; `-` for NaN.
+/// Returns a number as text of at most 6 characters; `-` for NaN.
 pub fn figure(value: f64) -> String {
     let size = value.abs();
     if value.is_nan() {
@@ -33,7 +33,7 @@ pub fn figure(value: f64) -> String {
     }
 }
 
-/// Returns a count in at most 5 characters. The largest is `9999G`.
+/// Returns a count as text of at most 5 characters. The largest text is `9999G`.
 pub fn count(count: u64) -> String {
     match count {
         0..=99_999 => count.to_string(),
@@ -43,7 +43,7 @@ pub fn count(count: u64) -> String {
     }
 }
 
-/// Returns a count in at most 5 characters; `-` if unknown.
+/// Returns a count as text of at most 5 characters; `-` if the count is unknown.
 pub fn count_if_known(known: Option<u64>) -> String {
     known.map_or_else(|| "-".to_owned(), count)
 }
@@ -53,7 +53,7 @@ pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Returns a duration in milliseconds with a unit, in at most 5 characters; `-` for NaN.
+/// Returns a duration, given in milliseconds, as text of at most 5 characters with a unit; `-` for NaN.
 pub fn seconds(milliseconds: f64) -> String {
     let seconds = milliseconds / 1000.0;
     if seconds.is_nan() {
@@ -74,7 +74,7 @@ pub fn seconds(milliseconds: f64) -> String {
     }
 }
 
-/// Returns a text in at most `width` characters. A longer text loses its start, to an ellipsis.
+/// Returns the end of a text in at most `width` characters. An ellipsis replaces the start of a longer text.
 pub fn end_of(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {
@@ -88,7 +88,7 @@ pub fn end_of(text: &str, width: usize) -> String {
     }
 }
 
-/// Returns a text in at most `width` characters. A longer text ends in an ellipsis.
+/// Returns the start of a text in at most `width` characters. An ellipsis replaces the end of a longer text.
 pub fn start_of(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

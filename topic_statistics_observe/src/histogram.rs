@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A distribution as lines of bars.
+//! Histograms: a distribution as lines of text with bars.
 
 use topic_statistics_core::{collector::Distribution, Metric};
 
 use crate::format::{count, figure};
 
-/// At most that many lines have bars.
+/// The maximum number of lines with a bar.
 const BARS: usize = 12;
-/// The width of a bar's remainder.
+/// The width of a line without its bar, in characters.
 const LABEL: usize = 32;
 
-/// Samples in a range.
+/// A bar of a histogram: the number of samples in a range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bar {
     /// The start of the range, in the unit of the metric.
@@ -22,8 +22,8 @@ pub struct Bar {
     pub count: u64,
 }
 
-/// Returns the lines of a metric's histogram: the percentiles, and a bar for each range of samples. All ranges have the
-/// same quotient of their ends, as the buckets of a distribution.
+/// Returns the lines of a metric's histogram: the percentiles, and a bar for each range of samples. All ranges are
+/// equally wide on a logarithmic scale, as the buckets of a distribution are.
 pub fn lines(metric: Metric, distribution: Option<&Distribution>, width: usize) -> Vec<String> {
     let Some(distribution) = distribution else {
         return vec![format!("{metric}: no sample in the last minute")];
@@ -58,14 +58,14 @@ pub fn lines(metric: Metric, distribution: Option<&Distribution>, width: usize) 
     lines
 }
 
-/// Returns a bar of `eighths` eighths of a character.
+/// Returns a bar whose length is `eighths` eighths of a character.
 fn bar(eighths: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     "█".repeat(eighths / 8) + PARTS[eighths % 8]
 }
 
-/// Returns at most that many bars, in the order of the samples. Buckets that follow each other share one, if there are
-/// too many.
+/// Returns at most `max` bars, from the smallest to the largest samples. If the distribution has too many buckets,
+/// neighbouring buckets share a bar.
 pub fn bars(distribution: &Distribution, max: usize) -> Vec<Bar> {
     let ends = |first: Option<(i32, u64)>, last: Option<(i32, u64)>| {
         first.zip(last).map(|(first, last)| (first.0, last.0))
@@ -82,7 +82,7 @@ pub fn bars(distribution: &Distribution, max: usize) -> Vec<Bar> {
         .unwrap_or(i32::MAX);
 
     let boundary = |index: i32| (f64::from(index) / f64::from(1 << distribution.scale())).exp2();
-    // The bars of a sign, by absolute values.
+    // Returns the bars of the negative or the positive samples, in the order of absolute values.
     let side = |ends: Option<(i32, i32)>, counts: &mut dyn Iterator<Item = (i32, u64)>| {
         let Some((first, last)) = ends else { return vec![] };
         let start = |number: i32| first + number * buckets;
@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn two_groups_of_samples_are_two_groups_of_bars() {
-        // At the scale 4: from bucket -1 to 101, so nine buckets share a bar. 2^(8/16) = 1.414, 2^(98/16) = 69.79
+        // At scale 4, the samples are in buckets -1 to 101, so nine buckets share a bar. 2^(8/16) = 1.414, 2^(98/16) =
+        // 69.79
         let ages = of(&[[1.0; 980].as_slice(), &[81.0; 20]].concat());
         let lines = lines(Metric::MessageAge, Some(&ages), 60);
         assert_eq!(lines[0], "message_age in the last minute, ms: 1000 samples");
@@ -142,7 +143,7 @@ mod tests {
             assert!(bars.len() <= BARS && bars.iter().map(|bar| bar.count).sum::<u64>() == 2001, "{bars:#?}");
             assert!(bars.windows(2).all(|pair| pair[0].to <= pair[1].from), "{bars:#?}");
             for bar in &bars {
-                // A sample at the end of a bar may be in either.
+                // A sample at the boundary of two bars may be in either bar.
                 let of = |is: &dyn Fn(&&f64) -> bool| samples.iter().filter(is).count() as u64;
                 let inside = of(&|sample| **sample > bar.from && **sample <= bar.to);
                 let with_ends = of(&|sample| **sample >= bar.from && **sample <= bar.to);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Files that a program reads as a whole, such as its configuration: their size and their depth have a bound, which is
-//! checked first. Anybody may have written them, and a path may be that of a device without an end.
+//! Readers for files that a program reads as a whole, such as its configuration. The size and the nesting depth of a
+//! file are limited, because the file may come from an untrusted author, and because the path may name an endless
+//! device such as `/dev/zero`.
 
 use std::{collections::HashMap, fs::File, io::Read, path::Path};
 
@@ -9,7 +10,7 @@ pub use saphyr::Yaml;
 use saphyr::{Marker, ScanError, YamlLoader};
 use saphyr_parser::{Event, Parser};
 
-/// Reads a text of at most that many bytes.
+/// Reads a text file of at most `max` bytes.
 pub fn read_text(path: &Path, max: u64) -> Result<String, String> {
     let mut bytes = vec![];
     let file = File::open(path).map_err(|error| error.to_string())?;
@@ -20,7 +21,7 @@ pub fn read_text(path: &Path, max: u64) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| format!("it is no UTF-8: {error}"))
 }
 
-/// Reads the only document of a YAML text. Its scalars are as they are written: see [`text`].
+/// Reads a YAML text with exactly one document. Scalars are not converted to numbers: see [`text`].
 pub fn read_yaml(text: &str) -> Result<Yaml<'_>, String> {
     check_depth(text)
         .map_err(|(place, why)| format!("{why} at line {} column {}", place.line(), place.col() + 1))?;
@@ -42,7 +43,8 @@ pub fn value<'a>(mapping: &'a Yaml<'_>, key: &str) -> Option<&'a Yaml<'a>> {
     mapping.as_mapping()?.iter().find(|(name, _)| text(name) == Some(key)).map(|(_, value)| value)
 }
 
-/// Returns the text of a scalar of [`read_yaml`], which may also be a number: `2` and `"2"` are the same.
+/// Returns the text of a scalar of [`read_yaml`]. A number is also returned as text: `2` and `"2"` give the same
+/// result.
 pub fn text<'a>(scalar: &'a Yaml<'_>) -> Option<&'a str> {
     match scalar {
         Yaml::Representation(text, ..) => Some(text),
@@ -50,12 +52,12 @@ pub fn text<'a>(scalar: &'a Yaml<'_>) -> Option<&'a str> {
     }
 }
 
-/// How deep YAML may be nested. Readers call themselves for each level.
+/// The maximum nesting depth of YAML. The depth is limited because the functions that read YAML are recursive.
 const MAX_DEPTH: usize = 32;
 
-/// Errors if YAML is nested too deep, also by aliases, or if it is none; with the place.
+/// Errors with the place and the reason if a text is not YAML, or is nested too deep. Aliases count for the depth.
 pub(crate) fn check_depth(yaml: &str) -> Result<(), (Marker, String)> {
-    let mut open: Vec<(usize, usize)> = vec![]; // the anchor of each open node, and the height of what is in it
+    let mut open: Vec<(usize, usize)> = vec![]; // the anchor of each open node, and the height of its content
     let mut heights: HashMap<usize, usize> = HashMap::new();
     for event in Parser::new_from_str(yaml) {
         let (event, span) = event.map_err(|error: ScanError| (*error.marker(), error.info().to_owned()))?;
@@ -88,7 +90,7 @@ mod tests {
 
     #[test]
     fn depth_is_that_of_nodes_in_any_form() {
-        // The parser itself has a limit for brackets.
+        // The YAML parser has its own limit for nested brackets.
         let is_too_deep = |why: &str| why.contains("deeper") || why.contains("recursion limit");
         let is_deep = |yaml: &str| check_depth(yaml).is_err_and(|(_, why)| is_too_deep(&why));
         let flow = |depth| "[".repeat(depth) + &"]".repeat(depth);

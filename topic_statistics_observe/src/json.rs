@@ -21,12 +21,12 @@ use crate::{
     row::{MetricFigures, Publisher, Row, Status, Window},
 };
 
-/// Writes a window of a topic as an object on a line of its own.
+/// Writes a window of a topic as a JSON object on one line.
 pub fn write(to: &mut impl Write, row: &Row, window: &Window, now: Instant) -> io::Result<()> {
     write_object(to, &Line::new(row, window, now))
 }
 
-/// Writes a change of a topic's health as an object on a line of its own.
+/// Writes a change of a topic's health as a JSON object on one line.
 pub fn write_change(to: &mut impl Write, topic: &str, change: &Change) -> io::Result<()> {
     let line = ChangeLine {
         topic,
@@ -35,24 +35,25 @@ pub fn write_change(to: &mut impl Write, topic: &str, change: &Change) -> io::Re
     write_object(to, &line)
 }
 
-/// Writes that a topic is subscribed to again, as an object on a line of its own.
+/// Writes that a topic has a new subscription, as a JSON object on one line.
 pub fn write_resubscribed(to: &mut impl Write, row: &Row) -> io::Result<()> {
     let resubscribed = Resubscribed { r#type: row.message_type.as_deref(), qos: &row.qos };
     write_object(to, &ResubscribedLine { topic: &row.name, resubscribed })
 }
 
-/// Writes the figures of a topic over a recording, as an object on a line of its own.
+/// Writes the statistics of a topic over a recording, as a JSON object on one line.
 pub fn write_overall(to: &mut impl Write, row: &Row, overall: &Overall) -> io::Result<()> {
     write_object(to, &OverallLine::new(row, overall))
 }
 
-/// Writes an object on a line of its own, in ASCII.
+/// Writes a JSON object on one line, in ASCII.
 pub fn write_object(to: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
     object.serialize(&mut serde_json::Serializer::with_formatter(&mut *to, Ascii))?;
     writeln!(to)
 }
 
-/// Writes strings in ASCII: a reader of the JSON gets each name unchanged, and a terminal obeys none of it.
+/// Writes strings in ASCII. A program that parses the JSON gets each name unchanged, and a terminal finds no control
+/// characters in the JSON.
 struct Ascii;
 
 impl serde_json::ser::Formatter for Ascii {
@@ -70,7 +71,7 @@ impl serde_json::ser::Formatter for Ascii {
     }
 }
 
-/// A change of health, an object of `--json`.
+/// The object of `--json` for a change of health.
 #[derive(Serialize)]
 struct ChangeLine<'a> {
     topic: &'a str,
@@ -83,7 +84,7 @@ struct HealthChange {
     to: HealthLine,
 }
 
-/// A new subscription of a topic, an object of `--json`.
+/// The object of `--json` for a new subscription to a topic.
 #[derive(Serialize)]
 struct ResubscribedLine<'a> {
     topic: &'a str,
@@ -96,12 +97,13 @@ struct Resubscribed<'a> {
     qos: &'a str,
 }
 
-/// Whether a topic is as expected.
+/// The health of a topic: whether the topic meets its expectations.
 #[derive(Serialize)]
 struct HealthLine {
     level: &'static str,
     message: String,
-    /// Nanoseconds since the epoch on the system clock; 0 before the first window.
+    /// The start of the first window with this level, on the system clock, in nanoseconds since the Unix epoch. 0
+    /// before the first window.
     since: i64,
     condition: Option<String>,
     value: f64,
@@ -123,7 +125,7 @@ impl HealthLine {
     }
 }
 
-/// An object of `--json`. docs/topic_monitor.md describes its fields.
+/// The object of `--json` for a window. docs/topic_monitor.md describes its fields.
 #[derive(Serialize)]
 struct Line<'a> {
     topic: &'a str,
@@ -181,7 +183,7 @@ impl<'a> MetricLine<'a> {
     }
 }
 
-/// A distribution. The names are those of `MetricsDistribution`.
+/// The distribution of a metric in the last minute.
 #[derive(Serialize)]
 struct LastMinuteLine {
     unit: &'static str,
@@ -207,7 +209,7 @@ impl Percentiles {
     }
 }
 
-/// The figures of a topic over a recording, an object of `--json`.
+/// The object of `--json` for the statistics of a topic over a recording.
 #[derive(Serialize)]
 struct OverallLine<'a> {
     topic: &'a str,

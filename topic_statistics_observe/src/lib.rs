@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the programs that observe nodes and bags share: `topic_monitor`, `exporter` and `bag_statistics`. Only [`ros`]
-//! needs ROS: it is behind a feature.
+//! The code that the programs `topic_monitor`, `exporter` and `bag_statistics` share. Only the module [`ros`] needs
+//! ROS; the Cargo feature `ros` enables this module.
 //!
 //! ```text
 //!                          ┌──▶ report, json   lines, JSON
@@ -11,9 +11,10 @@
 //!  require, expect, recording ──▶ junit              tests for CI systems
 //! ```
 //!
-//! A row holds plain values. A program writes it; the modules here read it. `arguments`, `generate` and `pattern` are the
-//! command line; `input` reads files; `bounds` is about tables that anybody can fill; `format` and `histogram` are text;
-//! `recorded` is what a recorder writes besides messages; `error` has errors that end a program, and exit statuses.
+//! A row holds plain values. A program fills the row, and the modules of this crate read the row. `arguments`,
+//! `generate` and `pattern` are the command line; `input` reads files; `bounds` limits tables that any process on the network can
+//! fill; `format` and `histogram` write text; `recorded` names the metadata that a recorder adds to a bag; `error` has
+//! errors that end a program, and exit statuses.
 
 #[cfg(feature = "views")]
 pub mod arguments;

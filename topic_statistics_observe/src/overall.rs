@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The figures of a topic over a whole recording, and the table of them.
+//! The statistics of a topic over a whole recording (a bag), and the table of these statistics.
 
 use std::{
     io::{self, Write},
@@ -13,18 +13,19 @@ use crate::{
     row::Row,
 };
 
-/// The figures of all messages of a topic in a recording. Its row has the totals and the publishers.
+/// The statistics of all messages of a topic in a recording. The row of the topic has the totals and the publishers.
 #[derive(Debug)]
 pub struct Overall {
-    /// The first and the last message of the recording, as nanoseconds since the epoch. `None` without a message.
+    /// The times of the first and the last message of the recording, in nanoseconds since the Unix epoch. `None`
+    /// without a message.
     pub times: Option<(i64, i64)>,
-    /// The rate from the first message of the topic to the last one, in Hz. NaN with fewer than two.
+    /// The rate from the first to the last message of the topic, in Hz. NaN with fewer than two messages.
     pub rate: f64,
-    /// The bytes of all messages. `None` if unknown.
+    /// The size of all messages of the topic, in bytes. `None` if unknown.
     pub bytes: Option<u64>,
-    /// Messages that were read and are in no figure: late ones, and those without a time on the clock.
+    /// The number of messages that were read but not measured: late messages, and messages without a time on the clock.
     pub unmeasured: u64,
-    /// The metrics.
+    /// The statistics of each metric.
     pub metrics: Vec<RecordedMetric>,
 }
 
@@ -38,13 +39,13 @@ impl Overall {
         }
     }
 
-    /// Returns a figure of a metric. NaN if the metric was not measured.
+    /// Returns one value of a metric. NaN if the metric was not measured.
     fn figure(&self, metric: &str, get: impl Fn(&RecordedMetric) -> f64) -> f64 {
         self.metrics.iter().find(|recorded| recorded.name == metric).map_or(f64::NAN, get)
     }
 }
 
-/// Writes a table: a line for each topic.
+/// Writes a table with one line for each topic.
 pub fn write_table(to: &mut impl Write, topics: &[(&Row, Overall)], now: Instant) -> io::Result<()> {
     let name_of = |row: &Row| format::name(&row.name);
     let widths = topics.iter().map(|(row, _)| name_of(row).chars().count());
@@ -94,7 +95,7 @@ mod tests {
         testing::{at, distribution, figures, row, S},
     };
 
-    /// 100 periods of 10 ms, and no age.
+    /// Returns the statistics of a topic with 100 message periods of 10 ms, and no message ages.
     fn overall() -> Overall {
         let mut period = RecordedMetric::new("message_period", "ms");
         period.add(&Merged::from(&figures(10.0, 100)), Some(&distribution(&[10.0; 100])));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The page of `--report`: one file of HTML and SVG, without script and without anything from the network.
+//! The HTML page of `--report`: one file with HTML and SVG, without scripts and without resources from the network.
 //!
-//! Names from the network are escaped twice: control characters as on a terminal, markup by maud.
+//! Names from the network are escaped twice: the function `name` escapes control characters, and maud escapes markup.
 
 mod chart;
 mod file;
@@ -24,31 +24,33 @@ use crate::{
 };
 use chart::Line;
 
-/// What was measured, and by which command.
+/// The subject of the page, and the command that created the page.
 #[derive(Debug)]
 pub struct Origin {
-    /// The title of the page: `ROS 2 topics on robot7`.
+    /// The title of the page, for example `ROS 2 topics on robot7`.
     pub title: String,
-    /// Facts for the head of the page, by their names: `Host`, `robot7`.
+    /// Pairs of a name and a value for the head of the page, for example `Host` and `robot7`.
     pub facts: Vec<(&'static str, String)>,
-    /// The name of the program.
+    /// The name of the program that created the page.
     pub program: &'static str,
-    /// The arguments of its command line.
+    /// The command-line arguments of the program.
     pub arguments: Vec<String>,
 }
 
-/// The bars of a distribution, at most.
+/// The maximum number of bars of a distribution.
 const BARS: usize = 48;
-/// The publishers of a topic that are listed, at most.
+/// The maximum number of publishers listed for a topic.
 const PUBLISHERS: usize = 32;
-/// Charts of metrics that a subscription does not have, at most. They come from foreign statistics.
+/// The maximum number of charts of metrics that only the statistics of other nodes have, not a subscription.
 const OTHER_CHARTS: usize = 8;
 const PERIOD: &str = "message_period";
 const AGE: &str = "message_age";
-/// The parts of the age, and the replacement of the second and third if the middleware reports no time of reception.
+/// The parts of the message age. If the middleware reports no time of reception, the parts are in
+/// `DELAYS_WITHOUT_RECEPTION`.
 const DELAYS: [&str; 3] = ["header_to_source_ms", "source_to_receive_ms", "receive_to_callback_ms"];
 const DELAYS_WITHOUT_RECEPTION: [&str; 2] = ["header_to_source_ms", "source_to_callback_ms"];
-/// Metrics that have a chart together with others, or that no chart is useful for.
+/// Metrics without an extra chart, because another chart shows the metric, or because a chart of the metric is not
+/// useful.
 const NOT_ALONE: [&str; 10] = [
     PERIOD,
     AGE,
@@ -62,7 +64,7 @@ const NOT_ALONE: [&str; 10] = [
     "clock_offset_ms",
 ];
 
-/// Returns the page of a recording that ended now.
+/// Returns the HTML page of a recording that ends at `now`.
 pub fn render(recording: &Recording, origin: &Origin, now: Instant) -> String {
     let duration = now.saturating_duration_since(recording.started);
     let topics = recording.topics(now);
@@ -74,7 +76,7 @@ pub fn render(recording: &Recording, origin: &Origin, now: Instant) -> String {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                // Whatever a name contains, a browser runs no script and loads nothing.
+                // With this policy, a browser runs no script and loads no resource, even if a name contains markup.
                 meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
                 title { (title) ", " (started) }
                 style { (PreEscaped(style())) }
@@ -238,7 +240,7 @@ fn state(topic: &RecordedTopic, now: Instant) -> Markup {
     html! { span class=(class) { (text) @if is_failed { ", condition failed" } } }
 }
 
-/// Returns one topic's part of the page.
+/// Returns the section of the page for one topic.
 fn section(position: usize, topic: &RecordedTopic, duration: Duration, now: Instant) -> Markup {
     let row = &topic.row;
     let nodes: Vec<String> = row.nodes.iter().take(PUBLISHERS).map(|node| name(node)).collect();
@@ -324,23 +326,24 @@ fn charts(topic: &RecordedTopic, duration: Duration) -> Markup {
 }
 
 impl RecordedMetric {
-    /// Returns whether it has a chart of its own, unlike the usual ones of a subscription.
+    /// Returns whether the metric has an extra chart, because no other chart shows the metric.
     fn is_other(&self) -> bool {
         !NOT_ALONE.contains(&&*self.name)
     }
 
-    /// Returns whether there is something to see in a chart: the size of some types is always the same.
+    /// Returns whether a chart of the metric is useful. A chart of message sizes is not useful if all messages have the
+    /// same size.
     fn is_varied(&self) -> bool {
         self.name != Metric::MessageSize.name() || self.figures.min() < self.figures.max()
     }
 }
 
 fn figure_of(caption: Markup, svg: String) -> Markup {
-    // Written by the chart's own code: it has no text from the network.
+    // The SVG needs no escaping, because a chart contains no text from the network.
     html! { figure { figcaption { (caption) } (PreEscaped(svg)) } }
 }
 
-/// Returns the table of a topic's metrics that were measured. The others are named below it.
+/// Returns the table of a topic's metrics with samples. A line below the table names the metrics without samples.
 fn metrics(topic: &RecordedTopic) -> Markup {
     let (measured, other): (Vec<_>, Vec<_>) =
         topic.metrics.iter().partition(|metric| metric.figures.count() > 0);
@@ -405,7 +408,7 @@ fn publishers(topic: &RecordedTopic) -> Markup {
     }
 }
 
-/// Returns a figure, which a program can read in full from the element's value; `-` for NaN.
+/// Returns a number as an HTML element; `-` for NaN. The `value` attribute of the element has all digits, for programs.
 fn number(class: &str, value: f64) -> Markup {
     html! {
         @if value.is_nan() { "-" } @else { data class=(class) value=(format!("{value:?}")) { (figure(value)) } }
@@ -420,7 +423,7 @@ fn known(class: &str, value: Option<u64>) -> Markup {
     html! { @match value { Some(value) => { (whole(class, value)) } None => { "-" } } }
 }
 
-/// Returns the arguments as a shell takes them.
+/// Returns the arguments as one line, quoted for a shell.
 fn command(arguments: &[String]) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,".contains(c);
     let quoted = arguments.iter().map(|argument| match name(argument) {
@@ -436,13 +439,13 @@ fn clock(time: SystemTime) -> String {
     time.strftime("%Y-%m-%d %H:%M:%S UTC%:z").to_string()
 }
 
-/// Returns the time of day of nanoseconds since the epoch.
+/// Returns the time of day of a time in nanoseconds since the Unix epoch, in the time zone of this host.
 fn time_of_day(nanoseconds: i64) -> String {
     let time = Timestamp::from_nanosecond(nanoseconds.into()).unwrap_or_default();
     time.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
 }
 
-/// Returns a duration in at most two units.
+/// Returns a duration as text with at most two units.
 fn length(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     let whole = seconds.round() as u64;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Names of topics and of sources of statistics, patterns of such names, and the topics that are wanted.
+//! Names and name patterns of topics and of sources of statistics, and the selection of topics.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use globset::{GlobBuilder, GlobMatcher};
 /// A name of a topic or of a source of statistics, or a pattern of names.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    /// The text, with a slash at its start.
+    /// The text of the name or pattern, with a slash at its start.
     text: String,
     form: Form,
 }
@@ -17,18 +17,20 @@ pub struct Pattern {
 #[derive(Clone, Debug)]
 enum Form {
     Name,
-    /// A pattern of the whole name.
+    /// A pattern for a whole name.
     Pattern(GlobMatcher),
-    /// A pattern of a source's node, and one of its topic.
+    /// A pattern for the node of a source, and a pattern for its topic.
     Source(GlobMatcher, GlobMatcher),
-    /// Patterns of a hop's node and of its two topics.
+    /// Patterns for the node, the input topic and the output topic of a hop. A hop is the way of messages through one
+    /// node.
     Hop([GlobMatcher; 3]),
 }
 
 impl FromStr for Pattern {
     type Err = String;
 
-    /// Errors if the text cannot be the name or a pattern of a topic or of a source (`NODE:TOPIC`, `NODE:TOPIC:TOPIC`).
+    /// Errors if the text is not a valid name or pattern of a topic, or of a source of statistics (`NODE:TOPIC` or
+    /// `NODE:TOPIC:TOPIC`).
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             None => check(text, "a topic's name")?,
@@ -69,12 +71,13 @@ impl Pattern {
         matches!(self.form, Form::Name).then_some(&*self.text)
     }
 
-    /// Returns whether only sources of statistics can match: `NODE:TOPIC`.
+    /// Returns whether the pattern can match only sources of statistics, not topics: the pattern contains a colon, as
+    /// in `NODE:TOPIC`.
     pub fn is_of_sources(&self) -> bool {
         self.text.contains(':')
     }
 
-    /// Returns whether a name matches. The slash at its start may be missing.
+    /// Returns whether a name matches the pattern. The name may have no slash at its start.
     pub fn is_match(&self, name: &str) -> bool {
         let name = name.strip_prefix('/').unwrap_or(name);
         match &self.form {
@@ -92,32 +95,32 @@ impl Pattern {
     }
 }
 
-/// The topics that are wanted.
+/// The topics that a program shows or measures.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Names and patterns of topics. Empty for all topics.
+    /// Names and patterns of the selected topics. Empty to select all topics.
     pub patterns: Vec<Pattern>,
-    /// Whether patterns match common and hidden topics, too.
+    /// Whether patterns also match common topics (such as `/rosout`) and hidden topics.
     pub all: bool,
-    /// A topic that the program itself publishes, which counts as common.
+    /// A topic that the program itself publishes. This topic is treated as a common topic.
     pub own: Option<String>,
 }
 
 impl Selection {
-    /// Topics that every node has and that are rarely of interest.
+    /// Common topics: many nodes publish these topics, and users rarely want to see them.
     const COMMON: [&str; 4] = ["/parameter_events", "/rosout", "/statistics", "/statistics/distribution"];
 
-    /// Returns the topics that are given by their names.
+    /// Returns the topics that are selected by their full names, not by a pattern.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.patterns.iter().filter_map(Pattern::name)
     }
 
-    /// Returns whether a topic is given by its name.
+    /// Returns whether a topic is selected by its full name, not by a pattern.
     pub fn is_named(&self, name: &str) -> bool {
         self.names().any(|named| named == name)
     }
 
-    /// Returns whether a topic is wanted.
+    /// Returns whether a topic is selected.
     pub fn is_wanted(&self, name: &str) -> bool {
         let is_common = Self::COMMON.contains(&name)
             || self.own.as_deref() == Some(name)
@@ -128,8 +131,8 @@ impl Selection {
     }
 }
 
-/// Returns the topic of a source without the number that another source of the same node and name has: `/imu` of
-/// `/imu (2)`.
+/// Returns the topic of a source without the number that makes the source's name unique: `/imu` for `/imu (2)`, the
+/// second source of a node for the topic `/imu`.
 fn without_number(topic: &str) -> &str {
     let parts = topic.strip_suffix(')').and_then(|topic| topic.rsplit_once(" ("));
     parts.filter(|(_, number)| number.parse::<u64>().is_ok()).map_or(topic, |(plain, _)| plain)
@@ -137,8 +140,8 @@ fn without_number(topic: &str) -> &str {
 
 const GLOB: [char; 6] = ['*', '?', '[', ']', '{', '}'];
 
-/// Errors if a text cannot be a name or pattern of that kind. The rules of rmw_validate_full_topic_name also apply to
-/// nodes.
+/// Errors if a text is not a valid name or pattern of this kind. The rules of rmw_validate_full_topic_name also apply
+/// to node names.
 fn check(text: &str, kind: &str) -> Result<(), String> {
     let name = text.strip_prefix('/').unwrap_or(text);
     if name.is_empty() {
@@ -176,7 +179,7 @@ mod tests {
     #[test]
     fn patterns_match_names_and_sources() {
         let hop = "/planner:/points:/plan";
-        let second = "/relay:/imu (2)"; // a second one
+        let second = "/relay:/imu (2)"; // the second source of the same topic
         for (pattern, matched, others) in [
             ("imu", &["/imu"][..], &["/imu2", "/a/imu", "/r1/listener:/imu"][..]),
             ("/imu", &["/imu"], &["/r1/listener:/imu"]),
@@ -194,7 +197,7 @@ mod tests {
             ("/*:/imu", &["/listener:/imu"], &["/r2/listener:/imu"]),
             ("**:/imu", &["/r2/listener:/imu"], &["/r2/listener:/r2/imu"]),
             ("/r1/**", &["/r1/listener:/imu"], &[]),
-            ("/bridge:get_*/front", &["/bridge:get_lidar_data/front"], &[]), // a stopwatch's
+            ("/bridge:get_*/front", &["/bridge:get_lidar_data/front"], &[]), // the source of a stopwatch
             (hop, &[hop], &[]),
             ("/planner:/*:/plan", &[hop], &[]),
             ("**:**:**", &[hop], &["/planner:/points"]),
@@ -218,7 +221,7 @@ mod tests {
         let longest = "a".repeat(254);
         for name in [longest.clone(), format!("/{longest}"), format!("{longest}:/imu")] {
             let text = name.parse::<Pattern>().unwrap().text().to_owned();
-            assert_eq!(text.parse::<Pattern>().unwrap().text(), text, "what is written can be read again");
+            assert_eq!(text.parse::<Pattern>().unwrap().text(), text, "the text is a pattern again");
         }
         let too_long = ["{}a", "/{}a", "{}a:/imu"].map(|name| name.replace("{}", &longest));
         let all = too_long.iter().map(|name| (&**name, "not 256")).chain([

@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What `topic_monitor --record` writes into a bag besides messages, and `bag_statistics` reads: the metadata of an
-//! MCAP channel by which it proves losses, and the recorder's totals.
+//! The metadata that `topic_monitor --record` writes into an MCAP file in addition to the messages: metadata of the
+//! channels, from which `bag_statistics` finds lost messages, and the recorder's totals.
 
 use std::collections::BTreeMap;
 
-/// The key of a channel's metadata that says what MCAP's `sequence` is. The only value with a meaning is
+/// The metadata key of a channel that tells the meaning of MCAP's `sequence`. The only defined value is
 /// [`PUBLICATION_SEQUENCE_NUMBER`].
 pub const SEQUENCE: &str = "topic_statistics:sequence";
 
-/// The value of [`SEQUENCE`]: the lower 32 bits of the publication sequence number that the middleware reports.
+/// The value of [`SEQUENCE`] if MCAP's `sequence` is the lower 32 bits of the publication sequence number that the
+/// middleware reports.
 pub const PUBLICATION_SEQUENCE_NUMBER: &str = "publication_sequence_number";
 
-/// The key of the publisher's GID: 16 bytes as 32 hexadecimal digits.
+/// The metadata key of the publisher's GID: 16 bytes as 32 hexadecimal digits.
 pub const PUBLISHER_GID: &str = "topic_statistics:publisher_gid";
 
-/// The key of the fully qualified name of the publisher's node. Without it, the node is not known.
+/// The metadata key of the fully qualified name of the publisher's node. The key is missing if the node is unknown.
 pub const PUBLISHER_NODE: &str = "topic_statistics:publisher_node";
 
-/// The key of the publishers' QoS, as rosbag2 names it: a sequence in YAML.
+/// The metadata key of the publishers' QoS: a YAML sequence, as rosbag2 writes it.
 pub const OFFERED_QOS: &str = "offered_qos_profiles";
 
 /// The name of a metadata record with the totals of a topic. A later record replaces an earlier one of the same topic
 /// and scope.
 pub const TOTALS: &str = "topic_statistics:totals";
 
-/// What totals are about.
+/// The files that totals include.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// One file of a split recording.
@@ -39,23 +40,23 @@ pub enum Scope {
 pub struct RecordedTotals {
     /// The name of the topic.
     pub topic: String,
-    /// What the numbers are about.
+    /// The files that the numbers include.
     pub scope: Scope,
-    /// Messages written.
+    /// The number of messages written.
     pub messages_recorded: u64,
-    /// Messages lost before the recorder received them: gaps in the publishers' sequence numbers. `None` if the
-    /// middleware provides none.
+    /// The number of messages lost before the recorder received them: gaps in the publishers' sequence numbers. `None`
+    /// if the middleware provides no sequence numbers.
     pub messages_lost_in_transport: Option<u64>,
-    /// Messages that the recorder received and did not write: its queue or the disk was full.
+    /// The number of messages that the recorder received but did not write, because its queue or the disk was full.
     pub messages_lost_in_recorder: u64,
-    /// The bytes of the messages written, before compression.
+    /// The size of the messages written, in bytes, before compression.
     pub bytes_written: u64,
-    /// The rate of the messages written, from the first to the last, in Hz. NaN with fewer than two.
+    /// The rate of the messages written, from the first to the last message, in Hz. NaN with fewer than two messages.
     pub messages_rate: f64,
 }
 
 impl Scope {
-    /// Returns its name in the metadata.
+    /// Returns the name of the scope in the metadata.
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -65,7 +66,7 @@ impl Scope {
 }
 
 impl RecordedTotals {
-    /// Returns the metadata of an MCAP record. What is not known is missing.
+    /// Returns the totals as the metadata of an MCAP record. Unknown values are left out.
     pub fn to_metadata(&self) -> BTreeMap<String, String> {
         let fields = [
             ("topic", Some(self.topic.clone())),
@@ -79,7 +80,7 @@ impl RecordedTotals {
         fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    /// Reads the metadata of an MCAP record. `None` if they are no totals.
+    /// Reads totals from the metadata of an MCAP record. `None` if the metadata contains no valid totals.
     pub fn from_metadata(metadata: &BTreeMap<String, String>) -> Option<Self> {
         let text = |key: &str| metadata.get(key).map(String::as_str);
         let number = |key: &str| text(key)?.parse::<u64>().ok();

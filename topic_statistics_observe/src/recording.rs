@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The content of a run's report: the windows of each topic, merged so that their memory has a bound, and the failed
+//! The content of the report of a run: the windows of each topic, merged so that the memory is limited, and the failed
 //! conditions.
 
 mod merged;
@@ -25,38 +25,38 @@ use crate::{
 
 /// The windows of a run.
 ///
-/// Its memory depends on the number of topics, not on the length of the run: at most [`MAX_TOPICS`](Self::MAX_TOPICS)
-/// topics, with a [`Timeline`] each.
+/// The memory of a recording depends on the number of topics, not on the length of the run. A recording has at most
+/// [`MAX_TOPICS`](Self::MAX_TOPICS) topics, and one [`Timeline`] for each topic.
 #[derive(Debug)]
 pub struct Recording {
     /// When the run started, on the monotonic clock.
     pub started: Instant,
-    /// The same, on the system clock.
+    /// When the run started, on the system clock.
     pub started_at: SystemTime,
-    /// The length of a slot of each timeline at first.
+    /// The length of a timeline's slots at the start of the run.
     slot: Duration,
     conditions: Vec<Condition>,
     topics: BTreeMap<String, RecordedTopic>,
-    /// Windows of topics that there was no room for.
+    /// The number of windows that were not recorded, because the recording had no room for their topics.
     left_out: u64,
 }
 
 /// The windows of a topic, or of a source of statistics.
 #[derive(Debug)]
 pub struct RecordedTopic {
-    /// The row when its last window was recorded. Without a window, the row when the run ended.
+    /// The topic's row at the time when its last window was recorded. Without a window, the row at the end of the run.
     pub row: Row,
     /// The number of windows.
     pub windows: u64,
-    /// Windows in which the system clock was stepped.
+    /// The number of windows in which the system clock was stepped.
     pub stepped: u64,
-    /// The rates of all windows in Hz, weighted by their lengths.
+    /// The rates of all windows in Hz, weighted by the lengths of the windows.
     pub rate: Merged,
-    /// The metrics of all windows, at most 16.
+    /// The metrics of all windows, at most 16 metrics.
     pub metrics: Vec<RecordedMetric>,
-    /// The windows in the order of time.
+    /// The windows in chronological order.
     pub timeline: Timeline,
-    /// For each condition that is about the topic, its position among the conditions.
+    /// For each condition about the topic, the position of the condition in the recording, and the verdict.
     verdicts: Vec<(usize, Verdict)>,
 }
 
@@ -65,19 +65,20 @@ pub struct RecordedTopic {
 pub struct RecordedMetric {
     /// The `metrics_source`.
     pub name: String,
-    /// The unit of the figures.
+    /// The unit of the statistics.
     pub unit: String,
-    /// The figures of all windows together.
+    /// The statistics of the samples of all windows.
     pub figures: Merged,
-    /// Of the windows with a distribution. Windows of other nodes may have none, or one that was not received.
+    /// The distribution of the samples of all windows with a distribution. A window from another node may have no
+    /// distribution, or its distribution was not received.
     pub distribution: Distribution,
 }
 
 impl Recording {
-    /// How many topics are recorded at most: as many as the monitor reads sources of statistics by default.
+    /// The maximum number of recorded topics. The monitor has the same default for the number of sources of statistics.
     const MAX_TOPICS: usize = 1000;
 
-    /// Starts a recording of windows of that length.
+    /// Starts a recording of windows of the length `window`.
     pub fn new(window: Duration, conditions: Vec<Condition>) -> Self {
         Self {
             started: Instant::now(),
@@ -103,8 +104,8 @@ impl Recording {
         topic.add(row, self.started, &self.conditions);
     }
 
-    /// Ends the recording with the present rows: topics without a window are recorded, and conditions without a value
-    /// have failed.
+    /// Ends the recording with the present rows. Topics without a window are added, and conditions that never had a
+    /// value fail.
     pub fn finish(&mut self, rows: &[&Row], now: Instant) {
         for row in rows {
             if self.topics.len() < Self::MAX_TOPICS && !self.topics.contains_key(&row.name) {
@@ -118,24 +119,25 @@ impl Recording {
         }
     }
 
-    /// Returns the topics: first those with failed conditions, then by their state.
+    /// Returns the topics, sorted: topics with failed conditions first, then from the worst state to the best state.
     pub fn topics(&self, now: Instant) -> Vec<&RecordedTopic> {
         let mut topics: Vec<_> = self.topics.values().collect();
         topics.sort_by_cached_key(|topic| (!topic.is_failed(), topic.row.status(now)));
         topics
     }
 
-    /// Returns how many windows were left out because there are too many topics.
+    /// Returns the number of windows that were not recorded because the run has too many topics.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// Returns the conditions that are judged.
+    /// Returns the conditions that the windows are checked against.
     pub fn conditions(&self) -> &[Condition] {
         &self.conditions
     }
 
-    /// Returns each condition with each topic that it is about, in the order of the conditions.
+    /// Returns the verdict for each pair of a condition and a topic that the condition is about, in the order of the
+    /// conditions.
     pub fn verdicts(&self) -> Vec<(&Condition, &RecordedTopic, &Verdict)> {
         let verdicts_of = |number: usize| {
             let verdicts = self
@@ -153,7 +155,7 @@ impl Recording {
         .collect()
     }
 
-    /// Returns the conditions that no topic matches.
+    /// Returns the conditions that are about none of the recorded topics.
     pub fn unmatched(&self) -> impl Iterator<Item = &Condition> {
         let is_about =
             |condition: &Condition| self.topics.values().any(|topic| condition.is_about(&topic.row));
@@ -171,7 +173,8 @@ impl Recording {
 }
 
 impl RecordedTopic {
-    /// How many metrics are recorded at most: more than a subscription has, and a bound for foreign statistics.
+    /// The maximum number of metrics recorded for a topic. A subscription has fewer metrics; the limit is for the
+    /// statistics of other nodes.
     const MAX_METRICS: usize = 16;
 
     fn new(row: &Row, slot: Duration, conditions: &[Condition]) -> Self {
@@ -189,7 +192,7 @@ impl RecordedTopic {
 
     fn add(&mut self, row: &Row, started: Instant, conditions: &[Condition]) {
         let Some(window) = &row.window else { return };
-        // Only the conditions need the distributions of the last minute.
+        // The report does not need the distributions of the last minute: only the conditions need these distributions.
         self.row = Row { last_minute: LastMinute::default(), ..row.clone() };
         self.windows += 1;
         self.stepped += u64::from(window.clock_step.is_some());
@@ -218,7 +221,7 @@ impl RecordedTopic {
         }
     }
 
-    /// Returns the metric of that `metrics_source`. `None` if no window had it.
+    /// Returns the metric with the `metrics_source` `name`. `None` if no window had this metric.
     pub fn metric(&self, name: &str) -> Option<&RecordedMetric> {
         self.metrics.iter().find(|metric| metric.name == name)
     }
@@ -245,16 +248,17 @@ impl RecordedMetric {
         }
     }
 
-    /// Adds the figures of a window, and their distribution if it has one.
+    /// Adds the statistics of a window, and the distribution if the window has one.
     pub fn add(&mut self, figures: &Merged, distribution: Option<&Distribution>) {
         self.figures.merge(figures);
         if let Some(distribution) = distribution {
-            // Without room for their number, the page has the number of samples that the percentiles are of.
+            // The merge fails if the number of samples overflows. The page then shows how many samples the percentiles
+            // include.
             let _has_room = self.distribution.merge(distribution);
         }
     }
 
-    /// Returns a quantile of the distribution. NaN if it has too few samples.
+    /// Returns a quantile of the distribution. NaN if the distribution has too few samples.
     pub fn quantile(&self, quantile: f64) -> f64 {
         self.distribution.quantile(quantile)
     }

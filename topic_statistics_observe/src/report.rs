@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Lines for people, and JSON for programs.
+//! The output of windows: lines for people, or JSON for programs.
 
 use std::{
     io::{self, Write},
@@ -21,22 +21,22 @@ use crate::{
 pub struct Report<W: Write> {
     to: W,
     is_json: bool,
-    /// Lines since the header.
+    /// The number of lines since the header.
     lines: usize,
-    /// The width of the column of names.
+    /// The width of the column of names, in characters.
     width: usize,
 }
 
 impl<W: Write> Report<W> {
-    /// The header is repeated after that many lines.
+    /// The number of lines after which the header is repeated.
     const LINES: usize = 50;
 
-    /// Returns a report that writes lines or JSON.
+    /// Returns a report that writes JSON if `is_json` is set, and lines otherwise.
     pub fn new(to: W, is_json: bool) -> Self {
         Self { to, is_json, lines: 0, width: 0 }
     }
 
-    /// Writes the last window of a topic.
+    /// Writes the last window of a topic. Does nothing if the topic has no window.
     pub fn write(&mut self, row: &Row, now: Instant) -> io::Result<()> {
         let Some(window) = &row.window else { return Ok(()) };
         if self.is_json {
@@ -47,7 +47,8 @@ impl<W: Write> Report<W> {
         self.to.flush()
     }
 
-    /// Writes a change of a topic's health: in JSON, an object; otherwise nothing, as it is no window.
+    /// Writes a change of a topic's health as a JSON object. Does nothing if the report writes lines, because a change
+    /// is not a window.
     pub fn write_change(&mut self, topic: &str, change: &Change) -> io::Result<()> {
         if self.is_json {
             json::write_change(&mut self.to, topic, change)?;
@@ -56,7 +57,8 @@ impl<W: Write> Report<W> {
         Ok(())
     }
 
-    /// Writes that a topic is subscribed to again: in JSON, an object; otherwise nothing, as it is no window.
+    /// Writes a JSON object that says that a topic has a new subscription. Does nothing if the report writes lines,
+    /// because a subscription is not a window.
     pub fn write_resubscribed(&mut self, row: &Row) -> io::Result<()> {
         if self.is_json {
             json::write_resubscribed(&mut self.to, row)?;
@@ -65,7 +67,8 @@ impl<W: Write> Report<W> {
         Ok(())
     }
 
-    /// Writes the figures of a topic over a recording: in JSON, an object; otherwise nothing, as it is no window.
+    /// Writes the statistics of a topic over a recording as a JSON object. Does nothing if the report writes lines,
+    /// because a recording is not a window.
     pub fn write_overall(&mut self, row: &Row, overall: &Overall) -> io::Result<()> {
         if self.is_json {
             json::write_overall(&mut self.to, row, overall)?;
@@ -138,7 +141,7 @@ mod tests {
         String::from_utf8(to).unwrap()
     }
 
-    /// A row with ten periods of 10 in the last minute.
+    /// Returns a row with ten message periods of 10 ms in the last minute.
     fn imu() -> Row {
         let mut imu = row("/imu", 100.0, 0);
         imu.last_minute.add(Metric::MessagePeriod, &distribution(&[10.0; 10]), at(100));
@@ -154,7 +157,7 @@ mod tests {
              /imu                    1   100.0  32000  10.00  9.000  11.00  0.500  10.00      -  2.500  3.500      -      -     0\n\
              /camera/image_raw       1   30.00   9600  33.33  32.33  34.33  0.500      -      -  2.500  3.500      -      -     3 LOSS 3\n"
         );
-        // The header comes again rarely, and for longer names.
+        // The header is repeated after 50 lines, and before a longer name.
         let longer = row("/a/very/much/longer/name/of/an/imu", 1.0, 0);
         for rows in [vec![imu(); 60], vec![imu(), longer]] {
             assert_eq!(written(false, &rows).matches("topic ").count(), 2);

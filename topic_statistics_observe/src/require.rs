@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Whether the rows fulfil the conditions of `--require`.
+//! The check whether rows fulfil the conditions of `--require`.
 
 mod condition;
 
@@ -14,8 +14,8 @@ use crate::{
     row::{Row, Window},
 };
 
-/// Returns a line for each condition that a topic does not fulfil. Empty once all topics fulfil all conditions in the
-/// same window.
+/// Returns a line for each condition that a topic does not fulfil. Empty if all topics fulfil all conditions at the
+/// same time.
 pub fn failures(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<String> {
     let line = |ConditionResult { topic, requirement, failure }| {
         let why = failure?;
@@ -78,8 +78,8 @@ pub fn results(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<Con
     results
 }
 
-/// Returns whether all windows have a time in common. When a window ended is known to a tick of the monitor, so a
-/// quarter of the shortest window has to be in common.
+/// Returns whether all windows overlap in time. The time at which a window ended has an error of up to one tick of the
+/// monitor, so the windows have to overlap for a quarter of the shortest window.
 fn overlap(windows: &[&Window], now: Instant) -> bool {
     let ended_ago = |window: &&Window| now.saturating_duration_since(window.ended);
     let began_ago = |window: &&Window| ended_ago(window).saturating_add(window.length);
@@ -128,7 +128,7 @@ mod tests {
             ("/imu: rate>90", &two, 110, &["/imu: rate>90 fails: rate is - (no recent window)"]),
             ("rate>10", &[imu.clone(), moved(0, 0)], 101, &[]),
             ("rate>10", &[imu.clone(), moved(1, 0)], 101, &[other]),
-            // A step of the system clock parts no windows, and joins none.
+            // A step of the system clock does not change whether windows overlap.
             ("rate>10", &[imu.clone(), moved(0, -60)], 101, &[]),
             ("rate>10", &[imu.clone(), moved(1, -1)], 101, &[other]),
         ] {

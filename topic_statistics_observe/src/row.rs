@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The values that the views show of a topic or of a source of statistics.
+//! The values that the views show for a topic, a service, an action, or a source of statistics (for example, a
+//! subscription whose node publishes statistics).
 //!
-//! Ages and durations are on the monotonic clock (`Instant`), so that a step of the system clock makes no topic stale
-//! and none fresh. Times of the system clock are kept for the JSON output only.
+//! Times are on the monotonic clock (`Instant`), so that a step of the system clock does not change whether a topic is
+//! stale. Times of the system clock are kept only for output.
 
 mod last_minute;
 mod row_window;
@@ -25,7 +26,7 @@ pub use row_window::row_window;
 
 use crate::format::{count, milliseconds, seconds};
 
-/// What a row is about.
+/// The kind of thing that a row describes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// A topic.
@@ -33,14 +34,14 @@ pub enum Kind {
     Topic,
     /// A source of statistics.
     Source,
-    /// A service, seen from outside.
+    /// A service, measured by a process that is neither its client nor its server.
     Service,
-    /// An action, seen from outside.
+    /// An action, measured by a process that is neither its client nor its server.
     Action,
 }
 
 impl Kind {
-    /// Returns the noun.
+    /// Returns the noun that the views show for this kind.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Topic => "topic",
@@ -59,7 +60,7 @@ impl Kind {
         }
     }
 
-    /// Returns the titles of these metrics, the second one short.
+    /// Returns the column titles of the two metrics that a table shows first. The second title is short.
     pub const fn titles(self) -> [&'static str; 2] {
         match self {
             Self::Topic | Self::Source => ["period ms", "age ms"],
@@ -72,64 +73,67 @@ impl Kind {
 /// A topic, a source of statistics, a service or an action.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// What it is.
+    /// The kind of thing that the row describes.
     pub kind: Kind,
-    /// The topic, or the `measurement_source_name`.
+    /// The name of the topic, service or action, or the `measurement_source_name` of the source.
     pub name: String,
-    /// The type as `package/msg/Name`. `None` before it is known.
+    /// The message type as `package/msg/Name`. `None` if the type is unknown.
     pub message_type: Option<String>,
-    /// The number of publishers in the graph. `None` for a source of statistics, which does not report it.
+    /// The number of publishers in the ROS graph. `None` for a source of statistics, because statistics do not contain
+    /// this number.
     pub publisher_count: Option<usize>,
-    /// The node of each publisher in the graph, with its namespace.
+    /// The fully qualified node name of each publisher in the ROS graph.
     pub nodes: Vec<String>,
-    /// The QoS that the monitor subscribes with. Empty before it has subscribed.
+    /// The QoS of the monitor's subscription. Empty before the monitor has subscribed.
     pub qos: String,
-    /// How many subscriptions of the topic ended because they did not serve all its publishers.
+    /// The number of the monitor's subscriptions to the topic that ended because their message type or QoS did not fit
+    /// all publishers of the topic.
     pub earlier_subscriptions: u64,
     /// Whether the topic is latched: all publishers are transient local, and keep their last messages for later
-    /// subscriptions. Then silence is no fault.
+    /// subscriptions. The silence of a latched topic is no fault.
     pub is_latched: bool,
-    /// Why messages are not received, or not all of them.
+    /// Why no messages, or not all messages, of the topic are received.
     pub problem: Option<Problem>,
-    /// Whether it is as `--expect` expects. `None` without expectations.
+    /// Whether the topic meets the expectations of `--expect`. `None` without expectations.
     pub health: Option<Health>,
     /// The last whole window.
     pub window: Option<Window>,
-    /// Messages received since the topic is watched.
+    /// The number of messages received since the program began to watch the topic.
     pub received: u64,
-    /// Messages lost since then. `None` if unknown.
+    /// The number of messages lost since the program began to watch the topic. `None` if unknown.
     pub lost: Option<u64>,
-    /// Messages received out of order since then. `None` if unknown.
+    /// The number of messages received out of order since the program began to watch the topic. `None` if unknown.
     pub out_of_order: Option<u64>,
     /// When the last message was received.
     pub last_message: Option<Instant>,
-    /// The mean period over all messages, in ms. NaN before the second message.
+    /// The mean time between two messages, over all messages, in ms. NaN before the second message.
     pub mean_period: f64,
-    /// The publishers that messages were received from.
+    /// The publishers from which messages were received.
     pub publishers: Vec<Publisher>,
     /// The windows of the last minute.
     pub history: VecDeque<HistoryEntry>,
     /// The distributions of the windows of the last minute.
     pub last_minute: LastMinute,
-    /// What an executor ran, in words: the share of each thread, the longest callback, and the waits. Empty for others.
+    /// What an executor ran, in words: how busy each thread was, the longest callback, and the longest waits. Empty if
+    /// the row is not about an executor.
     pub callbacks: Vec<String>,
 }
 
-/// Where rows come from.
+/// A collection of rows.
 pub trait Rows {
     /// Returns all rows.
     fn rows(&self) -> Vec<&Row>;
 
-    /// Returns the row of that name.
+    /// Returns the row with that name.
     fn row_mut(&mut self, name: &str) -> Option<&mut Row>;
 }
 
-/// Why messages of a topic are not received, or not all of them.
+/// Why no messages, or not all messages, of a topic are received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The topic or its publisher is not there yet.
+    /// The topic or its publisher does not exist yet.
     Waiting(String),
-    /// It stays so until the user changes something.
+    /// The problem stays until the user changes something.
     Error(String),
 }
 
@@ -145,116 +149,117 @@ impl Problem {
 /// A window that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
-    /// The start and the stop, on the system clock.
+    /// The start and the stop of the window, on the system clock.
     pub times: Times,
-    /// The step of the system clock in the window, in nanoseconds. `None` if there was none, or if unknown.
+    /// The step of the system clock in the window, in nanoseconds. `None` if the clock was not stepped, or if the step
+    /// is unknown.
     pub clock_step: Option<i64>,
     /// When the window ended, on the monotonic clock.
     pub ended: Instant,
-    /// The length, on the monotonic clock.
+    /// The length of the window, on the monotonic clock.
     pub length: Duration,
     /// Messages per second.
     pub rate: f64,
-    /// Messages received in the window. `None` if unknown.
+    /// The number of messages received in the window. `None` if unknown.
     pub received: Option<u64>,
-    /// The number of messages of a source of statistics, derived from its metrics because it does not publish the
-    /// number. `None` if unknown, and for a topic.
+    /// The number of messages in the window of a source of statistics, derived from its metrics, because a source does
+    /// not publish the number of messages. `None` if unknown, and for a topic.
     pub inferred: Option<u64>,
-    /// Messages lost in the window. `None` if unknown.
+    /// The number of messages lost in the window. `None` if unknown.
     pub lost: Option<u64>,
-    /// Messages lost since the end of the last window that was read. More than `lost` if the program had no CPU time to
-    /// read each window. `None` if unknown.
+    /// The number of messages lost since the end of the previous window that the program read. More than `lost` if the
+    /// program had no CPU time to read each window. `None` if unknown.
     pub lost_since: Option<u64>,
-    /// Messages received out of order in the window. `None` if unknown.
+    /// The number of messages received out of order in the window. `None` if unknown.
     pub out_of_order: Option<u64>,
-    /// The bytes of the messages received in the window. `None` if unknown.
+    /// The size of all messages received in the window, in bytes. `None` if unknown.
     pub bytes: Option<u64>,
-    /// Whether the last message had a header stamp of zero: its publisher does not set it.
+    /// Whether the header stamp of the last message was zero, because its publisher does not set the stamp.
     pub unstamped: bool,
-    /// Whether this program uses simulated time, and there is no `/clock`.
+    /// Whether this program uses simulated time, but receives no time on `/clock`.
     pub without_clock: bool,
-    /// Whether messages of the window were published before the program matched their publisher, which is transient
-    /// local. Then the rate is NaN.
+    /// Whether the window has messages that a transient local publisher sent before the program discovered this
+    /// publisher. The rate of such a window is NaN.
     pub has_history: bool,
-    /// The figures of each metric.
+    /// The statistics of each metric in the window.
     pub metrics: Vec<MetricFigures>,
-    /// The distributions of the metrics that have one. Shared with the copies of a row.
+    /// The distribution of each metric that has a distribution. The copies of a row share the distributions.
     pub distributions: Vec<(Metric, Arc<Distribution>)>,
 }
 
-/// The figures of one metric in one window.
+/// The statistics of one metric in one window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricFigures {
     /// The `metrics_source`.
     pub name: String,
-    /// The unit of the figures.
+    /// The unit of the statistics.
     pub unit: String,
-    /// The figures, in that unit.
+    /// The statistics, in `unit`.
     pub figures: Summary,
 }
 
-/// A publisher that messages were received from.
+/// A publisher from which messages were received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publisher {
-    /// In hexadecimal digits.
+    /// The GID of the publisher, in hexadecimal digits.
     pub gid: String,
-    /// The publisher's node. `None` if unknown.
+    /// The name of the publisher's node. `None` if unknown.
     pub node: Option<String>,
-    /// Messages received from the publisher.
+    /// The number of messages received from the publisher.
     pub received: u64,
-    /// Messages of the publisher that were lost. `None` if unknown.
+    /// The number of messages of the publisher that were lost. `None` if unknown.
     pub lost: Option<u64>,
-    /// Messages of the publisher received out of order. `None` if unknown.
+    /// The number of messages of the publisher that were received out of order. `None` if unknown.
     pub out_of_order: Option<u64>,
-    /// When its last message was received, on the system clock: nanoseconds since the epoch.
+    /// When the last message of the publisher was received, on the system clock, in nanoseconds since the Unix epoch.
     pub last_message: i64,
-    /// When its last message was received, on the monotonic clock.
+    /// When the last message of the publisher was received, on the monotonic clock.
     pub last_received: Instant,
 }
 
-/// One window of the history, or several short ones.
+/// An entry of a row's history: one window, or several short windows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HistoryEntry {
-    /// When the first of the windows began.
+    /// When the first window of the entry began.
     pub began: Instant,
-    /// When the last of the windows ended.
+    /// When the last window of the entry ended.
     pub ended: Instant,
-    /// When the first of the windows ended.
+    /// When the first window of the entry ended.
     pub first_ended: Instant,
     /// Messages per second.
     pub rate: f64,
-    /// Messages lost.
+    /// The number of messages lost.
     pub lost: u64,
 }
 
-/// The state of a topic, the worst first.
+/// The state of a topic, in the order from the worst state to the best state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     /// Messages are not received until the user changes something.
     Error,
-    /// A condition for ERROR fails for that long.
+    /// A condition for ERROR has failed for this duration.
     Failed(Duration),
-    /// No message was received for that long.
+    /// No message was received for this duration.
     Stale(Duration),
-    /// A condition for WARN fails for that long.
+    /// A condition for WARN has failed for this duration.
     Warned(Duration),
-    /// That many messages were lost in the last minute.
+    /// This number of messages was lost in the last minute.
     Loss(u64),
     /// The topic has no publisher.
     Waiting,
-    /// It is as expected.
+    /// The topic meets its expectations.
     Ok,
-    /// Messages are received, and nothing is expected.
+    /// Messages are received, and the topic has no expectations.
     Good,
 }
 
-/// How far back the history goes.
+/// The length of time that the history of a row covers.
 pub const HISTORY: Duration = Duration::from_secs(60);
-/// Windows shorter than this share an entry of the history, so that its size has a bound.
+/// Windows shorter than this share an entry of the history, so that the size of the history is limited.
 const SHORTEST_ENTRY: Duration = Duration::from_millis(100);
-/// A topic is stale after this time at the earliest, in ms.
+/// The shortest silence that makes a topic stale, in ms.
 const STALE: f64 = 3000.0;
-/// A topic is stale after this many of its mean periods at the earliest.
+/// The shortest silence that makes a topic stale, as a multiple of the topic's mean time between messages.
 const STALE_PERIODS: f64 = 5.0;
 
 impl Row {
@@ -263,7 +268,7 @@ impl Row {
         Self { name: name.to_owned(), mean_period: f64::NAN, ..Self::default() }
     }
 
-    /// Makes a window the last one, and adds it to the history.
+    /// Stores a window as the last window of the row, and adds the window to the history.
     pub fn add_window(&mut self, window: Window) {
         let Window { ended, length, rate, .. } = window;
         let lost = window.lost_since.or(window.lost).unwrap_or_default();
@@ -280,14 +285,14 @@ impl Row {
         self.window = Some(window);
     }
 
-    /// Returns the figures of a metric in the last window.
+    /// Returns the statistics of a metric in the last window.
     pub fn figures(&self, metric: &str) -> Summary {
         let mut metrics = self.window.iter().flat_map(|window| &window.metrics);
         metrics.find(|measured| measured.name == metric).map(|measured| measured.figures).unwrap_or_default()
     }
 
-    /// Returns the two metrics that a table shows first. The statistics of a publisher, a service or a timer have
-    /// another period than messages.
+    /// Returns the two metrics that a table shows first. The statistics of a publisher, a service or a timer contain
+    /// their own period metric instead of `message_period`.
     pub fn metrics(&self) -> [Metric; 2] {
         let [first, second] = self.kind.metrics();
         let measured = self.window.iter().flat_map(|window| &window.metrics);
@@ -297,13 +302,14 @@ impl Row {
         [periods.next().filter(|_| first.is_period()).unwrap_or(first), second]
     }
 
-    /// Returns a quantile of a metric's samples in the last minute. NaN if there are too few.
+    /// Returns a quantile of a metric's samples in the last minute. NaN if the last minute has too few samples.
     pub fn quantile(&self, metric: Metric, quantile: f64, now: Instant) -> f64 {
         let distribution = self.last_minute.distribution(metric, now);
         distribution.map_or(f64::NAN, |distribution| distribution.quantile(quantile))
     }
 
-    /// Returns the last whole window. `None` if it ended long ago, as for a source whose node has ended.
+    /// Returns the last whole window. `None` if the last window ended long ago, for example because the node of a
+    /// source of statistics has ended.
     pub fn recent_window(&self, now: Instant) -> Option<&Window> {
         let is_recent = |window: &&Window| {
             now.saturating_duration_since(window.ended)
@@ -312,7 +318,7 @@ impl Row {
         self.window.as_ref().filter(is_recent)
     }
 
-    /// Returns the milliseconds since the last message. NaN before the first one.
+    /// Returns the time since the last message, in milliseconds. NaN before the first message.
     pub fn silence(&self, now: Instant) -> f64 {
         self.last_message.map_or(f64::NAN, |last| milliseconds(now.saturating_duration_since(last)))
     }
@@ -332,7 +338,7 @@ impl Row {
             _ => {}
         }
         let silence = self.silence(now);
-        // A topic with a single message, such as a map, has no period, and is never stale.
+        // A topic with a single message, such as a map, has no mean time between messages, and is never stale.
         let is_stale = silence > (STALE_PERIODS * self.mean_period).max(STALE)
             && !self.mean_period.is_nan()
             && !self.is_latched;
@@ -348,7 +354,7 @@ impl Row {
 }
 
 impl Window {
-    /// Creates a window of which nothing else is known yet.
+    /// Creates a window whose other values are unknown.
     pub fn new(times: Times, ended: Instant, length: Duration) -> Self {
         Self {
             times,
@@ -380,7 +386,7 @@ impl Window {
 }
 
 impl HistoryEntry {
-    /// Adds the next window.
+    /// Merges the next window into the entry.
     fn add_window(&mut self, ended: Instant, length: Duration, rate: f64, lost: u64) {
         let (before, length) = ((self.ended - self.began).as_secs_f64(), length.as_secs_f64());
         if before + length > 0.0 {
@@ -391,7 +397,8 @@ impl HistoryEntry {
 }
 
 impl Status {
-    /// Returns the state as a word, with its figure. Empty for a healthy topic.
+    /// Returns the state as a word with its duration or number. Empty if messages are received and the topic has no
+    /// expectations.
     pub fn text(self) -> String {
         match self {
             Self::Error => "ERROR".to_owned(),
@@ -414,7 +421,7 @@ mod tests {
     #[test]
     fn a_status_is_that_of_the_time() {
         let imu = || row("/imu", 100.0, 0);
-        // Three publishers of /tf_static, each of which published once.
+        // The topic /tf_static has three publishers, and each publisher published once.
         let tf_static = || Row { mean_period: 2500.0, ..row("/tf_static", 1.0, 0) };
         let problem = |problem: Problem| Row { problem: Some(problem), ..row("/imu", 100.0, 3) };
         let waiting = || problem(Problem::Waiting("gone".to_owned()));
@@ -462,7 +469,7 @@ mod tests {
         let mut row = Row::new("/imu");
         for number in 0..120_000 {
             let ended = at(0) + Duration::from_millis(number);
-            // One in two claims to be a day long.
+            // Every second window claims a length of one day.
             let length = if number % 2 == 0 { Duration::from_millis(1) } else { Duration::from_secs(86_400) };
             row.add_window(Window { ended, length, ..window(0, 10.0, 1) });
         }

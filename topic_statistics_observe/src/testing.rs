@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Rows with plain figures, for the tests of this package and of the programs.
+//! Rows with simple values, for the tests of this package and of the programs.
 
 use std::{
     sync::OnceLock,
@@ -14,30 +14,30 @@ use crate::row::{MetricFigures, Row, Window};
 /// One second in nanoseconds.
 pub const S: i64 = 1_000_000_000;
 
-/// A time of the monotonic clock, in seconds.
+/// Returns a time on the monotonic clock: `seconds` after the first call.
 pub fn at(seconds: i64) -> Instant {
     static ZERO: OnceLock<Instant> = OnceLock::new();
     *ZERO.get_or_init(Instant::now) + Duration::from_secs(seconds.try_into().unwrap())
 }
 
-/// The distribution of samples.
+/// Returns the distribution of samples.
 pub fn distribution(samples: &[f64]) -> Distribution {
     let mut distribution = Distribution::default();
     samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
     distribution
 }
 
-/// The figures of a number of equal samples.
+/// Returns the statistics of `count` equal samples.
 pub fn figures(mean: f64, count: u64) -> Summary {
     Summary::new(mean, mean, mean, f64::NAN, count)
 }
 
-/// A metric with a number of equal samples.
+/// Returns a metric with `count` equal samples.
 pub fn metric(name: &str, mean: f64, count: u64) -> MetricFigures {
     MetricFigures { name: name.to_owned(), unit: String::new(), figures: figures(mean, count) }
 }
 
-/// A window of one second that ends at `stop` (s).
+/// Returns a window of one second that ends at `stop` (in seconds).
 pub fn window(stop: i64, rate: f64, lost: u64) -> Window {
     let metric = |name: &str, unit: &str, mean: f64| MetricFigures {
         name: name.to_owned(),
@@ -57,7 +57,7 @@ pub fn window(stop: i64, rate: f64, lost: u64) -> Window {
     }
 }
 
-/// A row of a topic at this rate, with its last window and message at 100 s.
+/// Returns the row of a topic with this rate. Its last window ends, and its last message was received, at 100 s.
 pub fn row(name: &str, rate: f64, lost: u64) -> Row {
     let mut row = Row::new(name);
     row.message_type = Some("sensor_msgs/msg/Imu".to_owned());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The hops of the last minute, and the paths that they make.
+//! The hops of the last minute, and the paths that consist of these hops.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -10,17 +10,18 @@ use std::{
 use rclrs_topic_statistics::{Metric, Summary};
 use topic_statistics_observe::row::Window;
 
-/// What nodes have published about hops, and about the subscriptions and publishers at their ends.
+/// The statistics that nodes have published about hops, and about the subscriptions and publishers of the hops' topics.
 #[derive(Debug, Default)]
 pub struct Hops {
-    /// By the name of the source: a node can have several of one name, which are numbered.
+    /// The hops, by the name of the source. If a node has several sources with the same name, the names have numbers.
     hops: BTreeMap<String, Hop>,
-    /// `source_to_callback_ms` and `publication_seq_gap` of a subscription, and `publish_duration_ms` of a publisher,
-    /// by the name of the source.
+    /// The windows of `source_to_callback_ms` of each subscription, by the name of the source.
     received: BTreeMap<String, Windows>,
+    /// The windows of `publication_seq_gap` of each subscription.
     gaps: BTreeMap<String, Windows>,
+    /// The windows of `publish_duration_ms` of each publisher.
     publications: BTreeMap<String, Windows>,
-    /// The nodes that publish statistics.
+    /// The names of the nodes that publish statistics.
     nodes: BTreeSet<String>,
 }
 
@@ -39,7 +40,8 @@ pub struct HopId {
 }
 
 impl HopId {
-    /// Reads `NODE:INPUT:OUTPUT`, with or without a number. None if it is another source.
+    /// Reads the name of a hop, `NODE:INPUT:OUTPUT`, with or without a number. `None` if the name is not the name of a
+    /// hop.
     fn parse(source: &str) -> Option<Self> {
         let (node, topics) = plain(source).split_once(':')?;
         let (input, output) = topics.split_once(':')?;
@@ -47,7 +49,7 @@ impl HopId {
     }
 }
 
-/// Returns the name of a source without its number. No name of ROS has a space.
+/// Returns the name of a source without its number. The number is after a space, and ROS names contain no space.
 fn plain(source: &str) -> &str {
     match source.rsplit_once(" (") {
         Some((name, number)) if number.ends_with(')') => name,
@@ -55,16 +57,16 @@ fn plain(source: &str) -> &str {
     }
 }
 
-/// A span of time.
+/// A span of time: its start and its end.
 type Span = (Instant, Instant);
 
-/// The windows of the last minute, the oldest first; and always the last one.
+/// The windows of the last minute, the oldest window first. The last window is kept even if it is older.
 #[derive(Debug, Default)]
 struct Windows(VecDeque<(Instant, Duration, Summary)>);
 
 impl Windows {
     const KEPT: Duration = Duration::from_secs(60);
-    /// Of windows of 60 ms and more, all of the last minute are kept.
+    /// The maximum number of windows kept: enough for a minute of windows of 60 ms or more.
     const BOUND: usize = 1000;
 
     fn add(&mut self, window: &Window, figures: Summary) {
@@ -74,7 +76,7 @@ impl Windows {
         }
     }
 
-    /// Forgets what is older than a minute. Returns whether the source still publishes.
+    /// Removes windows that are older than a minute. Returns whether the source still publishes.
     fn forget(&mut self, now: Instant) -> bool {
         let is_old = |ended: &Instant| now.saturating_duration_since(*ended) > Self::KEPT;
         while self.0.len() > 1 && self.0.front().is_some_and(|(ended, ..)| is_old(ended)) {
@@ -94,7 +96,7 @@ impl Windows {
         self.0.back().map(|(ended, length, _)| (*ended, *length))
     }
 
-    /// Returns the figures of the windows that ended in that time.
+    /// Returns the statistics of the windows that ended within a span of time.
     fn within(&self, span: Span) -> impl Iterator<Item = &Summary> {
         let is_within = move |ended: &Instant| *ended > span.0 && *ended <= span.1;
         self.0.iter().filter(move |(ended, ..)| is_within(ended)).map(|(.., figures)| figures)
@@ -109,23 +111,24 @@ impl Windows {
 #[derive(Clone, Debug)]
 pub struct PathHop {
     pub id: HopId,
-    /// Milliseconds; NaN without a sample.
+    /// The mean delay of the hop in milliseconds. NaN without a sample.
     pub mean: f64,
     pub min: f64,
     pub max: f64,
     pub count: u64,
-    /// The largest count of one window: two nodes' windows are not of the same time.
+    /// The largest number of samples in one window. The counts of two hops can differ by this number, because the
+    /// windows of two nodes do not end at the same time.
     of_one_window: u64,
-    /// Messages received on the input; None if unknown.
+    /// The number of messages received on the input topic. `None` if unknown.
     pub received: Option<u64>,
-    /// Messages lost on the input; None if unknown.
+    /// The number of messages lost on the input topic. `None` if unknown.
     pub lost: Option<u64>,
-    /// Publications on the output; None if unknown.
+    /// The number of publications on the output topic. `None` if unknown.
     pub publications: Option<u64>,
 }
 
 impl PathHop {
-    /// Returns whether publications on the output are not of this hop.
+    /// Returns whether the node also makes publications on the output topic that this hop does not cause.
     pub fn is_partial(&self) -> bool {
         self.publications.is_some_and(|all| all > self.count.saturating_add(self.of_one_window))
     }
@@ -136,32 +139,32 @@ impl PathHop {
 pub struct Path(pub Vec<PathHop>);
 
 impl Path {
-    /// Returns the mean from the source timestamp of the first topic to the publication of the last one, in
-    /// milliseconds; NaN if that of a hop is.
+    /// Returns the mean time from the source timestamp of the first topic to the publication on the last topic, in
+    /// milliseconds. NaN if the mean of a hop is NaN.
     pub fn mean(&self) -> f64 {
         self.0.iter().map(|hop| hop.mean).sum()
     }
 
-    /// Returns the index of the hop with the highest mean; None without means.
+    /// Returns the index of the hop with the highest mean. `None` if no hop has a mean.
     pub fn worst(&self) -> Option<usize> {
         let known = (0..self.0.len()).filter(|index| !self.0[*index].mean.is_nan());
         known.max_by(|one, other| self.0[*one].mean.total_cmp(&self.0[*other].mean))
     }
 
-    /// Returns the number of messages that were lost on the way; None if unknown of one hop.
+    /// Returns the number of messages lost on the path. `None` if the losses of a hop are unknown.
     pub fn lost(&self) -> Option<u64> {
         self.0.iter().try_fold(0, |sum: u64, hop| Some(sum.saturating_add(hop.lost?)))
     }
 
-    /// Returns whether the hops have samples of the same messages, as far as their numbers tell: only then the sum of
-    /// their means is exact.
+    /// Returns whether the hops seem to have samples of the same messages, judging by the numbers of samples. Only in
+    /// this case, the sum of the hops' means is exact.
     pub fn is_of_same_messages(&self) -> bool {
         let low = self.0.iter().map(|hop| hop.count).min().unwrap_or_default();
         let slack = self.0.iter().map(|hop| hop.of_one_window).max().unwrap_or_default();
         self.0.iter().all(|hop| hop.count - low <= 2 * slack && !hop.is_partial())
     }
 
-    /// Returns the topics.
+    /// Returns the topics of the path, from the first to the last.
     pub fn topics(&self) -> impl Iterator<Item = &str> {
         let first = self.0.first().map(|hop| &*hop.id.input);
         first.into_iter().chain(self.0.iter().map(|hop| &*hop.id.output))
@@ -169,12 +172,14 @@ impl Path {
 }
 
 impl Hops {
-    /// The most hops of a path, the most paths, and the most steps of the search: anybody can publish any hop.
+    /// The maximum number of hops in a path. The search for paths is limited, because any process can publish any hops.
     const LONGEST: usize = 16;
+    /// The maximum number of paths.
     const MOST: usize = 100;
+    /// The maximum number of steps of the search for paths.
     const STEPS: u32 = 100_000;
 
-    /// Accepts a window of a source.
+    /// Adds a window of a source of statistics.
     pub fn accept(&mut self, source: &str, window: &Window) {
         let figures_of = |metric: Metric| {
             window
@@ -201,7 +206,7 @@ impl Hops {
         }
     }
 
-    /// Forgets what is older than a minute.
+    /// Removes windows that are older than a minute, and sources that no longer publish.
     pub fn forget(&mut self, now: Instant) {
         self.hops.retain(|_, hop| hop.windows.forget(now));
         self.received.retain(|_, windows| windows.forget(now));
@@ -217,12 +222,12 @@ impl Hops {
         self.nodes.contains(node)
     }
 
-    /// Returns each hop.
+    /// Returns the names of all hops.
     pub fn iter(&self) -> impl Iterator<Item = &HopId> {
         self.hops.values().map(|hop| &hop.id)
     }
 
-    /// Returns the paths from one topic to another, without detours to a topic that they have been at.
+    /// Returns the paths from one topic to another. No path visits a topic twice.
     pub fn paths(&self, first: &str, last: &str) -> Vec<Path> {
         let (mut found, mut steps) = (vec![], Self::STEPS);
         self.extend(&mut vec![], first, last, &mut found, &mut steps);
@@ -258,9 +263,10 @@ impl Hops {
         }
     }
 
-    /// Returns the figures of a path, of the time in which all its hops have windows.
+    /// Returns the statistics of a path, for the span of time in which all its hops have windows.
     fn path(&self, path: &[&Hop]) -> Path {
-        // Windows of two nodes end at different times: those that are nearest to each other belong together.
+        // The windows of two nodes end at different times. Two windows belong together if their ends differ by less
+        // than half a window.
         let ends = || path.iter().filter_map(|hop| hop.windows.last());
         let half = ends().map(|(_, length)| length).min().unwrap_or_default() / 2;
         let first = path.iter().filter_map(|hop| hop.windows.first()).max();
@@ -283,7 +289,7 @@ impl Hops {
                 found.filter_map(|(_, windows)| get(windows)).reduce(u64::saturating_add)
             };
         let lost = |windows: &Windows| {
-            // Without a sample the middleware may not number messages.
+            // Without a sample, the losses are unknown, because the middleware may provide no sequence numbers.
             let gaps = || windows.within(span).filter(|gap| gap.sample_count > 0 && gap.average >= 0.0);
             gaps().next()?;
             Some(
@@ -299,7 +305,8 @@ impl Hops {
             max: known().map(|figures| figures.maximum).fold(f64::NAN, f64::max),
             count,
             of_one_window: known().map(|figures| figures.sample_count).max().unwrap_or_default(),
-            // Without a sample the middleware may have no source timestamps.
+            // Without a sample, the number of received messages is unknown, because the middleware may provide no
+            // source timestamps.
             received: sum_of(&self.received, input, &|windows| {
                 Some(windows.count(span)).filter(|count| *count > 0)
             }),
@@ -315,7 +322,7 @@ mod tests {
 
     use super::*;
 
-    /// A window of a second that ends at `stop`, with these means and counts of metrics.
+    /// Returns a window of one second that ends at `stop`, with metrics that have these means and counts.
     fn window(stop: i64, metrics: &[(&str, f64, u64)]) -> Window {
         let metrics = metrics.iter().map(|(name, mean, count)| metric(name, *mean, *count)).collect();
         Window { metrics, ..testing::window(stop, f64::NAN, 0) }
@@ -345,7 +352,7 @@ mod tests {
         assert!(path.topics().eq(["/scan", "/points", "/cmd_vel"]) && path.is_of_same_messages());
         assert_eq!(path.0.iter().map(|hop| hop.publications).collect::<Vec<_>>(), [None, Some(30)]);
         assert_eq!(path.0.iter().map(|hop| hop.received).collect::<Vec<_>>(), [None, Some(36)]);
-        // A minute later only the last window is left, and then nothing.
+        // A minute later, only the last window of each source is left. After another second, no window is left.
         hops.forget(at(63));
         assert_eq!(hops.paths("/scan", "/cmd_vel")[0].0[0].count, 10);
         hops.forget(at(64));
@@ -374,7 +381,7 @@ mod tests {
             hops.paths("/scan", "/cmd_vel")[0].is_of_same_messages()
         };
         assert!(same([10, 10], 10) && same([10, 9], 9));
-        assert!(!same([10, 5], 5), "every second message has caused nothing");
+        assert!(!same([10, 5], 5), "every second message has caused no publication");
         assert!(!same([10, 10], 20), "half of the publications have another cause");
     }
 
@@ -393,13 +400,13 @@ mod tests {
         paths.sort();
         let expected: [&[&str]; 5] = [&["/a", "/c"], &["/a", "/c"], &["/b", "/c"], &["/b", "/c"], &["/d"]];
         assert_eq!(paths, expected);
-        // As many as there are in a dense graph: bounded.
+        // In a dense graph, the number of paths is limited.
         for from in 0..30 {
             for to in 0..30 {
                 add(&mut hops, &format!("/n:/{from}:/{to}"), 1, 1.0, 1);
             }
         }
         assert_eq!(hops.paths("/0", "/29").len(), Hops::MOST);
-        assert!(hops.paths("/0", "/nowhere").is_empty(), "it ends");
+        assert!(hops.paths("/0", "/nowhere").is_empty(), "the search ends");
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Which nodes of a chain have no hop, by the graph.
+//! The nodes of a chain that publish no hop, according to the ROS graph. A hop is the way of messages from an input
+//! topic through a node to an output topic.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,7 +17,7 @@ pub struct Topics {
     outputs: BTreeSet<String>,
 }
 
-/// The nodes of the graph.
+/// Reads the nodes of the ROS graph.
 pub struct Nodes {
     node: Node,
 }
@@ -26,7 +27,7 @@ impl Nodes {
         Self { node: Node::clone(node) }
     }
 
-    /// Returns the nodes between two topics that have no hop, and what to do about them.
+    /// Returns a text for each node between two topics that has no hop, with the reason and a remedy.
     pub fn missing(&self, hops: &Hops, first: &str, last: &str) -> Vec<String> {
         missing(&self.read(), hops, first, last)
     }
@@ -51,12 +52,13 @@ impl Nodes {
     }
 }
 
-/// A step of a path: by a hop, or through a node that has none.
+/// A step of a path: the node, the topic before, and whether the step is a known hop. A step that is not a known hop
+/// goes through a node without a hop.
 type Step<'a> = (&'a str, &'a str, bool);
 
-/// Returns what the path with the fewest missing hops lacks.
+/// Returns the missing hops of the path with the fewest missing hops.
 fn missing(nodes: &BTreeMap<String, Topics>, hops: &Hops, first: &str, last: &str) -> Vec<String> {
-    // The way to each topic: its node, the topic before, and whether it is a hop. Hops cost nothing.
+    // For each topic, the number of missing hops on the best way to the topic, and the last step of this way.
     let mut ways = BTreeMap::<&str, (usize, Option<Step>)>::from([(first, (0, None))]);
     let mut next = VecDeque::from([first]);
     while let Some(at) = next.pop_front() {
@@ -98,7 +100,7 @@ fn missing(nodes: &BTreeMap<String, Topics>, hops: &Hops, first: &str, last: &st
     found
 }
 
-/// Explains why a node has no hop.
+/// Explains why a node has no hop from `input` to `output`.
 fn why(hops: &Hops, node: &str, input: &str, output: &str) -> String {
     let has_hops = hops.iter().any(|hop| hop.node == node);
     let has_node = hops.has_node(node);

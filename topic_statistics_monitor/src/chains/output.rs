@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Paths as lines and as JSON.
+//! The output of paths, as lines or as JSON.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use topic_statistics_observe::{
 
 use super::hops::{Path, PathHop};
 
-/// Writes paths.
+/// Writes paths as lines or as JSON.
 pub struct Output<W: Write> {
     to: W,
     is_json: bool,
@@ -23,7 +23,7 @@ impl<W: Write> Output<W> {
         Self { to, is_json }
     }
 
-    /// Writes the paths between two topics; in JSON also what is missing.
+    /// Writes the paths between two topics. If the report is JSON and no path is known, also writes what is missing.
     pub fn write(&mut self, ends: [&str; 2], paths: &[Path], missing: &[String]) -> io::Result<()> {
         for path in paths {
             match self.is_json {
@@ -57,7 +57,7 @@ impl<W: Write> Output<W> {
     }
 }
 
-/// Returns what limits the figures of a path.
+/// Returns notes about the limits of the statistics of a path.
 fn notes(path: &Path) -> Vec<String> {
     let mut notes = vec![];
     for hop in &path.0 {
@@ -91,7 +91,8 @@ fn json(path: &Path) -> Value {
         "path": path.topics().collect::<Vec<_>>(),
         "unit": "ms",
         "mean": path.mean(),
-        // A sum of percentiles is no percentile.
+        // The percentiles of a path are unknown, because the percentile of a sum is not the sum of the hops'
+        // percentiles.
         "p50": null, "p90": null, "p99": null, "p99_9": null,
         "same_messages": path.is_of_same_messages(),
         "lost": path.lost(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The definition of a message type with all types that it contains, as MCAP and rosbag2 write it.
+//! The definition of a message type, with the definitions of all types that it contains, in the form that MCAP and
+//! rosbag2 use.
 
 use std::path::PathBuf;
 
@@ -18,13 +19,13 @@ pub struct Definition {
     pub type_hash: Option<String>,
 }
 
-/// The definitions that the ROS prefixes of this process have.
+/// The source of the definition files.
 pub trait Files {
     /// Returns the directory of a package's definitions.
     fn directory(&self, package: &str) -> Option<PathBuf>;
 }
 
-/// Those on AMENT_PREFIX_PATH.
+/// The definition files in the prefixes on AMENT_PREFIX_PATH.
 pub struct Prefixes(Option<ament_rs::Ament>);
 
 impl Prefixes {
@@ -45,18 +46,20 @@ impl Files for Prefixes {
 }
 
 impl Definition {
-    /// The largest file that is read, in bytes.
+    /// The maximum size of a definition file, in bytes.
     const MAX_FILE: u64 = 4 << 20;
-    /// How many types a definition has at most.
+    /// The maximum number of types in a definition.
     const MAX_TYPES: usize = 1024;
 
-    /// Returns the definition of a type. It is empty if a file is missing: then readers know the type by its name only.
+    /// Returns the definition of a type. The definition is empty if a file is missing: then a reader of the recording
+    /// knows only the name of the type.
     pub fn new(files: &impl Files, message_type: &MessageTypeName) -> Self {
         Self::find(files, message_type).unwrap_or_default()
     }
 
     fn find(files: &impl Files, message_type: &MessageTypeName) -> Option<Self> {
-        // rosidl installs the hashes of a type and of all types that it contains beside its definition.
+        // rosidl installs a JSON file next to the definition of a type, with the hashes of the type and of all types
+        // that it contains.
         let description: Value = serde_json::from_str(&read(files, message_type, "json")?).ok()?;
         let own = message_type.to_string();
         let (mut type_hash, mut contained) = (None, vec![]);
@@ -76,7 +79,8 @@ impl Definition {
     }
 }
 
-/// Returns the definitions of a type and of the types that it contains. `None` if one is missing.
+/// Returns the text with the definitions of a type and of the types that it contains. `None` if a definition is
+/// missing.
 fn text(
     files: &impl Files,
     root: &MessageTypeName,
@@ -98,7 +102,7 @@ fn text(
     Some(text)
 }
 
-/// Reads a file of a type.
+/// Reads the file of a type with this extension.
 fn read(files: &impl Files, message_type: &MessageTypeName, extension: &str) -> Option<String> {
     let MessageTypeName { package_name, type_name } = message_type;
     let path = files.directory(package_name)?.join("msg").join(format!("{type_name}.{extension}"));
@@ -155,12 +159,13 @@ mod tests {
         assert!(parts[1].starts_with("MSG: a_msgs/Inner\n"), "{text}");
         assert!(parts[2].starts_with("MSG: b_msgs/Leaf\nfloat64 x"), "{text}");
         assert_eq!(type_hash.as_deref(), Some("RIHS01_a_msgs/msg/Root"));
-        // A type without .msg has its .idl. Without a file there is no text, and without a description nothing.
+        // If a type has no .msg file, its .idl file is used. If a file is missing, the text is empty. If the JSON
+        // description is missing, the whole definition is empty.
         let keyed = definition("a_msgs/msg/Keyed");
         assert_eq!((keyed.encoding, keyed.text.matches("IDL: ").count()), ("ros2idl", 2), "{keyed:?}");
         assert_eq!((definition("a_msgs/msg/Lost").encoding, &*definition("a_msgs/msg/Lost").text), ("", ""));
         assert_eq!(definition("a_msgs/msg/Inner"), Definition::default());
-        // Types of the prefix are found.
+        // Types on the AMENT_PREFIX_PATH of the test are found.
         let imu = Definition::new(&Prefixes::new(), &"sensor_msgs/msg/Imu".try_into().unwrap());
         let parts =
             ["std_msgs/Header header", "MSG: builtin_interfaces/Time", "MSG: geometry_msgs/Quaternion"];

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Why something cannot be recorded.
+//! Errors of a recording.
 
 use std::{io, path::PathBuf};
 
 use topic_statistics_observe::format::name;
 
-/// Why a recording cannot start or go on, or a topic cannot be recorded.
+/// Why a recording cannot start or continue, or why a topic cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The file exists, or cannot be created.
     #[error("{} cannot be created: {source}", name(&path.display().to_string()))]
     Create {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The error of the system.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The disk has no room. The file was completed with the room that was reserved for its end.
+    /// The disk is full. The file is complete, because the disk space for its end was reserved.
     #[error("the recording has ended because the disk is full; {summary}")]
     DiskFull {
-        /// What was recorded.
+        /// A description of the recorded messages.
         summary: String,
     },
-    /// Something else prevents writing. The file is not complete.
+    /// The file cannot be written for another reason. The file is not complete.
     #[error("the recording has ended because its file cannot be written: {reason}; {summary}")]
     Write {
-        /// Why.
+        /// Why the file cannot be written.
         reason: String,
-        /// What was recorded.
+        /// A description of the recorded messages.
         summary: String,
     },
     /// The writer's thread panicked.
@@ -43,15 +43,15 @@ pub enum RecordError {
     /// The type support of a type cannot be loaded.
     #[error("{} cannot be recorded: the library of its type cannot be loaded: {reason}", name(message_type))]
     TypeSupport {
-        /// The type.
+        /// The name of the message type.
         message_type: String,
-        /// Why.
+        /// Why the type support cannot be loaded.
         reason: String,
     },
-    /// More topics than a recording can have.
+    /// The recording has the maximum number of topics.
     #[error("more than {limit} topics cannot be recorded")]
     TooManyTopics {
-        /// How many it can have.
+        /// The maximum number of topics.
         limit: usize,
     },
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A file of a recording.
+//! A file of a recording, in the MCAP format.
 //!
-//! The room for its end is reserved before each message, so that it is complete also if the disk becomes full. Chunks
-//! are written as a whole, so that what a crash leaves is read up to the last one.
+//! The disk space for the end of the file is reserved before each message, so that the file can be completed even if
+//! the disk becomes full. Each chunk is written as a whole, so that after a crash the file can be read up to the last
+//! chunk.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -40,9 +41,9 @@ use super::{
 /// Why a file cannot be written.
 #[derive(Debug)]
 pub enum WriteError {
-    /// The disk has no room. The file can be finished.
+    /// The disk is full. The end of the file can still be written.
     Full,
-    /// Something else. The file cannot be finished.
+    /// Another error, with its description. The end of the file cannot be written.
     Failed(String),
 }
 
@@ -52,7 +53,7 @@ impl From<McapError> for WriteError {
     }
 }
 
-/// A file, with the number of bytes written to it.
+/// A buffered file that counts the bytes written to it.
 struct Sink {
     file: BufWriter<File>,
     written: Arc<AtomicU64>,
@@ -74,45 +75,47 @@ impl Write for Sink {
 pub struct TopicInFile {
     pub topic: Arc<RecordedTopic>,
     pub written: Written,
-    /// The losses up to the first message of this file, and up to the last one.
+    /// The losses of the topic up to the start of this file.
     before: Losses,
+    /// The losses of the topic up to the last message of this file.
     pub losses: Losses,
-    /// The losses that the file has told.
+    /// The losses in the last totals that were written to the file.
     reported: Losses,
-    /// `None` if the file has no message of it, only losses.
+    /// The properties of the topic's channels. `None` if the file has only losses of the topic, and no message.
     channels: Option<Channels>,
 }
 
-/// What all channels of a topic have in a file. The library rosbags leaves out the messages of a channel that differs
-/// from the topic in rosbag2's metadata, and rosbag2 writes the QoS of the publishers that it knew at the beginning.
+/// The properties that all channels of a topic have in common in a file. The QoS is also the same for all channels: the
+/// library rosbags ignores the messages of a channel that differs from the topic in rosbag2's metadata, and rosbag2
+/// writes the QoS of the publishers known at the beginning.
 #[derive(Clone)]
 struct Channels {
     schema: u16,
-    /// See [`RecordedTopic::offered_qos`].
+    /// The result of [`RecordedTopic::offered_qos`] when the topic was added to the file.
     qos: String,
 }
 
 impl TopicInFile {
-    /// Returns the losses in this file.
+    /// Returns the losses of the topic in this file.
     pub fn lost(&self) -> Losses {
         self.losses.since(self.before)
     }
 }
 
-/// A file of a recording.
+/// An MCAP file of a recording, which is being written.
 pub struct BagFile {
     path: PathBuf,
     started: Instant,
     file: File,
     writer: Writer<NoSeek<Sink>>,
     position: Arc<AtomicU64>,
-    /// Up to where the disk has room for it. `u64::MAX` where the file system cannot reserve.
+    /// The position in the file up to which disk space is reserved. `u64::MAX` if the file system cannot reserve space.
     reserved: u64,
-    /// The bytes of the chunk that is not written yet.
+    /// The size of the chunk that is not written yet, in bytes.
     pending: u64,
-    /// What the end of the file needs at most.
+    /// The maximum size of the end of the file, in bytes.
     end: u64,
-    /// By the number of the topic.
+    /// The topics in the file, by the number of the topic.
     pub topics: BTreeMap<usize, TopicInFile>,
     channels: HashMap<(usize, Gid), u16>,
     times: Option<(u64, u64)>,
@@ -120,13 +123,13 @@ pub struct BagFile {
 }
 
 impl BagFile {
-    /// The uncompressed bytes of a chunk, from which on it is written.
+    /// The uncompressed size at which a chunk is written, in bytes.
     const CHUNK: u64 = 1 << 20;
-    /// What is reserved at once.
+    /// The disk space that is reserved in one call, in bytes.
     const RESERVE: u64 = 16 << 20;
-    /// What a message needs besides its data: its head, and its place in the index.
+    /// The bytes that a message needs in addition to its data: its header, and its entry in the index.
     const MESSAGE: u64 = 64;
-    /// How many publishers of all topics a file has at most.
+    /// The maximum number of channels in a file: one channel for each publisher of each topic.
     const MAX_CHANNELS: usize = 1 << 15;
 
     /// Creates the file. Errors if it exists.
@@ -142,7 +145,7 @@ impl BagFile {
             .compression(options.compression.of_mcap())
             .compression_threads(0)
             .chunk_size(Some(Self::CHUNK))
-            // A chunk is written when it is whole.
+            // Without seeking, a chunk is written only when it is complete.
             .disable_seeking(true)
             .create(NoSeek::new(sink))
             .map_err(|error| create(io::Error::other(error)))?;
@@ -162,28 +165,28 @@ impl BagFile {
         })
     }
 
-    /// Returns whether it has a message.
+    /// Returns whether the file has a message.
     pub fn has_messages(&self) -> bool {
         self.messages > 0
     }
 
-    /// Returns its size when the present chunk is written without compression.
+    /// Returns the size of the file, with the present chunk counted without compression.
     fn size(&self) -> u64 {
         self.position.load(Ordering::Relaxed) + self.pending
     }
 
-    /// Returns whether it has reached a limit.
+    /// Returns whether the file has reached the limit of size or duration.
     pub fn is_at_limit(&self, options: &Options) -> bool {
         options.max_size.is_some_and(|max| self.messages > 0 && self.size() >= max)
             || options.max_duration.is_some_and(|max| self.started.elapsed() >= max)
     }
 
-    /// Returns how long until its time is over.
+    /// Returns the time until the file reaches the limit of duration. `None` without such a limit.
     pub fn time_left(&self, options: &Options) -> Option<Duration> {
         Some(options.max_duration?.saturating_sub(self.started.elapsed()))
     }
 
-    /// Writes a message. `before`: the losses of its topic at the end of the file before this one.
+    /// Writes a message. `before` has the losses of the topic at the end of the previous file.
     pub fn write(&mut self, message: &QueuedMessage, before: Losses) -> Result<(), WriteError> {
         let size = message.data.len() as u64 + Self::MESSAGE;
         self.reserve(size)?;
@@ -191,7 +194,7 @@ impl BagFile {
         let position = self.position.load(Ordering::Relaxed);
         let header = MessageHeader {
             channel_id,
-            sequence: message.number.unwrap_or(0) as u32, // the lower 32 bits
+            sequence: message.number.unwrap_or(0) as u32, // the lower 32 bits of the sequence number
             log_time: message.log_time,
             publish_time: message.publish_time,
         };
@@ -211,14 +214,14 @@ impl BagFile {
         Ok(())
     }
 
-    /// Counts what the index of a chunk needs at the end of the file.
+    /// Counts the bytes that the index of a chunk needs at the end of the file.
     fn count_chunk(&mut self) {
         self.end += 128 + 10 * self.channels.len() as u64;
     }
 
-    /// Reserves the room of what is to come, and of the end behind it.
+    /// Reserves disk space for `more` bytes, and for the end of the file after these bytes.
     fn reserve(&mut self, more: u64) -> Result<(), WriteError> {
-        // No compression makes anything larger by that much.
+        // Compression can make data larger, but by less than an eighth.
         let content = (self.pending + more) * 9 / 8;
         let needed = self.position.load(Ordering::Relaxed) + content + self.end + Self::CHUNK;
         if needed <= self.reserved {
@@ -231,12 +234,12 @@ impl BagFile {
         match up_to(needed + Self::RESERVE).or_else(|_| up_to(needed)) {
             Ok(reserved) => self.reserved = reserved,
             Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => return Err(WriteError::Full),
-            Err(_) => self.reserved = u64::MAX, // this file system cannot
+            Err(_) => self.reserved = u64::MAX, // the file system cannot reserve space
         }
         Ok(())
     }
 
-    /// Returns the channel of a message's publisher.
+    /// Returns the channel of a message's publisher. Adds the channel if it is new.
     fn channel(&mut self, message: &QueuedMessage, before: Losses) -> Result<u16, WriteError> {
         let (topic, publisher) = (&message.topic, message.publisher);
         if let Some(channel) = self.channels.get(&(topic.index, publisher)) {
@@ -253,7 +256,7 @@ impl BagFile {
         let metadata = topic.channel_metadata(&publisher, message.number.is_some(), &qos);
         let bytes: usize = metadata.iter().map(|(key, value)| key.len() + value.len() + 8).sum();
         let channel = self.writer.add_channel(schema, &topic.name, "cdr", &metadata)?;
-        // It is in the chunk, in the summary, and in rosbag2's metadata.
+        // The channel is written in the chunk, in the summary, and in rosbag2's metadata.
         let bytes = (bytes + topic.name.len() + topic.message_type.len()) as u64;
         self.pending += bytes;
         self.end += 3 * bytes + 512;
@@ -280,7 +283,7 @@ impl BagFile {
         self.topics.insert(new.topic.index, new);
     }
 
-    /// Takes in all losses of a topic up to the end of the recording, also behind its last message.
+    /// Sets the losses of a topic at the end of the recording, which include the losses after its last message.
     pub fn set_losses(&mut self, topic: &Arc<RecordedTopic>, before: Losses) {
         let losses = topic.losses();
         if losses != before && !self.topics.contains_key(&topic.index) {
@@ -291,13 +294,13 @@ impl BagFile {
         }
     }
 
-    /// Begins its time anew.
+    /// Starts the measurement of the file's duration again.
     pub fn restart(&mut self) {
         self.started = Instant::now();
     }
 
-    /// Writes the chunk that is under way to the disk, with the totals of topics that have lost something since the
-    /// last call. After a crash, these are the last ones.
+    /// Writes the present chunk to the disk, with the totals of topics that have lost messages since the last call.
+    /// After a crash, these totals are the last totals in the file.
     pub fn flush(&mut self, whole: impl Fn(&TopicInFile) -> Written) -> Result<(), WriteError> {
         let lossy = |in_file: &&TopicInFile| in_file.losses != in_file.reported;
         let totals: Vec<_> =
@@ -314,7 +317,7 @@ impl BagFile {
         self.file.sync_data().map_err(|error| WriteError::Failed(error.to_string()))
     }
 
-    /// Writes the totals and the end of the file.
+    /// Writes the totals of all topics and the end of the file.
     pub fn finish(mut self, whole: impl Fn(&TopicInFile) -> Written) -> Result<(), WriteError> {
         for record in self.topics.values().flat_map(|in_file| totals(in_file, &whole)) {
             self.writer.write_metadata(&record)?;
@@ -330,19 +333,20 @@ impl BagFile {
         let position = self.position.load(Ordering::Relaxed);
         if (position..u64::MAX).contains(&self.reserved) && self.reserved > position {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            // Where it fails, the room stays reserved until the file is removed.
+            // If the call fails, the disk space stays reserved until the file is removed.
             let _kept = fallocate(&self.file, flags, position, self.reserved - position);
         }
         self.file.sync_all().map_err(failed)
     }
 
-    /// Returns what the metadata of the bag says of it.
+    /// Returns the description of this file for the metadata of the bag.
     pub fn info(&self) -> FileInfo {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         FileInfo { name, times: self.times, messages: self.messages }
     }
 
-    /// Returns what rosbag2 writes into a file. Version 8 has the policies of a QoS as numbers, which all versions read.
+    /// Returns the metadata that rosbag2 writes into each file. Version 8 of the metadata has the policies of a QoS as
+    /// numbers, which all versions of rosbag2 can read.
     fn rosbag2_metadata(&self) -> String {
         let topics = self.topics.values().filter_map(|TopicInFile { topic, written, channels, .. }| {
             let qos = channels.as_ref()?.qos.as_str().into();
@@ -352,7 +356,7 @@ impl BagFile {
     }
 }
 
-/// Returns the records of a topic's totals: of this file, and of the recording.
+/// Returns the two metadata records with a topic's totals: for this file, and for the whole recording.
 fn totals(in_file: &TopicInFile, whole: impl Fn(&TopicInFile) -> Written) -> [Metadata; 2] {
     let name = &in_file.topic.name;
     let file = in_file.written.totals(name, Scope::File, in_file.lost());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What rosbag2 says of a bag: in each file, and in metadata.yaml beside the files of a split recording.
+//! The metadata of a bag in the format of rosbag2: in each file, and in the file metadata.yaml of a split recording.
 
 use std::{
     fs::File,
@@ -15,9 +15,9 @@ use super::topic::RecordedTopic;
 /// A file of a bag.
 #[derive(Clone, Debug)]
 pub struct FileInfo {
-    /// Its name, without its directory.
+    /// The name of the file, without its directory.
     pub name: String,
-    /// The earliest and the latest log time. `None` without a message.
+    /// The earliest and the latest log time in the file. `None` without a message.
     pub times: Option<(u64, u64)>,
     pub messages: u64,
 }
@@ -25,12 +25,13 @@ pub struct FileInfo {
 /// A topic of a bag.
 pub struct TopicInfo<'a> {
     pub topic: &'a RecordedTopic,
-    /// The QoS of its publishers, in the form of the version: text up to 8, and then a list.
+    /// The QoS of the topic's publishers, in the form of the metadata's version: a text up to version 8, and a list
+    /// from version 9 on.
     pub qos: Value,
     pub messages: u64,
 }
 
-/// Returns the metadata of a bag: JSON, which is YAML. Up to version 8, the policies of a QoS are numbers.
+/// Returns the metadata of a bag as JSON, which is also valid YAML. Up to version 8, the policies of a QoS are numbers.
 pub fn encode<'a>(version: u32, files: &[FileInfo], topics: impl Iterator<Item = TopicInfo<'a>>) -> Value {
     let duration = |start: u64, stop: u64| json!({ "nanoseconds": stop - start });
     let time = |time: u64| json!({ "nanoseconds_since_epoch": time });
@@ -78,8 +79,8 @@ pub fn distribution() -> String {
     std::env::var("ROS_DISTRO").unwrap_or_default()
 }
 
-/// Writes metadata.yaml of a split recording: with it, `ros2 bag` reads its directory. Returns whether it did: a file
-/// that exists belongs to another bag, and stays.
+/// Writes metadata.yaml of a split recording, so that `ros2 bag` can read the directory. Returns whether the file was
+/// written: an existing metadata.yaml belongs to another bag, and is not changed.
 pub fn write<'a>(
     directory: &Path,
     files: &[FileInfo],

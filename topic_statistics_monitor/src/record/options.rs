@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! How to record.
+//! The options of a recording.
 
 use std::{path::PathBuf, time::Duration};
 
 /// How chunks are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Compression {
-    /// Not at all.
+    /// Without compression.
     #[default]
     None,
-    /// By LZ4.
+    /// With LZ4.
     Lz4,
-    /// By Zstandard.
+    /// With Zstandard.
     Zstd,
 }
 
@@ -26,26 +26,26 @@ impl Compression {
     }
 }
 
-/// How to record.
+/// The options of a recording.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The file. With `split`, its name gets a number.
+    /// The path of the file. With `split`, the name of each file gets a number.
     pub path: PathBuf,
     pub compression: Compression,
-    /// The bytes of a file after which it ends. The message that exceeds them is its last one.
+    /// The size in bytes at which a file ends. The message that exceeds this size is the last message of the file.
     pub max_size: Option<u64>,
     /// The time after which a file ends.
     pub max_duration: Option<Duration>,
-    /// Whether the next file begins then. Otherwise the recording ends.
+    /// Whether a next file begins when a file ends at a limit. Without `split`, the recording ends at the limit.
     pub split: bool,
-    /// How many bytes of messages wait to be written at most.
+    /// The maximum size of the messages that wait to be written, in bytes.
     pub max_cache: u64,
-    /// How many events per second report losses at most. 0: none.
+    /// The maximum number of events per second that report losses. 0 means no events.
     pub update_rate: f64,
 }
 
 impl Options {
-    /// Returns the path of a file of the recording, counted from 0.
+    /// Returns the path of the file with this number. Numbers count from 0.
     pub fn file(&self, number: u32) -> PathBuf {
         if !self.split {
             return self.path.clone();
@@ -57,7 +57,7 @@ impl Options {
     }
 }
 
-/// Reads a number of bytes: `500000`, `500kB`, `1.5GB`, `64MiB`. Errors unless it is at least one.
+/// Reads a number of bytes: `500000`, `500kB`, `1.5GB`, `64MiB`. Errors unless the number is at least 1.
 pub fn bytes(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, f64); 8] = [
         ("", 1.0),
@@ -80,7 +80,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a rate in Hz. Errors unless it is 0 to 1000.
+/// Reads a rate in Hz. Errors unless the rate is from 0 to 1000.
 pub fn update_rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate| (0.0..=1000.0).contains(rate));
     rate.ok_or_else(|| "it has to be a number of events per second, 0 to 1000".to_owned())
@@ -88,7 +88,7 @@ pub fn update_rate(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 impl Options {
-    /// Options of a recording in this file, without limits.
+    /// Returns the options of a recording in this file, without limits.
     pub fn to(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The QoS of publishers, as rosbag2 writes it.
+//! The QoS of publishers, in the form that rosbag2 writes.
 
 use std::time::Duration;
 
 use rclrs::{QoSDuration, QoSHistoryPolicy, QoSProfile};
 use serde_json::{json, Value};
 
-/// Returns profiles as the value of `offered_qos_profiles`, each one once: JSON, which is YAML.
+/// Returns QoS profiles, without duplicates, as the value of `offered_qos_profiles`: JSON, which is also valid YAML.
 ///
-/// Policies are the numbers of `rmw/types.h`: all versions of rosbag2 read these, and later ones names, too.
+/// Policies are written as the numbers of `rmw/types.h`, because all versions of rosbag2 can read numbers. Only later
+/// versions can also read names.
 pub fn offered<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>) -> String {
     let mut unique: Vec<Value> = vec![];
     for profile in profiles {
@@ -21,7 +22,7 @@ pub fn offered<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>) -> String
     Value::Array(unique).to_string()
 }
 
-/// Returns profiles as a list with the policies by their names, each one once.
+/// Returns QoS profiles, without duplicates, as a list in which policies have names.
 pub fn offered_by_name<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>) -> Value {
     let names: [(&str, &[&str]); 4] = [
         ("history", &["system_default", "keep_last", "keep_all", "unknown"]),
@@ -51,7 +52,8 @@ fn encode(profile: &QoSProfile) -> Value {
     const UNKNOWN: u32 = 3;
     let (history, depth) = match profile.history {
         QoSHistoryPolicy::SystemDefault { depth } => (0, depth),
-        // Discovery does not tell a publisher's history: rclrs has it as a depth of 0, rosbag2 as unknown.
+        // Discovery does not report a publisher's history, so rclrs has a depth of 0, and rosbag2 writes an unknown
+        // history.
         QoSHistoryPolicy::KeepLast { depth: 0 } => (UNKNOWN, 0),
         QoSHistoryPolicy::KeepLast { depth } => (1, depth),
         QoSHistoryPolicy::KeepAll => (2, 0),
@@ -69,7 +71,7 @@ fn encode(profile: &QoSProfile) -> Value {
     })
 }
 
-/// Returns a `rmw_time_t`: zero is the default of the middleware.
+/// Returns a duration as a `rmw_time_t`. Zero means the default of the middleware.
 fn time(duration: QoSDuration) -> Value {
     // RMW_DURATION_INFINITE
     const INFINITE: Duration = Duration::from_nanos(i64::MAX as u64);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The messages that wait to be written: bounded in bytes and in number.
+//! The queue of messages that wait to be written. The queue is limited in bytes and in number of messages.
 
 use std::{
     collections::VecDeque,
@@ -10,22 +10,22 @@ use std::{
 
 use topic_statistics_core::mutex::lock;
 
-/// What can wait in the queue.
+/// An element of the queue.
 pub trait Queued {
-    /// Returns its size in bytes.
+    /// Returns the size of the element in bytes.
     fn bytes(&self) -> usize;
 }
 
-/// What the writer finds.
+/// The result of [`Queue::pop`].
 pub enum Next<M> {
     Message(M),
-    /// Nothing in time.
+    /// No message arrived in time.
     Nothing,
-    /// There is no message, and none will come.
+    /// The queue is closed, and has no message left.
     Closed,
 }
 
-/// The messages that wait to be written.
+/// The queue of messages that wait to be written.
 pub struct Queue<M> {
     state: Mutex<State<M>>,
     changed: Condvar,
@@ -39,9 +39,9 @@ struct State<M> {
 }
 
 impl<M: Queued> Queue<M> {
-    /// How many messages wait at most, however small they are.
+    /// The maximum number of messages in the queue, for messages of any size.
     const MAX_MESSAGES: usize = 1 << 18;
-    /// What a message needs besides its data, in bytes: at least as much as its place in the queue.
+    /// The bytes that a message needs in addition to its data: at least the size of its entry in the queue.
     const OVERHEAD: u64 = 256;
 
     pub fn new(max_bytes: u64) -> Self {
@@ -53,8 +53,7 @@ impl<M: Queued> Queue<M> {
         message.bytes() as u64 + Self::OVERHEAD
     }
 
-    /// Adds a message. Returns whether there was room. A message that is larger than the whole queue has room if it is
-    /// the only one.
+    /// Adds a message. Returns whether the queue had room. An empty queue accepts a message of any size.
     pub fn push(&self, message: M) -> bool {
         let mut state = lock(&self.state);
         let (size, count) = (Self::size(&message), state.messages.len());
@@ -68,7 +67,7 @@ impl<M: Queued> Queue<M> {
         true
     }
 
-    /// Waits for a message, until a time.
+    /// Returns the first message. If the queue is empty, waits for a message until the time `until`.
     pub fn pop(&self, until: Instant) -> Next<M> {
         let mut state = lock(&self.state);
         loop {
@@ -87,12 +86,12 @@ impl<M: Queued> Queue<M> {
         }
     }
 
-    /// Returns whether messages are refused.
+    /// Returns whether the queue is closed, so that new messages are refused.
     pub fn is_closed(&self) -> bool {
         lock(&self.state).is_closed
     }
 
-    /// Refuses messages from now on. Those that wait stay.
+    /// Closes the queue: new messages are refused. Messages in the queue can still be taken out.
     pub fn close(&self) {
         lock(&self.state).is_closed = true;
         self.changed.notify_all();
@@ -103,7 +102,7 @@ impl<M: Queued> Queue<M> {
 mod tests {
     use super::*;
 
-    /// A message of that many bytes.
+    /// A message of this number of bytes.
     struct Message(usize);
 
     impl Queued for Message {
@@ -121,11 +120,11 @@ mod tests {
         let small = Queue::new(u64::MAX);
         let pushed = (0..Queue::<Message>::MAX_MESSAGES + 5).filter(|_| small.push(Message(0))).count();
         assert_eq!(pushed, Queue::<Message>::MAX_MESSAGES);
-        // A message larger than the queue passes alone.
+        // A message larger than the queue is accepted if the queue is empty.
         let queue = Queue::new(1000);
         assert!(queue.push(Message(5000)) && !queue.push(Message(0)));
         assert!(matches!(queue.pop(Instant::now()), Next::Message(Message(5000))));
-        assert!(queue.push(Message(0)), "its bytes are free again");
+        assert!(queue.push(Message(0)), "the room of the large message is free again");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the callbacks, the writer and the reports of a recording share.
+//! The state that the callbacks, the writer and the reports of a recording share.
 
 use std::{
     collections::BTreeMap,
@@ -23,25 +23,26 @@ use super::{
 /// The topics of a recording, and the queue to its writer.
 pub struct Recording {
     pub queue: Arc<Queue<QueuedMessage>>,
-    /// The clock of log times. `None` without simulated time.
+    /// The clock of the log times. `None` without simulated time.
     clock: Option<SimulatedClock>,
-    /// By name and type.
+    /// The recorded topics, by name and type.
     topics: Mutex<BTreeMap<(String, String), Arc<RecordedTopic>>>,
-    /// Whether the writer has ended: as asked, or because of an error.
+    /// Whether the writer has ended.
     has_ended: AtomicBool,
 }
 
 impl Recording {
-    /// How many topics are recorded at most: as many as can be watched.
+    /// The maximum number of recorded topics. The monitor can watch the same number of topics.
     const MAX_TOPICS: usize = 10_000;
 
-    /// Creates one without topics, whose queue has that many bytes. `clock`: of a node on simulated time.
+    /// Creates a recording without topics, whose queue has room for `max_cache` bytes. `clock` is the clock of a node
+    /// on simulated time.
     pub fn new(max_cache: u64, clock: Option<SimulatedClock>) -> Self {
         let queue = Arc::new(Queue::new(max_cache));
         Self { queue, clock, topics: Mutex::default(), has_ended: AtomicBool::new(false) }
     }
 
-    /// Returns the topic of that name and type, for a new subscription.
+    /// Returns the recorded topic with this name and type, for a new subscription. Adds the topic if it is new.
     pub fn topic(
         &self,
         name: &str,
@@ -65,18 +66,18 @@ impl Recording {
         Ok(topic)
     }
 
-    /// Returns the topics up to now.
+    /// Returns the topics that were recorded so far.
     pub fn topics(&self) -> Vec<Arc<RecordedTopic>> {
         lock(&self.topics).values().cloned().collect()
     }
 
-    /// Ends all topics: what is received from now on is neither recorded nor lost.
+    /// Ends the recording of all topics. Messages received after this call are neither recorded nor counted as lost.
     pub fn close(&self) {
         self.topics().iter().for_each(|topic| topic.close());
         self.queue.close();
     }
 
-    /// Accepts that the writer has ended.
+    /// Declares that the writer has ended.
     pub fn set_ended(&self) {
         self.has_ended.store(true, Ordering::Release);
     }

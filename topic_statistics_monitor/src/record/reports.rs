@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a recording reports while it is under way: an event when messages are lost, and totals on request (`service`).
+//! The reports during a recording: an event when messages are lost, and totals on request (`service`).
 //!
-//! The event is a `diagnostic_msgs/DiagnosticArray`. It is the one type that the library publishes already and that
-//! has room for several numbers with names; a `MetricsMessage` is the distribution of one metric, and the
-//! `MessagesLostEvent` of nodes has one number per topic, where two kinds of losses are to be told apart.
+//! The event is a `diagnostic_msgs/DiagnosticArray`, because this type can contain several numbers with names. A
+//! `MetricsMessage` is the distribution of one metric. The `MessagesLostEvent` of nodes has one number per topic, but
+//! the recorder distinguishes two kinds of losses.
 
 use std::{
     collections::HashMap,
@@ -34,11 +34,11 @@ pub fn events_topic(node: &Node) -> String {
     EVENTS.replace('~', &node.fully_qualified_name())
 }
 
-/// The events and the service, until this is dropped.
+/// Provides the events and the service until this value is dropped.
 pub struct Reports {
     #[cfg(feature = "interfaces")]
     _service: rclrs::WorkerService<ros_env::topic_statistics_interfaces::srv::GetTopicStatistics, ()>,
-    /// What ends the thread of the events when it is dropped, and the thread. `None` without events.
+    /// The thread of the events, and the sender that ends this thread when dropped. `None` without events.
     events: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
@@ -70,8 +70,8 @@ impl Reports {
 }
 
 impl Drop for Reports {
-    /// Waits for the thread, which keeps the node alive. The middleware must be gone when the process ends: otherwise
-    /// its own threads and destructors would meet.
+    /// Waits for the thread, which keeps the node alive. The node must be dropped before the process ends: otherwise
+    /// threads of the middleware would still run while the destructors of the process run.
     fn drop(&mut self) {
         if let Some((sender, thread)) = self.events.take() {
             drop(sender);
@@ -85,11 +85,11 @@ struct Events {
     node: Node,
     publisher: Publisher<DiagnosticArray>,
     started: Instant,
-    /// The last event of each topic, by its number.
+    /// The data of the last event of each topic, by the number of the topic.
     reported: HashMap<usize, Reported>,
 }
 
-/// What an event has told of a topic.
+/// The state of a topic at the time of an event.
 struct Reported {
     at: Instant,
     losses: Losses,
@@ -105,14 +105,16 @@ impl Events {
             if message.status.is_empty() {
                 continue;
             }
-            // Every time of the node's clock fits a message.
+            // The conversion of a time of the node's clock to a ROS time does not fail.
             message.header.stamp = self.node.get_clock().now().to_ros_msg().unwrap_or_default();
-            // A reader that is gone loses an event. The totals at the end have it.
+            // An error is ignored: the event is not published, but the totals at the end of the file include its
+            // losses.
             let _lost = self.publisher.publish(message);
         }
     }
 
-    /// Returns the increments of a topic since the last event of it. `None` if nothing was lost.
+    /// Returns the numbers of recorded and lost messages of a topic since its last event. `None` if no message was
+    /// lost.
     fn status(&mut self, topic: &RecordedTopic) -> Option<DiagnosticStatus> {
         let now = Reported { at: Instant::now(), losses: topic.losses(), written: topic.written() };
         let start = Reported { at: self.started, losses: Losses::NONE, written: Written::default() };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The bytes of a message as the middleware serializes it.
+//! Serializes messages to the bytes that the middleware sends.
 //!
-//! rclrs 0.8 takes no serialized message. So the middleware serializes the C struct of a dynamic message, which is in
-//! the view of it.
+//! rclrs 0.8 cannot receive serialized messages. So the middleware serializes the C struct of a received dynamic
+//! message again. The view of a dynamic message contains a pointer to this struct.
 
 use std::{ffi::c_void, mem, ptr};
 
@@ -29,7 +29,7 @@ struct ByteArray {
     allocator: Allocator,
 }
 
-// Functions of librcutils and librmw_implementation, which rclrs is linked to.
+// Functions of librcutils and librmw_implementation. rclrs links to these libraries.
 extern "C" {
     fn rcutils_get_default_allocator() -> Allocator;
     fn rcutils_reset_error();
@@ -45,9 +45,9 @@ const OK: i32 = 0;
 pub struct Serializer {
     type_support: *const c_void,
     bytes: ByteArray,
-    /// Whether the middleware pads a payload to a multiple of 4 bytes, as DDS does.
+    /// Whether the middleware pads a sent message to a multiple of 4 bytes, as DDS does.
     pads: bool,
-    /// Keeps the type support loaded.
+    /// The library, which stays loaded as long as the type support is used.
     _library: libloading::Library,
 }
 
@@ -55,7 +55,7 @@ pub struct Serializer {
 unsafe impl Send for Serializer {}
 
 impl Serializer {
-    /// Loads the type support of a type. Errors if there is none.
+    /// Loads the type support of a message type.
     pub fn new(message_type: &MessageTypeName) -> Result<Self, RecordError> {
         let (library, type_support) = load(message_type)
             .map_err(|reason| RecordError::TypeSupport { message_type: message_type.to_string(), reason })?;
@@ -71,8 +71,8 @@ impl Serializer {
         Ok(Self { type_support, bytes, pads, _library: library })
     }
 
-    /// Returns the bytes of a message of the type: in CDR, with the encapsulation header. `None` if the middleware
-    /// cannot serialize it.
+    /// Returns the bytes of a message of this type, in CDR with the encapsulation header. `None` if the middleware
+    /// cannot serialize the message.
     pub fn serialize(&mut self, message: &DynamicMessageView<'_>) -> Option<Vec<u8>> {
         let message = struct_of(message)?;
         // SAFETY: The pointer is to the C struct of a message, which the caller keeps. The type support is of its type,
@@ -84,7 +84,7 @@ impl Serializer {
             return None;
         }
         let ByteArray { buffer, length, .. } = self.bytes;
-        // SAFETY: The middleware has filled that many bytes.
+        // SAFETY: The middleware has written `length` bytes to the buffer.
         let mut data = unsafe { std::slice::from_raw_parts(buffer, length) }.to_vec();
         if self.pads {
             data.resize(length.next_multiple_of(4), 0);
@@ -108,7 +108,8 @@ fn load(message_type: &MessageTypeName) -> Result<(libloading::Library, *const c
     let path = prefix.join("lib").join(format!("lib{package_name}__rosidl_typesupport_c.so"));
     let symbol =
         format!("rosidl_typesupport_c__get_message_type_support_handle__{package_name}__msg__{type_name}");
-    // SAFETY: The library is a type support. Its initialization does nothing but that, and rclrs has loaded it already.
+    // SAFETY: The library is a type support. Loading the library runs only the library's own initialization, and rclrs
+    // has already loaded the library.
     let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
     // SAFETY: rosidl generates functions of this name with this signature.
     let type_support = unsafe {
@@ -121,16 +122,16 @@ fn load(message_type: &MessageTypeName) -> Result<(libloading::Library, *const c
     }
 }
 
-/// The words of a view: a reference to the structure, and a slice with the bytes of the C struct.
+/// The three words of a view: a reference to the structure, and a slice (two words) with the bytes of the C struct.
 type Words = [*const u8; 3];
 
 const _: () = assert!(mem::size_of::<DynamicMessageView<'_>>() == mem::size_of::<Words>());
 
-/// Returns the C struct of a message. `None` if the view is not as expected.
+/// Returns the pointer to the C struct of a message. `None` if the view does not have the expected layout.
 ///
-/// rclrs 0.8 lends the fields of the struct only, and a pointer to a field may not read what lies around it. The order
-/// of a view's words is unspecified. But the structure's address and the size of the struct are known: the remaining
-/// word is the pointer to the struct.
+/// rclrs 0.8 gives access only to the fields of the struct, and a pointer to a field must not be used to read other
+/// fields. The order of a view's words is unspecified. But the address of the structure and the size of the struct are
+/// known, so the remaining word is the pointer to the struct.
 fn struct_of(message: &DynamicMessageView<'_>) -> Option<*const u8> {
     // SAFETY: A view of rclrs 0.8 is a reference and a slice, as large as three words: all bytes are initialized. Any
     // word is valid as a raw pointer.
@@ -149,7 +150,7 @@ mod tests {
     use ros_env::{geometry_msgs, sensor_msgs, std_msgs, test_msgs};
     use rosidl_runtime_rs::RmwMessage;
 
-    /// Miri can run it: no C is called.
+    /// Miri can run this test, because the test calls no C function.
     #[test]
     fn the_pointer_to_a_struct_may_read_all_of_it() {
         let structure = MessageStructure {
@@ -167,14 +168,14 @@ mod tests {
         assert_eq!(unsafe { std::slice::from_raw_parts(pointer, 4) }, [1, 2, 3, 4]);
     }
 
-    /// Asserts that a dynamic message has the bytes of its struct. Returns their number.
+    /// Asserts that a dynamic message is serialized to the same bytes as its C struct. Returns the number of bytes.
     fn assert_same<M: RmwMessage>(message: M) -> usize {
         let mut serializer = Serializer::new(&M::TYPE_NAME.try_into().unwrap()).unwrap();
         let address = ptr::from_ref(&message).cast();
         // SAFETY: The message is a struct of the type, and the array is valid.
         let result = unsafe { rmw_serialize(address, serializer.type_support, &mut serializer.bytes) };
         assert_eq!(result, OK);
-        // SAFETY: The middleware has filled that many bytes.
+        // SAFETY: The middleware has written `length` bytes to the buffer.
         let direct = unsafe { std::slice::from_raw_parts(serializer.bytes.buffer, serializer.bytes.length) };
         let mut direct = direct.to_vec();
         direct.resize(direct.len().next_multiple_of(4), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The service of a recording with its totals, `~/get_topic_statistics`: the one of nodes with statistics, so who asks
-//! nodes can ask the recorder.
+//! The service `~/get_topic_statistics` with the totals of a recording. Nodes with statistics have the same service, so
+//! a client of this service can also call the recorder.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use ros_env::{
 
 use super::{recording::Recording, topic::RecordedTopic};
 
-/// The service, relative to the node.
+/// The name of the service, relative to the node.
 const SERVICE: &str = "~/get_topic_statistics";
 
-/// Creates the service on a worker of its own.
+/// Creates the service on a separate worker.
 pub fn serve(
     node: &Node,
     recording: &Arc<Recording>,
@@ -35,7 +35,8 @@ pub fn serve(
     })
 }
 
-/// Returns the totals of a topic. What the recorder has written and lost are counts of metrics with these names.
+/// Returns the totals of a topic. The numbers of messages that the recorder has written and lost are returned as the
+/// counts of metrics.
 fn answer(topic: &RecordedTopic, measurement_source_name: String) -> TopicStatistics {
     let (losses, written) = (topic.losses(), topic.written());
     let metric = |name: &str, unit: &str, count| MetricTotals {

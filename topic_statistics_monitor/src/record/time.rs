@@ -4,36 +4,36 @@
 
 use rclrs::{Clock, ClockType, Node};
 
-/// The clock of a node on simulated time. As in rosbag2, log times are on it.
+/// The clock of a node on simulated time. As in rosbag2, log times are on this clock.
 #[derive(Clone)]
 pub struct SimulatedClock(Clock);
 
 impl SimulatedClock {
-    /// Returns the clock of a node. `None` if it is the system's.
+    /// Returns the clock of a node. `None` if the node uses the system clock.
     pub fn new(node: &Node) -> Option<Self> {
         let clock = node.get_clock();
         matches!(clock.clock_type(), ClockType::RosTime).then_some(Self(clock))
     }
 
-    /// Returns the time in nanoseconds; 0 before the first `/clock`.
+    /// Returns the time in nanoseconds. 0 before the first message on `/clock`.
     pub fn now(&self) -> u64 {
         self.0.now().nsec.try_into().unwrap_or_default()
     }
 }
 
-/// The times of a recorded message, in nanoseconds since the epoch.
+/// The times of a recorded message, in nanoseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     pub log_time: u64,
-    /// Equals the log time if it is unknown.
+    /// The time of the publication. Equals the log time if the time of the publication is unknown.
     pub publish_time: u64,
 }
 
 impl Times {
-    /// Returns the times of a message. `None` before simulated time begins: the message has no time.
+    /// Returns the times of a message. `None` before simulated time begins, because the message has no time.
     ///
-    /// `simulated`: the time of its callback on simulated time, where there is one. Then the source timestamp, which is
-    /// of the system clock, is left out: a recording has one clock.
+    /// `simulated` is the time of the message's callback, if the node uses simulated time. On simulated time, the
+    /// source timestamp is not used, because it is on the system clock, and a recording has only one clock.
     pub fn new(simulated: Option<u64>, received: u64, source: Option<u64>) -> Option<Self> {
         match simulated {
             Some(0) => None,
@@ -56,6 +56,6 @@ mod tests {
         assert_eq!(Times::new(None, received, None), times(received, received));
         // A header stamp of 99.9 s is 100 ms old, not 57 years.
         assert_eq!(Times::new(Some(100 * S), received, Some(source)), times(100 * S, 100 * S));
-        assert_eq!(Times::new(Some(0), received, Some(source)), None, "no /clock yet");
+        assert_eq!(Times::new(Some(0), received, Some(source)), None, "no message on /clock yet");
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A topic that is recorded: what its callback calls.
+//! A recorded topic. The callback of the subscription gives each message to the topic.
 
 use std::{
     collections::BTreeMap,
@@ -24,22 +24,22 @@ use super::{
     totals::{Losses, Written},
 };
 
-/// What the middleware reports as the name of a node that it has not heard of yet, only of its publisher.
+/// The node name that the middleware reports for a publisher whose node is not discovered yet.
 const UNKNOWN_NODE: &str = "_NODE_NAME_UNKNOWN_";
 
-/// A message that waits to be written. Times are in nanoseconds since the epoch.
+/// A message that waits to be written. Times are in nanoseconds since the Unix epoch.
 pub struct QueuedMessage {
     pub topic: Arc<RecordedTopic>,
     pub publisher: Gid,
     /// The publication sequence number. `None` if the middleware provides none.
     pub number: Option<u64>,
-    /// The received timestamp; on simulated time, the time of the callback.
+    /// The received timestamp of the message. On simulated time, the time of the callback.
     pub log_time: u64,
-    /// The source timestamp. The same as the log time if it is unknown, and on simulated time, where it is of another
-    /// clock.
+    /// The source timestamp of the message. The log time if the source timestamp is unknown, and on simulated time,
+    /// because the source timestamp is on another clock.
     pub publish_time: u64,
     pub data: Vec<u8>,
-    /// The losses of the topic before this message.
+    /// The losses of the topic up to this message.
     pub losses: Losses,
 }
 
@@ -49,22 +49,22 @@ impl Queued for QueuedMessage {
     }
 }
 
-/// A topic that is recorded.
+/// A recorded topic.
 pub struct RecordedTopic {
     pub name: String,
     pub message_type: String,
     pub definition: Definition,
-    /// Its number in the recording, from 0.
+    /// The number of the topic in the recording, counted from 0.
     pub index: usize,
     queue: Arc<Queue<QueuedMessage>>,
     clock: Option<SimulatedClock>,
     received: Mutex<Received>,
     publishers: Mutex<Publishers>,
-    /// What the writer has written.
+    /// The messages that the writer has written.
     written: Mutex<Written>,
 }
 
-/// The messages that were received.
+/// The state of the reception: counts of received and lost messages.
 struct Received {
     serializer: Option<Serializer>,
     numbers: SequenceTracker<Gid>,
@@ -73,10 +73,11 @@ struct Received {
     is_closed: bool,
 }
 
-/// The publishers that the graph has shown last.
+/// The publishers of the topic at the last reading of the ROS graph.
 #[derive(Default)]
 struct Publishers {
-    /// The node of all of them. `None` if they are of several: rclrs 0.8 drops the GIDs from the graph.
+    /// The node of all publishers. `None` if the publishers belong to several nodes: the graph of rclrs 0.8 has no
+    /// GIDs, so the node of each publisher is unknown.
     node: Option<String>,
     qos: Vec<QoSProfile>,
 }
@@ -95,7 +96,7 @@ impl RecordedTopic {
         Ok(Self::with_serializer(name, message_type, definition, Some(serializer), index, queue, clock))
     }
 
-    /// Creates one whose messages cannot be serialized.
+    /// Creates a topic whose messages cannot be serialized.
     #[cfg(test)]
     pub fn without_type(
         name: &str,
@@ -135,7 +136,7 @@ impl RecordedTopic {
         }
     }
 
-    /// Records a message, without waiting for the disk.
+    /// Puts a message in the queue to the writer, without waiting for the disk.
     pub fn record(self: &Arc<Self>, message: &DynamicMessage, info: &MessageInfo) {
         let now = nanoseconds(Some(SystemTime::now())).unwrap_or_default();
         let mut received = lock(&self.received);
@@ -168,17 +169,18 @@ impl RecordedTopic {
         }
     }
 
-    /// Messages that are sent before the next one is received are not lost: there was no subscription.
+    /// Declares that the topic has no subscription until the next message is received. Messages that are sent before
+    /// this message do not count as lost.
     pub fn pause(&self) {
         lock(&self.received).numbers.pause();
     }
 
-    /// Accepts no further message.
+    /// Ends the recording of the topic. Later messages are ignored.
     pub fn close(&self) {
         lock(&self.received).is_closed = true;
     }
 
-    /// Counts a message as lost that was received, and could not be written.
+    /// Counts a received message as lost, because the message could not be written.
     pub fn lose(&self) {
         lock(&self.received).lost_in_recorder += 1;
     }
@@ -188,29 +190,29 @@ impl RecordedTopic {
         lock(&self.received).losses()
     }
 
-    /// Returns what is written. The writer changes it.
+    /// Returns the counts of messages that the writer has written so far.
     pub fn written(&self) -> Written {
         *lock(&self.written)
     }
 
-    /// Accepts that a message was written.
+    /// Counts a message as written.
     pub fn add_written(&self, log_time: u64, bytes: usize) {
         lock(&self.written).add(log_time, bytes);
     }
 
-    /// Takes in the publishers of the graph.
+    /// Sets the publishers of the topic in the ROS graph.
     pub fn set_publishers(&self, all: &[TopicEndpointInfo]) {
-        /// As many as a subscription follows.
+        /// The maximum number of publishers that a subscription follows.
         const MAX: usize = SequenceTracker::<Gid>::PUBLISHERS;
         if all.is_empty() {
-            return; // Messages of those before may still wait.
+            return; // The publishers are kept, because their messages may still wait.
         }
         let node = node_of(all);
         let qos = all.iter().take(MAX).map(|publisher| publisher.qos_profile).collect();
         *lock(&self.publishers) = Publishers { node, qos };
     }
 
-    /// Returns the metadata of a publisher's channel. `qos`: see [`offered_qos`](Self::offered_qos).
+    /// Returns the metadata of a publisher's channel. `qos` is the result of [`offered_qos`](Self::offered_qos).
     pub fn channel_metadata(
         &self,
         publisher: &Gid,
@@ -229,7 +231,7 @@ impl RecordedTopic {
         fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    /// Returns the QoS of all present publishers, as rosbag2 writes it.
+    /// Returns the QoS of all present publishers, as rosbag2 writes it up to version 8 of its metadata.
     pub fn offered_qos(&self) -> String {
         qos::offered(&lock(&self.publishers).qos)
     }
@@ -239,7 +241,7 @@ impl RecordedTopic {
         qos::offered_by_name(&lock(&self.publishers).qos)
     }
 
-    /// Returns how many messages were received.
+    /// Returns the number of received messages.
     #[cfg(feature = "interfaces")]
     pub fn received(&self) -> u64 {
         lock(&self.received).messages
@@ -256,20 +258,20 @@ impl Received {
     }
 }
 
-/// Returns the identifier of a message's publisher.
+/// Returns the GID of a message's publisher.
 fn gid(info: &MessageInfo) -> Gid {
     let mut gid = Gid::default();
     gid.iter_mut().zip(&info.publisher_gid.data).for_each(|(to, from)| *to = *from);
     gid
 }
 
-/// Returns a time in nanoseconds since the epoch. `None` if there is none, or if it is before 1970.
+/// Returns a time in nanoseconds since the Unix epoch. `None` without a time, or if the time is before 1970.
 fn nanoseconds(time: Option<SystemTime>) -> Option<u64> {
     time?.duration_since(UNIX_EPOCH).ok()?.as_nanos().try_into().ok()
 }
 
-/// Returns the fully qualified name of the node of all these publishers. `None` if they belong to several nodes, or if
-/// the middleware does not know the node of one.
+/// Returns the fully qualified name of the node that all these publishers belong to. `None` if the publishers belong to
+/// several nodes, or if the node of a publisher is unknown.
 fn node_of(all: &[TopicEndpointInfo]) -> Option<String> {
     let name = |publisher: &TopicEndpointInfo| {
         let is_known = publisher.node_name != UNKNOWN_NODE;
@@ -285,7 +287,7 @@ fn node_of(all: &[TopicEndpointInfo]) -> Option<String> {
 pub mod tests {
     use super::*;
 
-    /// What the middleware reports with a message of this number.
+    /// Returns the information that the middleware reports with a message of this sequence number.
     pub fn info(number: u64) -> MessageInfo {
         let implementation_identifier = std::ptr::null();
         MessageInfo {
@@ -311,7 +313,7 @@ pub mod tests {
         record(1);
         assert_eq!(record(4), losses(2));
         topic.pause();
-        assert_eq!(record(100), losses(3), "not subscribed");
+        assert_eq!(record(100), losses(3), "messages before it were not subscribed");
         topic.close();
         assert_eq!(record(200), losses(3));
     }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What was recorded of a topic, and what was lost.
+//! The numbers of recorded and lost messages of a topic.
 
 use topic_statistics_observe::recorded::{RecordedTotals, Scope};
 
-/// The messages of a topic that were lost.
+/// The numbers of lost messages of a topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Before the recorder received them. `None` if the middleware provides no sequence numbers.
+    /// The number of messages lost before the recorder received them. `None` if the middleware provides no sequence
+    /// numbers.
     pub in_transport: Option<u64>,
-    /// By the recorder.
+    /// The number of messages that the recorder received but did not write.
     pub in_recorder: u64,
 }
 
@@ -17,7 +18,8 @@ impl Losses {
     /// No losses.
     pub const NONE: Self = Self { in_transport: Some(0), in_recorder: 0 };
 
-    /// Returns the losses since an earlier time. A message that came late can have made fewer of them.
+    /// Returns the losses since an earlier time, at least 0: a message that arrives late reduces the number of lost
+    /// messages.
     pub fn since(self, before: Self) -> Self {
         let transport = self.in_transport.zip(before.in_transport);
         Self {
@@ -27,19 +29,20 @@ impl Losses {
     }
 }
 
-/// The messages of a topic that were written.
+/// The numbers of written messages and bytes of a topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub messages: u64,
-    /// Before compression.
+    /// The size of the written messages, in bytes, before compression.
     pub bytes: u64,
-    /// The earliest and the latest log time, in nanoseconds since the epoch.
+    /// The earliest log time, in nanoseconds since the Unix epoch.
     pub first: u64,
+    /// The latest log time, in nanoseconds since the Unix epoch.
     pub last: u64,
 }
 
 impl Written {
-    /// Adds a message.
+    /// Adds a written message.
     pub fn add(&mut self, log_time: u64, bytes: usize) {
         self.first = if self.messages == 0 { log_time } else { self.first.min(log_time) };
         self.last = self.last.max(log_time);
@@ -47,7 +50,7 @@ impl Written {
         self.bytes += bytes as u64;
     }
 
-    /// Returns the rate from the first message to the last, in Hz; NaN with fewer than two.
+    /// Returns the rate from the first to the last message, in Hz. NaN with fewer than two messages.
     pub fn rate(&self) -> f64 {
         match self.last.saturating_sub(self.first) {
             0 => f64::NAN,
@@ -55,7 +58,7 @@ impl Written {
         }
     }
 
-    /// Returns the totals of a topic.
+    /// Returns the totals of a topic, in the form of the recording's metadata.
     pub fn totals(&self, topic: &str, scope: Scope, losses: Losses) -> RecordedTotals {
         RecordedTotals {
             topic: topic.to_owned(),
@@ -87,7 +90,7 @@ mod tests {
     fn unknown_losses_stay_unknown() {
         let lost = |in_transport, in_recorder| Losses { in_transport, in_recorder };
         assert_eq!(lost(Some(5), 7).since(lost(Some(2), 3)), lost(Some(3), 4));
-        assert_eq!(lost(Some(1), 7).since(lost(Some(2), 7)), lost(Some(0), 0), "one came late");
+        assert_eq!(lost(Some(1), 7).since(lost(Some(2), 7)), lost(Some(0), 0), "a message arrived late");
         assert_eq!(lost(None, 7).since(Losses::NONE), lost(None, 7));
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The thread that writes what waits.
+//! The writer: a thread that writes the waiting messages to files.
 
 use std::{
     collections::BTreeMap,
@@ -24,21 +24,21 @@ use super::{
 
 /// Why the writer has ended.
 enum Ended {
-    /// As asked.
+    /// The queue was closed at the end of the run.
     Closed,
-    /// At the limit of size or duration.
+    /// The file has reached the limit of size or duration.
     AtLimit,
     Failed(WriteError),
 }
 
-/// What was recorded.
+/// The result of the writer: why the writer has ended, and what was recorded.
 pub struct Outcome {
     ended: Ended,
     summary: String,
 }
 
 impl Outcome {
-    /// Returns what was recorded, as a line. Errors if the recording could not be written to its end.
+    /// Returns a line that describes what was recorded. Errors if not all messages could be written.
     pub fn report(self) -> Result<String, RecordError> {
         let summary = self.summary;
         match self.ended {
@@ -49,21 +49,21 @@ impl Outcome {
     }
 }
 
-/// Writes what waits.
+/// Writes the waiting messages to files.
 pub struct Writer {
     options: Options,
     recording: Arc<Recording>,
     file: BagFile,
-    /// How many files were begun.
+    /// The number of files created so far.
     files: u32,
-    /// Those of a split recording that have ended.
+    /// The files that have ended.
     ended: Vec<FileInfo>,
-    /// The losses of each topic up to the end of the last file.
+    /// The losses of each topic up to the end of the previous file, by the number of the topic.
     before: BTreeMap<usize, Losses>,
 }
 
 impl Writer {
-    /// Chunks are written to the disk at least this often.
+    /// The longest time between two writes of a chunk to the disk.
     const FLUSH: Duration = Duration::from_secs(1);
 
     /// Creates the first file.
@@ -75,7 +75,7 @@ impl Writer {
     /// Writes until the queue is closed, a limit is reached, or the file cannot be written.
     pub fn run(mut self) -> Outcome {
         let ended = self.write_all().unwrap_or_else(Ended::Failed);
-        // From here on, nothing is accepted.
+        // No message is accepted from here on.
         self.recording.close();
         if let Ended::Failed(_) = ended {
             while let Next::Message(message) = self.recording.queue.pop(Instant::now()) {
@@ -91,7 +91,7 @@ impl Writer {
         self.before.extend(self.file.topics.iter().map(|(index, in_file)| (*index, in_file.losses)));
         self.ended.push(self.file.info());
         let ended = match ended {
-            Ended::Failed(WriteError::Failed(_)) => ended, // it is not complete, and cannot be
+            Ended::Failed(WriteError::Failed(_)) => ended, // the file cannot be completed
             _ => match self.file.finish(|in_file| in_file.topic.written()) {
                 Ok(()) => ended,
                 Err(error) => Ended::Failed(error),
@@ -149,7 +149,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns the losses of a topic up to the end of the file before this one.
+    /// Returns the losses of a topic up to the end of the previous file.
     fn losses_before(&self, topic: usize) -> Losses {
         self.before.get(&topic).copied().unwrap_or(Losses::NONE)
     }
@@ -166,7 +166,8 @@ impl Writer {
     }
 }
 
-/// Writes metadata.yaml beside the files. Returns what to add to the summary: nothing, or why there is none.
+/// Writes metadata.yaml in the directory of the files. Returns a text for the summary: empty, or the reason why
+/// metadata.yaml was not written.
 fn write_metadata(options: &Options, files: &[FileInfo], topics: &[Arc<RecordedTopic>]) -> String {
     let directory = options.path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let topics = topics.iter().filter(|topic| topic.written().messages > 0).map(|topic| TopicInfo {
@@ -212,7 +213,7 @@ mod tests {
     use std::process::Command;
     use topic_statistics_observe::recorded::TOTALS;
 
-    /// A small file system.
+    /// A small file system, mounted on a temporary directory.
     struct Disk(tempfile::TempDir);
 
     impl Drop for Disk {

@@ -1,53 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The number of messages of a source, derived from its metrics.
+//! Derives the number of messages in a window of a source from the metrics of the window, because a source does not
+//! publish this number.
 
 use std::time::{Duration, Instant};
 
 use rclrs_topic_statistics::Metric;
 use topic_statistics_observe::row::{MetricFigures, Window};
 
-/// Reads the number of messages from the metrics of the windows of a source.
+/// Derives the number of messages from the metrics of a source's windows.
 ///
-/// A window without a sample is no evidence of silence by itself. The node may have lost the samples, or not known the
-/// ages.
+/// A window without samples does not prove that the topic was silent: the node may have lost the samples, or may not
+/// have known the ages of the messages.
 #[derive(Debug, Default)]
 pub struct MessageCount {
     by: By,
-    /// The windows in a row, until the last one with messages, that had at least two each.
+    /// The number of consecutive windows with at least two messages each, up to the last window with messages.
     regular: u32,
-    /// The windows without a sample since then.
+    /// The number of windows without samples since the last window with messages.
     empty: u32,
-    /// Whether the last window with messages showed them by more than times of the system clock.
+    /// Whether the last window with messages had samples that do not depend on the system clock.
     is_independent_of_clock: bool,
-    /// Until when messages may have no age, because the system clock was stepped back.
+    /// The end of the time in which messages may have no age, because the system clock was stepped back.
     no_ages_until: Option<Instant>,
 }
 
-/// How a source shows whether there are messages.
+/// Which metrics of a source show whether the topic had messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum By {
     #[default]
     Nothing,
-    /// By periods, at least two per window: a window without a period has one message at most.
+    /// The metrics are periods, with at least two messages per window: a window without a period has at most one
+    /// message.
     Periods,
-    /// By a sample for each message.
+    /// The source has a metric with one sample for each message.
     Samples,
 }
 
 impl MessageCount {
-    /// After this number of windows with at least two messages each, an empty window is unusual.
+    /// After this number of consecutive windows with at least two messages each, a window without samples is unusual.
     const REGULAR: u32 = 3;
-    /// Samples that are lost while a window ends leave it and the next one without figures.
+    /// The number of consecutive windows that can be without samples because the node lost samples at the end of a
+    /// window.
     const MAY_BE_LOST: u32 = 2;
-    /// How long a node may leave out ages after a step of its clock.
+    /// How long messages may have no age after a step of the node's system clock.
     const WITHOUT_AGES: Duration = Duration::from_secs(10);
-    /// Windows follow each other without a gap; a smaller step is none.
+    /// The smallest overlap of two windows that counts as a step of the system clock, in nanoseconds.
     const STEP: i64 = 1_000_000;
 
-    /// Returns the number of messages in a window; None if unknown. `last` is the window before.
+    /// Returns the number of messages in a window. `None` if the number is unknown. `last` is the previous window.
     pub fn messages(&mut self, window: &Window, last: Option<&Window>) -> Option<u64> {
-        // Both times of a window are on the clock at its end.
+        // The start and the stop of a window are both on the clock as it was at the end of the window.
         let start = window.times.start.as_nanoseconds();
         if last.is_some_and(|last| last.times.stop.as_nanoseconds().saturating_sub(start) > Self::STEP) {
             self.no_ages_until = window.ended.checked_add(Self::WITHOUT_AGES + window.length);
@@ -57,7 +60,7 @@ impl MessageCount {
         let (mut is_independent_of_clock, mut is_counted) = (false, false);
         for MetricFigures { name, figures, .. } in &window.metrics {
             match name.parse::<Metric>() {
-                // n messages have n or n - 1 periods.
+                // A window with n messages has n or n - 1 periods.
                 Ok(metric) if metric.is_period() && figures.average > 0.0 => {
                     let messages = 1000.0 / figures.average * seconds;
                     by_rate = Some(messages);
@@ -73,8 +76,9 @@ impl MessageCount {
                     is_counted = true;
                 }
                 Ok(Metric::TimeSinceLastMessage) => is_known_to_be_empty |= figures.average >= seconds * 1e3,
-                // A window has one sample of the clock, or of a count, with and without messages. An executor has no
-                // messages. A hop has only the messages that cause a publication.
+                // Some metrics do not show the number of messages: metrics of a clock or of a count have one sample in
+                // each window, an executor has no messages, and a hop (the way of messages through a node) has samples
+                // only of messages that cause a publication.
                 Ok(Metric::ReadyToRun | Metric::InputToOutput) => {}
                 Ok(metric) if metric.is_period() || !metric.has_distribution() => {}
                 Err(_) => {}
@@ -111,7 +115,7 @@ impl MessageCount {
     }
 }
 
-/// Returns a number of messages. Figures of other nodes can be anything.
+/// Rounds a number of messages, and limits the number, because other nodes can publish any values.
 fn whole(messages: f64) -> u64 {
     const MOST: f64 = 1e12;
     messages.round().clamp(0.0, MOST) as u64

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests of expectations and conditions on sources of statistics: what their metrics tell of messages and of silence.
+//! Tests of expectations and conditions on sources of statistics: what the metrics of a source show about messages and
+//! silence.
 
 use std::time::Duration;
 
@@ -15,14 +16,14 @@ use topic_statistics_observe::{
 
 use super::source::Source;
 
-/// The metrics of a window, by name with mean and count.
+/// The metrics of a window: name, mean and count of each metric.
 type Metrics = &'static [(&'static str, f64, u64)];
 
 const NONE: f64 = f64::NAN;
 const EMPTY: Metrics = &[("message_age", NONE, 0), ("message_period", NONE, 0)];
 const FAST: Metrics = &[("message_age", 2.0, 100), ("message_period", 10.0, 99)];
 
-/// Gives a source a window of 1 s that stops at `stop` on its system clock and is received at `second`.
+/// Gives a source a window of 1 s that stops at `stop` on the source's system clock and is received at `second`.
 fn accept(source: &mut Source, second: i64, stop: i64, metrics: Metrics) {
     for &(name, mean, count) in metrics {
         let window = MetricWindow {
@@ -37,7 +38,8 @@ fn accept(source: &mut Source, second: i64, stop: i64, metrics: Metrics) {
     assert!(source.settle(at(second) + Duration::from_millis(300)));
 }
 
-/// Judges windows of 1 s of a source of statistics, with their stops (s) on its system clock. Returns the levels.
+/// Compares windows of 1 s of a source with an expectation for the rate. Each window has its stop on the source's
+/// system clock, in seconds. Returns the level after each window.
 fn levels(rate: &str, windows: impl IntoIterator<Item = (i64, Metrics)>) -> Vec<Level> {
     let file = ExpectationFile::parse(&format!("topics: {{/imu: {{error_unless: {rate}}}}}")).unwrap();
     let mut expected = Expected::new(file, Duration::from_secs(1));
@@ -50,7 +52,7 @@ fn levels(rate: &str, windows: impl IntoIterator<Item = (i64, Metrics)>) -> Vec<
     windows.collect()
 }
 
-/// Returns the levels of the second half of windows: ten of the first kind, then some of the others.
+/// Returns the levels after the windows `others`, which follow ten windows with the metrics `first`.
 fn levels_after(rate: &str, first: Metrics, others: &[Metrics]) -> Vec<Level> {
     let windows = [&[first; 10], others].concat();
     levels(rate, (100..).zip(windows)).split_off(10)
@@ -58,13 +60,13 @@ fn levels_after(rate: &str, first: Metrics, others: &[Metrics]) -> Vec<Level> {
 
 #[test]
 fn lost_samples_are_no_silence() {
-    // An overflow at the end of a window leaves this and the next one without figures.
+    // If samples overflow at the end of a window, this window and the next window have no statistics.
     for lost in [1, 2] {
         let levels = levels_after("rate>=90", FAST, &[vec![EMPTY; lost], vec![FAST; 10]].concat());
         assert!(levels.iter().all(|level| *level == Level::Ok), "{lost} lost: {levels:?}");
     }
     assert_eq!(levels_after("rate>=90", FAST, &[EMPTY; 10])[1..3], [Level::Ok, Level::Stale]);
-    // A source that publishes its silence is known to be silent at once.
+    // A source that publishes the time since the last message is known to be silent after one window.
     let silent: Metrics = &[("message_age", NONE, 0), ("time_since_last_message_ms", 1005.0, 1)];
     assert_eq!(levels_after("rate>=90", FAST, &[silent; 10])[0], Level::Stale);
 }
@@ -74,8 +76,8 @@ fn a_clock_that_was_stepped_back_is_no_silence() {
     let slow: Metrics = &[("message_age", 2.0, 1), ("message_period", NONE, 0)];
     let sized: Metrics = &[("message_age", 2.0, 1), ("message_size", 320.0, 1)];
     let without_size: Metrics = &[("message_age", NONE, 0), ("message_size", NONE, 0)];
-    // After 10 windows the clock is stepped back by 9 s. The messages of the next ones have no age. Sizes do not depend
-    // on the clock.
+    // After 10 windows the clock is stepped back by 9 s, and the messages of the next windows have no age. Message
+    // sizes do not depend on the clock.
     for (before, empty, after, window, level) in [
         (slow, EMPTY, slow, 29, Level::Ok),
         (slow, EMPTY, EMPTY, 29, Level::Stale),
@@ -94,7 +96,7 @@ fn sources_without_counts_are_silent_if_their_metrics_say_so() {
     let aged: Metrics = &[("message_age", 2.0, 1), ("message_period", NONE, 0)];
     let silent: Metrics =
         &[("message_age", NONE, 0), ("time_since_last_message_ms", 5.0, 1), ("other", 1.0, 9)];
-    // Without a header, at 50 Hz, and then silent.
+    // The messages have no header, have a rate of 50 Hz, and then stop.
     let periods: Metrics = &[("message_age", NONE, 0), ("message_period", 20.0, 49)];
     let counter: Metrics = &[("frequency_hz", 3.0, 1)];
     for (first, then, level) in [
@@ -102,7 +104,7 @@ fn sources_without_counts_are_silent_if_their_metrics_say_so() {
         (aged, silent, Level::Stale),
         (periods, periods, Level::Ok),
         (periods, EMPTY, Level::Stale),
-        (EMPTY, EMPTY, Level::Ok), // at 1 Hz, a window has one message and no period: unknown
+        (EMPTY, EMPTY, Level::Ok), // at 1 Hz, no window has a period, so silence is unknown
         (counter, counter, Level::Ok),
         (counter, &[("frequency_hz", 0.0, 1)], Level::Stale),
     ] {
@@ -112,10 +114,10 @@ fn sources_without_counts_are_silent_if_their_metrics_say_so() {
 
 #[test]
 fn conditions_fail_for_silent_sources_not_for_lost_samples() {
-    // A call waits in windows in which none begins.
+    // A call still waits in a window in which no call begins.
     let waits: Metrics = &[("calls", 0.0, 1), ("oldest_call_ms", 2000.0, 1), ("round_trip_ms", NONE, 0)];
     let responds: Metrics = &[("calls", 1.0, 1), ("oldest_call_ms", 0.0, 1), ("round_trip_ms", 20.0, 1)];
-    // A metric that needs no message is no evidence of silence: the state stays.
+    // A metric that needs no message, such as the clock offset, does not prove silence, so the state does not change.
     let silent: Metrics =
         &[("message_age", NONE, 0), ("time_since_last_message_ms", 1500.0, 1), ("clock_offset_ms", 0.1, 1)];
     for (conditions, good, empty, empties, expected) in [
@@ -129,9 +131,9 @@ fn conditions_fail_for_silent_sources_not_for_lost_samples() {
                 "/n:/imu: age<50 failed in 598 of 601 windows, first after 6.0 s: age was -",
             ][..],
         ),
-        ("rate>=90 age<50", FAST, EMPTY, 2, &[]), // one overflow can spoil two windows
+        ("rate>=90 age<50", FAST, EMPTY, 2, &[]), // an overflow can leave two windows without samples
         (
-            "frequency_hz>=1", // of a counter, in silence, too, and without a count
+            "frequency_hz>=1", // of a counter, which has no samples in silence
             &[("frequency_hz", 3.0, 3)],
             &[("frequency_hz", 0.0, 0)],
             5,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A source of statistics: its windows, which arrive metric by metric.
+//! A source of statistics, and its windows. Each metric of a window arrives in a separate message.
 
 use std::{
     sync::Arc,
@@ -21,33 +21,36 @@ use super::inferred::MessageCount;
 #[derive(Debug)]
 pub struct Source {
     pub row: Row,
-    /// When the last message of the source was received. `None` before the first one.
+    /// When the last message of the source was received. `None` before the first message.
     pub last_received: Option<Instant>,
-    /// The process that holds its place in the table. `None` if it was asked for by its name.
+    /// The process whose share of the table the source counts for. `None` if the user selected the source by its full
+    /// name.
     pub sender: Option<Sender>,
-    /// When the first metric of the first window, and of the last one, was received.
+    /// When the first metric of the first window was received.
     pub first_window: Option<Instant>,
+    /// When the first metric of the last window was received.
     last_window: Option<Instant>,
-    /// The window whose metrics are being received, and when the last of them was.
+    /// The window whose metrics are being received, and when the last of these metrics was received.
     incomplete: Option<(Window, Instant)>,
-    /// The distributions that were received since the last window was complete, one for each metric.
+    /// The distributions received since the last window became complete, at most one for each metric.
     distributions: Vec<(Metric, Arc<Distribution>)>,
     message_count: MessageCount,
 }
 
 impl Source {
-    /// How many metrics of a window are kept.
+    /// The maximum number of metrics kept for a window.
     const MAX_METRICS: usize = 64;
-    /// The longest window that nodes may have, in nanoseconds.
+    /// The maximum length of a window of a node, in nanoseconds.
     const MAX_LENGTH: i64 = 86_400_000_000_000;
-    /// How late a window may be received.
+    /// The assumed maximum delay between the end of a window and its reception.
     const MAX_DELAY: Duration = Duration::from_secs(5);
-    /// A window is complete after that time without a further metric.
+    /// A window is complete after this time without a further metric.
     const BATCH: Duration = Duration::from_millis(200);
-    /// A source is gone after that time without a message, and that many of its windows.
+    /// A source is removed after this time without a message, but not before the time of
+    /// [`GONE_WINDOWS`](Self::GONE_WINDOWS) windows.
     const GONE: Duration = Duration::from_secs(60);
     const GONE_WINDOWS: u32 = 10;
-    /// The same where the table needs room.
+    /// The time without a message after which a source is removed if the table is full.
     const GONE_FROM_FULL: Duration = Duration::from_secs(10);
 
     pub fn new(name: &str) -> Self {
@@ -63,12 +66,13 @@ impl Source {
         }
     }
 
-    /// Adds a metric; returns whether it completes the window before.
+    /// Adds a metric. Returns whether the metric belongs to a new window, so that the previous window is complete.
     pub fn accept(&mut self, message: MetricWindow, received_at: Instant) -> bool {
         let MetricWindow { metric: name, unit, window: times, figures, .. } = message;
         let metric = MetricFigures { name, unit, figures };
         self.last_received = Some(received_at);
-        // All metrics of a window have the same start and stop, rclcpp's too: it reads the clock once.
+        // All metrics of a window have the same start and stop. This is also true for rclcpp, which reads the clock
+        // once for all metrics.
         let is_same = |window: &Window| {
             window.times == times && !window.metrics.iter().any(|present| present.name == metric.name)
         };
@@ -90,7 +94,7 @@ impl Source {
         completes_last
     }
 
-    /// Adds a distribution to the last minute, and to the window that will be complete next.
+    /// Adds a distribution to the last minute, and to the next window that becomes complete.
     pub fn accept_distribution(&mut self, message: &MetricDistribution, received_at: Instant) {
         let MetricDistribution { metric, distribution, .. } = message;
         self.row.last_minute.add(*metric, distribution, received_at);
@@ -98,7 +102,7 @@ impl Source {
         self.distributions.push((*metric, Arc::new((**distribution).clone())));
     }
 
-    /// Completes the window if its metrics have all been received by now. Returns whether it did.
+    /// Completes the present window if no further metric is expected. Returns whether a window was completed.
     pub fn settle(&mut self, now: Instant) -> bool {
         let is_over = |(_, last): &(Window, Instant)| now.saturating_duration_since(*last) > Self::BATCH;
         self.incomplete.as_ref().is_some_and(is_over) && self.complete()
@@ -106,26 +110,28 @@ impl Source {
 
     /// Returns the length of a window.
     ///
-    /// Its stamps are from the system clock of another host. If that clock was stepped in the window, they disagree
-    /// with the time since the previous window was received; then that time is the length.
+    /// The stamps of a window are from the system clock of another host. If this clock was stepped in the window, the
+    /// stamps disagree with the time since the previous window was received, and this time is the length of the window.
     fn length(&self, times: Times, received_at: Instant) -> Duration {
         let (start, stop) = (times.start.as_nanoseconds(), times.stop.as_nanoseconds());
         let stamped = stop.saturating_sub(start).clamp(0, Self::MAX_LENGTH);
         let stamped = Duration::from_nanos(stamped.try_into().unwrap_or_default());
         let since = self.last_window.map(|last| received_at.saturating_duration_since(last));
-        // Delayed windows are received shortly after each other.
+        // Stamps that are a little longer than the time since the previous window show no step: delayed windows arrive
+        // shortly after each other.
         let is_stepped = |since: &Duration| stamped.is_zero() || stamped > 2 * *since + Self::MAX_DELAY;
         since.filter(is_stepped).unwrap_or(stamped)
     }
 
-    /// Moves the incomplete window to the row. Returns whether there was one.
+    /// Completes the present window, and moves the window to the row. Returns whether the source had such a window.
     fn complete(&mut self) -> bool {
         let Some((mut window, _)) = self.incomplete.take() else { return false };
         let value_of = |name: &str| {
             let found = window.metrics.iter().find(|metric| metric.name == name);
             found.map(|metric| metric.figures).unwrap_or_default()
         };
-        // Of messages that are received or published, requests, or calls of a timer.
+        // The period is the time between messages that are received or published, between requests, or between calls of
+        // a timer.
         let is_period = |metric: &&MetricFigures| metric.name.parse().is_ok_and(Metric::is_period);
         let period = window.metrics.iter().find(is_period).map(|metric| metric.figures).unwrap_or_default();
         let age = value_of("message_age");
@@ -135,17 +141,18 @@ impl Source {
         let row = &mut self.row;
         window.inferred = self.message_count.messages(&window, row.window.as_ref());
         window.rate = rate(period.average);
-        // A node knows the size of all messages of a type, or of none. Without a sample there may be messages of
-        // unknown size.
+        // A node knows the sizes of all messages of a type, or of no message. A window without samples of the size may
+        // have messages of unknown size.
         window.bytes = (size.sample_count > 0 && size.average >= 0.0)
             .then(|| (size.average * size.sample_count as f64).round() as u64);
-        // A sample is the number of messages lost before a message.
+        // Each sample of the gap is the number of messages lost before a received message.
         if gap.sample_count > 0 && gap.average >= 0.0 {
             let lost = (gap.average * gap.sample_count as f64).round() as u64;
             window.lost = Some(lost);
             row.lost = Some(row.lost.unwrap_or_default().saturating_add(lost));
         }
-        // n messages have n - 1 periods, or n where periods are carried over from window to window.
+        // A window with n messages has n - 1 periods, or n periods if periods are carried over from the previous
+        // window.
         let messages = period.sample_count.max(age.sample_count);
         row.received = row.received.saturating_add(messages);
         let silence = Duration::try_from_secs_f64(silence.average / 1e3).ok();
@@ -161,13 +168,14 @@ impl Source {
         true
     }
 
-    /// Returns how long it was observed: from its first window to its last one.
+    /// Returns how long the source was observed: the time from its first to its last window.
     pub fn observed(&self) -> Duration {
         let observed = self.last_window.zip(self.first_window);
         observed.map_or(Duration::ZERO, |(last, first)| last.saturating_duration_since(first))
     }
 
-    /// Returns whether the source has stopped publishing. `is_full`: the table needs room.
+    /// Returns whether the source has stopped publishing. If the table of sources `is_full`, a shorter silence is
+    /// enough.
     pub fn is_gone(&self, now: Instant, is_full: bool) -> bool {
         let claim = self.row.window.as_ref().map_or(Duration::ZERO, |window| window.length);
         let window = believed(claim, self.observed(), is_full);
@@ -177,7 +185,7 @@ impl Source {
     }
 }
 
-/// Returns the rate (Hz) of a mean period (ms). NaN unless it is a finite rate above 0.
+/// Returns the rate in Hz for a mean period in ms. NaN unless the rate is finite and above 0.
 fn rate(period: f64) -> f64 {
     let rate = 1000.0 / period;
     if rate > 0.0 && rate.is_finite() {

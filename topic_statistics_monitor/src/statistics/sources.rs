@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The sources of statistics. Their number has a bound.
+//! The table of the sources of statistics. The number of sources is limited.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,23 +16,26 @@ use topic_statistics_observe::{
 
 use super::source::Source;
 
-/// The sources that have published, and the sources given by name, which have room in any case.
+/// The sources that have published, and the sources that the user selected by their full names. Sources selected by
+/// name do not count for the limit.
 #[derive(Debug)]
 pub struct Sources {
     patterns: Vec<Pattern>,
     sources: BTreeMap<String, Source>,
-    /// Of the sources that were not asked for by their names.
+    /// The shares of the senders in the table, without the sources that the user selected by name.
     shares: Shares,
     max: usize,
-    /// The names of sources beyond the bound, at most `max` of them.
+    /// The names of sources that had no room in the table, at most `max` names.
     left_out: BTreeSet<String>,
 }
 
 impl Sources {
-    /// Returns the sources of the topic that these patterns select, at most `max`. No pattern selects all.
+    /// Creates the table for the sources on `topic` that match a pattern, with room for `max` sources. Without a
+    /// pattern, all sources are selected.
     pub fn new(patterns: Vec<Pattern>, topic: &str, max: usize) -> Self {
         let waiting = |name: &str| {
-            // Whether its name begins with a slash is unknown before it publishes. rclcpp's bare node names do not.
+            // Whether the name of a source begins with a slash is unknown before the source publishes: rclcpp publishes
+            // node names without a slash.
             let name = if name.contains(':') { name } else { name.trim_start_matches('/') };
             let mut source = Source::new(name);
             source.row.problem =
@@ -58,13 +61,13 @@ impl Sources {
         self.sources.get_mut(name).map(|source| &mut source.row)
     }
 
-    /// Returns how many sources are left out because there is no room for them.
+    /// Returns the number of sources that have no row because the table is full.
     pub fn left_out(&self) -> usize {
         self.left_out.len()
     }
 
-    /// Adds a metric of a process, received at that time. Returns the name of its source if that completes the source's
-    /// window before.
+    /// Adds a metric that a process published, and that was received at the time `at`. Returns the name of the source
+    /// if the metric completes the previous window of the source.
     pub fn accept(&mut self, message: MetricWindow, sender: Sender, at: Instant) -> Option<String> {
         let name = message.source.clone();
         if !self.patterns.is_empty() && !self.patterns.iter().any(|pattern| pattern.is_match(&name)) {
@@ -90,23 +93,24 @@ impl Sources {
         source.accept(message, at).then_some(name)
     }
 
-    /// Adds a distribution to the last minute of its source. One of a source without metrics is ignored: its metrics
-    /// are about to be received, or there is no room for it.
+    /// Adds a distribution to the last minute of its source. A distribution of an unknown source is ignored: either the
+    /// metrics of this source arrive soon, or the table has no room for the source.
     pub fn accept_distribution(&mut self, message: &MetricDistribution, at: Instant) {
         if let Some(source) = self.sources.get_mut(&message.source) {
             source.accept_distribution(message, at);
         }
     }
 
-    /// Sets what an executor ran, if it has metrics.
+    /// Sets the description of the callbacks that an executor ran, if the executor is a known source.
     pub fn accept_callbacks(&mut self, message: ExecutorCallbacks) {
         if let Some(row) = self.row_mut(&message.source) {
             row.callbacks = message.lines;
         }
     }
 
-    /// Makes room for a source of a sender, if there is none: sources that have ended go first, and then one of the
-    /// sender that has most of them, if it has more: one that was seen once, or else the youngest.
+    /// Makes room for a new source of the sender `newcomer` if the table is full. First, all sources that have ended
+    /// are removed. If the table is still full, and a sender holds more sources than `newcomer`, one source of this
+    /// sender is removed: a source that was seen only once, or else the youngest source.
     fn make_room(&mut self, newcomer: Sender, now: Instant) {
         if !self.shares.has_room(1) {
             self.remove_gone(now, true);
@@ -120,7 +124,7 @@ impl Sources {
         }
     }
 
-    /// Removes the sources that have stopped publishing. `is_full`: there is no room.
+    /// Removes the sources that have stopped publishing. If the table `is_full`, a shorter silence is enough.
     fn remove_gone(&mut self, now: Instant, is_full: bool) {
         let (patterns, shares, before) = (&self.patterns, &mut self.shares, self.sources.len());
         self.sources.retain(|name, source| {
@@ -131,18 +135,19 @@ impl Sources {
             stays
         });
         if self.sources.len() < before {
-            self.left_out.clear(); // There is room now; sources that still publish are counted again.
+            self.left_out.clear(); // The table has room now. Sources that still publish are counted again.
         }
     }
 
-    /// Removes a source that was waited for under this name and has not published under it.
+    /// Removes the row that waits for a source of this name, if no source has published under this name.
     fn remove_waiting(&mut self, name: &str) {
         if self.sources.get(name).is_some_and(|source| source.last_received.is_none()) {
             self.sources.remove(name);
         }
     }
 
-    /// Completes windows with all metrics received, and returns the names of their sources. Drops ended sources.
+    /// Completes the windows whose metrics have all been received, and returns the names of their sources. Removes
+    /// sources that have ended.
     pub fn settle(&mut self, now: Instant) -> Vec<String> {
         let mut complete = vec![];
         for (name, source) in &mut self.sources {
@@ -155,7 +160,7 @@ impl Sources {
     }
 }
 
-/// Returns whether a source was asked for by its name.
+/// Returns whether the user selected a source by its full name.
 fn is_asked_for(patterns: &[Pattern], name: &str) -> bool {
     patterns.iter().any(|pattern| pattern.name().is_some() && pattern.is_match(name))
 }
@@ -171,7 +176,7 @@ mod tests {
         testing::{at, distribution},
     };
 
-    /// A metric of a window of one second that ends at `stop` (s), with 50 samples.
+    /// Returns a metric with 50 samples, of a window of one second that ends at `stop` (in seconds).
     fn message(source: &str, metric: &str, stop: i64, average: f64) -> MetricWindow {
         MetricWindow {
             source: source.to_owned(),
@@ -188,7 +193,7 @@ mod tests {
     }
 
     impl Sources {
-        /// Receives a metric when its window ends.
+        /// Receives a metric at the end of its window.
         fn receive(&mut self, message: MetricWindow) {
             self.receive_from(0, message);
         }
@@ -264,7 +269,8 @@ mod tests {
             assert_eq!(window.bytes, bytes, "{second}");
             assert!(second != 100 || window.bandwidth() == 16_025.0);
         }
-        // Two subscriptions of rclcpp have the same name, and their windows end one after the other.
+        // Two subscriptions of an rclcpp node are sources with the same name, and their windows end one after the
+        // other.
         let mut sources = self::sources(&[], 3);
         sources.receive(message("cpp_listener", "message_age", 100, 1.5));
         let mut other = message("cpp_listener", "message_period", 100, 20.0);
@@ -277,7 +283,7 @@ mod tests {
         }
     }
 
-    /// A metric of a window of that length (s) that ends at `stop` (s).
+    /// Returns a metric of a window with the length `length` that ends at `stop` (both in seconds).
     fn of_length(source: &str, stop: i64, length: i64) -> MetricWindow {
         MetricWindow { window: times(stop - length, stop), ..message(source, "message_period", stop, 20.0) }
     }
@@ -285,13 +291,13 @@ mod tests {
     #[test]
     fn one_process_cannot_fill_the_table_for_others() {
         let mut sources = sources(&[], 20);
-        // Forged: each is seen once, and claims windows of a day.
+        // A malicious process forges sources: each source is seen once, and claims windows of a day.
         for number in 0..40 {
             sources.receive_from(1, of_length(&format!("/forged:/{number:02}"), 100, 86_400));
         }
         assert_eq!((names(&sources).len(), sources.left_out()), (20, 20));
         for second in 101..200 {
-            // Its sources go on; one of them publishes regularly.
+            // The malicious process continues to forge sources. One forged source publishes regularly.
             sources.receive_from(1, of_length(&format!("/forged:/{:02}", second % 40), second, 86_400));
             sources.receive_from(1, of_length("/forged:/00", second, 1));
             sources.receive_from(2, of_length("/robot:/imu", second, 1));
@@ -300,15 +306,15 @@ mod tests {
             let shown = names(&sources);
             let has_all =
                 ["/robot:/imu", "/robot:/odom", "/forged:/00"].iter().all(|name| shown.contains(name));
-            assert!(has_all && shown.len() <= 20, "what is regular goes last: {second}: {shown:?}");
+            assert!(has_all && shown.len() <= 20, "regular sources are removed last: {second}: {shown:?}");
         }
-        // They share the table equally, whatever either of them publishes.
+        // The two processes share the table equally, even if both publish more sources than fit the table.
         for number in 0..40 {
             sources.receive_from(2, of_length(&format!("/robot:/{number:02}"), 200, 1));
         }
         let of_robot = names(&sources).iter().filter(|name| name.starts_with("/robot")).count();
         assert!((10..=20).contains(&of_robot), "{of_robot}");
-        // Room is used again.
+        // New sources use the room of removed sources.
         sources.settle(at(4000));
         sources.receive(message("node", "message_age", 4000, 1.5));
         assert_eq!((names(&sources), sources.left_out()), (vec!["node"], 0));
@@ -322,10 +328,10 @@ mod tests {
         }
         sources.settle(at(101));
         sources.receive_from(99, of_length("/robot:/imu", 105, 1));
-        assert!(!names(&sources).contains(&"/robot:/imu"), "each of 20 processes has one");
+        assert!(!names(&sources).contains(&"/robot:/imu"), "each of 20 processes holds one source");
         sources.receive_from(99, of_length("/robot:/imu", 111, 1));
-        assert_eq!(names(&sources), ["/robot:/imu"], "10 s after the last of them");
-        // Where there is room, a claim counts for 10 windows of 5 minutes.
+        assert_eq!(names(&sources), ["/robot:/imu"], "the others ended 10 s ago");
+        // If the table has room, a source that claims long windows stays for the time of 10 windows of 5 minutes.
         sources.receive_from(1, of_length("/forged:/00", 112, 86_400));
         sources.settle(at(113));
         for (second, is_shown) in [(112 + 3000, true), (112 + 3001, false)] {
@@ -343,7 +349,7 @@ mod tests {
             ("/r1/b:/imu", 101, &[10, 0]),
             ("/r1/b:/imu", 102, &[10, 10]),
             ("/r1/a:/imu", 120, &[20, 10]),
-            ("/r2/a:/imu", 121, &[20, 10]), // not asked for
+            ("/r2/a:/imu", 121, &[20, 10]), // not selected
             ("/r1/b:/imu", 162, &[10, 10]), // a minute later
         ] {
             let distribution = MetricDistribution {

@@ -12,7 +12,7 @@ use std::{
 
 use rclrs::*;
 
-/// The ROS graph, as a node sees it.
+/// The ROS graph as the monitor's node sees it.
 pub struct Graph {
     node: Node,
     has_changed: Arc<AtomicBool>,
@@ -21,17 +21,18 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The graph is read when it changes, and no more often than this.
+    /// The shortest time between two readings of the graph. The graph is read when it changes.
     const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
     pub fn new(node: &Node) -> Self {
         Self { node: Arc::clone(node), has_changed: Arc::default(), last_refresh: None, next_change: None }
     }
 
-    /// Returns whether it is time to read the graph. Call it before the graph is read, so that no change is missed.
+    /// Returns whether it is time to read the graph. The caller calls this function before the reading, so that no
+    /// change is missed.
     pub fn is_due(&mut self) -> bool {
         let is_early = self.last_refresh.is_some_and(|last| last.elapsed() < Self::MIN_INTERVAL);
-        // Nodes and topics at the start are no change, so the first call reads the graph in any case.
+        // The first call always returns `true`: nodes and topics that exist at the start are not reported as a change.
         if is_early || !(self.has_changed.swap(false, Ordering::Relaxed) || self.last_refresh.is_none()) {
             return false;
         }
@@ -42,7 +43,7 @@ impl Graph {
         true
     }
 
-    /// Returns the names of all topics. `None` if they cannot be read.
+    /// Returns the names of all topics. `None` if the names cannot be read.
     pub fn topics(&self) -> Option<Vec<String>> {
         Some(self.node.get_topic_names_and_types().ok()?.into_keys().collect())
     }
@@ -58,17 +59,17 @@ impl Graph {
     }
 }
 
-/// Calls `act` once, at the next change of the graph, as long as the returned promise is kept.
+/// Calls `act` once, at the next change of the graph. Dropping the returned promise cancels the call.
 ///
-/// rclrs 0.8 reports a change of the graph with every received message, too. A callback for each would cost time with
-/// every message.
+/// rclrs 0.8 also reports a change of the graph for every received message. A callback that stays registered would cost
+/// time with every message.
 fn on_next_graph_change(node: &NodeState, act: impl FnOnce() + Send + 'static) -> Promise<()> {
-    // rclrs also calls at this interval, which is not needed here.
+    // rclrs also calls the function at regular intervals, which is not needed here, so the interval is a day.
     const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
     let (mut is_first, mut act) = (true, Some(act));
     node.notify_on_graph_change_with_period(INTERVAL, move || {
         if std::mem::take(&mut is_first) {
-            return false; // The first call comes without a change.
+            return false; // rclrs makes the first call without a change.
         }
         if let Some(act) = act.take() {
             act();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Message types that are known at run time only.
+//! Message types that are known only at run time.
 
 use rclrs::*;
 use topic_statistics_observe::format::name;
 
-/// Returns how many messages of a type may wait for the monitor: enough for short delays of the monitor, few enough
-/// that large messages do not fill the memory.
+/// Returns the default depth of a subscription for a type: large enough for short delays of the monitor, and small
+/// enough that large messages do not fill the memory.
 pub fn default_depth(structure: &MessageStructure) -> u32 {
     let has_bytes = structure.fields.iter().any(|field| {
         let is_byte =
@@ -20,7 +20,7 @@ pub fn default_depth(structure: &MessageStructure) -> u32 {
     }
 }
 
-/// Returns why messages of a type cannot be received, and how to change that.
+/// Returns why messages of a type cannot be received, and how the user can solve the problem.
 pub fn explain(topic: &str, message_type: &str, error: &DynamicMessageError) -> String {
     let (topic, message_type) = (name(topic), name(message_type));
     let package = message_type.split('/').next().unwrap_or_default();
@@ -35,7 +35,7 @@ pub fn explain(topic: &str, message_type: &str, error: &DynamicMessageError) -> 
         error => format!(
             "{topic} has the type {message_type}, and the package {package} cannot be loaded ({error}): install \
              ros-{distro}-{debian}, or source the workspace that has {package}",
-            // The error has the package's name as it came from the network.
+            // The text of the error contains the package's name from the network, so the text is escaped.
             error = name(&error.to_string()),
             distro = std::env::var("ROS_DISTRO").unwrap_or_else(|_| "$ROS_DISTRO".to_owned()),
             debian = package.replace('_', "-"),

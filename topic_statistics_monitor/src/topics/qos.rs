@@ -12,7 +12,8 @@ pub struct Qos {
 }
 
 impl Qos {
-    /// What every publisher can serve, and what costs it least: no acknowledgements, and nothing is sent again.
+    /// The QoS that every publisher can serve, and that costs a publisher least: the publisher needs no
+    /// acknowledgements and sends no message again.
     pub const WEAKEST: Self = Self { reliable: false, transient_local: false };
 
     /// Returns the strongest policies that all publishers can serve.
@@ -24,7 +25,8 @@ impl Qos {
         })
     }
 
-    /// Returns whether a subscription with these policies is served by all publishers that serve one with the others.
+    /// Returns whether all publishers that can serve a subscription with the policies `other` can also serve a
+    /// subscription with these policies.
     pub fn receives_all_of(self, other: Self) -> bool {
         (other.reliable || !self.reliable) && (other.transient_local || !self.transient_local)
     }

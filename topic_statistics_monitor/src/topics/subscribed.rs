@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A subscription of a topic: its windows, its totals and its publishers.
+//! A subscription to a topic: its windows, its totals and its publishers.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use super::{
     windows::Windows,
 };
 
-/// A subscription, with its last reading.
+/// A subscription, with the values from the last call of [`read`](Self::read).
 pub struct Subscribed {
     subscription: StatsWorkerSubscription<DynamicMessage, ()>,
     windows: Windows,
@@ -22,21 +22,21 @@ pub struct Subscribed {
     pub qos: Qos,
     last_read: Instant,
     publishers_read: Instant,
-    /// Messages received at the last reading.
+    /// The number of messages received up to the last call of [`read`](Self::read).
     received: u64,
     before: Earlier,
 }
 
-/// The messages of a topic's earlier subscriptions.
+/// The counts of messages of a topic's earlier subscriptions.
 #[derive(Clone, Debug, Default)]
 pub struct Earlier {
-    /// How many there were.
+    /// The number of earlier subscriptions.
     pub subscriptions: u64,
     counts: Counts,
     publishers: Vec<Publisher>,
 }
 
-/// The messages of a topic's subscriptions. A count is `None` if it is unknown in one of them.
+/// The counts of messages of a topic's subscriptions. A count is `None` if the count of one subscription is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     received: u64,
@@ -45,7 +45,7 @@ pub struct Counts {
 }
 
 impl Default for Counts {
-    /// No subscription's messages.
+    /// Returns the counts without any subscription.
     fn default() -> Self {
         Self { received: 0, lost: Some(0), out_of_order: Some(0) }
     }
@@ -64,16 +64,16 @@ impl Counts {
     }
 }
 
-/// Unknown in either operand means unknown in the sum.
+/// Returns the sum of two counts. `None` if one of the counts is unknown.
 fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     Some(one?.saturating_add(other?))
 }
 
 impl Subscribed {
-    /// How many publishers there are at most, as in one subscription.
+    /// The maximum number of publishers in a row. One subscription has the same limit.
     const MAX_PUBLISHERS: usize = 256;
-    /// Publishers are read with each window, and at least this often: the time of a publisher's last message is known
-    /// to this interval if the system clock is stepped.
+    /// The longest time between two readings of the publishers, which are also read at the end of each window. If the
+    /// system clock is stepped, the error of the time of a publisher's last message is at most this interval.
     const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(250);
 
     pub fn new(
@@ -96,7 +96,7 @@ impl Subscribed {
         }
     }
 
-    /// Ends the subscription. Returns the messages received by it and by those before it.
+    /// Ends the subscription. Returns the counts of messages of this subscription and of the subscriptions before it.
     pub fn end(mut self, row: &Row, now: Instant) -> Earlier {
         Earlier {
             subscriptions: self.before.subscriptions + 1,
@@ -128,11 +128,12 @@ impl Subscribed {
         true
     }
 
-    /// Returns the publishers of the messages received by this and earlier subscriptions, the latest first.
+    /// Returns the publishers of the messages that this and earlier subscriptions received, sorted by the time of the
+    /// last message, the latest first.
     fn publishers(&mut self, before: &[Publisher], nodes: &[String], now: Instant) -> Vec<Publisher> {
         let last_read = std::mem::replace(&mut self.publishers_read, now);
-        // The graph of rclrs 0.8 has no GIDs. If all publishers in the graph belong to one node, that node has as many
-        // GIDs as the graph has publishers.
+        // The graph of rclrs 0.8 contains no GIDs. But if all publishers in the graph belong to one node, as many of
+        // the latest GIDs belong to this node as the graph has publishers.
         let node = nodes.first().filter(|first| nodes.iter().all(|node| node == *first));
         let mut earlier = self.before.publishers.clone();
         let publisher = |totals: PublisherTotals| {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Times of the system clock as times of the monotonic clock.
+//! The conversion of times on the system clock to times on the monotonic clock.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Returns how long ago a time of the system clock is, by that clock, which may have been stepped since.
+/// Returns how long ago a time on the system clock is. The result is wrong if the system clock was stepped after this
+/// time.
 pub fn age(system_time: i64) -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
     Duration::from_nanos(now.saturating_sub(system_time).try_into().unwrap_or_default())
 }
 
-/// Returns the time of an event from its age. The time lies between two known times.
+/// Returns the time of an event from its age. The result is at least `earliest` and at most `now`.
 ///
-/// The age is by the system clock. A step of that clock shifts the result by at most the time between the two: one tick
-/// of the monitor.
+/// The age was measured on the system clock. A step of the system clock changes the result by at most the time from
+/// `earliest` to `now`, which is one tick of the monitor.
 pub fn between(earliest: Instant, now: Instant, age: Duration) -> Instant {
     now.checked_sub(age).map_or(earliest, |time| time.max(earliest))
 }
@@ -29,9 +30,9 @@ mod tests {
         let (earliest, second) = (now - Duration::from_secs(2), Duration::from_secs(1));
         assert_eq!(between(earliest, now, second), now - second);
         assert_eq!(between(earliest, now, Duration::ZERO), now);
-        assert_eq!(between(earliest, now, 3600 * second), earliest, "set forward by an hour");
+        assert_eq!(between(earliest, now, 3600 * second), earliest, "the clock was set forward by an hour");
         assert_eq!(between(earliest, now, Duration::MAX), earliest);
-        assert_eq!(age(i64::MAX), Duration::ZERO, "set back");
+        assert_eq!(age(i64::MAX), Duration::ZERO, "the clock was set back");
         assert!(age(i64::MIN) > Duration::from_secs(200 * 365 * 86_400));
     }
 }

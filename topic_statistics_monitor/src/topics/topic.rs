@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A watched topic: when it is subscribed to, and with which type and QoS.
+//! A watched topic: when the monitor subscribes to the topic, and with which type and QoS.
 
 use std::{
     sync::Arc,
@@ -30,23 +30,23 @@ use super::{
 /// A watched topic, with its subscription.
 pub struct Topic {
     pub row: Row,
-    /// Since when the topic has no publisher.
+    /// Since when the topic has had no publisher. `None` if the topic has a publisher.
     pub gone_since: Option<Instant>,
-    /// A thread of the topic's own. In a wait set that topics share, each message costs time for each of its
-    /// subscriptions: with 22 topics in one wait set, twice the CPU time. A failure on one topic does not stop the
-    /// others, either. The worker is kept for later subscriptions, because rclrs 0.8 does not end its thread before the
-    /// executor.
+    /// A worker, with a separate thread, for this topic only. In a shared wait set, each message costs time for each
+    /// subscription in the set: 22 topics in one wait set need twice the CPU time. With separate workers, a failure on
+    /// one topic also does not stop other topics. The worker is kept for later subscriptions, because rclrs 0.8 does
+    /// not end the worker's thread before the executor ends.
     worker: Option<Worker<()>>,
     subscribed: Option<Subscribed>,
-    /// The messages of ended subscriptions.
+    /// The counts of messages of ended subscriptions to the topic.
     earlier: Earlier,
-    /// Records the messages.
+    /// Records the messages of the topic. `None` without `--record`.
     recorded: Option<Arc<RecordedTopic>>,
     /// The type and QoS of the last subscription that could not be created.
     failed: Option<(String, Qos)>,
 }
 
-/// A topic's means to subscribe.
+/// The objects and options that a topic needs to subscribe.
 pub struct SubscribeContext<'a> {
     pub statistics: &'a NodeStatistics,
     pub node: &'a Node,
@@ -54,12 +54,12 @@ pub struct SubscribeContext<'a> {
     pub depth: Option<u32>,
     pub best_effort: bool,
     pub recording: Option<&'a Recording>,
-    /// Workers without a topic.
+    /// Workers that no topic uses.
     pub free_workers: &'a mut Vec<Worker<()>>,
 }
 
 impl Topic {
-    /// How many publishers have their nodes shown.
+    /// The maximum number of publishers whose nodes are shown.
     const MAX_NODES: usize = 256;
 
     pub fn new(row: Row) -> Self {
@@ -74,12 +74,13 @@ impl Topic {
         }
     }
 
-    /// Ends the subscription; returns the worker for another topic.
+    /// Ends the subscription. Returns the worker, which another topic can use.
     pub fn into_worker(self) -> Option<Worker<()>> {
         self.worker
     }
 
-    /// Takes in the present publishers. Subscribes if the present subscription does not serve all of them.
+    /// Updates the topic with its present publishers. Creates a new subscription if the type or the QoS of the present
+    /// subscription does not fit all publishers.
     pub fn refresh(
         &mut self,
         publishers: Vec<TopicEndpointInfo>,
@@ -105,7 +106,7 @@ impl Topic {
         };
         self.gone_since = None;
         let is_offered = |wanted: &str| publishers.iter().any(|publisher| publisher.topic_type == wanted);
-        // Of several types, the one already subscribed.
+        // If publishers have several types, the type of the present subscription is kept.
         let message_type = match &self.subscribed {
             Some(subscribed) if is_offered(&subscribed.message_type) => subscribed.message_type.clone(),
             _ => first.topic_type.clone(),
@@ -172,14 +173,14 @@ impl Topic {
         let depth = context.depth.unwrap_or_else(|| default_depth(metadata.structure()));
         let mut options = SubscriptionOptions::new(topic);
         options.qos = qos.profile(depth);
-        // Set here, so that a parameter of the node cannot override the command line.
+        // The options are set for each subscription, so that a parameter of the node cannot override the command line.
         let statistics = StatisticsOptions::new()
             .state(StatisticsState::Enable)
             .publish_period(context.period)
             .distributions(true);
         self.recorded = context.recording.and_then(|recording| {
             let recorded = recording.topic(topic, &type_name);
-            // It is watched all the same.
+            // A topic that cannot be recorded is still watched.
             recorded.map_err(|error| print_error(&format!("{}: {error}", name(topic)))).ok()
         });
         let recorded = self.recorded.clone();
@@ -207,7 +208,7 @@ impl Topic {
         Ok(Subscribed::new(subscription, node, message_type.to_owned(), qos, self.earlier.clone()))
     }
 
-    /// Updates the row; returns whether a whole window has ended.
+    /// Updates the row. Returns whether a whole window has ended.
     pub fn read(&mut self, now: Instant) -> bool {
         self.subscribed.as_mut().is_some_and(|subscribed| subscribed.read(&mut self.row, now))
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The windows of a subscription, each one read when it ends.
+//! The windows of a subscription. Each window is read when it ends.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -11,14 +11,14 @@ use rclrs::{DynamicMessage, Node};
 use rclrs_topic_statistics::{StatsWorkerSubscription, Totals, WindowStatistics};
 use topic_statistics_observe::row::{row_window, LastMinute, Window};
 
-/// The windows of a subscription. A task of the executor reads each one when it ends: percentiles would be wrong
-/// without the windows that pass while nobody reads the monitor's output.
+/// The windows of a subscription. A task of the executor reads each window when it ends, so that the percentiles of the
+/// last minute include all windows, even while a write to the monitor's output blocks.
 pub struct Windows(Arc<Mutex<State>>);
 
 struct State {
     since: Instant,
-    /// The last whole window, if it was not taken yet, and the totals before it: at the end of the last one taken, because
-    /// the losses of a window that was not taken are in the next one that is.
+    /// The last whole window, if `take` has not returned this window yet, and the totals at the end of the window that
+    /// `take` returned before. So the next returned window includes the losses of windows that `take` did not return.
     latest: Option<(Window, Totals)>,
     last_minute: LastMinute,
     /// The totals at the end of the last window.
@@ -26,10 +26,11 @@ struct State {
 }
 
 impl Windows {
-    /// How long a subscription takes to match its publishers. A window that begins earlier is not whole.
+    /// The assumed maximum time until a new subscription has discovered its publishers. A window that begins earlier is
+    /// not whole.
     const MATCHING: Duration = Duration::from_millis(500);
 
-    /// Reads the windows of a new subscription until it is dropped.
+    /// Starts to read the windows of a new subscription, until the subscription is dropped.
     pub fn new(subscription: &StatsWorkerSubscription<DynamicMessage, ()>, node: &Node) -> Self {
         let state = State {
             since: Instant::now(),
@@ -50,8 +51,8 @@ impl Windows {
         Self(state)
     }
 
-    /// Returns the last window that was subscribed from its start to its end, and the last minute at its end. `None` if
-    /// it was already taken.
+    /// Returns the last whole window, and the distributions of the last minute at the end of this window. `None` if
+    /// this window was already returned.
     pub fn take(&self) -> Option<(Window, LastMinute)> {
         let mut state = lock(&self.0);
         Some((state.latest.take()?.0, state.last_minute.clone()))
@@ -67,8 +68,8 @@ impl State {
         let totals = statistics.totals.unwrap_or_default();
         let before = std::mem::replace(&mut self.totals, totals);
         if totals.received.saturating_sub(before.received) != statistics.count {
-            // A window has passed unread, because this process had no CPU time: it may be the one with the highest
-            // ages.
+            // The task did not read a window, because this process had no CPU time. The unread window may have the
+            // highest ages, so the last minute starts again.
             self.last_minute = LastMinute::default();
         }
         if ended.saturating_duration_since(self.since) < statistics.length + Windows::MATCHING {
@@ -87,7 +88,7 @@ mod tests {
     use topic_statistics_core::{distributions::Distributions, Window as Times};
     use topic_statistics_observe::testing::at;
 
-    /// A window of a second with five messages, and their totals up to its end.
+    /// Returns a window of one second with five messages, and with these totals at its end.
     fn window(received: u64, lost: u64) -> Arc<WindowStatistics> {
         let times = Times::from_nanoseconds(0, 1_000_000_000);
         let mut window = WindowStatistics::new(times, Duration::from_secs(1), 5, vec![]);
@@ -105,7 +106,8 @@ mod tests {
             let mut state = State { since: at(0), latest: None, last_minute: LastMinute::default(), totals };
             state.totals.received = 5;
             for second in read {
-                // As after a process was stopped: the losses are in the first of two windows that end together.
+                // After a process was stopped, two windows end together, and the losses are in the first of these
+                // windows.
                 state.add(window(5 * second, if *second < 3 { 1 } else { 16 }), at(*second as i64));
                 if *second == 2 {
                     assert_eq!(state.latest.take().unwrap().1.lost, None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The details of one topic: all metrics, the histogram of one, and the publishers.
+//! The details of one row: all metrics, the histogram of the chosen metric, and the publishers.
 
 use std::time::Instant;
 
@@ -18,10 +18,10 @@ use topic_statistics_observe::{
 
 use super::sparkline::sparkline;
 
-/// From this width on, the table of metrics has the percentiles of the last minute.
+/// The smallest width of a screen whose table of metrics has the percentiles of the last minute.
 const WITH_PERCENTILES: usize = 92;
 
-/// Returns the lines of the details, with the histogram of a metric if one is chosen.
+/// Returns the lines of the details, with the histogram of the chosen metric, if any.
 pub fn lines(row: &Row, chosen: Option<Metric>, now: Instant, width: usize) -> Vec<Line<'static>> {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let status = row.status(now).text();
@@ -133,7 +133,8 @@ fn metric_line(row: &Row, metric: &MetricFigures, has_percentiles: bool, now: In
     line
 }
 
-/// Returns a text in lines of at most `width` characters, broken between words. A longer word has a line of its own.
+/// Returns a text in lines of at most `width` characters, broken between words. A word longer than `width` gets a
+/// separate line.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Lines or JSON on standard output, and what is to be said beside them.
+//! The view that writes lines or JSON to standard output, and notices to standard error.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -25,17 +25,17 @@ use crate::{
     provider::Notices,
 };
 
-/// Writes lines.
+/// The view that writes a line or a JSON object for each window.
 pub struct Lines<'a> {
     arguments: &'a Arguments,
     conditions: Vec<Condition>,
     report: Report<BufWriter<File>>,
-    /// Why messages of a topic are not received, as it was reported last.
+    /// For each topic, the last reported problem: why its messages are not received.
     problems: BTreeMap<String, String>,
-    /// How often a topic was subscribed to again.
+    /// For each topic, how many earlier subscriptions were reported.
     subscriptions: BTreeMap<String, u64>,
     notices: Notices,
-    /// The rows with a line.
+    /// The names of the rows that have had a line.
     written: BTreeSet<String>,
     was_discovered: bool,
 }
@@ -54,7 +54,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Writes the changes and the new windows.
+    /// Writes the changes of health, the new subscriptions and the new windows.
     fn write(&mut self, polled: &mut Polled<'_>) -> Result<(), Failure> {
         for (topic, change) in polled.changes {
             self.report.write_change(topic, change)?;
@@ -83,7 +83,7 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    /// Reports why there are no lines.
+    /// Reports on standard error why topics have no lines.
     fn report_problems(&mut self, polled: &Polled<'_>) {
         if polled.elapsed >= DISCOVERY / 2 {
             print_all(&new_problems(&polled.rows, &mut self.problems));
@@ -136,7 +136,8 @@ impl View for Lines<'_> {
     }
 }
 
-/// Returns the topics that were subscribed to again since the last call. `known` has their earlier subscriptions then.
+/// Returns the rows of topics that got a new subscription since the last call. `known` has the numbers of earlier
+/// subscriptions at the last call.
 fn resubscribed<'r>(rows: &[&'r Row], known: &mut BTreeMap<String, u64>) -> Vec<&'r Row> {
     known.retain(|name, _| rows.iter().any(|row| row.name == *name));
     let is_new = |row: &&&Row| {
@@ -146,7 +147,8 @@ fn resubscribed<'r>(rows: &[&'r Row], known: &mut BTreeMap<String, u64>) -> Vec<
     rows.iter().filter(is_new).copied().collect()
 }
 
-/// Returns that patterns have no match. A topic given by name has a row, and its problem is reported.
+/// Returns a text for each pattern that matches no row. Topics given by name are not included: such a topic has a row,
+/// whose problem is reported.
 fn unmatched(arguments: &Arguments, rows: &[&Row]) -> Vec<String> {
     let what = match arguments.kind() {
         Kind::Source => "source of statistics",
@@ -163,7 +165,7 @@ fn unmatched(arguments: &Arguments, rows: &[&Row]) -> Vec<String> {
     patterns.iter().filter(is_unmatched).map(text).collect()
 }
 
-/// Returns that nothing was measured of these topics, or that there was no topic.
+/// Returns a text for each row that nothing was measured on it, or one text that there was no topic.
 pub fn unmeasured<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Vec<String> {
     let text = |row: &Row| {
         let why = row.problem.as_ref().map_or("no message was received in time", Problem::text);
@@ -176,7 +178,7 @@ pub fn unmeasured<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Vec<String> {
     texts
 }
 
-/// Returns why messages of topics are not received, each reason once.
+/// Returns the problems of topics that have not been reported yet.
 fn new_problems(rows: &[&Row], reported: &mut BTreeMap<String, String>) -> Vec<String> {
     let has_problem: HashSet<&str> =
         rows.iter().filter(|row| row.problem.is_some()).map(|row| &*row.name).collect();
@@ -234,7 +236,7 @@ mod tests {
         nobody.problem = None;
         assert!(new_problems(&[&nobody], &mut reported).is_empty());
         nobody.problem = Some(Problem::Error(text.to_owned()));
-        assert_eq!(new_problems(&[&nobody], &mut reported), [text], "again");
+        assert_eq!(new_problems(&[&nobody], &mut reported), [text], "the problem is reported again");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The live view: the screen, and the keys that are pressed.
+//! The live view: draws the screen, and handles pressed keys.
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use topic_statistics_observe::row::{Kind, Row};
 use super::{Input, LiveTerminal, Polled, Screen, View, TICK};
 use crate::error::Failure;
 
-/// How often the view is drawn, unless a key is pressed.
+/// The time between two drawings of the view, if no key is pressed.
 const FRAME: Duration = Duration::from_millis(250);
 
 /// The live view.
@@ -21,13 +21,14 @@ pub struct Live {
     terminal: LiveTerminal,
     input: Input,
     screen: Screen,
-    /// The rows as they were drawn last, and when: `None` to draw at once.
+    /// The rows that were drawn last.
     rows: Vec<Row>,
+    /// When the rows were drawn last. `None` to draw the rows at once.
     drawn: Option<Instant>,
 }
 
 impl Live {
-    /// Shows rows of that kind on this terminal.
+    /// Starts the live view for rows of this kind on this terminal.
     pub fn start(output: &File, kind: Kind) -> Result<Self, Failure> {
         let mut screen = Screen::default();
         screen.kind = kind;
@@ -55,7 +56,7 @@ impl View for Live {
             {
                 return Ok(Some(0));
             }
-            Some(_) => self.drawn = None, // Draws at once, after a resize, too.
+            Some(_) => self.drawn = None, // Draws at once, also after a resize.
             None => {}
         }
         Ok(None)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The live view: its state, its keys, and how it is drawn.
+//! The screen of the live view: its state, its keys, and the drawing.
 
 mod column;
 mod list;
@@ -29,30 +29,30 @@ use list::Layout;
 /// The state of the live view.
 #[derive(Debug)]
 pub struct Screen {
-    /// The name of the selected topic. A name stays the same while lines move.
+    /// The name of the selected row. The name identifies the row even when the order of the lines changes.
     selected: Option<String>,
     sort: Column,
     is_reversed: bool,
     filter: String,
     mode: Mode,
-    /// The index of the first topic on the screen.
+    /// The index of the first row on the screen.
     first: usize,
-    /// How many topics fit the screen.
+    /// The number of rows that fit the screen.
     page: usize,
-    /// The first line of the detail view.
+    /// The index of the first visible line of the detail view.
     scrolled: u16,
     /// The metric whose histogram the detail view shows.
     histogram: Option<Metric>,
-    /// A notice for the first line.
+    /// A notice that is shown in the first line of the screen.
     pub notice: Option<String>,
-    /// What the rows are about.
+    /// The kind of the rows, for example topics.
     pub kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     List,
-    /// The list, while the user types the filter.
+    /// The list of rows, while the user types the filter.
     Filter,
     Detail,
 }
@@ -76,7 +76,7 @@ impl Default for Screen {
 }
 
 impl Screen {
-    /// Handles a key; returns whether it quits.
+    /// Handles a key. Returns whether the key ends the program.
     pub fn key(&mut self, key: KeyEvent, rows: &[Row], now: Instant) -> bool {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         if is_control && key.code == KeyCode::Char('c') {
@@ -128,7 +128,7 @@ impl Screen {
         false
     }
 
-    /// Moves the selection by a number of topics.
+    /// Moves the selection by a number of rows.
     fn select(&mut self, topics: isize, rows: &[Row], now: Instant) {
         let shown = self.shown(rows, now);
         let at = self.position(&shown).unwrap_or_default();
@@ -136,7 +136,7 @@ impl Screen {
         self.selected = shown.get(to).map(|row| row.name.clone());
     }
 
-    /// Chooses the next metric that the selected topic has a distribution of; after the last one, none.
+    /// Chooses the next metric of the selected row that has a distribution. After the last metric, no metric is chosen.
     fn next_histogram(&mut self, rows: &[Row], now: Instant) {
         let selected = rows.iter().find(|row| Some(&row.name) == self.selected.as_ref());
         let mut metrics = selected.into_iter().flat_map(|row| row.last_minute.metrics(now));
@@ -148,7 +148,7 @@ impl Screen {
         shown.iter().position(|row| Some(&row.name) == self.selected.as_ref())
     }
 
-    /// Returns the topics that pass the filter, sorted.
+    /// Returns the rows that match the filter, sorted by the chosen column.
     fn shown<'a>(&self, rows: &'a [Row], now: Instant) -> Vec<&'a Row> {
         let filter = self.filter.to_lowercase();
         let passes = |text: &str| text.to_lowercase().contains(&filter);
@@ -163,7 +163,7 @@ impl Screen {
         shown
     }
 
-    /// Draws the list, or the details of the selected topic.
+    /// Draws the list of rows, or the details of the selected row.
     pub fn draw(&mut self, frame: &mut Frame, rows: &[Row], now: Instant) {
         let area = frame.area();
         if area.height < 2 || area.width == 0 {
@@ -201,7 +201,7 @@ impl Screen {
         }
     }
 
-    /// Draws the first line and the last one.
+    /// Draws the first and the last line of the screen.
     fn draw_frame(&self, buffer: &mut Buffer, area: Rect, rows: &[Row], now: Instant, keys: &str) {
         let number = |is: fn(Status) -> bool| rows.iter().filter(|row| is(row.status(now))).count();
         let order = if self.is_reversed { "▲" } else { "▼" };
@@ -270,7 +270,8 @@ mod tests {
         testing::{at, distribution, row},
     };
 
-    /// Rows, with 200 ages and periods of the first one: one in twenty is ten times as high.
+    /// Returns rows for tests. The first row has 200 ages and 200 periods; one sample in twenty is ten times as high as
+    /// the others.
     fn rows() -> Vec<Row> {
         let mut lossy = row("/camera/image_raw", 30.0, 12);
         lossy.message_type = Some("sensor_msgs/msg/Image".to_owned());
@@ -320,7 +321,7 @@ mod tests {
         for width in 79..200 {
             let from = draw(&mut Screen::default(), &rows, width, 24)[2].find("  lost").unwrap() as u16;
             let buffer = buffer(&mut Screen::default(), &rows, width, 24);
-            // A cell after a wide character is empty: by cells, not by characters.
+            // The columns are compared by cells of the terminal, because a wide character fills two cells.
             let cells = |line| (from..from + 12).map(|x| buffer[(x, line)].symbol()).collect::<String>();
             let second = if width < 175 { 5 } else { 4 };
             let expected = ["  lost  seen", "    12  0.0s", "    12  0.0s"];
@@ -341,7 +342,7 @@ mod tests {
             let screen = draw(&mut Screen::default(), &rows(), width, 24);
             let words = screen[2].split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(words.starts_with(&format!("topic pub {columns} lost seen")), "{width}: {words:?}");
-            // Only the titles of percentiles contain "1 min": the last minute.
+            // Only the titles of percentile columns contain "1 min" or "last minute".
             let ends = |line: &str, titles: &[&str]| -> Vec<usize> {
                 let found = titles.iter().flat_map(|title| line.match_indices(title));
                 let mut ends: Vec<usize> = found.map(|(at, title)| at + title.len()).collect();
@@ -355,7 +356,7 @@ mod tests {
             }
             let title = screen[1].find("- period ms -").zip(screen[1].find(" age ms "));
             assert!(title.is_some_and(|(period, age)| period < age), "{}", screen[1]);
-            // Each figure ends below the end of its title.
+            // Each number ends in the same column as its title.
             let row = screen[3].chars().collect::<Vec<_>>();
             let mut end = 0;
             for title in columns.split(' ').chain(["lost", "seen"]) {
@@ -380,7 +381,7 @@ mod tests {
             "ERROR      the package my_msgs cannot be lo",
             "WAITING    no topic yet",
             "5 topics  sort topic ▼  1 stale  1 with losses  1 with errors  1 waiting",
-            "█", // a sparkline
+            "█", // a bar of the sparkline
         ] {
             assert!(text.contains(expected), "{expected}\nnot in\n{text}");
         }
@@ -415,10 +416,10 @@ mod tests {
         screen.key(KeyCode::Backspace.into(), &rows, at(100));
         assert!(draw(&mut screen, &rows, 80, 24)[23].contains("filter: IM"));
         press(&mut screen, &rows, "\n");
-        assert_eq!(names(&screen, &rows), ["/camera/image_raw", "/imu", "/odom"], "types count too");
+        assert_eq!(names(&screen, &rows), ["/camera/image_raw", "/imu", "/odom"], "types match, too");
         press(&mut screen, &rows, "\x1b");
         assert_eq!(names(&screen, &rows).len(), 5);
-        // q quits, but not while the filter is typed.
+        // While the filter is typed, q is a character of the filter. At any other time, q ends the program.
         press(&mut screen, &rows, "/q");
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert!(screen.key(control_c, &[], at(0)));
@@ -429,7 +430,8 @@ mod tests {
     fn the_selected_topic_stays_selected_and_in_sight() {
         let rows: Vec<Row> = (0..50).map(|n| row(&format!("/t{n:02}"), f64::from(n + 1), 0)).collect();
         let mut screen = Screen::default();
-        // First the third one, which is at the end by rate; then the first and the last one by rate.
+        // The third topic is selected first, and is near the end when sorted by rate. Then the first and the last topic
+        // in the order of rates are selected.
         for (keys, selected) in
             [("", "> /t00"), ("jj", "> /t02"), ("ss", "> /t02"), ("g", "> /t49"), ("G", "> /t00")]
         {
@@ -452,7 +454,7 @@ mod tests {
             }
             press(&mut screen, &rows, "h");
         }
-        // Another topic has no sample of that metric, and shows so.
+        // The details of another topic report that the chosen metric has no sample.
         press(&mut screen, &rows, "\x1bj\n");
         assert!(
             shown(&mut screen, "/imu") && shown(&mut screen, "message_period: no sample in the last minute")

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The rates of the last minute as a line of bars.
+//! A sparkline: the rates of the last minute as a line of bars.
 
 use std::{collections::VecDeque, time::Instant};
 
 use topic_statistics_observe::row::{HistoryEntry, HISTORY};
 
-/// Returns the rates of the last minute in `width` characters, the latest at the right: blank before the topic was
-/// watched, `_` for a rate of 0, otherwise bars in proportion to the highest one.
+/// Returns the rates of the last minute in `width` characters, with the latest rate at the right. A blank means that
+/// the topic was not watched yet, `_` means a rate of 0, and the height of a bar is proportional to the highest rate.
 pub fn sparkline(history: &VecDeque<HistoryEntry>, now: Instant, width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let ago = |time: Instant| now.saturating_duration_since(time).as_secs_f64();
@@ -46,7 +46,7 @@ mod tests {
         }
         assert_eq!(sparkline(&row.history, at(100), 6), "_▄▄███");
         assert_eq!(sparkline(&row.history, at(130), 6), "███   ");
-        // One window of ten was faster than all that is shown.
+        // The last character averages ten windows, one of which has a much higher rate.
         row.add_window(window(101, 200.0, 0));
         assert_eq!(sparkline(&row.history, at(101), 6), "▁▃▃▅▅█");
         assert_eq!(sparkline(&row.history, at(100), 120).chars().count(), 120);

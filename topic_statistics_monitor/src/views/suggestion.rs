@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A file for `--expect`, from what is seen.
+//! The view of `--print-expectations`: a file for `--expect`, derived from the messages of the run.
 
 use std::{fs::File, io::Write, time::Instant};
 
@@ -9,10 +9,11 @@ use topic_statistics_observe::expect::suggest;
 use super::{lines::unmeasured, Polled, View, TICK};
 use crate::error::{print_all, Failure, UNFULFILLED};
 
-/// Prints the figures seen in the whole run as a file for `--expect`. Prints nothing if it saw no message.
+/// Prints a file for `--expect` at the end of the run, with the values of the run as limits. Prints no file if no
+/// message was received.
 pub struct Suggestion {
     pub output: File,
-    /// In percent.
+    /// The tolerance of the limits, in percent.
     pub tolerance: u32,
 }
 

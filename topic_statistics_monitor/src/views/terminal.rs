@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The terminal of the live view. It is restored at the end.
+//! The terminal of the live view, which is restored at the end of the program.
 
 use std::{
     fs::File,
@@ -24,7 +24,7 @@ use ratatui::{
     Terminal,
 };
 
-/// The terminal of the live view. It is restored when this is dropped, and at a panic.
+/// The terminal of the live view. The terminal is restored when this value is dropped, and when a thread panics.
 #[derive(Debug)]
 pub struct LiveTerminal {
     /// The screen.
@@ -68,8 +68,8 @@ impl Drop for LiveTerminal {
 }
 
 impl AlternateScreen {
-    /// Restores the terminal. A second time would move the cursor, and what is written then would cover the report of a
-    /// panic.
+    /// Restores the terminal once. A second restore would move the cursor, so that later output would overwrite the
+    /// message of a panic.
     fn restore(&self) -> io::Result<()> {
         if self.is_restored.swap(true, Ordering::Relaxed) {
             return Ok(());
@@ -79,15 +79,15 @@ impl AlternateScreen {
     }
 }
 
-/// Pressed keys, and changes of the terminal's size.
+/// The input of the terminal: pressed keys, and changes of the terminal's size.
 ///
-/// A thread of their own reads them, and nothing waits for it: crossterm 0.29 does not return from a read, nor from a
-/// poll with a timeout, once the terminal is closed or while an escape sequence is incomplete.
+/// A separate thread reads the input, and no other thread waits for this thread. In crossterm 0.29, a read, or a poll
+/// with a timeout, does not return while an escape sequence is incomplete, or after the terminal is closed.
 #[derive(Debug)]
 pub struct Input(Receiver<io::Result<Event>>);
 
 impl Input {
-    /// Starts to read from the terminal.
+    /// Starts a thread that reads from the terminal.
     pub fn start() -> io::Result<Self> {
         let (sender, events) = mpsc::sync_channel(100);
         std::thread::Builder::new().name("input".to_owned()).spawn(move || loop {
@@ -100,7 +100,7 @@ impl Input {
         Ok(Self(events))
     }
 
-    /// Returns the next event. `None` if there is none within the timeout.
+    /// Returns the next event. `None` if no event arrives within the timeout.
     pub fn next(&self, timeout: Duration) -> io::Result<Option<Event>> {
         match self.0.recv_timeout(timeout) {
             Ok(event) => event.map(Some),
@@ -110,9 +110,9 @@ impl Input {
     }
 }
 
-/// Standard error and descriptor 1, redirected until this is dropped, so that the output of rcl and the middleware does
-/// not disturb the screen. `None` if standard error is no terminal: descriptor 1 is then no terminal either (see
-/// `output`).
+/// Redirects standard error and file descriptor 1 to `/dev/null` until this value is dropped, so that the output of rcl
+/// and the middleware does not disturb the screen. `None` if standard error is not a terminal: then file descriptor 1,
+/// which refers to standard error (see `output`), is not a terminal either.
 #[derive(Debug)]
 struct MutedOutput(Option<Arc<OwnedFd>>);
 
@@ -135,10 +135,10 @@ impl Drop for MutedOutput {
     }
 }
 
-/// Restores standard error and descriptor 1.
+/// Restores standard error and file descriptor 1.
 fn unmute(stderr: Option<&OwnedFd>) {
     if let Some(stderr) = stderr {
-        // If this fails, they stay muted, without other consequences.
+        // If a call fails, the file descriptor stays redirected, without other consequences.
         let _muted = rustix::stdio::dup2_stderr(stderr);
         let _muted = rustix::stdio::dup2_stdout(stderr);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The calls of a service, from the events that its node and its clients publish (REP 2012).
+//! The calls of a service, derived from the events that the node of the service and its clients publish (REP 2012).
 //!
-//! Anybody can publish events. Everything kept has a bound.
+//! Any process can publish events, so all memory is limited.
 
 use std::{
     collections::HashMap,
@@ -14,39 +14,39 @@ use topic_statistics_observe::{format::milliseconds, row::Window};
 
 use super::window::Samples;
 
-/// What happened to a call: the `event_type` of `service_msgs/msg/ServiceEventInfo`.
+/// A step of a call: the `event_type` of `service_msgs/msg/ServiceEventInfo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Its client sent the request.
+    /// The client sent the request.
     RequestSent,
-    /// The node of the service took it.
+    /// The service received the request.
     RequestReceived,
-    /// It sent the response.
+    /// The service sent the response.
     ResponseSent,
-    /// The client took that.
+    /// The client received the response.
     ResponseReceived,
 }
 
 /// An event of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// What happened.
+    /// The step of the call that the event reports.
     pub step: Step,
-    /// The client, and its number of the call.
+    /// The identifier of the call: the GID of the client, and the client's sequence number of the call.
     pub call: ([u8; 16], i64),
-    /// When it happened, on the clock of its node: nanoseconds since the epoch. `None` if that is no system clock that
-    /// is set: the node runs on simulated time.
+    /// The time of the event on the clock of its node, in nanoseconds since the Unix epoch. `None` if this clock
+    /// differs much from the monitor's system clock, for example because the node uses simulated time.
     pub stamp: Option<i64>,
     /// When the event was received.
     pub at: Instant,
 }
 
 impl Event {
-    /// How far a node's system clock may be from the monitor's, in nanoseconds.
+    /// The maximum difference between the clock of a node and the monitor's system clock, in nanoseconds.
     const OFF: u64 = 10_000_000_000;
 
-    /// Returns an event from the fields of the message, received at that time: `now` is the system clock's, in
-    /// nanoseconds since the epoch. `None` if they are of no event.
+    /// Returns the event with these fields of a message that was received at the time `at`. `now` is the time of the
+    /// reception on the system clock, in nanoseconds since the Unix epoch. `None` if the `event_type` is unknown.
     pub fn new(
         event_type: u8,
         call: ([u8; 16], i64),
@@ -67,11 +67,11 @@ impl Event {
     }
 }
 
-/// Returns the same GID of a client in the events of both nodes.
+/// Returns a GID of a client that is the same in the client's events and in the service's events.
 ///
-/// On Jazzy, rmw_fastrtps_cpp gives a client's own events the GUID of its request writer (`0x03`), and those of the
-/// service the GUID of its response reader (`0x04`), which is the entity created before. From Kilted on, both have the
-/// reader's.
+/// On Jazzy with rmw_fastrtps_cpp, the client's events have the GUID of the client's request writer (`0x03`), and the
+/// service's events have the GUID of the client's response reader (`0x04`), which is created just before the writer.
+/// From Kilted on, all events have the GUID of the reader.
 fn of_client(mut gid: [u8; 16]) -> [u8; 16] {
     const WRITER: u8 = 0x03;
     const READER: u8 = 0x04;
@@ -88,26 +88,27 @@ fn of_client(mut gid: [u8; 16]) -> [u8; 16] {
 pub struct Calls {
     calls: HashMap<([u8; 16], i64), Call>,
     samples: Samples,
-    /// The events of each step in the window, and whether there was one ever: without introspection there is none.
+    /// The number of events of each step in the present window.
     counts: [u64; 4],
+    /// Whether an event of each step was ever received. Without introspection, a node publishes no events.
     is_known: [bool; 4],
     dropped: u64,
-    /// The requests since the start.
+    /// The number of requests since the start of the monitor.
     pub received: u64,
 }
 
-/// The events of a call that were received.
+/// A call, with its received events.
 #[derive(Debug)]
 struct Call {
     events: [Option<Event>; 4],
-    /// When the first of them was received.
+    /// When the first event of the call was received.
     since: Instant,
-    /// When it was known to have been answered.
+    /// When an event showed that the call has been answered. `None` if the call still waits.
     answered: Option<Instant>,
 }
 
 impl Calls {
-    /// The metrics of a window.
+    /// The metrics of a window of a service.
     pub const METRICS: &'static [Metric] = &[
         Metric::Requests,
         Metric::ResponseDuration,
@@ -120,17 +121,18 @@ impl Calls {
         Metric::ResponseDelay,
         Metric::OldestCall,
     ];
-    /// How many calls are followed at once.
+    /// The maximum number of calls that are followed at the same time.
     const MAX_CALLS: usize = 10_000;
-    /// How long a call is waited for. A client tells nobody that it gives up.
+    /// How long a call without a response is followed. The limit is necessary because a client publishes no event when
+    /// it stops waiting.
     const LONGEST: Duration = Duration::from_secs(600);
-    /// How long events of a call may follow its response: those of two nodes arrive in any order.
+    /// How long a call is kept after its response, because the events of two nodes arrive in any order.
     const LATE: Duration = Duration::from_secs(5);
-    /// By how much the stamps of two events of one node may differ from their reception: by more if its clock was
-    /// stepped between them.
+    /// The maximum difference in ms between two durations: from stamp to stamp, and from reception to reception, of two
+    /// events of one node. A larger difference means that the node's clock was stepped between the events.
     const STEP: f64 = 1000.0;
 
-    /// Adds an event. Returns false if there is no room for its call.
+    /// Adds an event. Returns `false` if there is no room for the call of the event.
     pub fn accept(&mut self, event: Event) -> bool {
         if !self.calls.contains_key(&event.call) && self.calls.len() >= Self::MAX_CALLS {
             return false;
@@ -142,7 +144,7 @@ impl Calls {
         });
         let step = event.step as usize;
         if call.events[step].is_some() {
-            return true; // Nobody sends it twice.
+            return true; // A node publishes each event once, so the second event is ignored.
         }
         call.events[step] = Some(event);
         self.counts[step] += 1;
@@ -163,7 +165,7 @@ impl Calls {
         true
     }
 
-    /// Ends a window, of which only the times are known.
+    /// Ends a window: adds the metrics to a window that has only times.
     pub fn end_window(&mut self, window: Window) -> Window {
         let now = window.ended;
         let before = self.calls.len();
@@ -194,7 +196,7 @@ impl Calls {
             (Metric::Requests, Step::RequestReceived),
             (Metric::Responses, Step::ResponseReceived),
         ];
-        // What no node tells is unknown, not 0.
+        // A count without any event so far is unknown, not 0.
         for (metric, step) in metrics {
             if self.is_known[step as usize] {
                 samples.add(metric, counts[step as usize] as f64);
@@ -205,7 +207,7 @@ impl Calls {
             samples.add(Metric::DroppedCalls, dropped as f64);
             samples.add(Metric::ActiveRequests, count as f64);
             samples.add_between(Metric::OldestCall, oldest.unwrap_or(now), now);
-            // Clients or the service may publish no events.
+            // The larger count is used, because the clients or the service may publish no events.
             let requests = counts[Step::RequestReceived as usize].max(counts[Step::RequestSent as usize]);
             self.received += requests;
             received = Some(requests);
@@ -215,15 +217,17 @@ impl Calls {
 }
 
 impl Call {
-    /// A response is there once the client has it; if the client publishes no events, once it was sent.
+    /// Returns whether the call is answered: the client has received the response, or, if the client publishes no
+    /// events, the service has sent the response.
     fn is_answered(&self) -> bool {
         let has = |step: Step| self.events[step as usize].is_some();
         has(Step::ResponseReceived) || (!has(Step::RequestSent) && has(Step::ResponseSent))
     }
 
-    /// Returns the milliseconds between two events, by their stamps. Without stamps, between the receptions of two
-    /// events of one node: simulated time has no time of its own, and stands still in a node that does not spin. `None`
-    /// before both events are there, and if the clock of the node that has both was stepped between them.
+    /// Returns the milliseconds between two events, from their stamps. If a stamp is missing, and both events are of
+    /// one node, returns the time between the receptions: a node on simulated time has no useful stamps, and its clock
+    /// stands still while the node does not spin. `None` if an event is missing, or if the clock of the node of both
+    /// events was stepped between the events.
     fn between(&self, from: Step, to: Step, is_of_one_node: bool) -> Option<f64> {
         let (from, to) = (self.events[from as usize]?, self.events[to as usize]?);
         let received = to.at.checked_duration_since(from.at).map(milliseconds);
@@ -244,7 +248,7 @@ mod tests {
 
     const CLIENT: [u8; 16] = [7; 16];
 
-    /// An event at this time (ms) of a node whose clock is off.
+    /// Returns an event at this time (in ms) of a node whose clock differs by `offset` (in ms).
     fn event(step: u8, number: i64, milliseconds: i64, offset: i64) -> Event {
         let stamp = 1_000_000 + milliseconds + offset;
         let stamp = ((stamp / 1000) as i32, (stamp % 1000) as u32 * 1_000_000);
@@ -252,14 +256,14 @@ mod tests {
         Event::new(step, (CLIENT, number), stamp, received, (1_000_000 + milliseconds) * 1_000_000).unwrap()
     }
 
-    /// The calls with these events of one call: step, time and offset.
+    /// Returns calls with one call that has these events. Each event has a step, a time and a clock offset.
     fn calls(events: &[(u8, i64, i64)]) -> Calls {
         let mut calls = Calls::default();
         assert!(events.iter().all(|&(step, time, offset)| calls.accept(event(step, 1, time, offset))));
         calls
     }
 
-    /// Ends a window at this time. Returns the means of metrics by their names.
+    /// Ends a window at this time. Returns the means of the named metrics.
     fn means(calls: &mut Calls, milliseconds: u64, names: &str) -> Vec<f64> {
         let ended = at(0) + Duration::from_millis(milliseconds);
         let window = calls.end_window(empty(ended));
@@ -276,7 +280,7 @@ mod tests {
         // The clock of the service is 5 s ahead.
         let all = [(0, 0, 0), (1, 40, 5000), (2, 95, 5000), (3, 125, 0)];
         let right = [125.0, 55.0, 5040.0, -4970.0, 1.0, 1.0, 1.0, 0.0];
-        // Nodes on simulated time, on which no time passes.
+        // In these events, the nodes are on a simulated time that does not advance.
         let simulated =
             |at| [(0, 10), (1, 50), (2, 150), (3, 210)].map(|(step, time)| (step, time, at - time));
         let real = [200.0, 100.0, NAN, NAN, 1.0, 1.0, 1.0, 0.0];
@@ -286,10 +290,10 @@ mod tests {
             (&[all[0], all[2], all[1], all[3]], right),
             (&[all[3], all[2], all[1], all[0]], right),
             (&[all[1], all[2], all[0], all[3]], right),
-            (&[(1, 0, 0), (2, 30, 0)], [NAN, 30.0, NAN, NAN, NAN, 1.0, NAN, 0.0]), // only the service tells
-            (&[(0, 0, 0), (3, 30, 0)], [30.0, NAN, NAN, NAN, 1.0, NAN, 1.0, 0.0]), // only the client tells
+            (&[(1, 0, 0), (2, 30, 0)], [NAN, 30.0, NAN, NAN, NAN, 1.0, NAN, 0.0]), // only events of the service
+            (&[(0, 0, 0), (3, 30, 0)], [30.0, NAN, NAN, NAN, 1.0, NAN, 1.0, 0.0]), // only events of the client
             (&stepped, [NAN, NAN, 10.0, 5010.0, 1.0, 1.0, 1.0, 0.0]),
-            (&simulated(-1_000_000), real), // before it began
+            (&simulated(-1_000_000), real), // before simulated time began
             (&simulated(-500_000), real),
             (&simulated(1_000_000_000), real),
         ] {
@@ -313,12 +317,12 @@ mod tests {
         assert_eq!(of_client(writer), of_client(reader));
         assert_ne!(of_client(other), of_client(reader));
         let first = of_client([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3]);
-        assert_eq!(first[12..], [0xff, 0xff, 0xff, 4], "any bytes can be received");
+        assert_eq!(first[12..], [0xff, 0xff, 0xff, 4], "a GID can have any bytes");
     }
 
     #[test]
     fn a_call_without_an_answer_ages_until_it_is_given_up() {
-        // The service responds, and the response does not arrive.
+        // The service sends the response, but the client does not receive it.
         let mut calls = calls(&[(0, 0, 0), (1, 10, 0), (2, 20, 0)]);
         let mut end = |second: u64| means(&mut calls, second * 1000, "oldest_call_ms dropped_calls");
         for second in 1..600 {

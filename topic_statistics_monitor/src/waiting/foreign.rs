@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Messages of services and actions, of types that are known at run time only.
+//! Messages of services and actions whose types are known only at run time.
 //!
-//! rclrs 0.8 has dynamic messages of `msg` types alone. Here only the first fields are read, which are the same in
-//! every type of a kind; so one struct with enough room takes all of them.
+//! rclrs 0.8 supports dynamic messages only for `msg` types. This module reads only the first fields of a message,
+//! which are the same for all services, or for all actions. So one struct with enough room can hold a message of any of
+//! these types.
 
 use std::{
     borrow::Cow,
@@ -17,14 +18,14 @@ use rosidl_runtime_rs::{Message, RmwMessage};
 
 use crate::record::Prefixes;
 
-/// How large the C struct of a message may be, in words of 8 bytes.
+/// The maximum size of the C struct of a message, in words of 8 bytes.
 const WORDS: usize = 512;
 
 /// The type support of a message type.
 #[derive(Clone, Copy)]
 pub struct ForeignType {
     type_support: *const c_void,
-    /// Frees what a message owns, and not the message.
+    /// The function that frees the memory that a message owns, but not the message itself.
     fini: Fini,
 }
 
@@ -33,17 +34,17 @@ type GetTypeSupport = unsafe extern "C" fn() -> *const c_void;
 
 // SAFETY: Both point to constants and code of libraries that stay loaded.
 unsafe impl Send for ForeignType {}
-// SAFETY: As above.
+// SAFETY: As for `Send`, both pointers are to constants and code of libraries that stay loaded.
 unsafe impl Sync for ForeignType {}
 
-/// `rosidl_message_type_support_t`, up to its data.
+/// The first fields of `rosidl_message_type_support_t`, up to `data`.
 #[repr(C)]
 struct TypeSupport {
     identifier: *const c_char,
     data: *const c_void,
 }
 
-/// `rosidl_typesupport_introspection_c__MessageMembers`, up to the size of the message's struct.
+/// The first fields of `rosidl_typesupport_introspection_c__MessageMembers`, up to the size of the message's struct.
 #[repr(C)]
 struct Members {
     namespace: *const c_char,
@@ -53,7 +54,7 @@ struct Members {
 }
 
 impl ForeignType {
-    /// Loads a type such as `example_interfaces/srv/AddTwoInts_Event`. Errors with the reason.
+    /// Loads a message type such as `example_interfaces/srv/AddTwoInts_Event`.
     pub fn load(name: &str) -> Result<Self, String> {
         let is_word = |part: &&str| part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let parts: Vec<_> = name.split('/').filter(is_word).collect();
@@ -65,9 +66,10 @@ impl ForeignType {
         let full = format!("{package}__{kind}__{message}");
         let load = |library: &str| {
             let path = prefix.join("lib").join(format!("lib{package}__{library}.so"));
-            // SAFETY: rosidl has generated the library; its initialization does nothing but that.
+            // SAFETY: rosidl has generated the library. Loading the library runs only the library's own initialization.
             let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
-            // What it has may be in use by the middleware for as long as the process runs, as with rclrs.
+            // The library is never unloaded, because the middleware may use its code and data as long as the process
+            // runs.
             Ok::<&'static Library, String>(Box::leak(Box::new(library)))
         };
         let handle = |kind: &str| {
@@ -82,8 +84,8 @@ impl ForeignType {
             Ok(handle)
         };
         let introspection: *const TypeSupport = handle("rosidl_typesupport_introspection_c")?.cast();
-        // SAFETY: The handle is of this type support, whose data is of this type. Both begin with these fields in all
-        // distributions.
+        // SAFETY: The handle points to an introspection type support, whose data is a `MessageMembers`. In all ROS
+        // distributions, both structs begin with the fields declared above.
         let size = unsafe { (*(*introspection).data.cast::<Members>()).size };
         if size > 8 * WORDS {
             return Err(format!("its struct has {size} bytes, and {} are read at most", 8 * WORDS));
@@ -95,7 +97,7 @@ impl ForeignType {
         Ok(Self { type_support: handle("rosidl_typesupport_c")?, fini })
     }
 
-    /// Creates a subscription to messages of this type by this function.
+    /// Calls `create`, which creates a subscription to messages of this type.
     pub fn subscribe<R>(self, create: impl FnOnce() -> R) -> R {
         CREATED.set(self.type_support);
         let created = create();
@@ -105,17 +107,18 @@ impl ForeignType {
 }
 
 thread_local! {
-    /// The type of the subscription that this thread is creating: rclrs asks the message's Rust type for it.
+    /// The type support of the subscription that this thread is creating. rclrs gets the type support from the Rust
+    /// type of the message.
     static CREATED: Cell<*const c_void> = const { Cell::new(ptr::null()) };
 }
 
-/// A message: the C struct, and room behind it. One that is dropped without [`first_fields`](Self::first_fields), as
-/// when a subscription ends, leaks what it owns.
-#[repr(C, align(16))] // as a long double
+/// A message: the C struct, and unused room after the struct. A message that is dropped without a call of
+/// [`first_fields`](Self::first_fields), for example when a subscription ends, leaks the memory that it owns.
+#[repr(C, align(16))] // the alignment of a long double
 pub struct ForeignMessage([u64; WORDS]);
 
 impl ForeignMessage {
-    /// Reads the first fields, and frees the message.
+    /// Reads the first fields of the message, and frees the memory that the message owns.
     ///
     /// # Safety
     ///
@@ -123,7 +126,7 @@ impl ForeignMessage {
     pub unsafe fn first_fields<T: Copy>(mut self, foreign_type: ForeignType) -> T {
         const { assert!(mem::size_of::<T>() <= 8 * WORDS && mem::align_of::<T>() <= 16) };
         let struct_: *mut c_void = self.0.as_mut_ptr().cast();
-        // SAFETY: The caller grants it. The struct is not used any more.
+        // SAFETY: The caller guarantees the type of the message. The struct is not used after this block.
         unsafe {
             let first = *struct_.cast::<T>();
             (foreign_type.fini)(struct_);
@@ -132,14 +135,14 @@ impl ForeignMessage {
     }
 }
 
-/// As rosidl's `init` without default values: no sequence and no string owns anything.
+/// Like rosidl's `init` without default values: no sequence and no string owns memory.
 impl Default for ForeignMessage {
     fn default() -> Self {
         Self([0; WORDS])
     }
 }
 
-/// Nothing clones it, and rclrs's traits demand it: a clone is empty.
+/// The traits of rclrs require `Clone`, but no code clones a message. A clone is empty.
 impl Clone for ForeignMessage {
     fn clone(&self) -> Self {
         Self::default()

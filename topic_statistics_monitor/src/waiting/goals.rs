@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The goals of an action, from the statuses and the feedback that its server publishes.
+//! The goals of an action, derived from the statuses and the feedback that the action server publishes.
 //!
-//! Times are those of the reception: an action server needs no introspection for them. Anybody can publish statuses.
-//! Everything kept has a bound.
+//! Durations are measured between the receptions of messages, so an action server needs no introspection. Any process
+//! can publish statuses, so all memory is limited.
 
 use std::{collections::HashMap, time::Instant};
 
@@ -15,7 +15,7 @@ use super::window::Samples;
 /// The id of a goal.
 pub type GoalId = [u8; 16];
 
-/// The statuses of `action_msgs/msg/GoalStatus` that matter here.
+/// The statuses of `action_msgs/msg/GoalStatus` that this module uses.
 const CANCELING: i8 = 3;
 const SUCCEEDED: i8 = 4;
 const CANCELED: i8 = 5;
@@ -29,16 +29,17 @@ pub struct Goals {
     counts: HashMap<Metric, u64>,
     /// Whether the server has published statuses.
     is_known: bool,
-    /// The goals since the start.
+    /// The number of goals since the start of the monitor.
     pub received: u64,
 }
 
 #[derive(Debug)]
 struct Goal {
     status: i8,
-    /// When it was first seen.
+    /// When the first status of the goal was received.
     since: Instant,
-    /// Whether that was its acceptance: not of goals from before the monitor.
+    /// Whether the first status was received when the goal was accepted. `false` for goals that were accepted before
+    /// the start of the monitor.
     is_whole: bool,
     canceling: Option<Instant>,
     feedback: Option<Instant>,
@@ -51,7 +52,7 @@ impl Goal {
 }
 
 impl Goals {
-    /// The metrics of a window.
+    /// The metrics of a window of an action.
     pub const METRICS: &'static [Metric] = &[
         Metric::Goals,
         Metric::GoalToFeedback,
@@ -74,16 +75,16 @@ impl Goals {
         Metric::AbortedGoals,
         Metric::DroppedGoals,
     ];
-    /// How many goals are followed at once.
+    /// The maximum number of goals that are followed at the same time.
     const MAX_GOALS: usize = 1000;
 
-    /// Accepts the statuses of all goals that the server knows. `is_old`: they are from before the monitor. Returns
-    /// false if there is no room for some of them.
+    /// Accepts the statuses of all goals that the server knows. `is_old` means that the statuses may be from before the
+    /// start of the monitor. Returns `false` if there is no room for some goals.
     pub fn accept(&mut self, statuses: &[(GoalId, i8)], is_old: bool, at: Instant) -> bool {
         self.is_known = true;
         let statuses = &statuses[..statuses.len().min(2 * Self::MAX_GOALS)];
         let known: HashMap<&GoalId, i8> = statuses.iter().map(|(id, status)| (id, *status)).collect();
-        // A server forgets goals that have ended. One that is forgotten before was of a server that has ended.
+        // A server removes goals that have ended. If a goal is missing before its end, its server has ended.
         let counts = &mut self.counts;
         self.goals.retain(|id, goal| {
             let is_kept = known.contains_key(id);
@@ -140,7 +141,8 @@ impl Goals {
         }
     }
 
-    /// Accepts feedback of a goal. That of an unknown goal is ignored: its status is about to be received.
+    /// Accepts feedback of a goal. Feedback of an unknown goal is ignored, because the status of the goal has not
+    /// arrived yet.
     pub fn accept_feedback(&mut self, id: &GoalId, at: Instant) {
         let Some(goal) = self.goals.get_mut(id) else { return };
         match goal.feedback.replace(at) {
@@ -150,7 +152,7 @@ impl Goals {
         }
     }
 
-    /// Ends a window, of which only the times are known.
+    /// Ends a window: adds the metrics to a window that has only times.
     pub fn end_window(&mut self, window: Window) -> Window {
         let mut samples = std::mem::take(&mut self.samples);
         let counts = std::mem::take(&mut self.counts);
@@ -180,7 +182,7 @@ mod tests {
         at(0) + Duration::from_millis(milliseconds)
     }
 
-    /// Ends a window at this time. Returns the means and counts of metrics by their names.
+    /// Ends a window at this time. Returns the mean and the number of samples of each named metric.
     fn figures(goals: &mut Goals, milliseconds: u64, names: &str) -> Vec<(f64, u64)> {
         let window = goals.end_window(empty(ms(milliseconds)));
         let figures = |name| window.metrics.iter().find(|metric| metric.name == name).unwrap().figures;
@@ -211,7 +213,7 @@ mod tests {
     #[test]
     fn earlier_goals_have_no_duration_and_lost_ones_are_dropped() {
         let (mut goals, [a, b]) = (Goals::default(), [[1; 16], [2; 16]]);
-        assert!(figures(&mut goals, 0, "goals")[0].0.is_nan(), "nothing is known yet");
+        assert!(figures(&mut goals, 0, "goals")[0].0.is_nan(), "no status was received yet");
         goals.accept(&[(a, SUCCEEDED), (b, EXECUTING)], true, ms(0));
         let found = figures(&mut goals, 100, "goals succeeded_goals active_goals");
         assert_eq!(found, [(0.0, 1), (0.0, 1), (1.0, 1)]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The samples and counts of a window.
+//! The samples and counts of a window of a service or an action.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -16,7 +16,7 @@ use topic_statistics_observe::{
 pub struct Samples(BTreeMap<Metric, (SummaryCollector, Distribution)>);
 
 impl Samples {
-    /// Adds a sample in the unit of the metric.
+    /// Adds a sample of a metric, in the unit of the metric.
     pub fn add(&mut self, metric: Metric, sample: f64) {
         let (summary, distribution) = self.0.entry(metric).or_default();
         if summary.accept(sample) && metric.has_distribution() {
@@ -24,12 +24,12 @@ impl Samples {
         }
     }
 
-    /// Adds the time from one event to another.
+    /// Adds the time between two events, in milliseconds.
     pub fn add_between(&mut self, metric: Metric, from: Instant, to: Instant) {
         self.add(metric, milliseconds(to.saturating_duration_since(from)));
     }
 
-    /// Ends a window. It gets each of the metrics, in their order.
+    /// Ends a window. The window gets all `metrics`, in this order.
     pub fn end(self, metrics: &[Metric], mut window: Window, received: Option<u64>) -> Window {
         let figures = |metric: &Metric| {
             let figures = self.0.get(metric).map(|(summary, _)| summary.summary()).unwrap_or_default();
@@ -51,7 +51,7 @@ pub mod tests {
     use std::time::Duration;
     use topic_statistics_core::Window as Times;
 
-    /// A window of a second, of which only the times are known.
+    /// Returns a window of one second without other values.
     pub fn empty(ended: Instant) -> Window {
         Window::new(Times::from_nanoseconds(0, 1), ended, Duration::from_secs(1))
     }

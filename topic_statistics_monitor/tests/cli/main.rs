@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Parts of topic_monitor without ROS: the terminal of the live view, and the page of `--report` in a browser.
+//! Tests of parts of topic_monitor without ROS: the terminal of the live view, and the page of `--report` in a browser.
 
 mod page;
 #[allow(dead_code, reason = "the tests that start the monitor use all of it")]
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use terminal::Terminal;
 use topic_statistics_monitor::testing::{take_stdout, Input, LiveTerminal, Screen};
 
-/// The terminal of the live view, which ends at a `q` and panics at any other key.
+/// Shows the live view in a terminal, and panics when a key is pressed.
 #[test]
 #[ignore = "runs in a terminal, for the tests below"]
 fn live_view() {
@@ -30,7 +30,7 @@ fn live_view() {
 
 fn start() -> Terminal {
     let program = std::env::current_exe().unwrap();
-    // A backtrace would not fit the screen.
+    // Backtraces are disabled, because a backtrace would not fit the screen.
     let program = ["RUST_BACKTRACE=0", program.to_str().unwrap()];
     let test = ["--ignored", "--exact", "--nocapture", "live_view"];
     let terminal = Terminal::start_program("env", &[&program[..], &test].concat(), 0);
@@ -50,7 +50,7 @@ fn a_panic_restores_the_terminal_and_is_reported() {
 #[test]
 fn an_incomplete_escape_sequence_holds_nothing_up() {
     let mut terminal = start();
-    terminal.press("\x1b[1;"); // And no more, as over a slow line.
+    terminal.press("\x1b[1;"); // The rest of the sequence is missing, as over a slow connection.
     let drawn = |text: &str| -> u32 {
         let number = text.split("drawn ").nth(1).and_then(|rest| rest.split(' ').next());
         number.and_then(|number| number.parse().ok()).unwrap_or(0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The page of a report in a real browser.
+//! A test of the page of a report in a real browser.
 
 use std::{
     env, fs,
@@ -19,7 +19,8 @@ use topic_statistics_observe::{
     testing::{at, row, window},
 };
 
-/// Inspects a page in a frame, and writes the results into its own document: the frame's page runs no script.
+/// A document that shows a page in a frame, inspects the page, and writes the results into itself. The inspected page
+/// runs no script.
 const FRAME: &str = r#"<!doctype html><meta charset="utf-8"><body style="margin:0">
 <iframe src="PAGE" style="border:0; width: WIDTHpx; height: 2000px"></iframe>
 <script>
@@ -49,14 +50,14 @@ onload = () => {
 
 const MARKUP: &str = "\"'></style></title><script>alert(1)</script><img src=x onerror=alert(2)>&lt;";
 
-/// Chromium without a window, with files of its own.
+/// Chromium without a window (headless), with a separate profile directory.
 struct Browser {
     program: PathBuf,
     directory: tempfile::TempDir,
 }
 
 impl Browser {
-    /// Returns the content of a page in a window of this width. Panics if the browser reports anything on its console.
+    /// Returns facts about a page in a window of this width. Panics if the browser writes a message to its console.
     fn look(&self, page: &Path, width: u32, is_dark: bool) -> Value {
         let frame = self.directory.path().join("frame.html");
         let text = FRAME.replace("PAGE", &format!("file://{}", page.display()));
@@ -71,7 +72,7 @@ impl Browser {
 
     fn run(&self, arguments: &[&str], page: &Path) -> (String, String) {
         let output = Command::new(&self.program)
-            // In a container there is no sandbox, and /dev/shm is small.
+            // In a container, the sandbox of Chromium does not work, and /dev/shm is small.
             .args([
                 "--headless",
                 "--no-sandbox",
@@ -90,7 +91,7 @@ impl Browser {
     }
 }
 
-/// A report of three topics, one of which has a hostile name.
+/// Returns a report of three topics. The name of one topic contains markup.
 fn report() -> String {
     let conditions: Conditions = "/imu:rate>=1000 lost=0".parse().unwrap();
     let mut recording = Recording::new(Duration::from_secs(1), conditions.0);
@@ -125,7 +126,7 @@ fn the_page_is_readable_everywhere_and_needs_no_network() {
     fs::write(&file, report()).unwrap();
     let (desktop, phone) = (browser.look(&file, 1280, false), browser.look(&file, 390, true));
     for (found, width) in [(&desktop, 1280), (&phone, 390)] {
-        assert_eq!(found["width"], width, "nothing is wider than the window");
+        assert_eq!(found["width"], width, "the page is not wider than the window");
         for nothing in ["scripts", "images", "loaded"] {
             assert_eq!(found[nothing], 0, "{nothing}");
         }
@@ -147,7 +148,7 @@ fn the_page_is_readable_everywhere_and_needs_no_network() {
     assert_eq!(phone["background"], "rgb(22, 24, 27)");
     assert_ne!(desktop["line"], phone["line"]);
 
-    // To look at them, set the variable to a directory.
+    // To keep the pictures of the page, set the variable REPORT_PICTURES to a directory.
     let pictures = env::var_os("REPORT_PICTURES").map_or(browser.directory.path().to_owned(), PathBuf::from);
     for (option, name) in [("print-to-pdf", "report.pdf"), ("screenshot", "desktop.png")] {
         let to = pictures.join(name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A program in a terminal with a readable screen. The tests with ROS have this file, too.
+//! Runs a program in a terminal whose screen the tests can read. The tests with ROS also use this file.
 
 use std::{
     io::{Read, Write},
@@ -15,11 +15,12 @@ use std::{
 use portable_pty::{native_pty_system, Child, CommandBuilder, MasterPty, PtySize};
 use test_support::{wait_for, LIMIT};
 
-/// A program in a terminal. It is killed when this is dropped.
+/// A program in a terminal. The program is killed when this value is dropped.
 pub struct Terminal {
     pty: Option<Box<dyn MasterPty + Send>>,
     child: Box<dyn Child + Send + Sync>,
-    /// `None` before the first key: when the writer is dropped, it writes an end of file, which would be a key, too.
+    /// The writer of pressed keys. `None` before the first key: a dropped writer writes an end-of-file character, which
+    /// the program would read as a key.
     keys: Option<Box<dyn Write + Send>>,
     screen: Arc<Mutex<vt100::Parser>>,
     is_closed: Arc<AtomicBool>,
@@ -53,7 +54,8 @@ impl Terminal {
         Terminal { pty: Some(pair.master), child, keys: None, screen, is_closed }
     }
 
-    /// Closes the terminal, as when its window is closed. The reading thread does so when the next screen is drawn.
+    /// Closes the terminal, as if its window was closed. The terminal is really closed when the program draws the next
+    /// screen and the reading thread ends.
     pub fn close(&mut self) {
         assert!(self.keys.is_none());
         self.is_closed.store(true, Ordering::Relaxed);
@@ -76,7 +78,7 @@ impl Terminal {
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 
-    /// Waits for a screen.
+    /// Waits until `is` returns `true` for the text of the screen.
     pub fn wait(&self, what: &str, is: impl Fn(&str) -> bool) {
         let started = Instant::now();
         while !is(&self.text()) {
@@ -85,7 +87,7 @@ impl Terminal {
         }
     }
 
-    /// Waits for a screen with all of these texts.
+    /// Waits until the screen contains all of these texts.
     pub fn wait_for(&self, texts: &[&str]) {
         self.wait(texts[0], |text| texts.iter().all(|part| text.contains(part)));
     }
@@ -95,14 +97,15 @@ impl Terminal {
         self.pty.as_ref().unwrap().resize(size(rows, cols)).unwrap();
     }
 
-    /// Returns whether the alternate screen is on and the cursor hidden. None if one of both.
+    /// Returns `true` if the alternate screen is shown and the cursor is hidden, `false` if neither is the case, and
+    /// `None` if only one of these is the case.
     pub fn has_view(&self) -> Option<bool> {
         let parser = self.screen.lock().unwrap();
         let is_on = parser.screen().alternate_screen();
         (parser.screen().hide_cursor() == is_on).then_some(is_on)
     }
 
-    /// Waits for the end, and for the restored terminal. Returns the exit status.
+    /// Waits until the program has ended and the terminal is restored. Returns the exit status.
     pub fn end(&mut self) -> u32 {
         let mut status = None;
         wait_for("end of the program", || {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--chains`: rclpy nodes with the preloaded library.
+//! Tests of `--chains` with rclpy nodes, most of which preload the library.
 
 use serde_json::Value;
 use test_support::{domain, preload, wait_for, Program};
@@ -51,7 +51,7 @@ fn a_chain_has_the_costs_of_its_nodes_and_those_that_lack_them() {
     });
     drop(monitor);
 
-    // A new one sees windows of these messages only.
+    // A new monitor gets only windows with the messages that are sent from now on.
     let monitor = chains("/cmd_vel");
     monitor.until("the path", |json| json["path"].is_array());
     send(COUNT);

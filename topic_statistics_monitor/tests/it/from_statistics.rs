@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--publish` and `--from-statistics`: the messages of the monitor, of nodes, and of anybody.
+//! Tests of `--publish` and `--from-statistics`, with messages of the monitor, of nodes, and of a malicious process.
 
 use std::{fs, time::Duration};
 
@@ -76,7 +76,7 @@ fn hostile_statistics_are_reported_and_bounded() {
     }
     assert!(!terminal.text().lines().any(|line| line.contains("PWNED") && !line.contains("\\u{7}")));
 
-    // A flood while nobody reads what the monitor writes.
+    // A process sends many messages while the output of the monitor blocks.
     let mut child = piped(command(&["--from-statistics", "--json"], domain));
     let (output, errors) = (child.stdout.take().unwrap(), test_support::lines(child.stderr.take().unwrap()));
     let monitor = Process::from(child);
@@ -85,7 +85,7 @@ fn hostile_statistics_are_reported_and_bounded() {
         rustix::io::ioctl_fionread(&output).unwrap() > 30_000
     });
     wait_until_full(&output);
-    // More than the 10 000 that wait to be read and the 2000 that wait in the middleware.
+    // 24 000 messages are more than the 10 000 that fit the monitor's queue and the 2000 that fit the middleware.
     (0..12).for_each(|_| assert_eq!(foreign.request("flood 2000"), "done"));
     let status = fs::read_to_string(format!("/proc/{}/status", monitor.id())).unwrap();
     let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The live view in a terminal, and its ends.
+//! Tests of the live view in a terminal, and of the ways in which the live view ends.
 
 use std::fs;
 
@@ -45,7 +45,8 @@ fn the_live_view_shows_what_is_expected_and_what_is() {
     terminal.press("\r");
     terminal.wait_for(&["health      OK: as expected", "source_to_receive_ms", "/talker"]);
     terminal.press("\x7f");
-    // A key that is pressed together with a change of the size may wait in crossterm 0.29 until the next key.
+    // The test does not press a key together with a change of the size: crossterm 0.29 may delay such a key until the
+    // next key.
     terminal.wait_for(&["sort topic", "/imu", "/ filter"]);
     terminal.resize(10, 200);
     terminal.wait_for(&["last minute", "/imu"]);
@@ -64,7 +65,7 @@ fn the_live_view_shows_what_is_expected_and_what_is() {
 #[test]
 fn signals_and_a_closed_terminal_end_the_live_view() {
     let domain = domain();
-    // As under nohup.
+    // These monitors ignore SIGHUP, as under nohup.
     let ignoring = ["-c", "trap '' HUP; exec \"$0\"", env!("CARGO_BIN_EXE_topic_monitor")];
     for (end, mut terminal) in
         ["close", "close, ignoring", "HUP", "TERM", "INT", "HUP, ignoring"].map(|end| {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The program topic_monitor on real topics: in a terminal with a readable screen, and as a process that writes lines.
+//! Tests of the program topic_monitor on real topics: in a terminal whose screen the tests can read, and as a process
+//! that writes lines.
 
 mod chains;
 mod from_statistics;

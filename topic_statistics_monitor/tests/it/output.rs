@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Lines, JSON, exit status, conditions, expectations and the report of live topics.
+//! Tests of lines, JSON, exit status, conditions, expectations and the report on live topics.
 
 use std::{
     fs,
@@ -57,14 +57,14 @@ fn runs_end_with_their_lines_status_and_report() {
         assert!(window["received"].as_u64() > Some(0) && window["rate"].as_f64() > Some(5.0), "{window}");
     }
 
-    // The reader of the lines goes away. The page is written all the same.
+    // The page of `--report` is written even if the reader of the lines closes the pipe.
     assert!(!page.exists());
     let mut lines = BufReader::new(reporting.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().starts_with("/imu ")));
     drop(lines);
     let output = reporting.wait_with_output().unwrap();
     let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "the condition has failed");
+    assert_eq!(output.status.code(), Some(1), "the exit status says that the condition failed");
     assert!(errors.contains("/imu: rate>=1000 failed in ") && !errors.contains("ipe"), "{errors:?}");
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("<h2>/imu</h2>") && page.ends_with("</html>"), "{page}");
@@ -83,7 +83,7 @@ fn standard_output_has_nothing_of_the_middleware() {
     let output = once.output().unwrap();
     let errors = text(&output.stderr);
     assert!(errors.contains("noise: from rcl_init") && errors.contains("noise: from a thread"), "{errors}");
-    let objects = objects(&output.stdout); // Each line is one.
+    let objects = objects(&output.stdout); // Each line is a JSON object.
     assert_eq!((objects.len(), &objects[0]["topic"]), (1, &"/imu".into()));
 
     terminal.wait("topic", |text| text.contains("sensor_msgs/msg/Imu"));
@@ -116,10 +116,11 @@ fn windows_that_nobody_reads_are_counted() {
     let expected = last["total"]["received"].as_u64().unwrap() + 300;
     wait_until_full(output.get_ref());
     (0..300).for_each(|_| send());
-    wait_until_full(output.get_ref()); // They are received meanwhile.
+    wait_until_full(output.get_ref()); // The monitor receives the messages while its output blocks.
     let mut windows = std::iter::repeat_with(|| next(&mut output));
     let window = windows.find(|window| window["total"]["received"] == expected).unwrap();
-    // The window has its own figures, and the last minute and the losses have those of the windows before it.
+    // The received messages are those of this window only. The last minute and the losses include the windows that were
+    // not written.
     assert_eq!(window["received"], 0, "{window}");
     assert_eq!(window["last_minute"]["message_period"]["count"], expected - 1, "{window}");
     if !middleware::lacks_sequence_numbers("losses while nobody reads") {
@@ -150,14 +151,14 @@ fn health_is_in_changes_diagnostics_and_the_exit_status() {
     let is =
         |json: &Value, level: &str, state: &str| json["health"]["level"] == level && json["state"] == state;
     monitor.until_of("/imu", |json| is(json, "OK", "good"));
-    drop(fast); // killed
+    drop(fast); // kills the talker
     monitor.until_of("/imu", |json| json["change"]["to"]["level"] == "STALE");
     let slow = ["--ros-args", "-p", "rate:=3.0"];
     let _slow = Process::start(program("talker"), &slow, domain);
     let change = monitor.until_of("/imu", |json| json["change"]["to"]["level"] == "ERROR");
     let window = monitor.until_of("/imu", |json| is(json, "ERROR", "error"));
     assert_eq!(window["health"]["condition"], "rate>=20", "{change} {window}");
-    // As an rclpy node reads them.
+    // The statuses are checked as an rclpy node receives them.
     let status = |name: &str, level: u8| loop {
         let array: Value = serde_json::from_str(&reader.read(name)).unwrap();
         let mut all = array["status"].as_array().unwrap().iter();
@@ -171,6 +172,6 @@ fn health_is_in_changes_diagnostics_and_the_exit_status() {
     let never = status("topic_monitor: /never", 3);
     assert!(never["message"].as_str().unwrap().starts_with("no message yet"), "{never}");
     monitor.until_error("/imu: ");
-    assert_eq!(monitor.end("INT"), Some(1), "there is an error at the end");
+    assert_eq!(monitor.end("INT"), Some(1), "a topic has the level ERROR at the end");
     monitor.until_error("/imu: ERROR: rate ");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--record`: what is recorded is what was seen, and what was lost is said.
+//! Tests of `--record`: the recording has all received messages, and reports lost messages.
 
 mod disk;
 mod foreign;
@@ -21,7 +21,7 @@ use topic_statistics_observe::recorded::{RecordedTotals, Scope};
 
 use crate::run::{text, Json};
 
-/// A recording of `/chatter`.
+/// A monitor that records `/chatter`.
 struct Recording {
     monitor: Json,
     directory: TempDir,
@@ -41,8 +41,8 @@ impl Recording {
         self.directory.path().join("run.mcap")
     }
 
-    /// Waits for windows of a second without a message that begin after this call. Returns how many messages were
-    /// received.
+    /// Waits until a second passes without messages, in windows that begin after this call. Returns the number of
+    /// messages received so far.
     fn received(&self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
         let mut silent = 0;
@@ -56,7 +56,7 @@ impl Recording {
         object["total"]["received"].as_u64().unwrap()
     }
 
-    /// Ends it by a signal. Returns the line that says what was recorded.
+    /// Ends the monitor by a signal. Returns the line that describes what was recorded.
     fn end(&mut self, signal: &str) -> String {
         assert_eq!(self.monitor.end(signal), Some(0));
         self.monitor.until_error("recorded ")
@@ -77,7 +77,7 @@ impl Talker {
         Self { publisher, node, _spinning: Spinning::start(executor) }
     }
 
-    /// Publishes texts of that many bytes, one each 2 ms.
+    /// Publishes `number` texts of `bytes` bytes each, one every 2 ms.
     fn send(&self, number: u64, bytes: usize) {
         for _ in 0..number {
             self.publisher.publish(StringMsg { data: "x".repeat(bytes) }).unwrap();
@@ -85,7 +85,7 @@ impl Talker {
         }
     }
 
-    /// Publishes until a recording has a message.
+    /// Publishes texts until a recording has a message.
     fn reach(&self, recording: &Recording) {
         recording.monitor.until("first message", |object| {
             self.send(1, 10);
@@ -98,7 +98,7 @@ fn read(files: &[PathBuf]) -> BagStatistics {
     Bag::open(files).unwrap().read(&ReadOptions::new().verify(true), &mut ()).unwrap()
 }
 
-/// Returns the totals of `/chatter` in the recording.
+/// Returns the totals of `/chatter` in the whole recording.
 fn whole(bag: &BagStatistics) -> RecordedTotals {
     let whole = bag.recording.whole();
     let of_chatter = whole.into_iter().find(|entry| entry.topic == "/chatter").unwrap();
@@ -106,7 +106,7 @@ fn whole(bag: &BagStatistics) -> RecordedTotals {
     of_chatter.clone()
 }
 
-/// Runs bag_statistics. Returns its exit status and what it prints.
+/// Runs bag_statistics on a file. Returns the exit status and the standard output.
 fn bag_statistics(file: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(program("bag_statistics")).arg(file).args(arguments).output().unwrap();
     (output.status.code(), text(&output.stdout))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The monitor as a process that writes lines.
+//! Helpers that run the monitor as a process that writes lines or JSON.
 
 use std::{
     process::{Child, ChildStdout, Command, Stdio},
@@ -15,7 +15,7 @@ pub fn command(arguments: &[&str], domain: u32) -> Command {
     test_support::command(env!("CARGO_BIN_EXE_topic_monitor"), arguments, domain)
 }
 
-/// Starts a command whose output and errors are pipes.
+/// Starts a command whose standard output and standard error are pipes.
 pub fn piped(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -33,7 +33,7 @@ pub fn talker(domain: u32) -> Process {
     Process::start(program("talker"), &["--ros-args", "-p", "rate:=50.0"], domain)
 }
 
-/// The monitor with `--json`.
+/// A process of the monitor with `--json`.
 pub struct Json {
     pub process: Process,
     pub lines: Receiver<String>,
@@ -41,7 +41,7 @@ pub struct Json {
 }
 
 impl Json {
-    /// Starts it with windows of 0.25 s, if not said otherwise.
+    /// Starts the monitor, with windows of 0.25 s unless the arguments contain `--period`.
     pub fn start(arguments: &[&str], domain: u32) -> Json {
         Self::spawn(Self::command(arguments, domain))
     }
@@ -58,22 +58,22 @@ impl Json {
         Json { process: child.into(), lines, errors }
     }
 
-    /// Reads standard error up to a line that contains a text.
+    /// Reads standard error up to a line that contains a text. Returns the line.
     pub fn until_error(&self, text: &str) -> String {
         until(&self.errors, text, |line| line.contains(text).then_some(line))
     }
 
-    /// Reads standard output up to an object.
+    /// Reads standard output up to an object for which `is` returns `true`. Returns the object.
     pub fn until(&self, what: &str, mut is: impl FnMut(&Value) -> bool) -> Value {
         until(&self.lines, what, |line| Some(serde_json::from_str(&line).unwrap()).filter(&mut is))
     }
 
-    /// Reads standard output up to an object of a topic.
+    /// Reads standard output up to an object of a topic for which `is` returns `true`. Returns the object.
     pub fn until_of(&self, topic: &str, mut is: impl FnMut(&Value) -> bool) -> Value {
         self.until(topic, |object| object["topic"] == topic && is(object))
     }
 
-    /// Sends a signal, and waits for the end. Returns the exit status.
+    /// Sends a signal to the monitor, and waits until the monitor ends. Returns the exit status.
     pub fn end(&mut self, signal: &str) -> Option<i32> {
         self.process.signal(signal);
         self.process.wait().code()
@@ -92,7 +92,7 @@ fn until<T>(lines: &Receiver<String>, what: &str, mut find: impl FnMut(String) -
     }
 }
 
-/// Waits until nobody can write to a pipe.
+/// Waits until a pipe is full: the number of bytes in the pipe has not changed for a second.
 pub fn wait_until_full(pipe: &ChildStdout) {
     let (mut waiting, mut since) = (0, Instant::now());
     wait_for("full pipe", || {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Which topics are subscribed to, and how.
+//! Tests of the monitor's subscriptions: to which topics, and with which QoS.
 
 use std::{env, fs, os::unix::fs::symlink, path::Path};
 
@@ -21,7 +21,7 @@ fn the_qos_is_that_of_all_publishers() {
         assert!(has(&window, qos), "{window}");
     }
 
-    // A topic that appears later, and then a publisher that cannot serve its subscription.
+    // A topic appears later, and then a publisher that cannot serve the monitor's subscription to this topic.
     assert_eq!(publisher.request("late"), "done");
     let wanted = Json::start(&["--best-effort", "late"], domain);
     let late = monitor.until_of("/late", |json| json["received"].as_u64() > Some(0));
@@ -43,7 +43,7 @@ fn the_qos_is_that_of_all_publishers() {
         json["publishers"] == 2 && json["senders"].as_array().is_some_and(|all| all.len() == 2)
     };
     let both = monitor.until_of("/late", is_two);
-    assert!(both["total"]["received"].as_u64() > Some(before), "the totals go on: {before} before {both}");
+    assert!(both["total"]["received"].as_u64() > Some(before), "the totals continue: {before} {both}");
     wanted.until("two publishers", |json| {
         assert!(json["resubscribed"].is_null(), "{json}");
         is_two(json)
@@ -57,7 +57,7 @@ fn a_missing_package_is_named_and_other_topics_are_shown() {
     let domain = domain();
     let mut publisher = Program::start("qos_publisher.py", &[], domain);
     assert_eq!(publisher.request("unknown"), "done");
-    // A prefix with the markers of all packages but test_msgs, and with what these packages share.
+    // The test creates a prefix with the markers and the share directories of all packages except test_msgs.
     let prefix = tempfile::tempdir().unwrap();
     let index = Path::new("share/ament_index/resource_index/packages");
     fs::create_dir_all(prefix.path().join(index)).unwrap();

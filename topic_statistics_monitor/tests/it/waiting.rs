@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--services` and `--actions`: nodes in Python and C++.
+//! Tests of `--services` and `--actions` with nodes in Python and C++.
 
 use std::fs;
 
@@ -9,17 +9,17 @@ use test_support::{domain, Program};
 
 use crate::run::Json;
 
-/// How long a duration may be, in ms, whatever the machine does.
+/// The largest plausible duration, in ms, even on a busy machine.
 const LIMIT: f64 = 5000.0;
 
-/// The windows of one service or action.
+/// A monitor, and the windows that it wrote for one service or action.
 struct Windows {
     monitor: Json,
     windows: Vec<Value>,
 }
 
 impl Windows {
-    /// Starts the monitor. Waits until windows have these publishers of events from their beginning on.
+    /// Starts the monitor. Waits for five consecutive windows with this number of publishers.
     fn start(arguments: &[&str], publishers: u64) -> Self {
         let mut this = Self { monitor: Json::start(arguments, domain()), windows: vec![] };
         this.read_until("windows of all publishers", |windows| {
@@ -34,14 +34,15 @@ impl Windows {
         }
     }
 
-    /// Reads until a count is that high, and for a window more. Asserts that it is no higher.
+    /// Reads windows until the sum of a count is `expected`, and reads one more window. Asserts that the sum is exactly
+    /// `expected`.
     fn count(&mut self, metric: &str, expected: f64) {
         self.read_until(metric, |windows| sum(windows, metric) >= expected);
         self.windows.push(self.monitor.until("a further window", |_| true));
         assert_eq!(sum(&self.windows, metric), expected, "{metric}");
     }
 
-    /// Asserts the number of the samples of a metric, and that all are at least that.
+    /// Asserts the number of samples of a metric, and that all samples are at least `least`.
     fn assert_samples(&self, metric: &str, expected: u64, least: f64) {
         let metrics = self.windows.iter().map(|window| &window["metrics"][metric]);
         let measured: Vec<&Value> = metrics.filter(|metric| metric["count"].as_u64() > Some(0)).collect();
@@ -78,7 +79,7 @@ fn calls_have_their_parts_and_one_that_is_stuck_waits() {
         windows.assert_samples(part, 4, injected);
     }
     for part in ["request_delay_ms", "response_delay_ms"] {
-        windows.assert_samples(part, 4, -250.0); // It may be the sending that is stamped late.
+        windows.assert_samples(part, 4, -250.0); // negative if the stamp of the sending is late
     }
     assert_eq!(windows.windows.last().unwrap()["type"], "test_msgs/srv/BasicTypes");
     assert_eq!(sum(&windows.windows, "dropped_calls"), 0.0);
@@ -104,7 +105,7 @@ fn calls_have_their_parts_and_one_that_is_stuck_waits() {
 fn goals_have_their_outcomes_and_durations() {
     let _server = Program::start("action_server.py", &[], domain());
     let mut client = Program::start("action_client.py", &[], domain());
-    // An action has no status before its first goal, and this is from before the monitor.
+    // The action publishes no status before its first goal. This first goal is from before the start of the monitor.
     assert_eq!(client.request("act 0 1"), "4");
     let mut windows = Windows::start(&["--actions"], 1);
     assert_eq!(client.request("act 300 2"), "4 4");
@@ -119,7 +120,7 @@ fn goals_have_their_outcomes_and_durations() {
     assert_eq!(sum(&windows.windows, "dropped_goals"), 0.0);
     assert_eq!(last(&windows.windows, "active_goals"), 0.0);
     assert_eq!(windows.windows.last().unwrap()["type"], "test_msgs/action/Fibonacci");
-    // 500 and 800 ms are injected; feedback comes after 200 ms.
+    // The action server delays its results by 500 ms and 800 ms. Its feedback comes after 200 ms.
     windows.assert_samples("goal_to_feedback_ms", 4, 20.0);
     windows.assert_samples("goal_succeeded_ms", 2, 250.0);
     windows.assert_samples("goal_aborted_ms", 1, 250.0);

@@ -2,7 +2,8 @@
 
 //! The file of `--expect`.
 //!
-//! docs/expectations.schema.json is its schema; a test compares the two.
+//! docs/expectations.schema.json is the schema of the file. A test compares the keys in the schema with the keys in
+//! this module.
 
 use std::{fmt, path::Path, time::Duration};
 
@@ -30,8 +31,8 @@ struct Entry {
     settings: Settings,
 }
 
-/// When a level is raised and cleared, and the meaning of silence. None: as the entry before, or as the library's
-/// default.
+/// When a level is raised and cleared, and the meaning of silence. A setting that is `None` is taken from an earlier
+/// matching entry, or is the default of the library.
 #[derive(Clone, Copy, Debug, Default)]
 struct Settings {
     raise_after: Option<u32>,
@@ -41,7 +42,7 @@ struct Settings {
     silence: Option<Silence>,
 }
 
-/// Why a file cannot be read, and where. The place counts from 1.
+/// Why a file cannot be read, with the line and the column. The line and the column count from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FileError {
     line: usize,
@@ -56,12 +57,12 @@ impl fmt::Display for FileError {
 }
 
 impl ExpectationFile {
-    /// The largest file, in bytes.
+    /// The maximum size of a file, in bytes.
     const MAX_SIZE: u64 = 1 << 20;
-    /// The keys of a file.
+    /// The keys at the top level of a file.
     const KEYS: [&str; 2] = ["defaults", "topics"];
 
-    /// Reads a file. Errors name the file, the line and the column.
+    /// Reads a file. An error names the file, and for wrong content the line and the column.
     pub fn read(path: &Path) -> Result<Self, String> {
         let error = |error: &dyn fmt::Display| format!("--expect {}: {error}", path.display());
         let text = input::read_text(path, Self::MAX_SIZE).map_err(|why| error(&why))?;
@@ -108,8 +109,8 @@ impl ExpectationFile {
         self.entries.iter().map(|entry| &entry.topics)
     }
 
-    /// Returns the expectations of a topic: the conditions of all entries that match it, with the settings of the last
-    /// such entry that has them. None if no entry matches.
+    /// Returns the expectations of a topic: the conditions of all entries that match the topic, and each setting from
+    /// the last matching entry that has this setting. `None` if no entry matches.
     pub fn expectations(&self, topic: &str) -> Option<Expectations> {
         let mut matching = self.entries.iter().filter(|entry| entry.topics.is_match(topic)).peekable();
         matching.peek()?;
@@ -128,7 +129,7 @@ impl ExpectationFile {
 }
 
 impl Entry {
-    /// The keys of an entry, besides its settings.
+    /// The keys of an entry, without the keys of its settings.
     const KEYS: [&str; 2] = ["warn_unless", "error_unless"];
 
     fn read(topics: &MarkedYaml, node: &MarkedYaml, defaults: Settings) -> Result<Self, FileError> {
@@ -136,7 +137,7 @@ impl Entry {
         let topics = name.parse().map_err(|why: String| error(topics, &format!("topic {name:?}: {why}")))?;
         let (warn_unless, error_unless) = (vec![], vec![]);
         let mut entry = Self { topics, warn_unless, error_unless, settings: Settings::default() };
-        // A topic without conditions is expected not to be silent.
+        // An entry without a value is valid: the only expectation is that the topic is not silent.
         let is_empty = matches!(node.data, YamlData::Value(Scalar::Null));
         let mapping = if is_empty { vec![] } else { mapping(node, name)? };
         for (key, value) in mapping {
@@ -158,7 +159,7 @@ impl Entry {
 impl Settings {
     const KEYS: [&str; 5] = ["raise_after", "clear_after", "first_message_within", "stale_after", "silence"];
 
-    /// Reads the setting of that key. Returns whether there is one.
+    /// Reads the setting with this key. Returns `false` if the key is not the key of a setting.
     fn read(&mut self, key: &str, value: &MarkedYaml) -> Result<bool, FileError> {
         match key {
             "raise_after" => self.raise_after = Some(windows(value)?),
@@ -174,7 +175,7 @@ impl Settings {
         Ok(true)
     }
 
-    /// Returns these settings, and the other ones where these have none.
+    /// Returns these settings; a setting that is `None` is taken from `other`.
     fn or(self, other: Self) -> Self {
         Self {
             raise_after: self.raise_after.or(other.raise_after),
@@ -205,7 +206,7 @@ impl Settings {
     }
 }
 
-/// Reads conditions: a text, or a list of texts.
+/// Reads conditions from a text, or from a list of texts.
 fn conditions(node: &MarkedYaml) -> Result<Vec<Conditions>, FileError> {
     let texts = match &node.data {
         YamlData::Sequence(texts) => &texts[..],
@@ -216,7 +217,7 @@ fn conditions(node: &MarkedYaml) -> Result<Vec<Conditions>, FileError> {
         let conditions: Conditions = text.parse().map_err(|why: ConditionError| {
             let before = text[..why.place().start].chars().count();
             let mut error = error(node, &why.to_string());
-            // A text of more than one line is written otherwise than it is read.
+            // The exact column is known only for a text on one line: YAML joins the lines of a longer text.
             if node.span.start.line() == node.span.end.line() {
                 let written = node.span.end.col() - node.span.start.col();
                 let quote = usize::from(written > text.chars().count());

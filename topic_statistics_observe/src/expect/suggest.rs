@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The file of `--print-expectations`: the present figures of the rows, with a tolerance, as a start.
+//! The output of `--print-expectations`: a file of expectations from the present values of the rows, with a tolerance.
 
 use std::{
     fmt::Write,
@@ -11,11 +11,12 @@ use topic_statistics_core::{Escaped, Metric};
 
 use crate::{format, pattern::Pattern, row::Row};
 
-/// A latched topic has a rate as long as its silence is no longer than this many of its mean periods.
+/// A latched topic gets a condition for its rate only if its silence is at most this multiple of its mean time between
+/// messages.
 const REGULAR_PERIODS: f64 = 3.0;
 
-/// Returns a file of expectations that the rows fulfil, with a tolerance in percent. `None` if no row had a message.
-/// `program` saw them for the time `watched`.
+/// Returns the text of a file of expectations that the rows fulfil, with a tolerance in percent. `None` if no row had a
+/// message. `program` watched the topics for the time `watched`.
 pub fn suggest(
     program: &str,
     rows: &[&Row],
@@ -35,7 +36,8 @@ pub fn suggest(
         let name = format::name(&row.name);
         let is_name = row.name.parse::<Pattern>().is_ok_and(|pattern| pattern.name().is_some());
         if !is_name || Escaped(&row.name).to_string() != row.name {
-            // A comment: the name is that of another kind of source, or was made up to be read as something else.
+            // The name is written in a comment, because the name is not a topic's name, or contains characters that
+            // could mislead a reader.
             let _ = writeln!(text, "  # {name}: not written, because its name cannot be one of a topic");
             continue;
         }
@@ -49,11 +51,12 @@ pub fn suggest(
     has_topic.then_some(text)
 }
 
-/// Returns conditions that a topic fulfils. None if it had no message.
+/// Returns conditions that a topic fulfils. `None` if the topic had no message.
 fn entry(row: &Row, tolerance: u32, now: Instant) -> Option<String> {
     row.last_message.or(row.window.as_ref().map(|window| window.ended))?;
     let rate = 1000.0 / row.mean_period;
-    // What each publisher of a latched topic publishes once, such as /tf_static, has periods, and no rate.
+    // If several publishers each publish one message on a latched topic, such as /tf_static, the messages have periods
+    // but no regular rate.
     let has_ended = row.is_latched && row.silence(now) > REGULAR_PERIODS * row.mean_period;
     if !(rate.is_finite() && rate > 0.0) || has_ended {
         let why = match row.is_latched {
@@ -77,7 +80,7 @@ fn entry(row: &Row, tolerance: u32, now: Instant) -> Option<String> {
     Some(format!("    warn_unless: {}\n    error_unless: rate>={}", warn.join(" "), short(rate / 2.0)))
 }
 
-/// Returns a number with three significant digits at least.
+/// Returns a number as text with at least three significant digits.
 fn short(value: f64) -> String {
     let digits = (2.0 - value.log10().floor()).clamp(0.0, 17.0) as usize;
     let text = format!("{value:.digits$}");
@@ -126,7 +129,7 @@ mod tests {
             assert!(condition.is_fulfilled_by(value), "{condition}");
         }
         assert_eq!(file.expectations("/map").unwrap().conditions().count(), 0);
-        assert_eq!(suggest(&[Row::new("/imu")]), None, "no message, no file");
+        assert_eq!(suggest(&[Row::new("/imu")]), None, "without a message, no file is suggested");
         let texts = [0.000123456, 0.25, 9.876_54, 100.0, 98.7654, 123_456.0].map(short);
         assert_eq!(texts, ["0.000123", "0.25", "9.88", "100", "98.8", "123456"]);
     }
@@ -135,7 +138,7 @@ mod tests {
     fn latched_topics_have_a_rate_if_they_are_regular() {
         for (name, is_latched, mean_period, last, has_rate) in [
             ("/robot_status", true, 1000.0, 129, true),
-            ("/tf_static", true, f64::NAN, 100, false), // only history
+            ("/tf_static", true, f64::NAN, 100, false), // only one message
             ("/tf_static", true, 2500.0, 110, false),   // three publishers started within 5 s
             ("/imu", false, 2500.0, 110, true),
         ] {

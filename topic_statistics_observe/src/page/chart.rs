@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The charts of the page, as SVG without script.
+//! The charts of the HTML page, as SVG without scripts.
 //!
-//! No text from the network is in a chart: names and units are in the page around it. A figure is drawn if its absolute
-//! value is at most [`LARGEST`].
+//! A chart contains no text from the network: the HTML around the chart has the names and units. A value is drawn if
+//! its absolute value is at most [`LARGEST`].
 
 use plotters::{
     prelude::*,
@@ -16,22 +16,22 @@ use crate::{
     recording::{Merged, Slot},
 };
 
-/// The size of a chart in units of its own: the page scales it to about half of that.
+/// The size of a chart in SVG units. The page shows a chart at about half of this size.
 const SIZE: (u32, u32) = (880, 360);
 const FONT: (FontFamily, i32) = (FontFamily::SansSerif, 30);
-/// The room of the labels below and on the left.
+/// The space for the labels below and on the left of a chart.
 const BELOW: u32 = 44;
 const LEFT: u32 = 124;
-/// Larger figures come from foreign statistics only.
+/// The largest absolute value that is drawn. Larger values come only from the statistics of other nodes.
 const LARGEST: f64 = 1e15;
 
-/// A colour, in the light page and in the dark one.
+/// A colour for the light page, and the corresponding colour for the dark page.
 pub struct Colour {
     pub light: RGBColor,
     pub dark: &'static str,
 }
 
-/// The colours of lines.
+/// The colours of lines in a chart.
 pub const LINES: [Colour; 3] = [
     Colour { light: RGBColor(0x1f, 0x6f, 0xb5), dark: "#6cb2f0" },
     Colour { light: RGBColor(0xc2, 0x55, 0x0a), dark: "#f0a25e" },
@@ -41,7 +41,7 @@ const LOSSES: Colour = Colour { light: RGBColor(0xc6, 0x28, 0x28), dark: "#ff8a8
 const AXIS: Colour = Colour { light: RGBColor(0x55, 0x55, 0x55), dark: "#b0b0b0" };
 const GRID: Colour = Colour { light: RGBColor(0xde, 0xde, 0xde), dark: "#3c3c3c" };
 
-/// Returns the style rules for the charts' colours on the dark page.
+/// Returns the CSS rules that change the charts' colours on the dark page.
 pub fn dark_style() -> String {
     let colours = LINES.iter().chain([&LOSSES, &AXIS, &GRID]);
     let rules = colours.map(|Colour { light, dark }| {
@@ -51,12 +51,12 @@ pub fn dark_style() -> String {
     rules.collect()
 }
 
-/// Returns a colour as the charts have it.
+/// Returns a colour as a hexadecimal number, as the SVG of the charts writes the colour.
 pub fn hex(RGBColor(red, green, blue): &RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }
 
-/// The figures of a slot of the timeline. The time is in seconds since the start of the run.
+/// The values of a slot of the timeline. Times are in seconds since the start of the run.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     began: f64,
@@ -66,12 +66,12 @@ struct Point {
     max: f64,
 }
 
-/// A line with the range from minimum to maximum around it, in parts between gaps.
+/// A line of mean values, with the range from minimum to maximum around the line. Gaps divide the line into parts.
 #[derive(Debug)]
 pub struct Line(Vec<Vec<Point>>);
 
 impl Line {
-    /// Returns the line of some figures of the slots. A slot without them is a gap.
+    /// Returns the line of the values that `figures` selects from each slot. A slot without such a value is a gap.
     pub fn new(parts: &[Vec<&Slot>], figures: impl Fn(&Slot) -> Merged) -> Self {
         let points = parts.iter().flat_map(|part| {
             let points: Vec<Option<Point>> =
@@ -94,7 +94,7 @@ impl Line {
 }
 
 impl Point {
-    /// `None` without a figure that can be drawn.
+    /// Returns the point of a slot. `None` if the slot has no value that can be drawn.
     fn new(slot: &Slot, figures: &Merged) -> Option<Self> {
         let is_drawn = |value: &f64| value.abs() <= LARGEST;
         let mean = Some(figures.mean()).filter(is_drawn)?;
@@ -112,7 +112,7 @@ impl Point {
     }
 }
 
-/// Returns a chart of lines over a run of `until` seconds. `None` if there is nothing to draw.
+/// Returns a chart of lines over a run of `until` seconds. `None` if the lines have no point.
 pub fn lines(lines: &[Line], from_zero: bool, until: f64) -> Option<String> {
     let points = || lines.iter().flat_map(Line::points);
     let low = points().map(|point| point.min).reduce(f64::min)?;
@@ -131,7 +131,7 @@ pub fn lines(lines: &[Line], from_zero: bool, until: f64) -> Option<String> {
                         light.mix(0.2),
                     )])?;
                 }
-                // The line is as long as the windows are, also if there is only one.
+                // The line covers the whole time of the windows, even if the part has only one window.
                 let first = part.first().map(|point| (time.value(point.began), point.mean));
                 let last = part.last().map(|point| (time.value(point.ended), point.mean));
                 let middle = part.iter().map(|point| at(point, point.mean));
@@ -150,7 +150,7 @@ pub fn losses(parts: &[Vec<&Slot>], until: f64) -> Option<String> {
     let time = Time::new(until);
     draw(0.0..time.value(until), &axis, &|x| time.label(x), &|y| axis.whole_label(y), |chart| {
         for part in parts {
-            // Unknown is a gap, not 0.
+            // An unknown number of losses is a gap, not 0.
             for known in part.split(|slot| slot.lost.is_none()) {
                 let bar = |slot: &&Slot| {
                     let lost = (slot.lost.unwrap_or_default() as f64).min(LARGEST);
@@ -163,8 +163,8 @@ pub fn losses(parts: &[Vec<&Slot>], until: f64) -> Option<String> {
     })
 }
 
-/// Returns a histogram. All bars are equally wide: their ranges have the same quotient of their ends. `None` without a
-/// bar.
+/// Returns a histogram. All bars are equally wide, because the horizontal axis is logarithmic. `None` if `bars` is
+/// empty.
 pub fn histogram(bars: &[Bar]) -> Option<String> {
     let highest = bars.iter().map(|bar| bar.count).max()? as f64;
     let axis = Axis::new(0.0, highest, true);
@@ -179,8 +179,8 @@ pub fn histogram(bars: &[Bar]) -> Option<String> {
     })
 }
 
-/// Draws bars that follow each other, from, to and height of each, as one shape: that is a fifth of the size of a shape
-/// for each.
+/// Draws neighbouring bars, each with its start, end and height, as one shape. The SVG text of one shape has a fifth of
+/// the size of one shape for each bar.
 fn draw_bars(
     chart: &mut Chart,
     bars: impl Iterator<Item = (f64, f64, f64)>,
@@ -206,7 +206,7 @@ type Chart<'a, 'b> = ChartContext<
 >;
 type DrawingError = DrawingAreaErrorKind<std::io::Error>;
 
-/// Draws axes and the content between them. `None` if it cannot be drawn.
+/// Draws the axes and the content of a chart. `None` if drawing fails.
 fn draw(
     x: std::ops::Range<f64>,
     y: &Axis,
@@ -242,7 +242,7 @@ fn draw(
     Some(svg)
 }
 
-/// An axis of figures.
+/// The range of the vertical axis.
 #[derive(Debug)]
 struct Axis {
     from: f64,
@@ -250,13 +250,13 @@ struct Axis {
 }
 
 impl Axis {
-    /// The smallest range of an axis, as a share of its largest figure.
+    /// The smallest length of an axis, relative to the largest absolute value on the axis.
     const RANGE: f64 = 1e-6;
 
-    /// Returns an axis with these figures. It begins with 0 if asked to, or if it is nearby.
+    /// Returns an axis from `low` to `high`. The axis begins at 0 if `from_zero` is set, or if 0 is near.
     fn new(low: f64, high: f64, from_zero: bool) -> Self {
         if low == 0.0 && high == 0.0 {
-            return Self { from: 0.0, to: 1.0 }; // Its labels are different figures.
+            return Self { from: 0.0, to: 1.0 }; // The labels of this axis differ.
         }
         let largest = low.abs().max(high.abs()).max(1e-9);
         let (mut low, mut high) = (low, high);
@@ -273,7 +273,7 @@ impl Axis {
         Self { from, to }
     }
 
-    /// Returns the label of a figure that is a whole number; none for others.
+    /// Returns the label of a whole number. Empty if the value is not a whole number.
     fn whole_label(&self, value: f64) -> String {
         if (value - value.round()).abs() < 1e-6 {
             self.label(value)
@@ -282,7 +282,7 @@ impl Axis {
         }
     }
 
-    /// Returns the label of a figure, with as many digits as it takes to tell it from the next.
+    /// Returns the label of a value, with enough digits to differ from the next label.
     fn label(&self, value: f64) -> String {
         let (unit, suffix) = match value.abs() {
             ..99_999.5 => (1.0, ""),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The file of `--report`.
+//! The file that `--report` writes.
 
 use std::{
     fs,
@@ -10,16 +10,17 @@ use std::{
 
 use tempfile::NamedTempFile;
 
-/// The file that a page is written to. It is there whole or not at all.
+/// The file that a page is written to. The file never contains only a part of a page.
 #[derive(Debug)]
 pub struct PageFile(PathBuf);
 
 impl PageFile {
-    /// Errors if the file cannot be written, as far as that can be checked before the run.
+    /// Errors if the file cannot be written, as far as this can be checked before the run.
     pub fn new(path: &Path) -> Result<Self, String> {
         let error = |error: io::Error| format!("cannot write the report {}: {error}", path.display());
         let invalid = |text: &str| error(io::Error::new(ErrorKind::InvalidInput, text));
-        // A link is replaced by the page: in a directory that others can write, they can leave one to another file.
+        // The page replaces a symbolic link, and does not follow the link: another user who can write to the directory
+        // could have created a link to an important file.
         match fs::symlink_metadata(path) {
             Ok(file) if file.is_file() || file.is_symlink() => {}
             Ok(_) => return Err(invalid("it is there and no regular file")),
@@ -31,7 +32,7 @@ impl PageFile {
         Ok(file)
     }
 
-    /// Writes the page.
+    /// Writes the page to the file.
     pub fn write(&self, page: &str) -> Result<(), String> {
         let written = || {
             let mut file = self.temporary()?;
@@ -43,12 +44,14 @@ impl PageFile {
         written().map_err(|error: io::Error| format!("cannot write the report {}: {error}", self.0.display()))
     }
 
-    /// Creates a file in the same directory, so that it can be renamed. It is removed when it is dropped.
+    /// Creates a temporary file in the same directory, so that it can be renamed to the page's file. Dropping the
+    /// temporary file removes it.
     fn temporary(&self) -> io::Result<NamedTempFile> {
         let directory = self.0.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::Builder::new();
         file.prefix(".report-").suffix(".part");
-        // The permissions of any new file: others may read it, if the process's umask lets them.
+        // The file gets the usual permissions of a new file: other users can read the file if the process's umask
+        // permits that.
         #[cfg(unix)]
         file.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         file.tempfile_in(directory)

@@ -104,7 +104,7 @@ fn failed_conditions_are_on_the_page_with_time_and_value() {
     assert!(fulfilled.contains("Fulfilled in each window") && !fulfilled.contains("failed windows"));
 }
 
-/// The figures of a slot of one second.
+/// Returns a timeline with slots of one second that have these rates.
 fn slots(rates: &[Option<f64>]) -> Timeline {
     let mut timeline = Timeline::new(Duration::from_secs(1));
     for (rate, stop) in rates.iter().zip(1..) {
@@ -116,12 +116,12 @@ fn slots(rates: &[Option<f64>]) -> Timeline {
     timeline
 }
 
-/// The chart of rates.
+/// Returns the chart of these rates.
 fn lines(rates: &[Option<f64>], from_zero: bool, until: f64) -> Option<String> {
     chart::lines(&[Line::new(&slots(rates).parts(), |slot| slot.rate)], from_zero, until)
 }
 
-/// The x and y of the points of each line of a chart.
+/// Returns the x and y coordinates of the points of each line in a chart.
 fn points(svg: &str) -> Vec<Vec<(i32, i32)>> {
     let points = svg.lines().filter(|line| line.starts_with("<polyline") && line.contains("#1F6FB5"));
     let points = points.map(|line| line.split("points=\"").nth(1).unwrap().split('"').next().unwrap());
@@ -136,14 +136,14 @@ fn a_gap_interrupts_the_line_and_zero_is_drawn() {
     let rates = [Some(10.0), Some(12.0), None, None, Some(0.0), Some(10.0)];
     let points = points(&lines(&rates, true, 6.0).unwrap());
     let [first, second] = &points[..] else { panic!("{points:?}") };
-    // From 0 to 2 s and from 4 to 6 s of 6 s, between 124 and 849 units.
+    // The lines go from 0 s to 2 s and from 4 s to 6 s. The whole run of 6 s goes from x = 124 to x = 849.
     let ends = |line: &[(i32, i32)]| (line[0].0, line[line.len() - 1].0);
     assert_eq!((ends(first), ends(second)), ((124, 365), (607, 849)));
     // 0 Hz is at the bottom of the chart, above 44 units of labels.
     assert_eq!(second[0].1, 360 - 44 - 1, "{second:?}");
     assert!(first.iter().all(|(_, y)| *y < 100), "{first:?}");
     assert!(Line::new(&slots(&rates).parts(), |_| Merged::NONE).is_empty());
-    // Figures that are too large are not drawn.
+    // Values that are too large are not drawn.
     assert!(lines(&[f64::MAX, f64::MIN, 1.1e15].map(Some), false, 9.0).is_none());
     let some = lines(&[1.0, f64::MAX, -1e15, 1e15, f64::MIN, 2.0].map(Some), false, 9.0).unwrap();
     assert_eq!(self::points(&some).len(), 3, "{some}");
@@ -154,10 +154,10 @@ fn losses_are_bars_and_all_colours_have_a_dark_one() {
     let timeline = slots(&[Some(10.0), Some(7.0), Some(10.0)]);
     let svg = chart::losses(&timeline.parts(), 3.0).unwrap();
     let bars = svg.lines().find(|line| line.contains("#C62828")).unwrap();
-    // Only the second of three seconds has losses, and nothing else is above 0.
+    // Only the second of three seconds has losses, so only its bar is above 0.
     assert!(bars.contains("\"124,315 124,315 365,315 365,32 607,32 607,315 849,315 849,315 \""), "{bars}");
     assert!(chart::losses(&slots(&[Some(10.0); 3]).parts(), 3.0).is_none());
-    // All colours have a dark one.
+    // Each colour has a corresponding colour for the dark page.
     let parts = timeline.parts();
     let line = || Line::new(&parts, |slot| slot.rate);
     let all = svg + &chart::lines(&[line(), line(), line()], true, 2.0).unwrap();
@@ -187,19 +187,19 @@ fn the_file_is_there_whole_or_not_at_all() {
         names.map(|name| name.into_string().unwrap()).collect::<Vec<_>>()
     };
     let file = PageFile::new(&path("report.html")).unwrap();
-    assert!(names().is_empty(), "nothing is there before the end");
+    assert!(names().is_empty(), "the directory is empty before the page is written");
     file.write("first").unwrap();
     file.write("second").unwrap();
     assert_eq!(names(), ["report.html"]);
 
-    // No link is followed.
+    // Writing a page does not follow a symbolic link.
     std::os::unix::fs::symlink(path("report.html"), path("link.html")).unwrap();
     PageFile::new(&path("link.html")).unwrap().write("by a link").unwrap();
     let read = |name| fs::read_to_string(path(name)).unwrap();
     assert_eq!((&*read("report.html"), &*read("link.html")), ("second", "by a link"));
     assert!(!path("link.html").is_symlink());
 
-    // The directory goes away during the run.
+    // The directory of the page is removed during the run.
     let gone = tempfile::tempdir().unwrap();
     let file = PageFile::new(&gone.path().join("report.html")).unwrap();
     drop(gone);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The figures of several windows together.
+//! The merged statistics of several windows.
 
 use std::time::Duration;
 
 use topic_statistics_core::Summary;
 
-/// The figures of the samples of several windows, from the figures of each: as if they had been one window.
+/// The statistics of the samples of several windows, computed from the statistics of each window, as if all samples
+/// were in one window.
 ///
-/// Mean and standard deviation are merged by their weights (Chan, Golub and LeVeque 1979), minimum and maximum are
-/// exact.
+/// Mean and standard deviation are merged with the weights of the windows (Chan, Golub and LeVeque 1979). Minimum and
+/// maximum are exact.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Merged {
-    /// The number of samples; of rates, the length of the windows in seconds.
+    /// The number of samples. For rates, the total length of the windows in seconds.
     weight: f64,
     mean: f64,
     /// The weighted sum of the squares of the differences from the mean.
@@ -22,11 +23,11 @@ pub struct Merged {
 }
 
 impl Merged {
-    /// Without a sample.
+    /// Statistics without a sample.
     pub const NONE: Self =
         Self { weight: 0.0, mean: f64::NAN, squares: f64::NAN, min: f64::NAN, max: f64::NAN };
 
-    /// Returns the rate of a window of that length.
+    /// Returns the rate of one window, weighted by the length of the window.
     pub fn of_rate(rate: f64, length: Duration) -> Self {
         if !rate.is_finite() || length.is_zero() {
             return Self::NONE;
@@ -64,17 +65,17 @@ impl Merged {
         finite(self.mean)
     }
 
-    /// Returns the smallest sample, or the smallest rate of a window. NaN without one.
+    /// Returns the smallest sample, or the smallest rate of a window. NaN without a sample.
     pub fn min(&self) -> f64 {
         self.min
     }
 
-    /// Returns the largest sample, or the largest rate of a window. NaN without one.
+    /// Returns the largest sample, or the largest rate of a window. NaN without a sample.
     pub fn max(&self) -> f64 {
         self.max
     }
 
-    /// Returns the standard deviation of the samples. NaN with fewer than two.
+    /// Returns the standard deviation of the samples. NaN with fewer than two samples.
     pub fn std_dev(&self) -> f64 {
         if self.weight < 2.0 {
             return f64::NAN;
@@ -87,7 +88,7 @@ impl Merged {
         self.weight as u64
     }
 
-    /// Returns the figures as those of a window.
+    /// Returns the merged statistics in the form of one window's statistics.
     pub fn summary(&self) -> Summary {
         Summary::new(self.mean(), self.min, self.max, self.std_dev(), self.count())
     }
@@ -100,13 +101,13 @@ impl From<&Summary> for Merged {
             return Self::NONE;
         }
         let weight = count as f64;
-        // One sample has no standard deviation, and differs by 0 from its mean.
+        // The standard deviation of one sample is NaN, but the difference of the sample from its mean is 0.
         let squares = if count == 1 { 0.0 } else { summary.standard_deviation.powi(2) * weight };
         Self { weight, mean, squares, min, max }
     }
 }
 
-/// Returns a number; NaN where a sum was too large for one.
+/// Returns the value, or NaN if the value is infinite, because a sum overflowed.
 fn finite(value: f64) -> f64 {
     if value.is_finite() {
         value
@@ -141,7 +142,7 @@ mod tests {
         rate.merge(&Merged::of_rate(f64::NAN, Duration::from_secs(10)));
         assert!((rate.mean() - 40.0).abs() < 1e-12, "{rate:?}");
         assert_eq!((rate.min(), rate.max()), (10.0, 100.0));
-        // A sum that is too large is no number.
+        // If a sum overflows, the mean is NaN.
         let mut huge = of(&[f64::MAX]);
         huge.merge(&of(&[f64::MIN]));
         assert!(huge.mean().is_nan() && huge.std_dev().is_nan() && huge.count() == 2, "{huge:?}");

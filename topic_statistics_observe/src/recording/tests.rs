@@ -13,7 +13,7 @@ use crate::{
 
 const AGE: &str = "message_age";
 
-/// A recording of /imu with these windows.
+/// Returns a recording of the topic /imu with these windows, and the row of the topic.
 fn recording(conditions: &str, windows: impl IntoIterator<Item = Window>) -> (Recording, Row) {
     let conditions = conditions.parse::<Conditions>().map_or(vec![], |conditions| conditions.0);
     let new = Recording::new(Duration::from_secs(1), conditions);
@@ -25,7 +25,7 @@ fn recording(conditions: &str, windows: impl IntoIterator<Item = Window>) -> (Re
     (recording, imu)
 }
 
-/// A window that ends at `stop` (s) with these ages.
+/// Returns a window that ends at `stop` (in seconds) with these ages.
 fn ages(stop: i64, samples: &[f64]) -> Window {
     let distribution = distribution(samples);
     let mut metric = metric(AGE, samples.iter().sum::<f64>() / samples.len() as f64, samples.len() as u64);
@@ -49,7 +49,7 @@ fn figures_and_percentiles_are_those_of_all_samples() {
     assert!((age.quantile(0.95) - 100.0).abs() < 10.0);
     assert_eq!(topics[0].windows, 2);
 
-    // Of windows without a distribution, there are no percentiles.
+    // Windows without a distribution have no percentiles.
     let without = Window { distributions: vec![], ..ages(1, &[5.0; 10]) };
     for (windows, expected) in [(vec![without.clone()], f64::NAN), (vec![without, ages(2, &[1.0; 100])], 1.0)]
     {
@@ -71,7 +71,7 @@ fn conditions_fail_in_windows_with_a_value() {
             rates,
             &["/imu: rate>=90 failed in 3 of 6 windows, first after 2.0 s: rate was 80.00"][..],
         ),
-        ("age<5", vec![silent(1), ages(2, &[1.0])], &[]), // from its first value on
+        ("age<5", vec![silent(1), ages(2, &[1.0])], &[]), // the condition applies from its first value on
         (
             "age<5",
             vec![silent(1), ages(2, &[1.0]), silent(3)],
@@ -102,7 +102,7 @@ fn a_condition_without_a_value_in_the_whole_run_has_failed() {
         ]
     );
     let failed = recording.verdicts().iter().filter(|(_, _, verdict)| verdict.is_failed()).count();
-    assert_eq!(failed, 3, "those with a topic");
+    assert_eq!(failed, 3, "three conditions with a topic fail");
     recording.finish(&[], at(60));
     let last = "/imu: rate>1 failed: no window at the end of the run".to_owned();
     assert!(recording.failures().contains(&last), "{:?}", recording.failures());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The windows of a topic in the order of time, in constant memory.
+//! The windows of a topic in chronological order, in constant memory.
 
 use std::time::{Duration, Instant};
 
@@ -9,45 +9,45 @@ use crate::row::Window;
 
 /// The windows of a topic, merged into at most [`SLOTS`](Self::SLOTS) slots of the same length.
 ///
-/// When a window ends after the last slot, pairs of slots are merged, and the slots are twice as long. So no window is
-/// left out, however long the run is.
+/// When a window ends after the last slot, pairs of neighbouring slots are merged, so that all slots become twice as
+/// long. So the timeline includes all windows of a run of any length.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     /// The length of a slot.
     length: Duration,
-    /// The slot of each window by its end; `None` if no window ended in it.
+    /// The slots, one for each range of time. `None` if the range has no window.
     slots: Vec<Option<Slot>>,
 }
 
-/// The windows that ended in one slot. Times are since the start of the run.
+/// The merged windows of one range of time. Times are relative to the start of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
-    /// When the first window began.
+    /// When the first window of the slot began.
     pub began: Duration,
-    /// When the last window ended.
+    /// When the last window of the slot ended.
     pub ended: Duration,
-    /// The length of the shortest window.
+    /// The length of the shortest window in the slot.
     pub window: Duration,
-    /// The rate in Hz.
+    /// The rates of the windows, in Hz.
     pub rate: Merged,
-    /// Messages lost. `None` if unknown in every window.
+    /// The number of messages lost. `None` if the number is unknown in every window.
     pub lost: Option<u64>,
-    /// The figures of each metric, by its position in the topic.
+    /// The statistics of each metric, by the position of the metric in the topic's list of metrics.
     metrics: Vec<Merged>,
 }
 
 impl Timeline {
-    /// How many slots there are at most.
+    /// The maximum number of slots.
     pub const SLOTS: usize = 200;
 
-    /// Creates a timeline whose slots have that length at first, at least 1 ms.
+    /// Creates a timeline whose slots have the length `length` at first, but at least 1 ms.
     pub fn new(length: Duration) -> Self {
         Self { length: length.max(Duration::from_millis(1)), slots: vec![] }
     }
 
-    /// Adds the slot of one window.
+    /// Adds a slot that has one window.
     pub fn add(&mut self, slot: Slot) {
-        // In the middle of the window: the exact time of its end varies.
+        // The middle of a window selects its slot, because the exact time of the window's end varies.
         let time = slot.ended.saturating_sub(slot.window / 2);
         while self.index(time) >= Self::SLOTS {
             self.halve();
@@ -72,7 +72,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the slots that have windows, in parts without a gap in time.
+    /// Returns the slots with windows, divided into parts at gaps in time.
     pub fn parts(&self) -> Vec<Vec<&Slot>> {
         let mut parts: Vec<Vec<&Slot>> = vec![];
         for slot in self.slots.iter().flatten() {
@@ -93,7 +93,7 @@ fn merge(into: &mut Option<Slot>, slot: Slot) {
 }
 
 impl Slot {
-    /// Returns the slot of one window.
+    /// Returns a slot that has one window.
     pub fn new(window: &Window, started: Instant, rate: Merged) -> Self {
         let ended = window.ended.saturating_duration_since(started);
         Self {
@@ -106,7 +106,7 @@ impl Slot {
         }
     }
 
-    /// Sets the figures of the metric at a position.
+    /// Sets the statistics of the metric at a position.
     pub fn set_metric(&mut self, position: usize, figures: Merged) {
         if position >= self.metrics.len() {
             self.metrics.resize(position + 1, Merged::NONE);
@@ -114,12 +114,13 @@ impl Slot {
         self.metrics[position] = figures;
     }
 
-    /// Returns the figures of the metric at a position. Without samples if it has none there.
+    /// Returns the statistics of the metric at a position. Statistics without samples if the slot does not have this
+    /// metric.
     pub fn metric(&self, position: usize) -> Merged {
         self.metrics.get(position).copied().unwrap_or(Merged::NONE)
     }
 
-    /// Adds the later windows of another slot.
+    /// Adds the windows of another, later slot.
     fn merge(&mut self, other: &Self) {
         self.began = self.began.min(other.began);
         self.ended = self.ended.max(other.ended);
@@ -136,8 +137,8 @@ impl Slot {
         }
     }
 
-    /// Returns whether there is no window between this slot and the next. When a window ended is known to a tick of the
-    /// monitor.
+    /// Returns whether no window is missing between this slot and the next slot. The check tolerates half a window,
+    /// because the time at which a window ended has an error of up to one tick of the monitor.
     fn is_followed_by(&self, next: &Self) -> bool {
         next.began <= self.ended.saturating_add(next.window.max(self.window) / 2)
     }
@@ -150,7 +151,7 @@ mod tests {
 
     const PERIOD: usize = 0;
 
-    /// A window of a second that ends `stop` seconds after the start of the run.
+    /// Returns the slot of a window of one second that ends `stop` seconds after the start of the run.
     fn slot(stop: i64, rate: f64, period: f64, lost: Option<u64>) -> Slot {
         let window = Window { lost, ..window(stop, rate, 0) };
         let mut slot = Slot::new(&window, at(0), Merged::of_rate(rate, window.length));
@@ -181,7 +182,7 @@ mod tests {
         assert_eq!((first.began, first.ended), (Duration::ZERO, Duration::from_secs(512)));
         assert_eq!((first.metric(PERIOD).min(), first.metric(PERIOD).max()), (0.0, 513.0));
         assert!((first.metric(PERIOD).mean() - 256.5).abs() < 1e-9);
-        // A peak of one window stays.
+        // A peak in one window is still visible in the merged slot.
         assert_eq!(parts[0].iter().map(|slot| slot.rate.min()).fold(f64::NAN, f64::min), 3.0);
     }
 
@@ -190,7 +191,7 @@ mod tests {
         let missing = timeline([1, 2, 3, 7, 8, 20].map(|stop| slot(stop, 10.0, 100.0, None)));
         let lengths: Vec<usize> = missing.parts().iter().map(Vec::len).collect();
         assert_eq!((lengths, missing.parts()[0][0].lost), (vec![3, 2, 1], None), "unknown losses are not 0");
-        // Windows longer than a slot, and windows that end late.
+        // Windows that are longer than a slot, and windows that end late, cause no gap.
         let long = (1..=20).map(|number| {
             let five = slot(5 * number, 10.0, 100.0, Some(0));
             Slot { window: Duration::from_secs(5), began: five.ended - Duration::from_secs(5), ..five }
@@ -201,7 +202,7 @@ mod tests {
             Slot { ended: late.ended + Duration::from_millis(number as u64 * 77 % 90), ..late }
         });
         assert_eq!(timeline(late).parts().len(), 1);
-        // A window without samples is no zero.
+        // A window without samples has no period, instead of a period of zero.
         let silent = window(2, 0.0, 0);
         let silent = Slot::new(&silent, at(0), Merged::of_rate(0.0, silent.length));
         let silent = timeline([slot(1, 10.0, 100.0, Some(0)), silent]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Whether a topic fulfilled a condition in each window.
+//! The verdict whether a topic fulfilled a condition in each window.
 
 use std::time::{Duration, Instant};
 
@@ -12,37 +12,39 @@ use crate::{
     row::{Row, Window},
 };
 
-/// How a topic fulfilled a condition in the windows of a run.
+/// In how many windows of a run a topic fulfilled a condition.
 ///
-/// It is judged from the first window with a value on: before that, a topic has no message. From then on, a window
-/// without messages fails; a window with an unknown value is left out. A condition that never had a value has failed.
+/// The condition is checked from the first window with a value on, because the topic had no message before. From this
+/// window on, the condition fails in a window without messages. Windows with an unknown value are ignored. A condition
+/// that never had a value has failed.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
-    /// The windows in which it was judged.
+    /// The number of windows in which the condition was checked.
     pub judged: u64,
-    /// The judged windows in which it was not fulfilled.
+    /// The number of windows in which the condition was checked and not fulfilled.
     pub failed: u64,
-    /// The first window in which it was not fulfilled.
+    /// The first window in which the condition was not fulfilled.
     pub first: Option<Failure>,
-    /// The last window in which it was not fulfilled.
+    /// The last window in which the condition was not fulfilled.
     pub last: Option<Failure>,
-    /// Why it failed without a window: it never had a value, or there is no window any more.
+    /// Why the condition failed at the end of the run: the condition never had a value, or the topic had no recent
+    /// window.
     pub missing: Option<String>,
 }
 
 /// A window in which a condition was not fulfilled.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
-    /// When the window ended, since the start of the run.
+    /// When the window ended, as the time since the start of the run.
     pub ended: Duration,
-    /// When the window ended on the system clock: nanoseconds since the epoch.
+    /// When the window ended, on the system clock, in nanoseconds since the Unix epoch.
     pub stop: i64,
-    /// NaN if it was missing.
+    /// The value of the condition's quantity in the window. NaN if the window had no value.
     pub value: f64,
 }
 
 impl Verdict {
-    /// Judges a window of a row.
+    /// Checks the condition in a window of a row.
     pub fn judge(&mut self, condition: &Condition, row: &Row, window: &Window, ended: Duration) {
         let value = match condition.value_of(row, window.ended) {
             Value::Unknown => return,
@@ -58,7 +60,7 @@ impl Verdict {
         }
     }
 
-    /// Ends the run. `row`: as of the last window.
+    /// Ends the run. `row` is the topic's row at the time of its last window.
     pub fn finish(&mut self, row: &Row, now: Instant) {
         self.missing = match &row.problem {
             _ if self.judged > 0 && row.recent_window(now).is_none() => {
@@ -71,12 +73,12 @@ impl Verdict {
         };
     }
 
-    /// Returns whether it failed in a window, or had no value.
+    /// Returns whether the condition failed in a window or at the end of the run.
     pub fn is_failed(&self) -> bool {
         self.failed > 0 || self.missing.is_some()
     }
 
-    /// Returns the failures in one line. `None` if nothing failed.
+    /// Returns the failures as one line of text. `None` if the condition did not fail.
     pub fn text(&self, condition: &Condition) -> Option<String> {
         let (requirement, name) = (condition.requirement(), condition.name());
         match (self.first, &self.missing) {

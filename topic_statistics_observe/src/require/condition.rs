@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The conditions of `--require`: the library's conditions, on the rows of the monitor.
+//! The conditions of `--require`: conditions of the library, evaluated on the rows of a program.
 
 use std::{fmt, str::FromStr, time::Instant};
 
@@ -22,7 +22,7 @@ pub struct Conditions(pub Vec<Condition>);
 /// A condition about the topics that a pattern matches.
 #[derive(Clone, Debug)]
 pub struct Condition {
-    /// The topics that it is about. `None` for all watched topics.
+    /// The topics that the condition is about. `None` for all watched topics.
     pub topic: Option<Pattern>,
     condition: condition::Condition,
 }
@@ -30,7 +30,7 @@ pub struct Condition {
 impl FromStr for Conditions {
     type Err = String;
 
-    /// Errors with the wrong word, its place and the words possible there.
+    /// Errors if the text is wrong. The error names the wrong word, its place, and the words that are possible there.
     fn from_str(text: &str) -> Result<Self, String> {
         let conditions: condition::Conditions =
             text.parse().map_err(|error: condition::ConditionError| error.to_string())?;
@@ -50,12 +50,13 @@ impl Condition {
         self.topic.as_ref().is_none_or(|topic| topic.is_match(&row.name))
     }
 
-    /// Returns [`value_of`] its quantity.
+    /// Returns the value of the condition's quantity in the last whole window: see [`value_of`].
     pub fn value_of(&self, row: &Row, now: Instant) -> Value {
         value_of(self.condition.quantity(), row, now)
     }
 
-    /// Returns the [`missing_samples`] of its quantity.
+    /// Returns the numbers of available and needed samples if a percentile has too few samples: see
+    /// [`missing_samples`].
     pub fn missing_samples(&self, row: &Row, now: Instant) -> Option<(u64, u64)> {
         missing_samples(self.condition.quantity(), row, now)
     }
@@ -76,7 +77,7 @@ impl Condition {
     }
 }
 
-/// Returns the value of a quantity in the last whole window; of a percentile, in the last minute.
+/// Returns the value of a quantity in the last whole window. For a percentile, returns the value in the last minute.
 pub fn value_of(quantity: Quantity, row: &Row, now: Instant) -> Value {
     let Some(window) = &row.window else { return Value::Unknown };
     let value = match quantity {
@@ -112,14 +113,16 @@ pub fn value_of(quantity: Quantity, row: &Row, now: Instant) -> Value {
         Quantity::Metric(metric, _) => !metric.has_distribution() && metric != Metric::Frequency,
         _ => false,
     };
-    // A service waits for its clients, and a client for its node: their silence is no fault.
+    // A service waits for its clients, and a client waits for its node, so the silence of a service or a client is no
+    // fault.
     let counts_calls = |metric: &MetricFigures| {
         [Metric::Requests, Metric::Calls].iter().any(|count| count.name() == metric.name)
     };
     let may_be_silent = window.metrics.iter().any(counts_calls);
     match value {
         Value::Missing(Missing::Messages) if may_be_silent => Value::Unknown,
-        // A source of statistics publishes no counts: in silence its windows are empty.
+        // A source of statistics does not publish the number of messages. But the number derived from the metrics of
+        // the source shows that this window had no messages.
         Value::Unknown if window.inferred == Some(0) && !needs_no_message && !may_be_silent => {
             Value::Missing(Missing::Messages)
         }
@@ -127,7 +130,8 @@ pub fn value_of(quantity: Quantity, row: &Row, now: Instant) -> Value {
     }
 }
 
-/// Returns how many samples the last minute has, and how many a percentile needs, if these are too few.
+/// Returns how many samples the last minute has, and how many samples a percentile needs. `None` if the last minute has
+/// enough samples, or if the quantity is not a percentile.
 pub fn missing_samples(quantity: Quantity, row: &Row, now: Instant) -> Option<(u64, u64)> {
     let Quantity::Metric(metric, figure) = quantity else { return None };
     let needed = (1.0 / (1.0 - figure.quantile()?)).round() as u64;
@@ -189,7 +193,7 @@ mod tests {
             assert!(value.is_nan() && !is_fulfilled, "not measured: {text}");
         }
         let none = parse("rate>=0")[0].value_of(&Row::new("/imu"), at(100));
-        assert_eq!(none, Value::Unknown, "no window yet");
+        assert_eq!(none, Value::Unknown, "the row has no window yet");
     }
 
     #[test]
@@ -203,7 +207,7 @@ mod tests {
         assert!(value("age.p99<5", &imu, 100).0.is_nan());
         assert_eq!(p99.missing_samples(&imu, at(100)), Some((60, 100)));
         add(&mut imu, 40, 101);
-        assert_eq!(p99.missing_samples(&imu, at(101)), None, "the samples of both windows");
+        assert_eq!(p99.missing_samples(&imu, at(101)), None, "the samples of both windows count");
         assert_eq!(value("age.p99<5", &imu, 101), (4.0, true));
         assert_eq!(value("message_age.p50>=5", &imu, 101), (4.0, false));
         assert!(value("age.p999<5", &imu, 101).0.is_nan() && value("period.p50<5", &imu, 101).0.is_nan());

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! ROS arguments on a command line.
+//! The ROS arguments of a command line.
 
 use std::ffi::OsString;
 
 use rclrs::{Context, InitOptions, LogSeverity, Logger, RclrsError};
 
-/// Splits a command line into the program's own arguments and those of ROS, which go from `--ros-args` to `--` or the
-/// end.
+/// Splits a command line into the program's own arguments and the ROS arguments. The ROS arguments start at
+/// `--ros-args` and end at `--` or at the end of the line.
 pub fn split_ros_arguments(line: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
     let (mut own, mut ros, mut is_ros) = (vec![], vec![], false);
     for argument in line {
@@ -24,8 +24,8 @@ pub fn split_ros_arguments(line: impl IntoIterator<Item = OsString>) -> (Vec<OsS
 
 /// Creates the context of a program with its ROS arguments.
 ///
-/// Silences an error that rclrs 0.8 logs for each publisher that is read from the graph: DDS does not report a
-/// publisher's history, and nobody can change that. The level holds for the whole process.
+/// Also silences an error that rclrs 0.8 logs for each publisher in the ROS graph, because DDS does not report the
+/// history QoS of a publisher. A user cannot fix this error. The log level applies to the whole process.
 pub fn context(program: &str, ros_arguments: Vec<String>) -> Result<Context, RclrsError> {
     let context = Context::new([vec![program.to_owned()], ros_arguments].concat(), InitOptions::default())?;
     Logger::new("QoSProfile.conversion")?.set_level(LogSeverity::Fatal)?;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The executor on a thread of its own.
+//! An executor that spins on a separate thread.
 
 use std::{fmt, io, sync::Arc, thread::JoinHandle, time::Duration};
 
 use rclrs::{Executor, ExecutorCommands, RclrsError, SpinOptions};
 
-/// An executor that spins on a thread of its own until this is dropped.
+/// An executor that spins on a separate thread until this value is dropped.
 pub struct Spinning {
     commands: Arc<ExecutorCommands>,
     thread: Option<JoinHandle<Vec<RclrsError>>>,
@@ -32,7 +32,7 @@ impl Spinning {
         Ok(Self { commands, thread: Some(thread) })
     }
 
-    /// Errors once, if the executor has stopped by itself.
+    /// Errors if the executor has stopped by itself. Only the first call after the stop errors.
     pub fn check(&mut self) -> Result<(), ExecutorEnded> {
         let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) else { return Ok(()) };
         let errors = thread.join().map_err(|_| ExecutorEnded::Panicked)?;
@@ -50,7 +50,7 @@ impl fmt::Debug for Spinning {
 impl Drop for Spinning {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // A halt before it spins has no effect, so it is repeated.
+            // `halt_spinning` has no effect before the executor spins, so the call is repeated.
             while !thread.is_finished() {
                 self.commands.halt_spinning();
                 std::thread::sleep(Duration::from_millis(1));

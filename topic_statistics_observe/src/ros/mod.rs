@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What programs around nodes share: ROS arguments, the executor, the end by a signal, and what nodes publish.
+//! ROS code that several programs share: ROS arguments, the executor, signals, and the messages of nodes about
+//! statistics.
 
 pub mod arguments;
 pub mod executor;

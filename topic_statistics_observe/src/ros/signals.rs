@@ -15,11 +15,11 @@ use signal_hook::{
     low_level::emulate_default_handler,
 };
 
-/// Whether a signal ends the program.
+/// Tells whether a signal has asked the program to end.
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<Received>);
 
-/// Whether a signal was received, and who waits for it.
+/// Whether a signal was received, and the condition variable of the threads that wait for a signal.
 #[derive(Debug, Default)]
 struct Received {
     is_set: Mutex<bool>,
@@ -27,10 +27,10 @@ struct Received {
 }
 
 impl Interrupt {
-    /// Starts to listen to SIGINT, SIGTERM and further signals.
+    /// Starts to listen for SIGINT, SIGTERM and the signals in `further`.
     ///
-    /// After the first signal, `grace` waits for as long as the program may take to end by itself. When `grace`
-    /// returns, the signal ends the process.
+    /// After the first signal, `grace` is called on the signal thread. `grace` returns when the program has had enough
+    /// time to end by itself. Then the default action of the signal ends the process.
     pub fn listen(further: &[i32], grace: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let mut signals = Signals::new([&[SIGINT, SIGTERM], further].concat())?;
         let received = Arc::<Received>::default();
@@ -45,12 +45,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Returns whether there was a signal.
+    /// Returns whether a signal was received.
     pub fn is_set(&self) -> bool {
         *self.0.is_set.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a signal, or until the limit. Returns whether there was a signal.
+    /// Waits for a signal, at most for the time `limit`. Returns whether a signal was received.
     pub fn wait(&self, limit: Duration) -> bool {
         let is_set = self.0.is_set.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.0.changed.wait_timeout_while(is_set, limit, |is_set| !*is_set);

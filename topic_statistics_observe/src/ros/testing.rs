@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Messages of nodes, for the tests of this package and of the programs.
+//! Messages as nodes publish them, for the tests of this package and of the programs.
 
 #[cfg(feature = "interfaces")]
 use ros_env::topic_statistics_interfaces::msg::MetricsDistribution;
@@ -10,10 +10,11 @@ use ros_env::{
     statistics_msgs::msg::{MetricsMessage, StatisticDataPoint},
 };
 
-/// Average, maximum, minimum, sample count, standard deviation, as rclcpp orders them: 50 samples around 1.5.
+/// Average, maximum, minimum, sample count and standard deviation, in the order of rclcpp, of 50 samples around 1.5.
 pub const FIGURES: [f64; 5] = [1.5, 4.0, 1.0, 50.0, 0.5];
 
-/// A message with the window of one second that stops at `stop` (s), and five figures in the order of rclcpp.
+/// Returns a message with a window of one second that stops at `stop` (in seconds), and five statistics in the order of
+/// rclcpp.
 pub fn message(source: &str, metric: &str, unit: &str, stop: i32, figures: [f64; 5]) -> MetricsMessage {
     let point = |(data_type, data)| StatisticDataPoint { data_type, data };
     MetricsMessage {
@@ -26,7 +27,8 @@ pub fn message(source: &str, metric: &str, unit: &str, stop: i32, figures: [f64;
     }
 }
 
-/// The distribution of ten ages of 1.5 ms, in the window of one second that stops at `stop` (s).
+/// Returns a message with the distribution of ten ages of 1.5 ms, in a window of one second that stops at `stop` (in
+/// seconds).
 #[cfg(feature = "interfaces")]
 pub fn distribution(source: &str, stop: i32) -> MetricsDistribution {
     MetricsDistribution {
@@ -46,7 +48,7 @@ pub fn distribution(source: &str, stop: i32) -> MetricsDistribution {
     }
 }
 
-/// A diagnostic status with these values.
+/// Returns a diagnostic status with these values.
 pub fn status(name: &str, level: u8, values: &[(&str, &str)]) -> DiagnosticStatus {
     let values = values.iter().map(|(key, value)| KeyValue { key: (*key).into(), value: (*value).into() });
     DiagnosticStatus { level, name: name.to_owned(), values: values.collect(), ..Default::default() }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What nodes publish about their statistics, read once for all programs.
+//! Readers of the messages that nodes publish about their statistics. All programs use these readers.
 //!
-//! Anybody can publish anything on these topics. Names have a bound, and a wrong message is refused as a whole, with the
-//! reason: one impossible figure makes the others untrustworthy.
+//! Any process can publish any values on topics such as `/statistics`. So the length of names is limited, and a wrong
+//! message is refused as a whole, with the reason: one impossible value makes the other values untrustworthy.
 
 mod diagnostic;
 #[cfg(test)]
@@ -22,30 +22,32 @@ use topic_statistics_core::{
 
 pub use diagnostic::{Diagnostic, ExecutorCallbacks, ExpectedLimit, SourceHealth};
 
-/// The longest name that is accepted, in bytes: that of a hop, `NODE:TOPIC:TOPIC`.
+/// The length of the longest accepted name, in bytes: the name of a hop (the way of messages through a node),
+/// `NODE:TOPIC:TOPIC`.
 pub const MAX_NAME: usize = 3 * 255 + 2 * ":".len();
-/// The largest figure that is accepted, in the unit of its message. In milliseconds, it is 30 000 years.
+/// The largest accepted value, in the unit of its message. In milliseconds, this value is 30 000 years.
 const MAX_FIGURE: f64 = 1e15;
-/// The largest number of samples of a window that is accepted, and of messages that were lost.
+/// The largest accepted number of samples in a window, and the largest accepted number of lost messages.
 const MAX_COUNT: f64 = 1e12;
 
-/// One metric of one finished window of one source, from `/statistics`.
+/// One metric of one finished window of one source of statistics, from the topic `/statistics`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricWindow {
     /// The `measurement_source_name`, with any characters.
     pub source: String,
     /// The `metrics_source`, with any characters.
     pub metric: String,
-    /// The unit of the figures, with any characters.
+    /// The unit of the statistics, with any characters.
     pub unit: String,
-    /// The start and the stop, on the system clock of the node's host. If that clock was stepped, the stop can be
-    /// before the start.
+    /// The start and the stop of the window, on the system clock of the node's host. If this clock was stepped, the
+    /// stop can be before the start.
     pub window: Window,
-    /// The figures, in that unit. NaN: not measured.
+    /// The statistics, in `unit`. NaN means that a value was not measured.
     pub figures: Summary,
 }
 
-/// The distribution of one metric of one finished window of one source, from `/statistics/distribution`.
+/// The distribution of one metric of one finished window of one source of statistics, from the topic
+/// `/statistics/distribution`.
 #[derive(Clone, Debug)]
 pub struct MetricDistribution {
     /// The `measurement_source_name`, with any characters.
@@ -54,22 +56,24 @@ pub struct MetricDistribution {
     pub metric: Metric,
     /// The window.
     pub window: Window,
-    /// The samples, in the unit of the metric. Boxed, because many messages can wait.
+    /// The distribution of the samples, in the unit of the metric. The distribution is boxed, because many messages can
+    /// wait in a queue.
     pub distribution: Box<Distribution>,
 }
 
-/// Messages that the subscriptions of a node to a topic have lost since the event before, from `/events/messages_lost`.
+/// The number of messages of one topic that the subscriptions of a node have lost since the previous event, from the
+/// topic `/events/messages_lost`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Losses {
     /// The fully qualified name of the node, with any characters.
     pub node: String,
     /// The name of the topic, with any characters.
     pub topic: String,
-    /// The number of messages.
+    /// The number of lost messages.
     pub lost: u64,
 }
 
-/// Why a message was refused. Names are not in it, and units are escaped.
+/// Why a message was refused. The text contains no names from the message, and units are escaped.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refused {
     /// A name is too long.
@@ -84,17 +88,17 @@ pub enum Refused {
         /// The count.
         count: Option<f64>,
     },
-    /// A figure is impossible.
+    /// A value of the statistics is impossible.
     #[error("The {figure} is {value}: it has to be NaN, or from {least:e} to {MAX_FIGURE:e}")]
     Figure {
-        /// Which one.
+        /// The name of the impossible value.
         figure: &'static str,
-        /// Its value.
+        /// The impossible value.
         value: f64,
-        /// The least value that it can have.
+        /// The smallest possible value.
         least: f64,
     },
-    /// The figures contradict each other.
+    /// The statistics contradict each other.
     #[error("The minimum is {min}, the average {mean} and the maximum {max}: they have to be in order")]
     Order {
         /// The minimum.
@@ -104,10 +108,10 @@ pub enum Refused {
         /// The maximum.
         max: f64,
     },
-    /// A distribution is of no metric of the library.
+    /// The metric of a distribution is not a metric of this library.
     #[error("The distribution is of no known metric")]
     Metric,
-    /// The unit of a distribution is not the metric's.
+    /// The unit of a distribution is not the unit of its metric.
     #[error("The unit is {unit}: it has to be {}", metric.unit(), unit = Escaped(unit))]
     Unit {
         /// The unit as received.
@@ -164,7 +168,7 @@ impl MetricDistribution {
         check_figure("minimum", message.minimum, -MAX_FIGURE)?;
         check_figure("maximum", message.maximum, -MAX_FIGURE)?;
         if samples > 0.0 {
-            // `from_parts` takes the sum as it is.
+            // `from_parts` does not check the sum.
             let mean = message.sum / samples;
             if mean.is_nan() {
                 return Err(Refused::Figure { figure: "sum", value: mean, least: -MAX_FIGURE });
@@ -190,7 +194,7 @@ impl Losses {
     }
 }
 
-/// Errors with the first name that is too long.
+/// Errors if a name is too long.
 fn check_names(names: &[&str]) -> Result<(), Refused> {
     let long = names.iter().find(|name| name.len() > MAX_NAME);
     long.map_or(Ok(()), |name| Err(Refused::Name { bytes: name.len() }))
@@ -201,7 +205,7 @@ fn window(start: &Time, stop: &Time) -> Window {
     Window::from_nanoseconds(nanoseconds(start), nanoseconds(stop))
 }
 
-/// Reads the figures of a message. The last one of each type counts.
+/// Reads the statistics of a message. If a message has several values of the same type, the last value is used.
 fn figures(points: &[StatisticDataPoint]) -> Result<Summary, Refused> {
     let (mut figures, mut samples) = (Summary::default(), None);
     for StatisticDataPoint { data_type, data } in points {
@@ -228,7 +232,7 @@ fn count(count: Option<f64>) -> Result<u64, Refused> {
     count.filter(is_possible).map(|count| count as u64).ok_or(Refused::Count { count })
 }
 
-/// Accepts NaN: nothing was measured.
+/// Errors if a value is out of range. NaN is accepted: the value was not measured.
 fn check_figure(figure: &'static str, value: f64, least: f64) -> Result<(), Refused> {
     if value.is_nan() || (least..=MAX_FIGURE).contains(&value) {
         Ok(())
@@ -237,7 +241,7 @@ fn check_figure(figure: &'static str, value: f64, least: f64) -> Result<(), Refu
     }
 }
 
-/// An average is rounded. NaN is in any order.
+/// Errors unless `min <= mean <= max`. The check tolerates the rounding of the average, and accepts NaN.
 fn check_order(min: f64, mean: f64, max: f64) -> Result<(), Refused> {
     let rounding = 1e-9 * min.abs().max(max.abs());
     if min > max || mean < min - rounding || mean > max + rounding {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The distributions of the last minute.
+//! The distributions of a topic's metrics in the last minute.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -12,25 +12,25 @@ use topic_statistics_core::{collector::Distribution, Metric, WindowStatistics};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The distributions of the windows that ended in the last minute, for each metric that has any. Its memory has a
-/// bound: [`SLOTS`](Self::SLOTS) distributions for each metric.
+/// The distributions of the windows that ended in the last minute, for each metric with a distribution. The memory is
+/// limited to [`SLOTS`](Self::SLOTS) distributions for each metric.
 ///
-/// Windows are merged into slots of ten seconds, and leave the last minute a slot at a time. So it begins 50 to 60
-/// seconds ago.
+/// Windows are merged into slots of ten seconds, and whole slots leave the last minute. So the samples are from the
+/// last 50 to 60 seconds.
 #[derive(Clone, Debug, Default)]
 pub struct LastMinute(BTreeMap<Metric, VecDeque<Slot>>);
 
-/// The windows that ended in ten seconds.
+/// The windows that ended within ten seconds.
 #[derive(Clone, Debug)]
 struct Slot {
-    /// When the first of them ended.
+    /// When the first window of the slot ended.
     since: Instant,
-    /// Shared with the copies of a row that are drawn.
+    /// The merged distribution of the windows. Copies of the row that a view draws share this distribution.
     distribution: Arc<Distribution>,
 }
 
 impl LastMinute {
-    /// How many distributions of a metric are kept at most.
+    /// The maximum number of distributions kept for a metric.
     pub const SLOTS: usize = 6;
 
     /// Adds the distributions of a window.
@@ -48,7 +48,7 @@ impl LastMinute {
         slots.retain(|slot| slot.is_in_minute_before(ended));
         let length = MINUTE / Self::SLOTS as u32;
         if let Some(last) = slots.back_mut() {
-            // No room for the number of samples: only a hostile message has that many.
+            // The merge fails if the number of samples overflows. Only a malicious message contains so many samples.
             let is_merged = ended.saturating_duration_since(last.since) < length
                 && Arc::make_mut(&mut last.distribution).merge(distribution);
             if is_merged {
@@ -61,7 +61,7 @@ impl LastMinute {
         slots.push_back(Slot { since: ended, distribution: Arc::new(distribution.clone()) });
     }
 
-    /// Returns the distribution of a metric. `None` without a sample, and if there is no room for their number.
+    /// Returns the distribution of a metric. `None` if there is no sample, or if the number of samples overflows.
     pub fn distribution(&self, metric: Metric, now: Instant) -> Option<Distribution> {
         let slots = self.0.get(&metric)?.iter().filter(|slot| slot.is_in_minute_before(now));
         let mut all = Distribution::default();
@@ -94,7 +94,7 @@ mod tests {
 
     const AGE: Metric = Metric::MessageAge;
 
-    /// A distribution of 2^62 samples.
+    /// Returns a distribution of 2^62 samples.
     fn huge() -> Distribution {
         let mut huge = of(&[1.0]);
         (0..62).for_each(|_| assert!(huge.merge(&huge.clone())));
@@ -104,11 +104,11 @@ mod tests {
     #[test]
     fn windows_are_merged_and_their_percentiles_are_not_averaged() {
         let mut minute = LastMinute::default();
-        // The p99 of the first window would be 1, that of the second 100.
+        // The p99 of the first window is 1, and the p99 of the second window is 100.
         minute.add(AGE, &of(&[1.0; 1000]), at(1));
         minute.add(AGE, &of(&[[1.0; 90], [100.0; 90]].concat()), at(15));
         let all = minute.distribution(AGE, at(15)).unwrap();
-        // 90 of 1180 samples are 100, so 92.4 % are 1.
+        // 90 of 1180 samples have the value 100, so 92.4 % have the value 1.
         assert!((all.quantile(0.9) - 1.0).abs() <= all.relative_error(), "{all:?}");
         assert!((all.quantile(0.93) - 100.0).abs() <= 100.0 * all.relative_error(), "{all:?}");
         assert_eq!((all.count(), all.minimum(), all.maximum()), (1180, 1.0, 100.0));
@@ -120,17 +120,18 @@ mod tests {
     fn a_window_leaves_the_last_minute_with_its_slot() {
         let mut minute = LastMinute::default();
         (1..=100).for_each(|second| minute.add(AGE, &of(&[second as f64]), at(second)));
-        // Slots begin at 1, 11, ...: at 100 the slots from 41 on are younger than a minute.
+        // Slots begin at 1 s, 11 s, and so on. At 100 s, the slots that begin at 41 s or later are younger than a
+        // minute.
         for (now, first, count) in
             [(100, 41.0, 60), (101, 51.0, 50), (110, 51.0, 50), (111, 61.0, 40), (150, 91.0, 10)]
         {
             let all = minute.distribution(AGE, at(now)).unwrap();
             assert_eq!((all.minimum(), all.count()), (first, count), "at {now}");
         }
-        // A topic that has gone silent has no percentiles a minute later, although no window ends.
+        // One minute after its last message, a topic has no percentiles, even if no window ends.
         assert!(minute.distribution(AGE, at(151)).is_none());
         assert_eq!(minute.metrics(at(151)).count(), 0);
-        // The same with windows of 0.1 s.
+        // Windows of 0.1 s also leave the last minute with their slot.
         let mut minute = LastMinute::default();
         for tenth in 0..6000 {
             let ended = at(0) + Duration::from_millis(100 * tenth);
@@ -150,7 +151,7 @@ mod tests {
         minute.add(AGE, &huge, at(12));
         assert_eq!(minute.distribution(AGE, at(12)).unwrap().count(), 1 << 63);
         minute.add(AGE, &of(&[1.0]), at(23));
-        assert!(minute.distribution(AGE, at(23)).is_none(), "no room");
-        assert_eq!(minute.distribution(AGE, at(72)).unwrap().count(), 1, "the others have left");
+        assert!(minute.distribution(AGE, at(23)).is_none(), "the number of samples overflows");
+        assert_eq!(minute.distribution(AGE, at(72)).unwrap().count(), 1, "the other windows are too old");
     }
 }

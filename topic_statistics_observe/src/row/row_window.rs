@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A window of a subscription as the row shows it.
+//! The conversion of a subscription's window into the window of a row.
 
 use std::{sync::Arc, time::Instant};
 
@@ -8,7 +8,8 @@ use topic_statistics_core::{ClockStep, Metric, Totals, WindowStatistics};
 
 use crate::row::{MetricFigures, Window};
 
-/// Returns a window as the row shows it. `before` are the totals at the end of the window before.
+/// Converts a window of a subscription into a window of a row. `before` has the totals at the end of the previous
+/// window.
 pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) -> Window {
     let totals = window.totals.unwrap_or_default();
     let since = totals.received.saturating_sub(before.received);
@@ -46,11 +47,12 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
     }
 }
 
-/// Returns the number of messages of a kind in a window of `received` messages, from the total at its end and the total
-/// at the end of the last window read. `since` messages were received since then.
+/// Returns how many messages were lost (or out of order) in a window of `received` messages. `total` is the total at
+/// the end of the window; `before` is the total at the end of the previous window that was read. `since` messages were
+/// received since the end of the previous window that was read.
 ///
-/// If `since` is more than `received`, windows in between were not read, because the monitor had no CPU time. The
-/// result is then of this window alone: `own`, from its metrics, or `None`.
+/// If `since` is more than `received`, the monitor did not read some windows before this window, because the monitor
+/// had no CPU time. Then the result is `own`, the number from the metrics of this window, or `None`.
 fn in_window(
     total: Option<u64>,
     before: Option<u64>,
@@ -72,11 +74,11 @@ mod tests {
 
     #[test]
     fn a_window_has_its_own_figures_where_others_were_not_read() {
-        assert_eq!(in_window(Some(12), Some(10), 50, 50, Some(3)), Some(2), "one was made good");
-        assert_eq!(in_window(Some(12), None, 50, 50, Some(12)), Some(12), "the first");
+        assert_eq!(in_window(Some(12), Some(10), 50, 50, Some(3)), Some(2), "one lost message arrived later");
+        assert_eq!(in_window(Some(12), None, 50, 50, Some(12)), Some(12), "the first window");
         assert_eq!(in_window(Some(612), Some(10), 50, 2450, Some(1)), Some(1));
         assert_eq!(in_window(Some(612), Some(10), 50, 2450, None), None);
-        assert_eq!(in_window(Some(612), Some(10), 0, 2450, None), Some(0), "a silent one");
+        assert_eq!(in_window(Some(612), Some(10), 0, 2450, None), Some(0), "a window without messages");
         assert_eq!(in_window(None, Some(10), 50, 50, None), None);
     }
 }

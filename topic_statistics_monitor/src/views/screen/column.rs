@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The columns that topics are sorted by.
+//! The columns by which the live view can sort rows.
 
 use std::{cmp::Ordering, time::Instant};
 
 use topic_statistics_observe::row::{Kind, Row, Window};
 
-/// A column that topics are sorted by.
+/// A column by which rows are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
     Topic,
@@ -31,7 +31,7 @@ impl Column {
         Self::Bandwidth,
     ];
 
-    /// Returns its name in a list of these rows.
+    /// Returns the name of the column in a list of rows of this kind.
     pub fn name(self, kind: Kind) -> &'static str {
         let [first, second] = kind.titles();
         match self {
@@ -46,13 +46,14 @@ impl Column {
         }
     }
 
-    /// Returns the next column; after the last, the first.
+    /// Returns the next column. The first column follows the last column.
     pub fn next(self) -> Self {
         let at = Self::ALL.iter().position(|column| *column == self).unwrap_or_default();
         Self::ALL[(at + 1) % Self::ALL.len()]
     }
 
-    /// Compares two topics. Names are in alphabetical order, the worst state and the highest figure come first.
+    /// Compares two rows by the column. Names are in alphabetical order; otherwise the worst state or the highest value
+    /// comes first.
     pub fn compare(self, one: &Row, other: &Row, now: Instant) -> Ordering {
         let highest = |figure: &dyn Fn(&Row) -> f64| {
             let sort_key =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The list of topics: its header, and the lines of a topic.
+//! The list of rows in the live view: the header, and the lines of a row.
 
 use std::time::Instant;
 
@@ -17,28 +17,29 @@ use topic_statistics_observe::{
 
 use crate::views::sparkline::sparkline;
 
-/// From this width on, a topic has one line instead of two: there is room for all columns.
+/// From this width on, the list has room for all columns, and a row has one line instead of two.
 const WIDE: u16 = 175;
-/// The width of the permanent columns: publishers, losses, silence and six figures.
+/// The width of the columns that are always shown: publishers, losses, silence and six columns of numbers.
 const ALWAYS: usize = 16 + 6 * FIGURE;
-/// The width of a figure, with the blank before it.
+/// The width of a column of numbers, with the blank before the number.
 const FIGURE: usize = 7;
-/// The width of a name. If there is more room, it is for further columns, and then for longer names.
+/// The minimum width of a name. A wider list has more columns first, and then longer names.
 const NAME: usize = 19;
-/// The width of the type and of the state: on the second line of a topic, or on the first if the list is wide.
+/// The width of the message type, which is on the second line of a row, or on the only line of a wide list.
 const TYPE: usize = 27;
+/// The width of the state, which is next to the message type.
 const STATE: usize = 11;
 
-/// A column of figures.
+/// A column of numbers.
 struct Figure {
     group: Group,
     title: &'static str,
-    /// It is shown if there is room for this number of columns beyond the permanent ones.
+    /// The column is shown if the list has room for this number of optional columns.
     rank: usize,
     value: fn(&Row, Instant) -> f64,
 }
 
-/// The title that neighbouring columns share.
+/// A group of neighbouring columns that share a title.
 #[derive(Clone, Copy, PartialEq)]
 enum Group {
     Rate,
@@ -49,7 +50,7 @@ enum Group {
     AgePercentiles,
 }
 
-/// The columns of figures, from the left to the right.
+/// The columns of numbers, from left to right.
 const FIGURES: [Figure; 11] = {
     use Group::{Age, AgePercentiles, Bandwidth, Period, PeriodPercentiles, Rate};
     const fn figure(
@@ -74,21 +75,21 @@ const FIGURES: [Figure; 11] = {
         figure(AgePercentiles, "p99", 0, |row, now| row.quantile(row.metrics()[1], 0.99, now)),
     ]
 };
-/// Returns the figures of the metric that is shown first: of a topic its period.
+/// Returns the statistics of the metric that is shown first. For a topic, this metric is the message period.
 fn first(row: &Row) -> Summary {
     row.figures(row.metrics()[0].name())
 }
 
-/// The number of columns beyond the permanent ones.
+/// The number of optional columns.
 const MORE: usize = 5;
 
 impl Group {
     const ALL: [Self; 6] =
         [Self::Rate, Self::Bandwidth, Self::Period, Self::PeriodPercentiles, Self::Age, Self::AgePercentiles];
 
-    /// Returns the title above `columns` columns of the group. A percentile may be higher than the maximum beside it,
-    /// because percentiles are of the last minute, and all other figures of the last window: so the title contains the
-    /// time.
+    /// Returns the title above `columns` columns of the group. The title of percentiles contains "1 min" or "last
+    /// minute": percentiles are of the last minute, but all other values are of the last window, so a percentile may be
+    /// higher than the maximum.
     fn title(self, columns: usize, kind: Kind) -> String {
         let width = columns * FIGURE;
         let [first, second] = kind.titles();
@@ -108,12 +109,12 @@ impl Group {
     }
 }
 
-/// How the list fits the width of the terminal.
+/// The layout of the list for a width of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     width: usize,
     is_wide: bool,
-    /// The number of columns of figures beyond the permanent ones.
+    /// The number of optional columns that are shown.
     more: usize,
 }
 
@@ -125,7 +126,7 @@ impl Layout {
         Self { width, is_wide, more: (room / FIGURE).min(MORE) }
     }
 
-    /// Returns how many lines a topic has.
+    /// Returns the number of lines of a row.
     pub fn lines_per_topic(self) -> usize {
         if self.is_wide {
             1
@@ -134,7 +135,7 @@ impl Layout {
         }
     }
 
-    /// Returns the width of type, state and sparkline beside the figures.
+    /// Returns the width of the message type, the state and the sparkline, if they are on the same line as the numbers.
     fn beside(is_wide: bool) -> usize {
         if is_wide {
             TYPE + STATE + 2 + 20
@@ -143,17 +144,17 @@ impl Layout {
         }
     }
 
-    /// Returns the width of the columns of figures.
+    /// Returns the width of all columns of numbers.
     fn figures_width(self) -> usize {
         ALWAYS + self.more * FIGURE
     }
 
-    /// Returns the width of a topic's name.
+    /// Returns the width of the column of names.
     fn name_width(self) -> usize {
         self.width.saturating_sub(2 + self.figures_width() + Self::beside(self.is_wide)).clamp(8, 60)
     }
 
-    /// Returns the columns of figures that there is room for.
+    /// Returns the columns of numbers that fit the width.
     fn figures(self) -> impl Iterator<Item = &'static Figure> {
         FIGURES.iter().filter(move |figure| figure.rank <= self.more)
     }
@@ -174,7 +175,7 @@ impl Layout {
         vec![Line::styled(above, bold), Line::styled(columns, bold)]
     }
 
-    /// Returns the lines of a topic.
+    /// Returns the lines of a row.
     pub fn topic_lines(self, row: &Row, is_selected: bool, now: Instant) -> Vec<Line<'static>> {
         let status = row.status(now);
         let (mark, style) = mark(status);
@@ -217,7 +218,7 @@ impl Layout {
         vec![Line::from(line), Line::from(below)]
     }
 
-    /// Returns the columns of publishers and figures.
+    /// Returns the columns of publishers and numbers of a row.
     fn figures_of(self, row: &Row, now: Instant) -> String {
         let publishers = row.publisher_count.map_or_else(|| "-".to_owned(), |count| count.to_string());
         let mut columns = format!(" {publishers:>3}");
@@ -225,7 +226,7 @@ impl Layout {
         columns
     }
 
-    /// Returns the filling for a line after `used` characters.
+    /// Returns the end of a line after `used` characters: the problem of the row, or the sparkline.
     fn problem_or_sparkline(self, row: &Row, now: Instant, used: usize) -> Span<'static> {
         match &row.problem {
             Some(problem) => Span::raw(start_of(problem.text(), self.width.saturating_sub(used))),
@@ -234,7 +235,8 @@ impl Layout {
     }
 }
 
-/// Returns a text that fills this number of cells, cut by `cut` if it is longer. Some characters fill two cells.
+/// Returns a text that fills `width` cells of the terminal. The function `cut` shortens a longer text. Some characters
+/// fill two cells.
 fn cells(text: &str, width: usize, cut: fn(&str, usize) -> String) -> String {
     let mut characters = width;
     loop {
@@ -243,12 +245,12 @@ fn cells(text: &str, width: usize, cut: fn(&str, usize) -> String) -> String {
         if filled <= width {
             return text + &" ".repeat(width - filled);
         }
-        // Each character beyond fills one cell at least.
+        // A character fills one or two cells, so at least this number of characters has to be removed.
         characters = characters.saturating_sub((filled - width).div_ceil(2));
     }
 }
 
-/// Returns the mark of a state, and its colour.
+/// Returns the mark and the colour of a state.
 fn mark(status: Status) -> (&'static str, Style) {
     let bold = |color| Style::new().fg(color).add_modifier(Modifier::BOLD);
     match status {

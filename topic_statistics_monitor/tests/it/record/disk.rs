@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A slow disk: what the recorder itself loses is said apart from what the transport loses.
+//! A test with a slow disk: losses in the recorder and losses in the transport are reported separately.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use super::{read, whole, Recording, Talker};
 #[test]
 fn a_slow_disk_loses_messages_in_the_recorder_only() {
     let Some(library) = preload::library("slow_fsync") else { return };
-    // All topics: its own events are not among them, and `/quiet`, which loses nothing, has none.
+    // The monitor records all topics except its own events. The topic `/quiet` loses no message, so it has no events.
     let arguments = ["/**", "--max-cache-size", "100kB", "--statistics-update-rate", "10"];
     let mut recording = Recording::start(&arguments, |monitor| preload::preload(monitor, &library));
     let talker = Talker::new();
@@ -50,7 +50,7 @@ fn a_slow_disk_loses_messages_in_the_recorder_only() {
         quiet.publish(StringMsg::default()).unwrap();
         object["topic"] == "/quiet" && object["total"]["received"].as_u64() > Some(0)
     });
-    assert!(sums.lock().unwrap().is_empty(), "no event without a loss: {sums:?}");
+    assert!(sums.lock().unwrap().is_empty(), "an event was published without a loss: {sums:?}");
 
     wait_for("losses in the recorder", || {
         talker.send(200, 1000);
@@ -63,7 +63,7 @@ fn a_slow_disk_loses_messages_in_the_recorder_only() {
     let answer = answer.recv_timeout(LIMIT).unwrap();
     assert_eq!(answer.node_name, "/topic_monitor");
     let totals = answer.topic_statistics.iter().find(|topic| topic.topic_name == "/chatter").unwrap();
-    assert_eq!((totals.messages_received, totals.messages_lost), (received, 0), "none in the transport");
+    assert_eq!((totals.messages_received, totals.messages_lost), (received, 0), "no loss in the transport");
     let mut counted =
         totals.metrics.iter().filter(|metric| metric.metrics_source == "messages_lost_in_recorder");
     let lost = counted.next().unwrap().count;

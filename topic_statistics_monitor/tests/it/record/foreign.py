@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads recordings by libraries of others, and prints what they read as JSON."""
+"""Reads recordings with libraries of other projects, and prints the results as JSON."""
 
 import json
 import sys
@@ -56,7 +56,7 @@ def read_by_mcap(path):
 
 
 def read_by_rosbags(path, metadata):
-    """Reads it as a directory of rosbag2, whose metadata.yaml is what the file says of itself."""
+    """Reads a file as a rosbag2 directory. The metadata.yaml has the metadata from the file."""
     directory = path.with_suffix('')
     directory.mkdir()
     (directory / path.name).symlink_to(path)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Recordings, as other libraries read them: `foreign.py`.
+//! A test that other libraries can read recordings, with the script `foreign.py`.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,7 +20,7 @@ use crate::{
     run::{text, Json},
 };
 
-/// What the middleware reported with a message: its source timestamp, and the text. By publisher and number.
+/// The source timestamp and the text of each received message, by the GID of its publisher and its sequence number.
 type Received = HashMap<(String, u64), (u64, String)>;
 
 #[test]
@@ -75,7 +75,7 @@ fn other_libraries_read_every_message() {
         send_until(None, monitor, "/chatter", 1);
         send_until(None, monitor, "/imu", 1);
     }
-    // The QoS of a publisher that comes later differs.
+    // A publisher with another QoS appears later.
     let late = publisher("chatter".keep_last(1000).lifespan_duration(Duration::from_secs(100)));
     wait_for_publishers(&late, 2);
     for monitor in &mut monitors {
@@ -96,12 +96,12 @@ fn other_libraries_read_every_message() {
     }
 }
 
-/// Asserts that a file has what was received.
+/// Asserts that a file has the messages that were received.
 fn check(bag: &Value, received: &Received, compression: &str) {
     let compression = if compression == "none" { "" } else { compression };
     assert_eq!((&bag["profile"], &bag["compressions"]), (&"ros2".into(), &json!([compression])));
     let messages = bag["messages"].as_array().unwrap();
-    assert_eq!(bag["rosbags"]["count"], messages.len(), "as rosbags counts them");
+    assert_eq!(bag["rosbags"]["count"], messages.len(), "the number of messages that rosbags reads");
     assert_eq!(bag["statistics"], messages.len());
     let types = json!({"/chatter": "std_msgs/msg/String", "/imu": "sensor_msgs/msg/Imu"});
     assert_eq!(bag["rosbags"]["topics"], types);
@@ -114,7 +114,7 @@ fn check(bag: &Value, received: &Received, compression: &str) {
         assert_eq!(text("sequence_is"), Some("publication_sequence_number"), "{message}");
         assert!(text("qos").unwrap().contains("\"reliability\":1"), "{message}");
         assert!(text("type_hash").unwrap().starts_with("RIHS01_"), "{message}");
-        // The node may be missing on a busy machine, but is never wrong.
+        // On a busy machine, the name of the node may be missing, but the name is never wrong.
         assert!(matches!(text("node"), Some("/talker") | None), "{message}");
         assert_eq!(text("encoding"), Some("ros2msg"), "{message}");
         if text("topic") == Some("/chatter") {
@@ -127,5 +127,5 @@ fn check(bag: &Value, received: &Received, compression: &str) {
         }
     }
     assert!(chatter > 10 && messages.len() > chatter + 10, "{chatter} of {}", messages.len());
-    assert_eq!(publishers.len(), 2, "a channel for each publisher");
+    assert_eq!(publishers.len(), 2, "each publisher has a channel");
 }

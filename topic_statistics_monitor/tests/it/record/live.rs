@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Live and bag agree: `topic_monitor --json --record`, and `bag_statistics --json` on its file.
+//! A test that the statistics of `topic_monitor --json --record` and of `bag_statistics --json` on the recorded file
+//! agree.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,18 +13,18 @@ use test_support::{domain, middleware, node};
 use super::bag_statistics;
 use crate::run::{objects, Json};
 
-/// Metrics of a callback, which no bag has.
+/// Metrics that include the callback. The statistics of a bag do not have these metrics.
 const OF_CALLBACK: [&str; 4] =
     ["clock_offset_ms", "header_to_callback_ms", "receive_to_callback_ms", "source_to_callback_ms"];
 
-/// Metrics up to a callback, which in a bag are up to the reception.
+/// Metrics that end at the callback in live statistics, and at the reception in the statistics of a bag.
 const UP_TO_CALLBACK: [&str; 3] = ["message_age", "message_period", "time_since_last_message_ms"];
 
 fn keys(object: &Value) -> BTreeSet<&str> {
     object.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// Compares a window that was seen live with that of the bag.
+/// Compares a window of the live statistics with the same window of the bag's statistics.
 fn compare(live: &Value, bag: &Value) {
     assert_eq!(keys(live), keys(bag));
     for key in ["type", "window_start", "window_stop", "received", "lost", "out_of_order", "bytes", "rate"] {
@@ -37,7 +38,8 @@ fn compare(live: &Value, bag: &Value) {
         assert_eq!((&live["unit"], &live["count"]), (&bag["unit"], &bag["count"]), "{metric}");
         for figure in ["mean", "min", "max", "std_dev"] {
             let [of_live, of_bag] = [live, bag].map(|of| of[figure].as_f64().unwrap_or(f64::NAN));
-            // The messages are called back after they are received, and the thread that ends a window may be held up.
+            // The values may differ, because a callback is called some time after the reception, and because the end of
+            // a window may be delayed.
             let most = if UP_TO_CALLBACK.contains(&metric) { delay + 100.0 } else { 1e-9 };
             let is_same = of_live.is_nan() && of_bag.is_nan() || (of_live - of_bag).abs() <= most;
             assert!(is_same || metric == "message_period", "{metric} {figure}: {live} {bag}");
@@ -69,7 +71,7 @@ fn a_bag_has_the_figures_that_were_seen_live() {
     };
     let arguments = ["/imu", "/burst", "--period", "0.5", "--record", file.to_str().unwrap()];
     let mut monitor = Json::start(&arguments, domain);
-    // A recording names the node of a publisher if the graph has it when the first message arrives.
+    // A recording contains the node of a publisher only if the node is in the ROS graph when the first message arrives.
     let is_known = |json: &Value| json["nodes"].as_array().is_some_and(|all| all.contains(&"/talker".into()));
     monitor.until_of("/imu", is_known);
     monitor.until_of("/burst", is_known);
@@ -82,10 +84,10 @@ fn a_bag_has_the_figures_that_were_seen_live() {
         });
     }
     monitor.until_of("/imu", |json| json["received"] == 0);
-    (0..20).for_each(|_| stamped()); // all in one window: a callback may be in the window after the reception
+    (0..20).for_each(|_| stamped()); // all in one window: the callback may be in a later window
     let live = monitor.until_of("/imu", |json| json["received"].as_u64() > Some(0));
 
-    // More than sockets hold is lost while the monitor is stopped.
+    // While the monitor is stopped, more messages are sent than the sockets can hold, so messages are lost.
     let before = monitor.until_of("/burst", |json| json["received"] == 0);
     monitor.process.signal("STOP");
     let mut sent = send_burst(20_000);

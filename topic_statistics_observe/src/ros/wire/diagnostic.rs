@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A status on `/diagnostics`, and what it says of a source of statistics.
+//! A diagnostic status on `/diagnostics`, and the health of a source of statistics in such a status.
 
 use ros_env::diagnostic_msgs::msg::{DiagnosticStatus, KeyValue};
 use topic_statistics_core::{
@@ -10,57 +10,59 @@ use topic_statistics_core::{
 
 use super::{check_names, Refused, MAX_COUNT, MAX_FIGURE};
 
-/// A diagnostic status. Its names can have any characters.
+/// A diagnostic status. The names in a status can have any characters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
-    /// `name`, for example `/listener: Topic statistics`.
+    /// The field `name`, for example `/listener: Topic statistics`.
     pub name: String,
-    /// `hardware_id`; often empty.
+    /// The field `hardware_id`, which is often empty.
     pub hardware_id: String,
-    /// How bad it is.
+    /// The level of the status.
     pub level: Level,
-    /// If it is the health of a source of statistics.
+    /// The health of a source of statistics. `None` if the status is about something else.
     pub health: Option<SourceHealth>,
 }
 
-/// The health of a source, as its node or topic_monitor judges it.
+/// The health of a source of statistics, as the node of the source or topic_monitor publishes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceHealth {
     /// The `measurement_source_name`, with any characters.
     pub source: String,
-    /// Messages per second, counted over as many windows as that takes.
+    /// Messages per second, averaged over as many windows as a stable value needs.
     pub rate: Option<f64>,
-    /// The limits that its conditions set; at most one of a kind.
+    /// The limits in the conditions of the source; at most one limit for each combination of level, quantity and
+    /// direction.
     pub limits: Vec<ExpectedLimit>,
-    /// The windows that the judge has judged so far, by level. `None` if it does not say.
+    /// The number of windows that were compared with the expectations so far, for each level. `None` if the status does
+    /// not contain these numbers.
     pub windows: Option<[u64; 4]>,
 }
 
-/// A limit of a value.
+/// A limit for a quantity, from a condition of the source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExpectedLimit {
-    /// Whether it is a limit for WARN or for ERROR.
+    /// Whether a violation of the limit causes ERROR; otherwise the violation causes WARN.
     pub is_error: bool,
-    /// The value.
+    /// The quantity that the limit applies to.
     pub quantity: Quantity,
-    /// Whether the value may not be below it, or else not above it.
+    /// Whether the limit is a lower limit; otherwise the limit is an upper limit.
     pub is_lower: bool,
     /// The limit, in the unit of the quantity.
     pub value: f64,
 }
 
-/// What an executor ran in its last window.
+/// The callbacks that an executor ran in its last window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecutorCallbacks {
     /// The `measurement_source_name`, with any characters.
     pub source: String,
-    /// The share of each thread, the longest callback, and the waits, in words, with any characters. At most
-    /// [`MAX_LINES`](Self::MAX_LINES).
+    /// How busy each thread was, the longest callback, and the longest waits, in words, with any characters. At most
+    /// [`MAX_LINES`](Self::MAX_LINES) lines.
     pub lines: Vec<String>,
 }
 
 impl Diagnostic {
-    /// Reads a status.
+    /// Reads a diagnostic status.
     pub fn new(status: &DiagnosticStatus) -> Result<Self, Refused> {
         check_names(&[&status.name, &status.hardware_id])?;
         let level =
@@ -75,12 +77,12 @@ impl Diagnostic {
 }
 
 impl SourceHealth {
-    /// The longest text of conditions that is read.
+    /// The maximum length of a text of conditions, in bytes. A longer text is ignored.
     const MAX_TEXT: usize = 10_000;
-    /// How many limits are read.
+    /// The maximum number of limits of a source.
     const MAX_LIMITS: usize = 50;
 
-    /// Returns the health in a status of the library or of topic_monitor. `None` for other statuses.
+    /// Returns the health in a status that this library or topic_monitor published. `None` for other statuses.
     fn new(status: &DiagnosticStatus) -> Option<Self> {
         let value =
             |key: &str| status.values.iter().find(|pair| pair.key == key).map(|pair| pair.value.as_str());
@@ -89,7 +91,7 @@ impl SourceHealth {
         let mut limits: Vec<ExpectedLimit> = vec![];
         for (key, is_error) in [("warn_unless", false), ("error_unless", true)] {
             let text = value(key).filter(|text| text.len() <= Self::MAX_TEXT).unwrap_or_default();
-            // Conditions of a later version may not be readable.
+            // Conditions that cannot be parsed are ignored: a later version of the library may have written them.
             let conditions = text.parse::<Conditions>().ok();
             for condition in conditions.iter().flat_map(Conditions::iter) {
                 for (limit, is_lower) in [(condition.lower_limit(), true), (condition.upper_limit(), false)] {
@@ -111,7 +113,7 @@ impl SourceHealth {
     }
 }
 
-/// Adds a limit, or keeps the narrower one of two.
+/// Adds a limit. If `limits` already has a limit of the same kind, the narrower limit is kept.
 fn add_limit(limits: &mut Vec<ExpectedLimit>, limit: ExpectedLimit) {
     let kind = |expected: &ExpectedLimit| (expected.is_error, expected.quantity, expected.is_lower);
     match limits.iter_mut().find(|known| kind(known) == kind(&limit)) {
@@ -122,18 +124,18 @@ fn add_limit(limits: &mut Vec<ExpectedLimit>, limit: ExpectedLimit) {
 }
 
 impl ExecutorCallbacks {
-    /// The share of all threads in one line, the longest callback, and five waits.
+    /// The maximum number of lines: one line for all threads, one for the longest callback, and five for waits.
     pub const MAX_LINES: usize = 7;
-    /// How many threads are shown.
+    /// The maximum number of threads that are shown.
     const MAX_THREADS: usize = 32;
 
-    /// Reads a status. `None` if it is not an executor's, or if one of its texts is too long.
+    /// Reads a diagnostic status. `None` if the status is not about an executor, or if one of its texts is too long.
     pub fn new(status: &DiagnosticStatus) -> Option<Self> {
         let (mut source, mut threads, mut lines) = (None, vec![], vec![]);
         for KeyValue { key, value } in &status.values {
             check_names(&[key, value]).ok()?;
             match key.strip_prefix("busy.") {
-                Some("average" | "maximum") => {} // of all threads
+                Some("average" | "maximum") => {} // the values for all threads together
                 Some(thread) => {
                     let busy = value.parse().ok().filter(|busy: &f64| busy.is_finite())?;
                     threads.push(format!("{thread} {busy:.1} %"));

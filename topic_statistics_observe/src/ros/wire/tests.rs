@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests of what is read, and of what is refused.
+//! Tests of the messages that are accepted, and of the messages that are refused.
 
 use super::*;
 use crate::ros::testing::{message, status, FIGURES};
@@ -89,7 +89,7 @@ fn a_status_has_the_health_of_its_source() {
     assert_eq!(
         limits,
         [(false, true, 90.0), (false, false, 50.0), (true, true, 60.0)],
-        "the narrower of two"
+        "of two limits, the narrower one is kept"
     );
     assert!(Diagnostic::new(&status("other", 0, &[])).unwrap().health.is_none());
     assert_eq!(Diagnostic::new(&status("other", 4, &[])), Err(Refused::Level { level: 4 }));
@@ -116,8 +116,8 @@ fn only_an_executors_status_has_callbacks_and_they_are_bounded() {
     assert_eq!(callbacks.lines.join("|"), lines);
     let long = "x".repeat(MAX_NAME + 1);
     for wrong in [
-        &[name, ("message_age.average", "1"), ("busy.maximum", "1")][..], // of a subscription
-        &[busy],                                                          // of no source
+        &[name, ("message_age.average", "1"), ("busy.maximum", "1")][..], // a subscription's status
+        &[busy],                                                          // without a source name
         &[name, ("busy.spin", "much")],
         &[name, ("busy.spin", "inf")],
         &[name, ("busy.spin", "NaN")],
