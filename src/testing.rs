@@ -87,7 +87,7 @@ impl From<&StatisticsOptions> for Values {
 
 /// # Errors
 ///
-/// If a value is out of range.
+/// Errors if a value is out of range.
 pub fn check(options: &NodeStatisticsOptions) -> Result<(), StatisticsError> {
     options.check()
 }

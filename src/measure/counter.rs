@@ -6,10 +6,10 @@ use topic_statistics_core::record::{code::Count, source::SourceHandle};
 
 use super::handle::{stats_handle, SourceStatistics};
 
-/// A named counter: how often something happens, as [`Metric::Frequency`](crate::Metric::Frequency).
+/// A named counter, which measures how often something happens, as [`Metric::Frequency`](crate::Metric::Frequency).
 ///
-/// Create one using [`NodeStatistics::create_counter`](crate::NodeStatistics::create_counter). It is a handle that can
-/// be cloned; dropping the last clone ends its statistics. Counting is one atomic operation.
+/// Create one using [`NodeStatistics::create_counter`](crate::NodeStatistics::create_counter). A counter is a handle
+/// that can be cloned; dropping the last clone ends its statistics. Counting is one atomic operation.
 ///
 /// ```
 /// # use rclrs::*;

@@ -74,8 +74,8 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// If an option is out of range, or if rclrs cannot create the subscription or the publisher of its statistics, for
-    /// example because a topic name is invalid.
+    /// Errors if an option is out of range, or if rclrs cannot create the subscription or the publisher of its
+    /// statistics, for example because a topic name is invalid.
     pub fn create_subscription<'a, T, Args>(
         &self,
         options: impl StatsOptions<SubscriptionOptions<'a>>,
@@ -97,7 +97,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As `create_subscription` does.
+    /// The same errors as `create_subscription`.
     pub fn create_async_subscription<'a, T, Args>(
         &self,
         options: impl StatsOptions<SubscriptionOptions<'a>>,
@@ -119,7 +119,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As `create_subscription` does.
+    /// The same errors as `create_subscription`.
     pub fn create_worker_subscription<'a, T, Payload, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -140,7 +140,8 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_subscription`](Self::create_subscription) does, and if AMENT_PREFIX_PATH has no such type.
+    /// The same errors as [`create_subscription`](Self::create_subscription), and if AMENT_PREFIX_PATH has no such
+    /// type.
     ///
     /// ```
     /// # use rclrs::*;
@@ -174,7 +175,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_dynamic_subscription`](Self::create_dynamic_subscription) does.
+    /// The same errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription).
     pub fn create_async_dynamic_subscription<'a, Out>(
         &self,
         message_type: MessageTypeName,
@@ -208,7 +209,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_dynamic_subscription`](Self::create_dynamic_subscription) does.
+    /// The same errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription).
     pub fn create_worker_dynamic_subscription<'a, Payload>(
         &self,
         worker: &Worker<Payload>,
@@ -259,8 +260,8 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// If rclrs cannot create it, for example because the topic name is invalid; and if an option is out of range, or
-    /// is none of publishers.
+    /// Errors if rclrs cannot create it, for example because the topic name is invalid; and if an option is out of
+    /// range, or is none of publishers.
     pub fn create_publisher<'a, T: Message>(
         &self,
         options: impl StatsOptions<PublisherOptions<'a>>,
@@ -279,7 +280,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_publisher`](Self::create_publisher) does, and if AMENT_PREFIX_PATH has no such type.
+    /// The same errors as [`create_publisher`](Self::create_publisher), and if AMENT_PREFIX_PATH has no such type.
     pub fn create_dynamic_publisher<'a>(
         &self,
         message_type: MessageTypeName,

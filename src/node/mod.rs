@@ -148,7 +148,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`with_options`](Self::with_options) does.
+    /// The same errors as [`with_options`](Self::with_options).
     pub fn new(node: &Node) -> Result<Self, StatisticsError> {
         Self::with_options(node, StatisticsOptions::new())
     }
@@ -158,8 +158,8 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// If an option or a parameter is out of range, if the file of totals cannot be written, or if rclrs cannot create
-    /// the publisher, for example because the publish topic is invalid or the node's context is shut down.
+    /// Errors if an option or a parameter is out of range, if the file of totals cannot be written, or if rclrs cannot
+    /// create the publisher, for example because the publish topic is invalid or the node's context is shut down.
     pub fn with_options(
         node: &Node,
         options: impl Into<NodeStatisticsOptions>,
@@ -276,7 +276,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// If it is less than 1 ms or more than a day.
+    /// Errors if it is less than 1 ms or more than a day.
     pub fn set_publish_period(&self, period: Duration) -> Result<(), StatisticsError> {
         let period = check_period(period)?;
         self.change_defaults(|defaults| defaults.publish_period = period);

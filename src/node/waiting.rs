@@ -49,8 +49,8 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// If an option is out of range, or if rclrs cannot create the service or the publisher of its statistics, for
-    /// example because a name is invalid.
+    /// Errors if an option is out of range, or if rclrs cannot create the service or the publisher of its statistics,
+    /// for example because a name is invalid.
     ///
     /// ```
     /// # use rclrs::*;
@@ -80,7 +80,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_service`](Self::create_service) does.
+    /// The same errors as [`create_service`](Self::create_service).
     pub fn create_async_service<'a, T: Service, Args>(
         &self,
         options: impl StatsOptions<ServiceOptions<'a>>,
@@ -97,7 +97,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_service`](Self::create_service) does.
+    /// The same errors as [`create_service`](Self::create_service).
     pub fn create_worker_service<'a, T: Service, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -114,7 +114,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_service`](Self::create_service) does.
+    /// The same errors as [`create_service`](Self::create_service).
     pub fn create_client<'a, T: Service>(
         &self,
         options: impl StatsOptions<ClientOptions<'a>>,
@@ -140,7 +140,8 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// If an option is out of range, or if rclrs cannot create the action server or the publisher of its statistics.
+    /// Errors if an option is out of range, or if rclrs cannot create the action server or the publisher of its
+    /// statistics.
     ///
     /// ```
     /// # use rclrs::*;
@@ -183,7 +184,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_action_server`](Self::create_action_server) does.
+    /// The same errors as [`create_action_server`](Self::create_action_server).
     pub fn create_action_client<'a, A: Action>(
         &self,
         options: impl StatsOptions<ActionClientOptions<'a>>,
@@ -210,7 +211,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// If an option is out of range, or if rclrs cannot create the timer or the publisher of its statistics.
+    /// Errors if an option is out of range, or if rclrs cannot create the timer or the publisher of its statistics.
     ///
     /// ```
     /// # use rclrs::*;
@@ -238,7 +239,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_timer_repeating`](Self::create_timer_repeating) does.
+    /// The same errors as [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_timer_oneshot<'a, Args>(
         &self,
         options: impl StatsOptions<TimerOptions<'a>>,
@@ -255,7 +256,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_timer_repeating`](Self::create_timer_repeating) does.
+    /// The same errors as [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_worker_timer_repeating<'a, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -273,7 +274,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_timer_repeating`](Self::create_timer_repeating) does.
+    /// The same errors as [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_worker_timer_oneshot<'a, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
