@@ -4,8 +4,8 @@
 //!
 //! A finished window is published as a [`message`] for each metric, and one for each [`distribution`]. Losses are
 //! published as [`loss_events`], and health as [`diagnostics`]. The totals since the start are returned by a
-//! [`service`], and written to a file (`totals_file`). What needs the package `topic_statistics_interfaces` is behind the
-//! feature `interfaces`.
+//! [`service`], and written to a file (`totals_file`). Outputs that need the package `topic_statistics_interfaces` are
+//! behind the feature `interfaces`.
 
 pub(crate) mod diagnostics;
 #[cfg(feature = "interfaces")]
