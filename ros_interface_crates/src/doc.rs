@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Converts comments of a definition to doc comments.
 //!
-//! Comments are plain text, but rustdoc reads Markdown: it would take `<x>` for HTML, `[m]` for a link, and an indented
-//! line for Rust code to test. So prose is escaped, and paragraphs with a layout (indented lines, columns, rulers)
-//! become code blocks of the language `text`.
+//! Comments are plain text, but rustdoc reads Markdown: rustdoc would treat `<x>` as HTML, `[m]` as a link, and an
+//! indented line as Rust code to test. So prose is escaped, and paragraphs with a layout (indented lines, columns,
+//! rulers) become code blocks of the language `text`.
 
-/// Returns a comment as `///` lines, each with `indent` in front.
+/// Returns a comment as `///` lines, each of which begins with `indent`.
 pub fn comment(lines: &[String], indent: &str) -> String {
     markdown(lines)
         .into_iter()

@@ -27,7 +27,7 @@ pub struct Package {
     pub notes: Vec<String>,
 }
 
-/// The interfaces of one kind, with all types that they imply.
+/// The interfaces of one namespace, with all types that these interfaces imply.
 #[derive(Debug, Default)]
 pub struct Namespace {
     /// The messages, including those of services and actions.
@@ -47,7 +47,7 @@ pub struct Message {
     pub fields: Vec<Field>,
     /// The constants, in order.
     pub constants: Vec<Constant>,
-    /// The lines of its comment in the definition.
+    /// The lines of the comment in the definition.
     pub comment: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct Field {
     pub name: String,
     /// The type.
     pub ty: Type,
-    /// The lines of its comment in the definition.
+    /// The lines of the comment in the definition.
     pub comment: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ pub struct Constant {
     pub ty: &'static str,
     /// The Rust literal.
     pub value: String,
-    /// The lines of its comment in the definition.
+    /// The lines of the comment in the definition.
     pub comment: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ pub enum Type {
     Sequence(Element),
 }
 
-/// The type of a field's element or elements.
+/// The type of the element, or of each element, of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Element {
     /// A primitive, by its name in Rust.
@@ -103,11 +103,11 @@ pub enum Element {
     BoundedWString(u64),
     /// A message.
     Message {
-        /// Its package.
+        /// The package of the message.
         package: String,
-        /// Its namespace: `msg`, `srv` or `action`.
+        /// The namespace of the message: `msg`, `srv` or `action`.
         namespace: String,
-        /// Its name.
+        /// The name of the message.
         name: String,
     },
 }

@@ -27,7 +27,8 @@ impl Package {
         let share = prefix.join("share").join(name);
         let index = prefix.join(RESOURCE_INDEX).join("rosidl_interfaces").join(name);
         let listed = fs::read_to_string(&index).map_err(Error::read(&index))?;
-        // The index lists several files for an interface. Their common path without the extension is the interface.
+        // The index lists several files for an interface. The common path of these files, without the extension,
+        // identifies the interface.
         let interfaces: BTreeSet<&str> = listed
             .lines()
             .filter_map(|line| line.trim().rsplit_once('.'))
@@ -75,7 +76,7 @@ impl Package {
         self.add_interface(share, interface, &description, idl)
     }
 
-    /// Adds an interface from its type description, and from its `.idl` file if that could be read.
+    /// Adds an interface from its type description, and from its `.idl` file if this file could be read.
     pub fn add_interface(
         &mut self,
         share: &Path,

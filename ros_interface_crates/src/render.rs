@@ -4,8 +4,8 @@
 //! Every message has two types. The *rmw* type has the layout of the C struct made by rosidl_generator_c, whose C
 //! functions create, copy and drop its content. The *idiomatic* type has `String` and `Vec`, and converts to and from
 //! the rmw type. ros-env includes the files as `<package>::<namespace>` and `<package>::<namespace>::rmw`, with their
-//! dependencies in scope. `lib.rs` does the same for use as a separate crate. Names of Rust's standard library have
-//! full paths, because a message may be called `Default` or `Vec`.
+//! dependencies in scope. `lib.rs` includes the files in the same way, for use as a separate crate. The source uses
+//! full paths for names of Rust's standard library, because a message may be called `Default` or `Vec`.
 
 mod message;
 mod service;
@@ -192,7 +192,7 @@ mod tests {
         Field { name: name.into(), ty, comment: vec![] }
     }
 
-    /// Messages have paths that are valid inside ros-env.
+    /// Paths of messages are valid inside ros-env.
     #[test]
     fn types_of_each_layer_have_full_paths() {
         let point = |package: &str| Element::Message {

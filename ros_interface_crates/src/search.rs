@@ -75,8 +75,8 @@ impl Search {
         self.prefixes.iter().find(has_crate).map(PathBuf::as_path)
     }
 
-    /// Returns the directories of crates whose package is in no prefix, by package. Returns none if only some packages
-    /// are requested. Other Rust packages have their manifest in the same prefix.
+    /// Returns the directories of crates whose package is in no prefix, by package; an empty map if only some packages
+    /// are requested. (Rust packages that are not interface packages have their manifest in the same prefix.)
     pub(crate) fn left_over(&self, definitions: &Definitions) -> Result<BTreeMap<String, PathBuf>, Error> {
         let mut found = BTreeMap::new();
         for prefix in self.prefixes.iter().filter(|_| !self.is_restricted()) {
@@ -135,7 +135,7 @@ impl Search {
 
 /// Interface packages by name.
 pub(crate) struct Definitions {
-    /// The definitions of the requested packages, or the errors of reading them.
+    /// The definitions of the requested packages, or the errors that occurred while the definitions were read.
     pub read: BTreeMap<String, Result<Package, Error>>,
     /// The prefixes of all packages.
     pub installed: BTreeMap<String, PathBuf>,
@@ -146,7 +146,7 @@ pub fn crate_directory(prefix: &Path, package: &str) -> PathBuf {
     prefix.join("share").join(package).join("rust")
 }
 
-/// Returns the names in a directory. Returns none if it is not a directory.
+/// Returns the names in a directory; an empty set if the path is not a directory.
 fn names_in(directory: &Path) -> Result<BTreeSet<String>, Error> {
     let entries = match fs::read_dir(directory) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {

@@ -46,8 +46,8 @@ impl<const IS_SERVER: bool> SharedGoal<IS_SERVER> {
     }
 }
 
-/// Returns the outcome for the status of a result. A goal that the server does not know counts as dropped, because its
-/// client will not get a result.
+/// Returns the outcome for the status of a result. A goal that the server does not know counts as dropped: its client
+/// stops waiting for a result.
 pub(super) fn outcome(status: GoalStatusCode) -> Outcome {
     match status {
         GoalStatusCode::Succeeded => Outcome::Succeeded,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The functions of rmw that are called in place of the process's own: see `rmw/rmw.h`.
+//! The functions of rmw that are called in place of the process's own functions: see `rmw/rmw.h`.
 //!
-//! Each calls the process's own function with the same arguments, and no code of the statistics is on the stack then.
-//! So unwinding, as by a cancelled thread, works as without this library.
+//! Each function calls the process's own function with the same arguments. During this call, no code of the statistics
+//! is on the stack, so that unwinding, for example of a cancelled thread, works as without this library.
 
 use std::{
     ffi::{c_char, c_void},
@@ -35,7 +35,7 @@ unsafe fn has_taken(result: Ret, taken: *const bool) -> bool {
     result == OK && unsafe { taken.as_ref() } == Some(&true)
 }
 
-/// Notes that an unmeasured message was taken, or that there was none to take.
+/// Records that an unmeasured message was taken, or that no message was available.
 ///
 /// # Safety
 ///
@@ -187,7 +187,7 @@ pub unsafe extern "C-unwind" fn rmw_destroy_node(node: *mut Node) -> Ret {
     call!(rmw_destroy_node(node) else UNSUPPORTED)
 }
 
-/// A take without message info. For a measured subscription, it takes with message info instead.
+/// Takes a message without message info. For a measured subscription, takes the message with message info instead.
 macro_rules! take {
     ($plain:ident, $with_info:ident, $subscription:ident, $message:ident, $taken:ident, $allocation:ident) => {{
         if protect(|| measured_subscription($subscription).is_some()) != Some(true) {
