@@ -162,10 +162,10 @@ fn generate(prefix: &Path, package: &str, out: &str) -> String {
 
 /// Reports crates that were generated from other definitions than the installed definitions.
 ///
-/// If the layout of a type differs from the C library's, behaviour is undefined; if a constant differs, other programs
-/// disagree. Types and constants are compared by hash; the hash of a type covers the layout. Comments are not compared,
-/// and default values come from the C libraries. Only crates of ros_interface_crates record their hashes.
-/// rosidl_generator_rs writes its crates when it builds the C libraries.
+/// If the layout of a type differs from the layout in the C library, behaviour is undefined; if a constant differs,
+/// other programs use another value. Types and constants are compared by hash; the hash of a type covers the layout.
+/// Comments are not compared, and default values come from the C libraries. Only crates that ros_interface_crates has
+/// generated record the hashes. rosidl_generator_rs writes its crates together with the C libraries.
 fn report_changes(prefixes: &[PathBuf]) {
     let records = records(prefixes);
     let hashes: BTreeMap<&str, &str> = records.values().flat_map(|(_, record)| type_hashes(record)).collect();
@@ -257,7 +257,8 @@ fn crates(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, PathBuf)> {
     crates
 }
 
-/// Returns the hashes of the constants in a record, by interface; `None` if an earlier generator wrote it.
+/// Returns the hashes of the constants in a record, by interface; `None` if an earlier version of the generator wrote
+/// the record.
 fn recorded_constants(record: &str) -> Option<BTreeMap<&str, &str>> {
     let (_, constants) = record.split_once("\"constants\":")?;
     let texts: Vec<_> = constants.split('"').skip(1).step_by(2).collect();

@@ -91,8 +91,8 @@ pub enum StatisticsError {
         /// The error of rclrs.
         source: RclrsError,
     },
-    /// The new callback of a subscription takes the messages in another form than the first callback: only one of both
-    /// takes a [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage) of an idiomatic message type.
+    /// The new callback of a subscription takes the messages in another form than the first callback: only one of the
+    /// two callbacks takes a [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage) of an idiomatic message type.
     #[error(
         "The callback of the subscription of {topic:?} cannot be replaced by one that takes messages in another form: \
          either both or none of them has to take a ReadOnlyLoanedMessage"

@@ -18,12 +18,12 @@ use crate::transport::middleware_in_use;
 
 /// Finds the publishers that cannot serve a subscription, while the subscription receives nothing.
 ///
-/// The publishers are counted once per second. Waiting for a change of the graph would be worse: with a timeout, rclrs
-/// 0.8 starts a thread for this (`async-io`), and it reports a change with every message that arrives. When the QoS of
-/// publishers is read, rclrs 0.8 logs an error for each publisher, because DDS never reports the history. So publishers
-/// are read only if the subscription has received nothing for a while although the topic has publishers, and once for
-/// each number of publishers. With the first read, the executor gets a task that does nothing. If the executor does not
-/// run this task, it cannot receive messages either.
+/// The publishers are counted once per second. Waiting for a change of the graph would cost more: to wait with a
+/// timeout, rclrs 0.8 starts a thread (`async-io`), and rclrs 0.8 reports a change with every message that arrives.
+/// When the QoS of publishers is read, rclrs 0.8 logs an error for each publisher, because DDS never reports the
+/// history. So publishers are read only if the subscription has received nothing for a while although the topic has
+/// publishers, and once for each number of publishers. With the first read, the executor gets a task that does nothing.
+/// If the executor does not run this task, the executor cannot receive messages either.
 pub(crate) struct PublisherCheck {
     node: Weak<NodeState>,
     request: Request,
@@ -40,12 +40,13 @@ struct Found {
     count: usize,
     /// The number of publishers at the last time when their types and QoS were read; 0 before.
     read: usize,
-    /// Since when the topic has had publishers without a message arriving.
+    /// Since when the topic has publishers but no message arrives.
     silent_since: Option<Instant>,
-    /// The task that the executor has got, and when. `None` after the task has run, or after a warning that it has not
-    /// run.
+    /// The task that the executor has got, and when. `None` after the task has run, or after the warning that the task
+    /// has not run.
     asked: Option<(Instant, Promise<()>)>,
-    /// Whether the executor has got the task. It gets only one, because an executor that never spins keeps its tasks.
+    /// Whether the executor has got the task. The executor gets only one task, because an executor that never spins
+    /// keeps all its tasks.
     has_asked: bool,
 }
 
@@ -300,11 +301,7 @@ mod tests {
             [(&deadline, is_deadline), (&lease, is_lease)];
         for (with, reason) in with {
             assert_eq!(reasons(qos(), qos()), []);
-            assert_eq!(
-                reasons(qos(), with(x)),
-                [reason(None, x)],
-                "a publisher without this policy offers an infinite duration"
-            );
+            assert_eq!(reasons(qos(), with(x)), [reason(None, x)], "not set means infinite");
             assert_eq!(reasons(with(x), qos()), []);
             assert_eq!(reasons(with(x), with(x)), []);
             assert_eq!(reasons(with(x), with(y)), []);

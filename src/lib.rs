@@ -88,12 +88,12 @@
 //!
 //! # Features
 //!
-//! - `interfaces`: publishes distributions and events of lost messages, and has a service with the totals. Off by
-//!   default, because it needs the interface package `topic_statistics_interfaces`, which no distribution of ROS 2 has.
-//!   Percentiles that the node itself reads, percentiles in health conditions, and percentiles in the log need no
-//!   feature.
+//! - `interfaces`: publishes distributions and events of lost messages, and has a service with the totals. This feature
+//!   is off by default, because it needs the interface package `topic_statistics_interfaces`, which no distribution of
+//!   ROS 2 has. Percentiles that the node itself reads, percentiles in health conditions, and percentiles in the log
+//!   need no feature.
 //! - `totals_file`: `NodeStatisticsOptions::totals_file` writes the messages received and lost to a YAML file when a
-//!   node ends. Off by default, because it needs a library for temporary files.
+//!   node ends. This feature is off by default, because it needs a library for temporary files.
 //! - `use_ros_shim`: builds without ROS, from stubs of the ROS interfaces, like the rclrs feature of the same name. Use
 //!   this feature only for documentation and `cargo check`: the result does not link.
 //!
@@ -106,11 +106,11 @@
 //!
 //! The public API starts in `node`, with `options` and `error`. `measure` runs with every message and publication, and
 //! reads from a message what the statistics need. The package `topic_statistics_core`, which does not depend on ROS,
-//! does the further steps: it collects samples, ends the windows on a separate thread (`schedule`), and compares
-//! finished windows with conditions (health). `report` has one file for each output. `transport` reads what a
-//! middleware reports with a message; `graph` finds publishers that cannot serve a subscription. `executor` is an
-//! executor for rclrs. A module imports only from modules that are later in this list: testing, node, report, executor,
-//! measure, options, error, graph, transport, interfaces, the core.
+//! collects the samples, ends the windows on a separate thread (`schedule`), and compares finished windows with
+//! conditions (health). `report` has one file for each output. `transport` reads what a middleware reports with a
+//! message; `graph` finds publishers that cannot serve a subscription. `executor` is an executor for rclrs. A module
+//! imports only from modules that are later in this list: testing, node, report, executor, measure, options, error,
+//! graph, transport, interfaces, the core.
 
 #![cfg_attr(docsrs, feature(doc_cfg))] // docs.rs shows which feature an item needs
 
@@ -167,7 +167,7 @@ pub use topic_statistics_core::{
     WindowStatistics,
 };
 
-/// The conditions that a source is expected to meet, and whether it meets them.
+/// The conditions that a source is expected to meet, and whether the source meets these conditions.
 ///
 /// [`StatisticsOptions::expect`] sets the [`Expectations`](health::Expectations), with
 /// [`Conditions`](health::Conditions) as text: `rate=90..110 age.p99<50ms`. [`SourceStatistics::health`] returns the

@@ -124,14 +124,14 @@ impl StatisticsOptions {
 
     /// Sets the metrics of a subscription. Default: [`Metric::MessageAge`] and [`Metric::MessagePeriod`].
     ///
-    /// A publisher always measures [`Metric::PublishPeriod`] and [`Metric::PublishDuration`], and it measures
-    /// [`Metric::MessageSize`] if its metrics contain it. Services, clients and timers measure all metrics of their
-    /// [kind](SourceKind::metrics), unless their own options set the metrics.
+    /// A publisher always measures [`Metric::PublishPeriod`] and [`Metric::PublishDuration`], and also measures
+    /// [`Metric::MessageSize`] if its options contain this metric. Services, clients and timers measure all metrics of
+    /// their [kind](SourceKind::metrics), unless their own options set the metrics.
     pub fn metrics(self, metrics: impl IntoIterator<Item = impl Borrow<Metric>>) -> Self {
         Self { metrics: Some(metrics.into_iter().map(|metric| *metric.borrow()).collect()), ..self }
     }
 
-    /// Sets whether windows are published. If windows are not published, only the node itself can read them, by
+    /// Sets whether windows are published. If windows are not published, only the node itself can read the windows, by
     /// [`watch`](crate::SourceStatistics::watch) and [`latest`](crate::SourceStatistics::latest). Default: true.
     pub fn publish(self, publish: bool) -> Self {
         Self { publish: Some(publish), ..self }
@@ -149,8 +149,9 @@ impl StatisticsOptions {
     }
 
     /// Sets the conditions that the source is expected to meet. The source's
-    /// [`health`](crate::SourceStatistics::health) shows whether it meets the conditions; the health is logged when it
-    /// changes, and published on `/diagnostics`. Default: none. `docs/health.md` describes the rules.
+    /// [`health`](crate::SourceStatistics::health) shows whether the source meets the conditions; changes of the health
+    /// are logged, and the health is published on `/diagnostics`. Default: no expectations. `docs/health.md` describes
+    /// the rules.
     ///
     /// The expectations of a node apply to all subscriptions without own expectations. A condition with a topic applies
     /// only to subscriptions and publishers of this topic. Instead of a topic, the name of a source is possible:
@@ -347,12 +348,12 @@ impl NodeStatisticsOptions {
         Self { log_table, ..self }
     }
 
-    /// Sets the maximal rate of `topic_statistics_interfaces/msg/MessagesLostEvent`s on
-    /// `/events/messages_lost`, in Hz, from 0.00001 to 1000; 0 disables them. Default: 1 Hz.
+    /// Sets the maximal rate of `topic_statistics_interfaces/msg/MessagesLostEvent`s on `/events/messages_lost`, in Hz,
+    /// from 0.00001 to 1000; 0 disables the events. Default: 1 Hz.
     ///
     /// An event reports the messages lost since the previous event, for the subscriptions that measure
     /// [`Metric::PublicationSeqGap`]. No event is published while no messages are lost. If a message arrives after an
-    /// event has reported it as lost, no event corrects this.
+    /// event has reported this message as lost, no event corrects the number.
     #[cfg(feature = "interfaces")]
     pub fn max_event_rate(self, max_event_rate: f64) -> Self {
         Self { max_event_rate, ..self }

@@ -31,7 +31,8 @@ fn middleware_of(info: &MessageInfo) -> &'static Middleware {
     Middleware::named(unsafe { CStr::from_ptr(identifier) }).unwrap_or(&UNKNOWN)
 }
 
-/// Returns the middleware of this process. Errors with the middleware's identifier if the core does not know it.
+/// Returns the middleware of this process. Errors with the middleware's identifier if the core does not know the
+/// middleware.
 pub fn middleware_in_use() -> Result<&'static Middleware, String> {
     // SAFETY: The function has no arguments. It returns a string constant of the middleware's library; the library is
     // never unloaded.
@@ -39,7 +40,7 @@ pub fn middleware_in_use() -> Result<&'static Middleware, String> {
     Middleware::named(identifier).ok_or_else(|| identifier.to_string_lossy().into_owned())
 }
 
-/// Returns the middleware of this process; `UNKNOWN` if the core does not know it.
+/// Returns the middleware of this process; `UNKNOWN` if the core does not know the middleware.
 pub(crate) fn middleware_in_use_or_unknown() -> &'static Middleware {
     middleware_in_use().unwrap_or(&UNKNOWN)
 }

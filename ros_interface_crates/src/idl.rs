@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads constants and comments, which type descriptions lack, from the `.idl` file of an interface.
 //!
-//! Every interface has an installed `.idl` file. rosidl_adapter writes it from the `.msg`, `.srv` or `.action` file; a
-//! few interfaces are defined only in IDL. The generators of rosidl, including rosidl_generator_rs, read only this
-//! file. Like rosidl_parser, this reader understands constants with literal values in a module `<structure>_Constants`,
-//! and the annotations `@verbatim (language="comment", text=...)` and `@unit (value=...)`.
+//! Every interface has an installed `.idl` file. rosidl_adapter writes this file from the `.msg`, `.srv` or `.action`
+//! file; a few interfaces are defined only in IDL. The generators of rosidl, including rosidl_generator_rs, read only
+//! this file. Like rosidl_parser, this reader understands constants with literal values in a module
+//! `<structure>_Constants`, and the annotations `@verbatim (language="comment", text=...)` and `@unit (value=...)`.
 
 use std::collections::BTreeMap;
 

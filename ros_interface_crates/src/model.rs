@@ -17,7 +17,7 @@ pub struct Package {
     pub prefix: PathBuf,
     /// The interfaces by namespace: `msg`, `srv`, `action`.
     pub namespaces: BTreeMap<String, Namespace>,
-    /// The hashes of this package's types and of the types in them, by name (`package/msg/Name`).
+    /// The hashes of this package's types, and of the types that these types contain, by name (`package/msg/Name`).
     pub type_hashes: BTreeMap<String, String>,
     /// The hashes of the constants, by interface.
     pub constants: BTreeMap<String, String>,
@@ -30,7 +30,7 @@ pub struct Package {
 /// The interfaces of one namespace, with all types that these interfaces imply.
 #[derive(Debug, Default)]
 pub struct Namespace {
-    /// The messages, including those of services and actions.
+    /// The messages, including the messages of services and actions.
     pub messages: Vec<Message>,
     /// The names of services.
     pub services: Vec<String>,

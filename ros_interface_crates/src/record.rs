@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads and writes the record of a crate's definition: the file `definition.json` in the crate.
 //!
-//! A crate with this file was written by this generator. A crate without it was written by another generator, such as
-//! rosidl_generator_rs.
+//! A crate with this file was written by this generator. A crate without this file was written by another generator,
+//! such as rosidl_generator_rs.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -55,7 +55,7 @@ impl Record {
         json
     }
 
-    /// Returns how the package differs from the recorded definition; `None` if it does not differ.
+    /// Returns how the package differs from the recorded definition; `None` if they are equal.
     pub fn difference(&self, package: &Package) -> Option<String> {
         if self.definition == package.definition {
             return None;

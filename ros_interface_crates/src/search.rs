@@ -50,7 +50,7 @@ impl Search {
         self.packages.is_some()
     }
 
-    /// Returns this search with `out` as the first prefix, unless it is already among the prefixes.
+    /// Returns this search with `out` as the first prefix, unless the prefixes already contain `out`.
     pub(crate) fn with(&self, out: &Path) -> Search {
         let same = |prefix: &PathBuf| {
             prefix == out
@@ -69,7 +69,8 @@ impl Search {
         self.prefixes.iter().position(|searched| searched == prefix)
     }
 
-    /// Returns the prefix that provides the crate of `package`: the first one with `share/<package>/rust/Cargo.toml`.
+    /// Returns the prefix that provides the crate of `package`: the first prefix with
+    /// `share/<package>/rust/Cargo.toml`.
     pub(crate) fn crate_prefix(&self, package: &str) -> Option<&Path> {
         let has_crate = |prefix: &&PathBuf| crate_directory(prefix, package).join("Cargo.toml").is_file();
         self.prefixes.iter().find(has_crate).map(PathBuf::as_path)

@@ -10,7 +10,8 @@ use std::{
 
 use crate::{model::Package, read::RESOURCE_INDEX, render, search::crate_directory, Error};
 
-/// Waits until no other generator has locked the prefix, and locks it. Dropping the returned file unlocks the prefix.
+/// Locks the prefix, after waiting for other generators that have locked it. Dropping the returned file unlocks the
+/// prefix.
 #[cfg(unix)]
 pub fn lock(out: &Path) -> Result<File, Error> {
     use rustix::fs::{flock, FlockOperation};
@@ -32,7 +33,7 @@ pub fn lock(out: &Path) -> Result<(), Error> {
 
 /// Writes the crate of a package, and replaces an existing crate.
 ///
-/// The crate is first written under another name, so that it appears atomically.
+/// The crate is first written under another name and then renamed, so that readers never see an incomplete crate.
 pub fn write_crate(out: &Path, package: &Package) -> Result<(), Error> {
     let place = crate_directory(out, &package.name);
     let [temporary, old] = remove_remains(out, &package.name)?;
@@ -51,7 +52,8 @@ pub fn write_crate(out: &Path, package: &Package) -> Result<(), Error> {
     register(out, &package.name)
 }
 
-/// Writes the marker with which colcon-ros-cargo finds the crate, so that it can resolve `sensor_msgs = "*"`.
+/// Writes the marker with which colcon-ros-cargo finds the crate, so that colcon-ros-cargo can resolve `sensor_msgs =
+/// "*"`.
 pub fn register(out: &Path, package: &str) -> Result<(), Error> {
     let index = out.join(RESOURCE_INDEX).join("rust_packages");
     fs::create_dir_all(&index).map_err(Error::write(&index))?;

@@ -30,8 +30,7 @@ use task::{answer, BoxFuture, Message, Shared, Task, LOGGER};
 
 pub(crate) use statistics::{claim, ExecutorStatistics};
 
-/// An executor that measures each callback that it runs, for all of its nodes and workers, even if they do not have
-/// other statistics.
+/// An executor that measures the callbacks of all its nodes and workers, even of nodes without other statistics.
 ///
 /// ```
 /// use rclrs::*;
@@ -101,14 +100,15 @@ impl StatsExecutor {
         Self::with_threads(false)
     }
 
-    /// Creates an executor that runs the node's scope on one thread, which is the thread that spins: it takes messages,
-    /// calls callbacks and polls tasks, like rclcpp's `SingleThreadedExecutor`. Each worker still has its own thread.
+    /// Creates an executor that runs the node's scope on one thread, which is the thread that spins. This thread takes
+    /// messages, calls callbacks and polls tasks, like rclcpp's `SingleThreadedExecutor`. Each worker still has its own
+    /// thread.
     ///
-    /// A message is then taken and handled by the same thread, which saves the cost of passing it on. The disadvantage
-    /// is that a running callback blocks the node's scope: the callback also delays timers, and messages that arrive
-    /// during the callback wait in the middleware, whose history can overflow, and not in an unbounded queue. A
-    /// callback must not wait until a timer or another callback of the node's scope has run: such a callback would wait
-    /// forever.
+    /// The same thread then takes and handles a message, which saves the cost of passing the message to another thread.
+    /// The disadvantage is that a running callback blocks the node's scope: the callback also delays timers, and
+    /// messages that arrive during the callback wait in the middleware, whose history can overflow, and not in an
+    /// unbounded queue. A callback must not wait until a timer or another callback of the node's scope has run: such a
+    /// callback would wait forever.
     pub fn single_threaded() -> Self {
         Self::with_threads(true)
     }

@@ -65,13 +65,13 @@ impl Primitive {
     }
 }
 
-/// Returns the address of a primitive, which stays the same while it is in the wait set.
+/// Returns the address of a primitive, which does not change while the primitive is in the wait set.
 pub(super) fn address(primitive: &dyn RclPrimitive) -> usize {
     ptr::from_ref(primitive).cast::<()>() as usize
 }
 
 /// Returns how long a timer has been due, in nanoseconds on its clock; `None` if the timer is not due, or is canceled.
-/// rclrs decides in the same way whether it calls a timer.
+/// rclrs uses the same condition to decide whether to call a timer.
 pub(super) fn overdue(primitive: &dyn RclPrimitive) -> Option<i64> {
     let RclPrimitiveHandle::Timer(timer) = primitive.handle() else { return None };
     let mut left = 0;

@@ -60,7 +60,7 @@ pub(super) struct Runner {
     /// The known primitives, by address. All are forgotten when a primitive is added, because a new primitive can have
     /// the address of a dropped primitive.
     primitives: HashMap<usize, Primitive>,
-    /// The guard condition wakes the wait set, so it has to live as long as the wait set.
+    /// The guard condition wakes the wait set, and has to live as long as the wait set.
     _guard_condition: Arc<GuardCondition>,
 }
 
@@ -95,7 +95,7 @@ impl Runner {
         (runner, Inputs { inputs: sender, activity_listeners })
     }
 
-    /// Returns whether the wait set is that of the node's scope, in which callbacks run as tasks.
+    /// Returns whether this runner runs the node's scope, in which callbacks run as tasks.
     pub(super) fn is_of_node(&self) -> bool {
         self.is_of_node
     }

@@ -59,7 +59,7 @@ impl Measured {
         ThreadRecorder::new(Arc::clone(&self.executions), &self.names, thread)
     }
 
-    /// Claims the right to publish the measurements. Returns false if it is already claimed.
+    /// Claims the right to publish the measurements. Returns false if another `NodeStatistics` has this right.
     pub(super) fn claim(&self) -> bool {
         !self.is_claimed.swap(true, Ordering::AcqRel)
     }
@@ -82,7 +82,7 @@ pub(super) struct Shared {
     pub(super) messages: Sender<Message>,
     /// Whether the thread that spins also waits in the node's scope.
     pub(super) is_single_threaded: bool,
-    /// The guard conditions of all wait sets. The first one belongs to the node's scope.
+    /// The guard conditions of all wait sets. The first guard condition belongs to the node's scope.
     guard_conditions: Mutex<Vec<Weak<GuardCondition>>>,
     node: OnceLock<Weak<GuardCondition>>,
     /// Whether the wait set of the node's scope was woken since the last read of the messages.
@@ -193,7 +193,7 @@ impl Shared {
         since.max(self.first_spin.get().copied().unwrap_or(since))
     }
 
-    /// Sends a message to the thread that spins, and wakes the thread if it may be waiting in the wait set of the
+    /// Sends a message to the thread that spins, and wakes this thread if it may be waiting in the wait set of the
     /// node's scope.
     pub(super) fn send(&self, message: Message) {
         // Sending fails only after the executor was dropped.
@@ -236,7 +236,8 @@ impl Task {
     /// Queues a new task.
     pub(super) fn start(shared: &Arc<Shared>, future: BoxFuture<()>) {
         let taken = TAKING.get();
-        // If one thread takes and calls, the message has waited in the middleware, for an unknown time.
+        // If the same thread takes a message and calls the callback, the message has waited only in the middleware, for
+        // an unknown time.
         let is_called_next = taken.is_some() && shared.is_single_threaded && shared.is_spinning_here();
         let queued = if is_called_next { Self::UNKNOWN } else { shared.measured.now() };
         let task = Self {

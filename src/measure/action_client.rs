@@ -34,9 +34,9 @@ use super::{
 
 /// An action client whose goals are measured.
 ///
-/// Create one using [`NodeStatistics::create_action_client`](crate::NodeStatistics::create_action_client). Like
-/// [`rclrs::ActionClient`], a `StatsActionClient` is a handle: dropping the last clone ends its statistics. The action
-/// client itself lives as long as its goals do.
+/// Create an action client using [`NodeStatistics::create_action_client`](crate::NodeStatistics::create_action_client).
+/// Like [`rclrs::ActionClient`], a `StatsActionClient` is a handle: dropping the last clone ends its statistics. The
+/// action client itself lives as long as its goals do.
 pub type StatsActionClient<A> = Arc<StatsActionClientState<A>>;
 
 /// The inner state of a [`StatsActionClient`].
@@ -137,7 +137,7 @@ struct Arrival {
 }
 
 impl Arrival {
-    /// Returns when the future was woken. If it has not been woken yet, returns the current time.
+    /// Returns when the future was woken. If the future has not been woken yet, returns the current time.
     fn time(&self) -> i64 {
         *self.time.get_or_init(monotonic)
     }

@@ -3,8 +3,8 @@
 //! An action server with statistics, and its goals.
 //!
 //! The goals are wrappers around the goals of rclrs, and record each change of the goal. A wrapper has the same methods
-//! as rclrs's goal, and has the same effect when it is dropped. In the statistics, a goal ends before its client
-//! receives the result: so the client's next goal does not count as active at the same time.
+//! as rclrs's goal, and dropping the wrapper has the same effect as dropping rclrs's goal. In the statistics, a goal
+//! ends before its client receives the result: so the client's next goal does not count as active at the same time.
 
 use std::{future::Future, sync::Arc};
 
@@ -26,9 +26,9 @@ use super::{
 
 /// An action server whose goals are measured.
 ///
-/// Create one using [`NodeStatistics::create_action_server`](crate::NodeStatistics::create_action_server). Like
-/// [`rclrs::ActionServer`], a `StatsActionServer` is a handle: dropping the last clone ends the action server and its
-/// statistics.
+/// Create an action server using [`NodeStatistics::create_action_server`](crate::NodeStatistics::create_action_server).
+/// Like [`rclrs::ActionServer`], a `StatsActionServer` is a handle: dropping the last clone ends the action server and
+/// its statistics.
 pub type StatsActionServer<A> = Arc<StatsActionServerState<A>>;
 
 /// The inner state of a [`StatsActionServer`].
@@ -194,13 +194,13 @@ macro_rules! cancelable_methods {
 macro_rules! executing_methods {
     ($name:ident, $field:ident) => {
         impl<A: Action> $name<A> {
-            /// Ends the goal: it succeeded.
+            /// Ends the goal with the status succeeded.
             pub fn succeeded_with(self, result: A::Result) -> TerminatedGoal {
                 self.goal.end(Outcome::Succeeded);
                 self.$field.succeeded_with(result)
             }
 
-            /// Ends the goal: it is aborted.
+            /// Ends the goal with the status aborted.
             pub fn aborted_with(self, result: A::Result) -> TerminatedGoal {
                 self.goal.end(Outcome::Aborted);
                 self.$field.aborted_with(result)
@@ -274,7 +274,7 @@ accepted_methods!(StatsCancellingGoal, cancelling);
 executing_methods!(StatsCancellingGoal, cancelling);
 
 impl<A: Action> StatsCancellingGoal<A> {
-    /// Ends the goal: it is canceled.
+    /// Ends the goal with the status canceled.
     pub fn cancelled_with(self, result: A::Result) -> TerminatedGoal {
         self.goal.end(Outcome::Canceled);
         self.cancelling.cancelled_with(result)

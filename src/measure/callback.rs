@@ -18,8 +18,8 @@ use super::probe::Probe;
 pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
     /// The message type of the rclrs subscription.
     ///
-    /// This is the C layout, because the stamp is read from it; the message is then converted as by rclrs. For a loaned
-    /// message, this is `T`, because its C layout can be read directly.
+    /// This is the C layout, from which the stamp is read; the message is then converted in the same way as by rclrs.
+    /// For a loaned message, this is `T`, because its C layout can be read directly.
     #[doc(hidden)]
     type Subscribed: Message;
     /// The type in which rclrs takes the message.
@@ -47,8 +47,8 @@ pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
     ) -> WorkerSubscriptionCallback<Self::Subscribed, Payload>;
 }
 
-/// A bound that other crates cannot name, so that they cannot implement [`MessageForm`]. (The other traits of this file
-/// need no such bound: their methods have types that other crates cannot name.)
+/// This bound prevents other crates from implementing [`MessageForm`], because other crates cannot name the bound. (The
+/// other traits of this file need no such bound: their methods have types that other crates cannot name.)
 mod sealed {
     use rclrs::ReadOnlyLoanedMessage;
     use rosidl_runtime_rs::Message;
@@ -262,7 +262,7 @@ where
     }
 }
 
-/// rclrs creates the future when it takes the message. The callback starts when the future is first polled.
+/// rclrs creates the future when rclrs takes the message. The callback starts when the future is first polled.
 fn instrument_async<T: Message, Form: MessageForm<T>, Out: Future<Output = ()> + Send + 'static>(
     probe: Probe<T>,
     mut callback: impl FnMut(Form, MessageInfo) -> Out + Send + 'static,

@@ -28,8 +28,8 @@ use crate::transport::{middleware_in_use_or_unknown, timestamps, Middleware};
 
 /// A client whose calls are measured.
 ///
-/// Create one using [`NodeStatistics::create_client`](crate::NodeStatistics::create_client). Like [`rclrs::Client`], a
-/// `StatsClient` is a handle: dropping the last clone ends the client and its statistics.
+/// Create a client using [`NodeStatistics::create_client`](crate::NodeStatistics::create_client). Like
+/// [`rclrs::Client`], a `StatsClient` is a handle: dropping the last clone ends the client and its statistics.
 pub type StatsClient<T> = Arc<StatsClientState<T>>;
 
 /// The inner state of a [`StatsClient`].
@@ -171,7 +171,7 @@ fn respond(waiting: Option<WaitingCall>, middleware: &Middleware, info: &Service
 }
 
 /// Takes a response at the moment when rclrs resolves its promise, and then resolves the caller's promise. The relay is
-/// the waker of both promises: it needs no executor, and the caller may await the promise at any time.
+/// the waker of both promises, so that no executor is needed, and the caller may await the promise at any time.
 struct Relay<Response>(Mutex<Option<Relayed<Response>>>);
 
 struct Relayed<Response> {

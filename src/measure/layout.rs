@@ -3,8 +3,8 @@
 //! Finds where the fields of a message lie in its C struct.
 //!
 //! The type's introspection support, which every interface package has, names the fields in the order of the C struct.
-//! rclrs does not expose the offsets of the fields, so they are calculated by the rules of the C layout. The size of
-//! the whole struct, which introspection contains, confirms the offsets.
+//! rclrs does not expose the offsets of the fields, so the offsets are calculated by the rules of the C layout. The
+//! size of the whole struct, which introspection contains, confirms the offsets.
 
 use crate::interfaces::builtin_interfaces::msg::rmw::Time;
 use rclrs::{BaseType, MessageFieldInfo, MessageStructure, ValueKind};
@@ -50,8 +50,8 @@ impl Layout {
                 Some(Self { size: element.size * length, ..element })
             }
             ValueKind::Sequence | ValueKind::BoundedSequence { .. } => Some(match field.base_type {
-                // From ROS 2 Lyrical on, the C structs of sequences of primitives and strings have flags; those of
-                // sequences of messages have no flags.
+                // From ROS 2 Lyrical on, the C structs of sequences of primitives and strings contain flags; the C
+                // structs of sequences of messages do not.
                 BaseType::Message(_) => Self::of::<Sequence<Time>>(),
                 _ => Self::of::<Sequence<u8>>(),
             }),

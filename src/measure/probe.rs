@@ -51,7 +51,7 @@ impl<T: Message> Probe<T> {
     ) -> Option<ReceivedMessage> {
         let epoch = self.recorder.epoch()?;
         let header = self.stamp.as_ref().map_or(0, |field| field.read(message()));
-        // The closure captures by value, so that it takes no memory if sizes are not measured.
+        // The closure captures its variables by value, so that `message` takes no memory if sizes are not measured.
         let size = move || self.size.as_ref().map_or(0, |size| size.of(message));
         Some(self.recorder.received_message(epoch, header, Taken(info), size))
     }

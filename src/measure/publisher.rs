@@ -21,7 +21,7 @@ use super::{
 /// [`Metric::PublishDuration`](crate::Metric::PublishDuration), and [`Metric::MessageSize`](crate::Metric::MessageSize)
 /// if the publisher's [metrics](crate::StatisticsOptions::metrics) contain it.
 ///
-/// Create one using [`NodeStatistics::create_publisher`](crate::NodeStatistics::create_publisher). Like
+/// Create a publisher using [`NodeStatistics::create_publisher`](crate::NodeStatistics::create_publisher). Like
 /// [`rclrs::Publisher`], a `StatsPublisher` is a handle: dropping the last clone ends the publisher and its statistics.
 pub type StatsPublisher<T> = Arc<StatsPublisherState<T>>;
 
@@ -98,7 +98,8 @@ impl<T: Message> StatsPublisherState<T> {
 
 /// A publisher with statistics, for a message type that is known only at run time.
 ///
-/// Create one using [`NodeStatistics::create_dynamic_publisher`](crate::NodeStatistics::create_dynamic_publisher). A
+/// Create a dynamic publisher using
+/// [`NodeStatistics::create_dynamic_publisher`](crate::NodeStatistics::create_dynamic_publisher). A
 /// `StatsDynamicPublisher` is a handle like [`StatsPublisher`].
 pub type StatsDynamicPublisher = Arc<StatsDynamicPublisherState>;
 

@@ -20,8 +20,8 @@ use crate::transport::{middleware_in_use_or_unknown, timestamps, Middleware};
 
 /// A service whose requests are measured.
 ///
-/// Create one using [`NodeStatistics::create_service`](crate::NodeStatistics::create_service). Like [`rclrs::Service`],
-/// a `StatsService` is a handle: dropping the last clone ends the service and its statistics.
+/// Create a service using [`NodeStatistics::create_service`](crate::NodeStatistics::create_service). Like
+/// [`rclrs::Service`], a `StatsService` is a handle: dropping the last clone ends the service and its statistics.
 pub type StatsService<T> = Arc<StatsServiceState<T, Node>>;
 
 /// A [`StatsService`] that runs on a worker.
@@ -69,8 +69,8 @@ impl<T: Service> StatsServiceState<T, Node> {
         self.service.set_callback(self.probe.measure(callback.into_node_service_callback(), false));
     }
 
-    /// Replaces the callback by an async one, as [`ServiceState::set_async_callback`] does. The new callback is also
-    /// measured.
+    /// Replaces the callback by an async callback, as [`ServiceState::set_async_callback`] does. The new callback is
+    /// also measured.
     ///
     /// A service that was created with a callback that is not async does not measure
     /// [`ResponseDuration`](crate::Metric::ResponseDuration), unless the metrics of its options contain this metric.
@@ -146,7 +146,7 @@ impl Probe {
     }
 }
 
-/// rclrs calls the returned function when it takes the request. The callback itself starts when its future is first
+/// rclrs calls the returned function when rclrs takes the request. The callback itself starts when its future is first
 /// polled, even if the callback is not async.
 fn measure_node<T: Service>(mut callback: NodeServiceCallback<T>, probe: Probe) -> NodeServiceCallback<T> {
     NodeServiceCallback::WithInfo(Box::new(move |request, info| {

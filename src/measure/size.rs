@@ -2,7 +2,7 @@
 
 //! Finds the serialized size of a message, from the type's introspection support and the lengths in the message.
 //!
-//! The format is CDR, version 1 of XCDR, as every rmw implementation of ROS 2 writes it: a value of 2, 4 or 8 bytes
+//! The format is CDR, version 1 of XCDR, which every rmw implementation of ROS 2 writes: a value of 2, 4 or 8 bytes
 //! lies at a multiple of its size, counted from the end of the encapsulation header. A string consists of its length in
 //! 32 bits, its bytes and a NUL. A wide string consists of its length and 32 bits for each UTF-16 code unit, without a
 //! NUL. A sequence consists of its length and its elements, an array of its elements, a nested message of its fields.
@@ -231,7 +231,7 @@ impl FixedSize {
         Self(std::array::from_fn(|start| end(start) - start))
     }
 
-    /// Returns the offset at which the values end, if they start at `start`.
+    /// Returns the offset at which the values end, if the values start at `start`.
     pub(super) fn end(&self, start: usize) -> usize {
         start + self.0[start % 8]
     }

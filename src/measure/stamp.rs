@@ -19,8 +19,8 @@ pub(crate) struct StampField<M> {
 }
 
 impl<M: RmwMessage> StampField<M> {
-    /// Finds the stamp of a type that has a `std_msgs/Header header`, or that is a `std_msgs/Header`; None for other
-    /// types.
+    /// Finds the stamp of a type that has a `std_msgs/Header header`, or that is a `std_msgs/Header`; returns `None`
+    /// for other types.
     ///
     /// Errors with a warning for the user if the type has, or may have, a stamp whose place cannot be determined. Only
     /// the ages need the stamp.

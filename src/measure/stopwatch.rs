@@ -8,8 +8,8 @@ use super::handle::{stats_handle, SourceStatistics};
 
 /// A named stopwatch, which measures the duration of any code, as [`Metric::Duration`](crate::Metric::Duration).
 ///
-/// Create one using [`NodeStatistics::create_stopwatch`](crate::NodeStatistics::create_stopwatch). A stopwatch is a
-/// handle that can be cloned; dropping the last clone ends its statistics. Durations are measured on the monotonic
+/// Create a stopwatch using [`NodeStatistics::create_stopwatch`](crate::NodeStatistics::create_stopwatch). A stopwatch
+/// is a handle that can be cloned; dropping the last clone ends its statistics. Durations are measured on the monotonic
 /// clock. A duration belongs to the window in which it ends. Guards can be nested, run at the same time, and start and
 /// end on different threads. A guard does not keep the statistics alive.
 ///
@@ -59,7 +59,7 @@ impl Stopwatch {
         code()
     }
 
-    /// Measures a future, from its first poll until it is complete or dropped.
+    /// Measures a future, from the first poll until the future is complete or dropped.
     #[must_use = "a future does nothing unless it is awaited"]
     pub fn instrument<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
         let stopwatch = self.clone();

@@ -24,10 +24,10 @@ use crate::error::StatisticsError;
 
 /// A subscription with statistics.
 ///
-/// Create one using [`NodeStatistics::create_subscription`](crate::NodeStatistics::create_subscription). Like
-/// [`rclrs::Subscription`], a `StatsSubscription` is a handle, and it keeps the statistics of the node alive. Dropping
-/// the last clone ends the subscription and its statistics: the current window is discarded, and nothing more is
-/// published. The callback [must not capture the handle](crate::NodeStatistics#drop).
+/// Create a subscription using [`NodeStatistics::create_subscription`](crate::NodeStatistics::create_subscription).
+/// Like [`rclrs::Subscription`], a `StatsSubscription` is a handle. The handle keeps the statistics of the node alive.
+/// Dropping the last clone ends the subscription and its statistics: the current window is discarded, and nothing more
+/// is published. The callback [must not capture the handle](crate::NodeStatistics#drop).
 pub type StatsSubscription<T> = Arc<StatsSubscriptionState<T, Node>>;
 
 /// A [`StatsSubscription`] that runs on a worker.
@@ -95,7 +95,7 @@ impl<T: Message> StatsSubscriptionState<T, Node> {
     ///
     /// # Errors
     ///
-    /// [`StatisticsError::CallbackForm`] if only one of both callbacks takes a
+    /// [`StatisticsError::CallbackForm`] if only one of the two callbacks takes a
     /// [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage) of an idiomatic message type.
     pub fn set_callback<Args, Callback: InstrumentCallback<T, Args>>(
         &self,
@@ -106,7 +106,7 @@ impl<T: Message> StatsSubscriptionState<T, Node> {
         Ok(())
     }
 
-    /// Replaces the callback by an async one, as [`rclrs::SubscriptionState::set_async_callback`] does. The new
+    /// Replaces the callback by an async callback, as [`rclrs::SubscriptionState::set_async_callback`] does. The new
     /// callback is also measured.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ use super::handle::{stats_handle, SourceStatistics};
 
 /// A timer whose callbacks are measured.
 ///
-/// Create one using [`NodeStatistics::create_timer_repeating`](crate::NodeStatistics::create_timer_repeating). Like
+/// Create a timer using [`NodeStatistics::create_timer_repeating`](crate::NodeStatistics::create_timer_repeating). Like
 /// [`rclrs::Timer`], a `StatsTimer` is a handle: dropping the last clone ends the timer and its statistics.
 ///
 /// A callback that is set through this handle is also measured. If the callback of a repeating timer sets another
@@ -71,7 +71,7 @@ impl<Scope: WorkScope> StatsTimerState<Scope> {
         self.timer.get_timer_period()
     }
 
-    /// Cancels the timer. [`reset`](Self::reset) continues it.
+    /// Cancels the timer. [`reset`](Self::reset) continues the timer.
     pub fn cancel(&self) -> Result<(), RclrsError> {
         self.timer.cancel()
     }
@@ -197,17 +197,17 @@ impl<Scope: WorkScope> IntoWorkerTimerOneshotCallback<Scope, Self> for Measured<
 pub(crate) struct MeasuredTimer {
     pub(crate) calls: Arc<Windowed<TimerCalls>>,
     pub(crate) period: Duration,
-    /// The node's simulated time, if the timer is on it.
+    /// The node's simulated time, if the timer uses simulated time.
     pub(crate) simulated: Option<Arc<SimulatedTime>>,
     /// The name of the source, for the log.
     pub(crate) name: Box<str>,
 }
 
 impl MeasuredTimer {
-    /// Wraps a callback, in any form that rclrs takes, so that its calls are measured. Also returns a flag that says
-    /// whether the callback is installed; it is false at first. rclrs already stores each form as a boxed function, so
-    /// a measured callback costs one more call, but no allocation. If `is_new`, the timer is not created yet, and its
-    /// first call is one period from now.
+    /// Wraps a callback, in any form that rclrs takes, so that its calls are measured. Also returns the flag that says
+    /// whether the callback is installed, which is false at first. rclrs already stores each form as a boxed function,
+    /// so a measured callback costs one more call, but no allocation. If `is_new`, the timer is not created yet, and
+    /// its first call is one period from now.
     pub(crate) fn measure<Scope: WorkScope>(
         self: &Arc<Self>,
         callback: AnyTimerCallback<Scope>,

@@ -17,7 +17,7 @@ use super::NodeStatistics;
 use crate::measure::{counter::Counter, stopwatch::Stopwatch};
 
 impl NodeStatistics {
-    /// Returns the stopwatch with this name, and creates it if it does not exist. Its source name is
+    /// Returns the stopwatch with this name, or creates a stopwatch if there is none with this name. Its source name is
     /// `/bridge:get_lidar_data` for the node `/bridge`. The name is any text.
     pub fn create_stopwatch(&self, name: impl Into<String>) -> Stopwatch {
         Stopwatch(self.stopwatches.get_or_create(name.into(), |name| {
@@ -27,8 +27,8 @@ impl NodeStatistics {
         }))
     }
 
-    /// Creates a stopwatch for each of `parts`, such as one per lidar: `get_lidar_data/front`, `get_lidar_data/rear`.
-    /// The names are formatted once, in this call, and not at each use of a stopwatch.
+    /// Creates a stopwatch for each of `parts`, such as one stopwatch per lidar: `get_lidar_data/front`,
+    /// `get_lidar_data/rear`. The names are formatted once, in this call, and not at each use of a stopwatch.
     ///
     /// ```
     /// # use rclrs::*;
@@ -50,8 +50,8 @@ impl NodeStatistics {
         parts.into_iter().map(|part| self.create_stopwatch(format!("{name}/{part}"))).collect()
     }
 
-    /// Returns the counter with this name, and creates it if it does not exist. Its source name is `/bridge:frames` for
-    /// the node `/bridge`. The name is any text.
+    /// Returns the counter with this name, or creates a counter if there is none with this name. Its source name is
+    /// `/bridge:frames` for the node `/bridge`. The name is any text.
     pub fn create_counter(&self, name: impl Into<String>) -> Counter {
         Counter(self.counters.get_or_create(name.into(), |name| {
             let count = Count::default();

@@ -329,8 +329,9 @@ impl NodeStatistics {
         (self.keep(self.add_source(source, own, to, statistics.expectations)), publications)
     }
 
-    /// Returns the expectations of a source with this topic or name: its own expectations, or else those of the node.
-    /// The remapped name is unknown before the source is created, so conditions on the remapped name are not returned.
+    /// Returns the expectations of a source with this topic or name: the source's own expectations, or else the node's
+    /// expectations. The remapped name is unknown before the source is created, so conditions on the remapped name are
+    /// not returned.
     pub(super) fn expected(
         &self,
         given: &str,

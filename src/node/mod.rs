@@ -59,10 +59,10 @@ use registry::Registry;
 use reports::{NodeClock, NodeReports};
 
 /// The statistics of a node's subscriptions, publishers, services, clients, timers, stopwatches, counters and executor:
-/// one publisher and one thread for all of them.
+/// all of these sources share one publisher and one thread.
 ///
-/// The thread ends the windows and publishes them. A callback that blocks the executor does not stop the statistics,
-/// and publishing never delays a callback.
+/// The thread ends and publishes the windows. A callback that blocks the executor does not stop the statistics, and
+/// publishing never delays a callback.
 ///
 /// # ROS parameters
 ///
@@ -103,8 +103,8 @@ pub struct NodeStatistics {
     simulated: Option<Arc<SimulatedTime>>,
     /// The publishers with the node's topic and QoS; `None` if the node's windows are not published.
     publisher: Option<Arc<TopicPublishers>>,
-    /// Publishers with another topic or QoS than the node's, for sources that set one. A publisher lives as long as a
-    /// source uses it.
+    /// Publishers with another topic or QoS than the node's, for sources whose options set a topic or QoS. A publisher
+    /// lives as long as a source that uses it.
     others: Mutex<Vec<Weak<TopicPublishers>>>,
     /// The publisher of health; `None` if the node's health is not published.
     diagnostics: Option<Arc<DiagnosticsPublisher>>,
@@ -116,8 +116,9 @@ pub struct NodeStatistics {
     keeper: Arc<Keeper>,
 }
 
-/// The state that lives as long as the [`NodeStatistics`] or a handle of a source lives. It must not contain a handle
-/// that keeps it alive, and the thread does not own it: otherwise it would never be dropped.
+/// The state that lives as long as the [`NodeStatistics`] or a handle of a source lives. This state must not contain a
+/// handle that keeps the state alive, and the thread must not own the state: otherwise the state would never be
+/// dropped.
 struct Running {
     node: Node,
     parameters: Option<Parameters>,
@@ -178,14 +179,14 @@ impl NodeStatistics {
         let parameters = Parameters::declare(node, &options.statistics)?;
         let (statistics, expectations) = with_parameters(node, &options.statistics, parameters.as_ref());
 
-        // The options are final now. The publishers are created here, so that readers find them before the first window
-        // ends.
+        // The options are final now. The publishers are created here, so that readers find the publishers before the
+        // first window ends.
         let publisher = create_publisher(node, &statistics)?;
         let claimed = claim(node);
         let is_judged = claimed.is_some() || expectations.expectations.is_some();
         let diagnostics = create_diagnostics(node, &options, is_judged)?;
 
-        // The scheduler has no thread yet, so it ends no window and publishes nothing.
+        // The scheduler has no thread yet, and so publishes nothing.
         let clock = node.get_clock();
         let simulated = matches!(clock.clock_type(), ClockType::RosTime)
             .then(|| Arc::new(SimulatedTime::new(NodeClock(clock))));
@@ -239,7 +240,7 @@ impl NodeStatistics {
 
     /// Returns the statistics of the node's executor; `None` if the executor is not a
     /// [`StatsExecutor`](crate::StatsExecutor), or if another `NodeStatistics` publishes its statistics. (The first
-    /// `NodeStatistics` on an executor does.) Disabled statistics cost one atomic load per callback.
+    /// `NodeStatistics` on an executor publishes them.) Disabled statistics cost one atomic load per callback.
     ///
     /// The [`executor`](crate::WindowStatistics::executor) of a window has the threads, the longest callback and the
     /// waits.
@@ -278,7 +279,7 @@ impl NodeStatistics {
         self.running.scheduler.defaults().enabled
     }
 
-    /// Sets the length of windows for the sources that do not set it themselves, like the parameter
+    /// Sets the length of windows for the sources that do not set their own length, like the parameter
     /// `topic_statistics.publish_period`. This method also sets the parameter.
     ///
     /// # Errors
@@ -290,8 +291,8 @@ impl NodeStatistics {
         Ok(())
     }
 
-    /// Sets whether sources have distributions from their next windows on, for the sources that do not set this
-    /// themselves, like the parameter `topic_statistics.distributions`. This method also sets the parameter.
+    /// Sets whether sources have distributions from their next windows on, for the sources whose options do not decide
+    /// this, like the parameter `topic_statistics.distributions`. This method also sets the parameter.
     pub fn set_distributions(&self, distributions: bool) {
         self.change_defaults(|defaults| defaults.distributions = distributions);
     }

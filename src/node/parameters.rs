@@ -29,7 +29,7 @@ const WARN_UNLESS: &str = "topic_statistics.warn_unless";
 const ERROR_UNLESS: &str = "topic_statistics.error_unless";
 const PUBLISH_TOPIC: &str = "topic_statistics.publish_topic";
 
-/// The parameters of a node's statistics. Dropping them undeclares them.
+/// The parameters of a node's statistics. Dropping this value undeclares the parameters.
 #[allow(missing_debug_implementations)] // no other crate can name it
 pub struct Parameters {
     enabled: MandatoryParameter<bool>,
@@ -206,7 +206,7 @@ fn set(scheduler: &Weak<Scheduler>, change: impl FnOnce(&mut SourceDefaults)) {
     }
 }
 
-/// Returns the conditions of a parameter, or the mistake in one of them. Blank texts have no conditions.
+/// Returns the conditions of a parameter, or the mistake in one of the conditions. Blank texts have no conditions.
 fn conditions(texts: &[Arc<str>]) -> Result<Vec<Condition>, String> {
     let mut all = vec![];
     for text in texts.iter().filter(|text| !text.trim().is_empty()) {

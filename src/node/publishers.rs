@@ -64,9 +64,9 @@ impl TopicPublishers {
 
     /// Makes room in the history for the windows of a new source with this number of metrics.
     ///
-    /// Publishers with a deeper history replace the first publishers, at most once. They are replaced when a source is
-    /// created, because readers have to discover new publishers before a window ends. If rclrs cannot create the new
-    /// publishers, for example because the context is shut down, the first publishers remain.
+    /// Publishers with a deeper history replace the first publishers, at most once. The publishers are replaced when a
+    /// source is created, because readers have to discover new publishers before a window ends. If rclrs cannot create
+    /// the new publishers, for example because the context is shut down, the first publishers remain.
     pub(super) fn add_source(&self, node: &Node, metrics: usize) {
         let mut publishers = lock(&self.publishers);
         let before = Self::qos(self.qos, publishers.window);
@@ -140,8 +140,8 @@ impl DiagnosticsPublisher {
     /// The depth of the history, which is small because readers need only the last message.
     const DEPTH: u32 = 10;
 
-    /// Creates the publisher now, so that readers find it before the first health is published. Errors if rclrs cannot
-    /// create the publisher.
+    /// Creates the publisher now, so that readers find the publisher before the first health is published. Errors if
+    /// rclrs cannot create the publisher.
     pub(super) fn create(&self, node: &Node) -> Result<(), StatisticsError> {
         let topic = diagnostics::TOPIC.to_owned();
         self.publisher_of(node)
@@ -160,7 +160,7 @@ impl DiagnosticsPublisher {
         }
         let qos = QoSProfile::topics_default().keep_last(Self::DEPTH).reliable();
         let publisher = node.create_publisher(options(diagnostics::TOPIC, qos))?;
-        // If two threads create a publisher at the same time, one of both publishers is dropped.
+        // If two threads create a publisher at the same time, one of the two publishers is dropped.
         Ok(self.publisher.get_or_init(|| publisher))
     }
 }

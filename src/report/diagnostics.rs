@@ -13,7 +13,7 @@ use crate::interfaces::{
     diagnostic_msgs::msg::{DiagnosticStatus, KeyValue},
 };
 
-/// The topic, which is that of diagnostic_updater.
+/// The topic on which diagnostic_updater also publishes.
 pub(crate) const TOPIC: &str = "/diagnostics";
 
 /// The names that all diagnostic statuses of a node contain.

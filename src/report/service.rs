@@ -32,7 +32,7 @@ pub(crate) fn create(
     })
 }
 
-/// Returns the totals of a subscription, as they are in the response of the service.
+/// Returns the totals of a subscription in the form of the service's response.
 pub(crate) fn message(subscription: &TopicTotals) -> TopicStatistics {
     let TopicTotals { topic_name, source_name, totals, .. } = subscription;
     let metrics = subscription.distributions().iter().map(|(metric, distribution)| MetricTotals {

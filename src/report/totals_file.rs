@@ -29,8 +29,8 @@ pub(crate) fn check(path: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Writes the file, completely or not at all. Returns the file, because the kernel may not have written it to the disk
-/// yet.
+/// Writes the file, completely or not at all. Returns the file, because the kernel may not have written the content to
+/// the disk yet.
 pub(crate) fn write(path: &Path, node_name: &str, totals: &[TopicTotals]) -> io::Result<File> {
     let text = render(node_name, totals, system_time());
     let mut file = temporary(path)?;

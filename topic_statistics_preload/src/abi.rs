@@ -117,7 +117,7 @@ pub struct MessageInfo {
     pub gid: [u8; 16],
 }
 
-/// A buffer with enough room for a `rmw_message_info_t`, also for that of later versions.
+/// A buffer with enough room for a `rmw_message_info_t`, also in later versions of ROS 2.
 #[repr(C)]
 pub struct MessageInfoBuffer {
     pub info: MessageInfo,

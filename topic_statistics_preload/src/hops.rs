@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The sources of hops. A hop is the way of a message through the node: from a subscription to the publication that the
-//! message causes. The thread of the host that publishes only marks a new hop. The thread of the statistics creates the
-//! source of the hop before it next publishes a window.
+//! message causes. A thread of the host that publishes a message only marks a new hop. The thread of the statistics
+//! creates the source of the hop before this thread next publishes a window.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},

@@ -13,7 +13,7 @@ pub struct Options {
     pub period: Duration,
     /// The metrics of subscriptions.
     pub metrics: Vec<Metric>,
-    /// Whether hops are measured: the time from a received message to the publication that it causes.
+    /// Whether hops are measured: the time from a received message to the publication that this message causes.
     pub has_hops: bool,
     /// Names and patterns of the measured topics and services; `!` excludes. If the list is empty, all are measured.
     pub topics: Vec<String>,
@@ -62,7 +62,7 @@ const LIFECYCLE: [&str; 6] = [
     "transition_event",
 ];
 
-/// Returns whether a topic or service has a name that each lifecycle node uses. Other nodes may use it as well.
+/// Returns whether a topic or service has a name that each lifecycle node uses. Other nodes may also use such a name.
 pub fn has_lifecycle_name(name: &str) -> bool {
     name.rsplit('/').next().is_some_and(|last| LIFECYCLE.contains(&last))
 }

@@ -102,8 +102,8 @@ impl NodeHandle {
 #[derive(Default)]
 pub struct NodeState {
     pub names: Arc<SourceNames>,
-    /// The number of the node's subscriptions to /clock. If the node has at least one, it runs on simulated time, and
-    /// stamps are not from the system clock.
+    /// The number of the node's subscriptions to /clock. A node with such a subscription runs on simulated time, and
+    /// its stamps are not from the system clock.
     pub clocks: AtomicUsize,
 }
 
@@ -119,7 +119,7 @@ struct State {
     topics: Arc<[OutputTopic]>,
     /// The context's nodes that have statistics.
     nodes: Vec<(NodeHandle, Arc<NodeState>)>,
-    /// One publisher for each topic, and the node to which all of them belong.
+    /// One publisher for each topic, and the node to which all publishers belong.
     publishers: Option<(NodeHandle, Vec<PublisherHandle>)>,
 }
 
@@ -189,7 +189,8 @@ impl State {
     /// same time.
     const DEPTH: usize = 1000;
 
-    /// Creates all publishers on this node. If one cannot be created, creates none.
+    /// Creates all publishers on this node. If a publisher cannot be created, destroys the publishers that were created
+    /// before.
     fn create(&self, node: NodeHandle) -> Result<Vec<PublisherHandle>, String> {
         let mut created = Vec::with_capacity(self.topics.len());
         for topic in self.topics.iter() {

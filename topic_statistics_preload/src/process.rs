@@ -148,12 +148,13 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Returns the statistics of this process, if they have begun.
+/// Returns the statistics of this process, if the statistics have begun.
 fn initialised() -> Option<&'static Process> {
     PROCESS.get()?.as_ref()
 }
 
-/// Returns the statistics of this process; `None` if they could not begin. The first call begins the statistics.
+/// Returns the statistics of this process; `None` if the statistics could not begin. The first call begins the
+/// statistics.
 fn process(options: impl FnOnce() -> Options) -> Option<&'static Process> {
     if let Some(process) = PROCESS.get() {
         return process.as_ref();
@@ -519,7 +520,7 @@ pub fn measured_publisher(publisher: *const Endpoint) -> Option<&'static Publish
 #[derive(Default)]
 struct Filter {
     /// Messages that were sent and received up to this time may have been filtered: nanoseconds since the epoch. 0 if
-    /// the subscription had no filter yet, [`IS_SET`](Self::IS_SET) while it has a filter.
+    /// the subscription had no filter yet, [`IS_SET`](Self::IS_SET) while the subscription has a filter.
     until: AtomicI64,
 }
 
@@ -595,7 +596,7 @@ pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: O
 /// The values that the middleware reports with a message.
 struct Reported<'a> {
     transport: &'static Transport,
-    /// The message info; `None` if the host took the message without it.
+    /// The message info; `None` if the host took the message without message info.
     info: Option<&'a MessageInfo>,
     filter: &'a Filter,
 }

@@ -16,7 +16,7 @@ use std::{
 use crate::{abi::*, fork};
 
 /// The libraries in which the functions are searched, in this order. A search in librcl also finds the functions of
-/// rmw, because librcl is linked to the library that has them.
+/// rmw, because librcl is linked to the library with these functions.
 const LIBRARIES: [&CStr; 7] = [
     c"librcl.so",
     c"librmw_implementation.so",

@@ -100,7 +100,7 @@ struct Calls {
     early: Waiting<i64, Response>,
 }
 
-/// A taken response: when it was taken, on the monotonic clock, and its timestamps.
+/// A taken response: the time on the monotonic clock at which the response was taken, and its timestamps.
 struct Response {
     time: i64,
     stamps: (i64, i64),

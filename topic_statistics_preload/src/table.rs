@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Lock-free tables: they map the address of an rmw handle to its statistics, and a callback to its subscription.
+//! Lock-free tables: one maps the address of an rmw handle to the statistics of the handle, another one maps a callback
+//! to its subscription.
 
 use std::{
     ptr::{null_mut, NonNull},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A bridge to a simulator. It reads the sensors of a simulated car, publishes their data, and forwards control
+//! A bridge to a simulator. The bridge reads the sensors of a simulated car, publishes their data, and forwards control
 //! commands to the car. Each remote call is timed, and each publisher and the subscription is measured. The statistics
 //! are on `/statistics` and in a table in the log.
 //!
