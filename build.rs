@@ -133,7 +133,7 @@ fn report_left_over(prefixes: &[PathBuf]) {
     }
 }
 
-/// Returns the first prefix that has a file of a package.
+/// Returns the first prefix in which the package has this file.
 fn has<'a>(prefixes: &'a [PathBuf], package: &str, file: &str) -> Option<&'a Path> {
     prefixes
         .iter()
@@ -267,7 +267,7 @@ fn recorded_constants(record: &str) -> Option<BTreeMap<&str, &str>> {
 
 /// Returns the names and the hashes of types in a record or in the type description of an interface.
 ///
-/// Names contain no character that JSON escapes.
+/// The search works without a JSON parser, because type names contain no character that JSON escapes.
 fn type_hashes(json: &str) -> impl Iterator<Item = (&str, &str)> {
     let hashes = json.split_once("\"type_hashes\"").map_or("", |(_, hashes)| hashes);
     let mut name = "";

@@ -41,7 +41,7 @@ pub enum StatisticsError {
     UnsupportedOption {
         /// The kind of the source.
         kind: SourceKind,
-        /// The method of [`StatisticsOptions`](crate::StatisticsOptions).
+        /// The method of [`StatisticsOptions`](crate::StatisticsOptions) that sets the option.
         option: &'static str,
     },
     /// A condition is about a quantity that the source does not measure.

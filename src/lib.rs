@@ -88,12 +88,12 @@
 //!
 //! # Features
 //!
-//! - `interfaces`: publishes distributions and events of lost messages, and has a service with the totals. This feature
-//!   is off by default, because it needs the interface package `topic_statistics_interfaces`, which no distribution of
-//!   ROS 2 has. Percentiles that the node itself reads, percentiles in health conditions, and percentiles in the log
-//!   need no feature.
-//! - `totals_file`: `NodeStatisticsOptions::totals_file` writes the messages received and lost to a YAML file when a
-//!   node ends. This feature is off by default, because it needs a library for temporary files.
+//! - `interfaces`: publishes distributions and events of lost messages, and provides a service with the totals. This
+//!   feature is off by default, because it needs the interface package `topic_statistics_interfaces`, which no
+//!   distribution of ROS 2 has. Percentiles that the node itself reads, percentiles in health conditions, and
+//!   percentiles in the log need no feature.
+//! - `totals_file`: `NodeStatisticsOptions::totals_file` writes the numbers of messages received and lost to a YAML
+//!   file when a node ends. This feature is off by default, because it needs a library for temporary files.
 //! - `use_ros_shim`: builds without ROS, from stubs of the ROS interfaces, like the rclrs feature of the same name. Use
 //!   this feature only for documentation and `cargo check`: the result does not link.
 //!

@@ -73,7 +73,7 @@ pub struct StatisticsOptions {
 }
 
 impl StatisticsOptions {
-    /// rclcpp's default topic of statistics.
+    /// The default topic for statistics, which is the same as in rclcpp.
     pub(crate) const PUBLISH_TOPIC: &'static str = "/statistics";
 
     /// Returns options in which no value is set.
@@ -359,9 +359,9 @@ impl NodeStatisticsOptions {
         Self { max_event_rate, ..self }
     }
 
-    /// Sets whether the node has the service `~/get_topic_statistics`, which returns the messages received and lost by
-    /// its subscriptions. Default: false. The service runs on a separate thread, which rclrs 0.8 keeps until the
-    /// executor ends.
+    /// Sets whether the node has the service `~/get_topic_statistics`, which returns the numbers of messages received
+    /// and lost by the node's subscriptions. Default: false. The service runs on a separate thread, which rclrs 0.8
+    /// keeps until the executor ends.
     #[cfg(feature = "interfaces")]
     pub fn topic_statistics_service(self, service: bool) -> Self {
         Self { service, ..self }

@@ -27,7 +27,8 @@ fn middleware_of(info: &MessageInfo) -> &'static Middleware {
         return &UNKNOWN;
     }
     // SAFETY: rmw's rule for `rmw_gid_t::implementation_identifier` is that it is a null-terminated string that lives
-    // as long as the middleware's library. The library is never unloaded while a subscription takes messages by it.
+    // as long as the middleware's library. The library is never unloaded while a subscription takes messages through
+    // it.
     Middleware::named(unsafe { CStr::from_ptr(identifier) }).unwrap_or(&UNKNOWN)
 }
 

@@ -65,7 +65,7 @@ fn first_difference(expected: &[String], found: &[String]) -> Option<String> {
     })
 }
 
-/// Reads `pub struct Name { ... }` and `impl Name { pub const ... }`.
+/// Finds `pub struct Name { ... }` and `impl Name { pub const ... }` in Rust source.
 fn outline(source: &str) -> Outline {
     let mut outline = Outline::new();
     let is_code = |line: &&str| !line.starts_with("//") && !line.starts_with("#[");
@@ -110,7 +110,7 @@ fn block_end(text: &str) -> Option<usize> {
     })
 }
 
-/// Splits at a separator outside of brackets.
+/// Splits a text at a separator, except inside brackets.
 fn split(text: &str, separator: char) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0, 0, vec![]);
     for (index, c) in text.char_indices() {

@@ -16,7 +16,7 @@ use crate::{
     write, Error, Problem,
 };
 
-/// The result for each package.
+/// The result of [`generate`] for each package.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The packages whose crates were written.

@@ -40,13 +40,14 @@ pub fn read(text: &str) -> Result<File, String> {
     Ok(reader.file)
 }
 
-/// Repairs a string: rosidl_adapter reads its UTF-8 bytes as Latin-1 characters (`string_to_idl_string_literal`).
+/// Repairs a string: rosidl_adapter has read the UTF-8 bytes of the string as Latin-1 characters
+/// (`string_to_idl_string_literal`).
 fn repair_encoding(text: &str) -> String {
     let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| text.to_owned())
 }
 
-/// Returns the value of a string.
+/// Returns the value of a string literal.
 fn unquote(token: &str) -> Result<String, String> {
     let text =
         token.strip_prefix('"').and_then(|text| text.strip_suffix('"')).ok_or("a string is not closed")?;
@@ -127,7 +128,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// An interface has three levels: package, namespace, constants. A limit protects the stack.
+    /// The largest depth of nested modules, which protects the stack. An interface needs three levels: package,
+    /// namespace, constants.
     const MAX_DEPTH: usize = 32;
 
     fn next(&mut self) -> Result<&'a str, String> {
@@ -218,7 +220,7 @@ impl<'a> Reader<'a> {
                 match self.next()? {
                     "(" => depth += 1,
                     ")" => depth -= 1,
-                    // Adjacent strings are joined.
+                    // Adjacent string literals are joined.
                     text if is_string(text) => {
                         *parameters.entry(parameter).or_default() += &self.string(text)?
                     }

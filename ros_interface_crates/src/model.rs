@@ -23,7 +23,7 @@ pub struct Package {
     pub constants: BTreeMap<String, String>,
     /// The SHA-256 hash of the version and of all files of the definition.
     pub definition: String,
-    /// Constants and comments that cannot be read.
+    /// Notes on constants and comments that cannot be read.
     pub notes: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names in definitions and in Rust.
+//! Checks names in definitions and in Rust.
 
 /// Rust's keywords. Like rosidl_generator_rs, this generator appends an underscore to the names of fields and constants
 /// that are keywords.
@@ -24,8 +24,8 @@ pub fn is_name(text: &str) -> bool {
         && text != "_"
 }
 
-/// Returns whether a text is a valid part of a type's name. A keyword is not valid, because only fields and constants
-/// are renamed.
+/// Returns whether a text is a valid part of a type name. A keyword is not valid, because only fields and constants are
+/// renamed.
 pub fn is_type_name(text: &str) -> bool {
     is_name(text) && !is_keyword(text)
 }

@@ -196,7 +196,7 @@ impl Package {
 /// The extensions of the files that define an interface.
 const EXTENSIONS: [&str; 5] = ["json", "idl", "msg", "srv", "action"];
 
-/// Returns a hash of all inputs of a crate.
+/// Returns a hash of all files from which a crate is generated, and of the version.
 ///
 /// The type hashes in the `.json` files do not cover constants and comments, so the files are hashed.
 fn definition_hash(version: &str, share: &Path, interfaces: &BTreeSet<&str>) -> Result<String, Error> {
@@ -227,7 +227,7 @@ fn version(manifest: &str) -> Result<String, String> {
     let version = document.root_element().children().find(|node| node.has_tag_name("version"));
     let version = version.and_then(|node| node.text());
     let version = version.ok_or("it has no version")?.trim();
-    // The version is written into the crate's manifest and comments, so it must not inject code.
+    // The version is written into the crate's manifest and comments, so a version must not inject code.
     if version.contains(|c: char| !(c.is_ascii_alphanumeric() || ".-+".contains(c))) {
         return Err(format!("{version:?} is not a version"));
     }

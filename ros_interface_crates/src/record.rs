@@ -67,7 +67,7 @@ impl Record {
             .map(|(name, _)| name.as_str())
             .collect();
         changed.extend(self.type_hashes.keys().filter(|name| !now.contains_key(name)).map(String::as_str));
-        // A request, goal or similar type changes with its service or action, which is reported instead.
+        // If a request, goal or similar type has changed, only its service or action is reported.
         changed.retain(|name| !changed_parent(name, &self.type_hashes, &now));
         Some(match &changed[..] {
             [] if self.version != package.version => {

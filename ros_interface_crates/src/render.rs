@@ -135,7 +135,7 @@ impl Scope<'_> {
         text
     }
 
-    /// Returns `<package>__<namespace>__<name>`, as used in the names of the C functions.
+    /// Returns `<package>__<namespace>__<name>`, with which the names of the C functions begin.
     fn c_name(&self, name: &str) -> String {
         format!("{}__{}__{name}", self.package, self.namespace)
     }
@@ -159,7 +159,7 @@ impl Scope<'_> {
         self.element_from(element, layer, layer)
     }
 
-    /// Returns the name of an element's type of `layer`, for use in the file of the layer `file`.
+    /// Returns the name of an element's type in the layer `layer`, as it is written in a file of the layer `file`.
     fn element_from(&self, element: &Element, layer: Layer, file: Layer) -> String {
         match (element, layer) {
             (Element::Primitive(name), _) => (*name).to_owned(),

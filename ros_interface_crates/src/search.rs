@@ -134,7 +134,7 @@ impl Search {
     }
 }
 
-/// Interface packages by name.
+/// The definitions and the prefixes of interface packages, by package name.
 pub(crate) struct Definitions {
     /// The definitions of the requested packages, or the errors that occurred while the definitions were read.
     pub read: BTreeMap<String, Result<Package, Error>>,

@@ -17,7 +17,7 @@ use topic_statistics_core::{
 /// `RCL_RET_OK`.
 const OK: i32 = 0;
 
-/// `RCL_STEADY_TIME`, a `rcl_clock_type_t`.
+/// The value `RCL_STEADY_TIME` of `rcl_clock_type_t`.
 const STEADY_TIME: u32 = 3;
 
 // Functions of librcl and librcl_action, which rclrs is linked to. rclrs's types of the handles cannot be named here; a
@@ -33,7 +33,7 @@ extern "C" {
     fn rcl_timer_clock(timer: *const c_void, clock: *mut *const ClockType) -> i32;
 }
 
-/// The start of a `rcl_clock_t`: its type.
+/// The first field of a `rcl_clock_t`, which is the type of the clock.
 #[repr(C)]
 struct ClockType(u32);
 

@@ -97,7 +97,7 @@ pub(super) struct Shared {
 }
 
 thread_local! {
-    /// The executor that spins on this thread, by its address.
+    /// The address of the executor that spins on this thread.
     static SPINNING: Cell<*const Shared> = const { Cell::new(std::ptr::null()) };
     /// The callback of the node's scope for which this thread is taking a message.
     static TAKING: Cell<Option<CallbackId>> = const { Cell::new(None) };

@@ -251,9 +251,9 @@ pub struct StatsGoalClient<A: Action> {
     pub status: StatusWatcher<A>,
     /// Receives the result.
     pub result: StatsResultClient<A>,
-    /// Requests to cancel the goal.
+    /// Requests the cancellation of the goal.
     pub cancellation: CancellationClient<A>,
-    /// When the goal was accepted, by the server's clock.
+    /// The time at which the server accepted the goal, on the server's clock.
     pub stamp: Time,
 }
 
@@ -299,8 +299,8 @@ impl<A: Action> StatsFeedbackClient<A> {
         feedback
     }
 
-    /// Receives feedback that has arrived, and errors as
-    /// [`UnboundedReceiver::try_recv`](tokio::sync::mpsc::UnboundedReceiver::try_recv) does.
+    /// Receives feedback that has already arrived, as
+    /// [`UnboundedReceiver::try_recv`](tokio::sync::mpsc::UnboundedReceiver::try_recv) does, with the same errors.
     pub fn try_recv(&mut self) -> Result<A::Feedback, TryRecvError> {
         let feedback = self.feedback.try_recv();
         self.receive(feedback.is_ok());

@@ -139,7 +139,7 @@ macro_rules! accepted_methods {
                 self.goal.record(|goal| goal.feedback(monotonic));
             }
 
-            /// Returns a handle that publishes feedback of this goal from elsewhere.
+            /// Returns a handle with which other code can publish feedback of this goal.
             pub fn feedback_publisher(&self) -> StatsFeedbackPublisher<A> {
                 let publisher = self.$field.feedback_publisher();
                 StatsFeedbackPublisher { publisher, goal: self.goal.clone() }

@@ -63,7 +63,7 @@ impl<T: Service> StatsClientState<T> {
     ///
     /// # Errors
     ///
-    /// The same errors as the method of rclrs.
+    /// Returns the same errors as the method of rclrs.
     pub fn call<'a, Req, Out>(&self, request: Req) -> Result<Promise<Out>, RclrsError>
     where
         Req: MessageCow<'a, T::Request>,
@@ -80,12 +80,12 @@ impl<T: Service> StatsClientState<T> {
         Ok(promise)
     }
 
-    /// Sends a request and handles its response by a callback, as [`rclrs::ClientState::call_then`] does. The round
+    /// Sends a request and calls a callback with the response, as [`rclrs::ClientState::call_then`] does. The round
     /// trip ends when the callback starts.
     ///
     /// # Errors
     ///
-    /// The same errors as [`call`](Self::call).
+    /// Returns the same errors as [`call`](Self::call).
     pub fn call_then<'a, Req, Args>(
         &self,
         request: Req,
@@ -99,12 +99,12 @@ impl<T: Service> StatsClientState<T> {
         })
     }
 
-    /// Sends a request and handles its response by an async callback, as [`rclrs::ClientState::call_then_async`] does.
+    /// Sends a request and calls an async callback with the response, as [`rclrs::ClientState::call_then_async`] does.
     /// The round trip ends when the callback starts.
     ///
     /// # Errors
     ///
-    /// The same errors as [`call`](Self::call).
+    /// Returns the same errors as [`call`](Self::call).
     pub fn call_then_async<'a, Req, Args>(
         &self,
         request: Req,
@@ -151,7 +151,7 @@ impl<T: Service> StatsClientState<T> {
     ///
     /// # Errors
     ///
-    /// The same errors as the method of rclrs.
+    /// Returns the same errors as the method of rclrs.
     #[cfg(not(ros_distro = "humble"))]
     pub fn configure_introspection(&self, state: rclrs::ServiceIntrospectionState) -> Result<(), RclrsError> {
         self.client.configure_introspection(state)

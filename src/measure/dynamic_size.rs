@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The serialized size of messages of a type that is known only at run time.
+//! Finds the serialized size of messages of a type that is known only at run time.
 
 use rclrs::{
     ArrayValue, BaseType, BoundedSequenceValue, DynamicMessage, DynamicMessageMetadata, DynamicMessageView,
@@ -64,7 +64,7 @@ impl DynamicSize {
         })
     }
 
-    /// Returns the size of a message in bytes; 0 if unknown.
+    /// Returns the size of a message in bytes; 0 if the size is unknown.
     pub(super) fn of(&self, message: &DynamicMessage) -> u32 {
         match self {
             Self::Constant(size) => *size,
@@ -106,7 +106,7 @@ fn end(steps: &[Step<Path>], element: &Element<'_>, start: usize) -> Option<usiz
     })
 }
 
-/// Returns the number of characters or elements at a place.
+/// Returns the number of characters or elements of the string or sequence at this place.
 fn count(element: &Element<'_>, place: &[String]) -> Option<usize> {
     match element {
         Element::Message(message) => length(&get(message, place)?),
@@ -125,7 +125,7 @@ fn get<'a>(message: &DynamicMessageView<'a>, place: &[String]) -> Option<Value<'
     }
 }
 
-/// Returns the number of characters of a string, or of elements of a sequence of values of fixed size.
+/// Returns the number of characters of a string, or the number of elements of a sequence with elements of fixed size.
 fn length(value: &Value<'_>) -> Option<usize> {
     use {BoundedSequenceValue as B, SequenceValue as S, SimpleValue as V};
     Some(match value {

@@ -54,7 +54,7 @@ impl<T: Message> StatsPublisherState<T> {
     ///
     /// # Errors
     ///
-    /// The same errors as the method of rclrs.
+    /// Returns the same errors as the method of rclrs.
     pub fn publish<'a, M: MessageCow<'a, T>>(&self, message: M) -> Result<(), RclrsError> {
         let publish = || {
             let message = T::into_rmw_message(message.into_cow());
@@ -81,7 +81,7 @@ impl<T: Message> StatsPublisherState<T> {
         self.publisher.notify_on_subscriber_ready()
     }
 
-    /// Returns the number of subscriptions of the publisher.
+    /// Returns the number of subscriptions that match this publisher.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl<T: Message> StatsPublisherState<T> {
         self.publisher.get_subscription_count()
     }
 
-    /// Returns the size of a message in bytes; 0 if unknown or not measured.
+    /// Returns the size of a message in bytes; 0 if the size is unknown or not measured.
     fn size_of<'a>(&self, message: impl FnOnce() -> &'a T::RmwMsg) -> u32 {
         self.size.as_ref().map_or(0, |size| size.of(message))
     }
@@ -128,7 +128,7 @@ impl StatsDynamicPublisherState {
     ///
     /// # Errors
     ///
-    /// The same errors as the method of rclrs.
+    /// Returns the same errors as the method of rclrs.
     pub fn publish(&self, message: DynamicMessage) -> Result<(), RclrsError> {
         self.publications.measure(monotonic, || self.publisher.publish(message), |()| 0)
     }
@@ -143,7 +143,7 @@ impl StatsDynamicPublisherState {
         self.publisher.topic_name()
     }
 
-    /// Returns the number of subscriptions of the publisher.
+    /// Returns the number of subscriptions that match this publisher.
     ///
     /// # Errors
     ///

@@ -53,7 +53,7 @@ impl<T: Service, Scope: WorkScope + 'static> StatsServiceState<T, Scope> {
     ///
     /// # Errors
     ///
-    /// The same errors as the method of rclrs.
+    /// Returns the same errors as the method of rclrs.
     #[cfg(not(ros_distro = "humble"))]
     pub fn configure_introspection(
         &self,

@@ -84,7 +84,7 @@ impl<M: RmwMessage> SerializedSize<M> {
             Self::Constant(size) => *size,
             Self::Variable { payload, steps, .. } => {
                 let message = std::ptr::from_ref(message()).cast();
-                // SAFETY: `find` has made the steps of the layout of `M`, and a value of `M` has valid strings and
+                // SAFETY: `find` has derived the steps from the layout of `M`, and a value of `M` has valid strings and
                 // sequences.
                 payload.size(unsafe { end(steps, message, 0, payload.strings_end_at_nul) })
             }
@@ -134,37 +134,38 @@ struct Elements {
 ///
 /// # Safety
 ///
-/// `base` must point to a C struct with the layout of the steps. Its strings and sequences must be valid.
+/// `base` must point to a C struct with the layout that the steps describe. The strings and sequences of the struct
+/// must be valid.
 unsafe fn end(steps: &[Step<usize>], base: *const u8, start: usize, strings_end_at_nul: bool) -> usize {
     steps.iter().fold(start, |at, step| match step {
         Step::Fixed(size) => size.end(at),
         Step::String { place } => {
-            // SAFETY: By contract there is a string at the offset, aligned.
+            // SAFETY: The caller guarantees that a string lies at the offset, and is aligned.
             let string = unsafe { &*base.add(*place).cast::<Elements>() };
             if !strings_end_at_nul || string.size == 0 {
                 return at + string.size;
             }
-            // SAFETY: By contract it has as many bytes.
+            // SAFETY: The caller guarantees that the string has `size` bytes.
             let bytes = unsafe { std::slice::from_raw_parts(string.data, string.size) };
             at + CStr::from_bytes_until_nul(bytes).map_or(string.size, CStr::count_bytes)
         }
         Step::Elements { place, element } => {
-            // SAFETY: By contract there is a wide string or a sequence at the offset, aligned.
+            // SAFETY: The caller guarantees that a wide string or a sequence lies at the offset, and is aligned.
             let elements = unsafe { &*base.add(*place).cast::<Elements>() };
             element.end_of(elements.size, at)
         }
         Step::Each { place, count, stride, steps } => {
-            // SAFETY: By contract the offset is in the struct.
+            // SAFETY: The caller guarantees that the offset lies in the struct.
             let base = unsafe { base.add(*place) };
             let (first, count) = match count {
                 Count::Array(length) => (base, *length),
                 Count::Sequence => {
-                    // SAFETY: By contract there is a sequence, aligned.
+                    // SAFETY: The caller guarantees that a sequence lies at `base`, and is aligned.
                     let elements = unsafe { &*base.cast::<Elements>() };
                     (elements.data, elements.size)
                 }
             };
-            // SAFETY: By contract there are as many elements of the layout of the inner steps, one `stride` apart.
+            // SAFETY: The caller guarantees `count` elements with the layout of the inner steps, one `stride` apart.
             (0..count).fold(at, |at, index| unsafe {
                 end(steps, first.add(index * stride), at, strings_end_at_nul)
             })
@@ -429,7 +430,7 @@ mod tests {
         let parts = [20, 20 + 4, 25, 28 + 4 + 1 + 1, 35, 36 + 4 + 1, 42, 44 + 4 + 9 + 1];
         let values = [60 + 4, 64 + 5 * 8];
         assert_eq!((names[4], parts[7], values[1]), (20, 58, 104));
-        // SAFETY: The steps are the struct's; only values that are not read have null pointers.
+        // SAFETY: The steps describe the struct; only strings and sequences whose data are not read have null pointers.
         assert_eq!(unsafe { end(&steps, std::ptr::from_ref(&message).cast(), 0, false) }, values[1]);
         assert_eq!(message.flag as u8 + message.names[0].number, 8);
     }
@@ -440,7 +441,7 @@ mod tests {
         let steps = [Step::Fixed(FixedSize::primitive(4)), Step::String { place: 0 }];
         for (text, sent) in [("", 0), ("abc", 3), ("ab\0c\0", 2), ("\0", 0), ("abc\0", 3)] {
             let string = Elements { data: text.as_ptr(), size: text.len(), capacity: text.len() + 1 };
-            // SAFETY: The steps are the struct's.
+            // SAFETY: The steps describe the struct.
             let end = |to_nul| unsafe { end(&steps, std::ptr::from_ref(&string).cast(), 0, to_nul) };
             assert_eq!([end(true), end(false)], [4 + sent, 4 + text.len()], "{text:?}");
         }

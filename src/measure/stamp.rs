@@ -65,8 +65,8 @@ impl<M> StampField<M> {
     #[inline]
     pub(crate) fn read(&self, message: &M) -> i64 {
         let stamp = std::ptr::from_ref(message).cast::<u8>();
-        // SAFETY: `at` has checked that the offset lies within `M` and is aligned, and `find` that there is a
-        // builtin_interfaces/Time at it: two integers; any bits are valid.
+        // SAFETY: `at` has checked that the offset lies within `M` and is aligned, and `find` has checked that a
+        // builtin_interfaces/Time lies there: two integers, for which any bits are valid.
         let Time { sec, nanosec } = unsafe { &*stamp.add(self.offset).cast::<Time>() };
         header_stamp::nanoseconds(*sec, *nanosec)
     }

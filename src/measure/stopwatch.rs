@@ -10,8 +10,8 @@ use super::handle::{stats_handle, SourceStatistics};
 ///
 /// Create a stopwatch using [`NodeStatistics::create_stopwatch`](crate::NodeStatistics::create_stopwatch). A stopwatch
 /// is a handle that can be cloned; dropping the last clone ends its statistics. Durations are measured on the monotonic
-/// clock. A duration belongs to the window in which it ends. Guards can be nested, run at the same time, and start and
-/// end on different threads. A guard does not keep the statistics alive.
+/// clock. A duration belongs to the window in which it ends. Guards can be nested and can overlap, and a guard can end
+/// on another thread than it started on. A guard does not keep the statistics alive.
 ///
 /// ```
 /// # use rclrs::*;

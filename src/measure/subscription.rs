@@ -95,7 +95,7 @@ impl<T: Message> StatsSubscriptionState<T, Node> {
     ///
     /// # Errors
     ///
-    /// [`StatisticsError::CallbackForm`] if only one of the two callbacks takes a
+    /// Returns [`StatisticsError::CallbackForm`] if only one of the two callbacks takes a
     /// [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage) of an idiomatic message type.
     pub fn set_callback<Args, Callback: InstrumentCallback<T, Args>>(
         &self,
@@ -111,7 +111,7 @@ impl<T: Message> StatsSubscriptionState<T, Node> {
     ///
     /// # Errors
     ///
-    /// The same errors as [`set_callback`](Self::set_callback).
+    /// Returns the same errors as [`set_callback`](Self::set_callback).
     pub fn set_async_callback<Args, Callback: InstrumentAsyncCallback<T, Args>>(
         &self,
         callback: Callback,
@@ -128,7 +128,7 @@ impl<T: Message, Payload: 'static + Send + Sync> StatsSubscriptionState<T, Worke
     ///
     /// # Errors
     ///
-    /// The same errors as [`set_callback`](StatsSubscriptionState::set_callback).
+    /// Returns the same errors as [`set_callback`](StatsSubscriptionState::set_callback).
     pub fn set_worker_callback<Args, Callback: InstrumentWorkerCallback<T, Payload, Args>>(
         &self,
         callback: Callback,

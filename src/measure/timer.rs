@@ -254,7 +254,7 @@ struct Probe {
     measured: Arc<MeasuredTimer>,
     /// The schedule of the timer; `None` if the period is 0.
     schedule: Option<TimerSchedule>,
-    /// How often simulated time had jumped at the last call.
+    /// The number of jumps of simulated time up to the last call of the timer.
     jumps: u16,
     is_installed: Arc<AtomicBool>,
 }
@@ -272,7 +272,7 @@ impl Probe {
         Some(self.measured.calls.start(call, monotonic))
     }
 
-    /// Returns what is known of the schedule of a call whose callback starts now.
+    /// Returns the scheduled time of a call whose callback starts now, as far as it is known.
     fn scheduled_call<Scope: WorkScope>(&mut self, timer: &TimerState<Scope>) -> Option<ScheduledCall> {
         let schedule = self.schedule.as_mut()?;
         if let Some(time) = &self.measured.simulated {

@@ -17,8 +17,8 @@ use super::NodeStatistics;
 use crate::measure::{counter::Counter, stopwatch::Stopwatch};
 
 impl NodeStatistics {
-    /// Returns the stopwatch with this name, or creates a stopwatch if there is none with this name. Its source name is
-    /// `/bridge:get_lidar_data` for the node `/bridge`. The name is any text.
+    /// Returns the stopwatch with this name, or creates a stopwatch if there is none with this name. The source name of
+    /// a stopwatch `get_lidar_data` is `/bridge:get_lidar_data` for the node `/bridge`. `name` can be any text.
     pub fn create_stopwatch(&self, name: impl Into<String>) -> Stopwatch {
         Stopwatch(self.stopwatches.get_or_create(name.into(), |name| {
             let durations = Arc::new(Windowed::new(Durations::default()));
@@ -50,8 +50,8 @@ impl NodeStatistics {
         parts.into_iter().map(|part| self.create_stopwatch(format!("{name}/{part}"))).collect()
     }
 
-    /// Returns the counter with this name, or creates a counter if there is none with this name. Its source name is
-    /// `/bridge:frames` for the node `/bridge`. The name is any text.
+    /// Returns the counter with this name, or creates a counter if there is none with this name. The source name of a
+    /// counter `frames` is `/bridge:frames` for the node `/bridge`. `name` can be any text.
     pub fn create_counter(&self, name: impl Into<String>) -> Counter {
         Counter(self.counters.get_or_create(name.into(), |name| {
             let count = Count::default();

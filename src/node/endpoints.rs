@@ -97,7 +97,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// The same errors as `create_subscription`.
+    /// Returns the same errors as `create_subscription`.
     pub fn create_async_subscription<'a, T, Args>(
         &self,
         options: impl StatsOptions<SubscriptionOptions<'a>>,
@@ -119,7 +119,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// The same errors as `create_subscription`.
+    /// Returns the same errors as `create_subscription`.
     pub fn create_worker_subscription<'a, T, Payload, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -140,8 +140,8 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// The same errors as [`create_subscription`](Self::create_subscription), and an error if AMENT_PREFIX_PATH does
-    /// not contain the type.
+    /// Returns the same errors as [`create_subscription`](Self::create_subscription), and an error if AMENT_PREFIX_PATH
+    /// does not have the type.
     ///
     /// ```
     /// # use rclrs::*;
@@ -175,7 +175,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// The same errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription).
+    /// Returns the same errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription).
     pub fn create_async_dynamic_subscription<'a, Out>(
         &self,
         message_type: MessageTypeName,
@@ -209,7 +209,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// The same errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription).
+    /// Returns the same errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription).
     pub fn create_worker_dynamic_subscription<'a, Payload>(
         &self,
         worker: &Worker<Payload>,
@@ -275,13 +275,13 @@ impl NodeStatistics {
     }
 
     /// Creates a publisher with statistics, of a type that is known only at run time, like
-    /// [`NodeState::create_dynamic_publisher`](rclrs::NodeState::create_dynamic_publisher). The sizes of its messages
-    /// are unknown: [`Metric::MessageSize`] is NaN, with a warning.
+    /// [`NodeState::create_dynamic_publisher`](rclrs::NodeState::create_dynamic_publisher). The sizes of the
+    /// publisher's messages are unknown: [`Metric::MessageSize`] is NaN, and a warning is logged.
     ///
     /// # Errors
     ///
-    /// The same errors as [`create_publisher`](Self::create_publisher), and an error if AMENT_PREFIX_PATH does not
-    /// contain the type.
+    /// Returns the same errors as [`create_publisher`](Self::create_publisher), and an error if AMENT_PREFIX_PATH does
+    /// not have the type.
     pub fn create_dynamic_publisher<'a>(
         &self,
         message_type: MessageTypeName,
@@ -352,7 +352,7 @@ impl NodeStatistics {
         }
     }
 
-    /// Returns the options with the metrics that the conditions on a topic need.
+    /// Adds the metrics that the conditions on a topic need to the options.
     fn with_metrics_for(
         &self,
         given: &str,

@@ -61,8 +61,8 @@ use reports::{NodeClock, NodeReports};
 /// The statistics of a node's subscriptions, publishers, services, clients, timers, stopwatches, counters and executor:
 /// all of these sources share one publisher and one thread.
 ///
-/// The thread ends and publishes the windows. A callback that blocks the executor does not stop the statistics, and
-/// publishing never delays a callback.
+/// The thread ends and publishes the windows. A callback that blocks the executor does not stop the statistics, and the
+/// publication of statistics never delays a callback.
 ///
 /// # ROS parameters
 ///
@@ -153,7 +153,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// The same errors as [`with_options`](Self::with_options).
+    /// Returns the same errors as [`with_options`](Self::with_options).
     pub fn new(node: &Node) -> Result<Self, StatisticsError> {
         Self::with_options(node, StatisticsOptions::new())
     }
@@ -268,7 +268,7 @@ impl NodeStatistics {
     }
 
     /// Enables or disables the sources that do not set their own state, like the parameter `topic_statistics.enabled`.
-    /// This method also sets the parameter. [`StatisticsState::NodeDefault`] is `Enable`.
+    /// This method also sets the parameter. [`StatisticsState::NodeDefault`] means `Enable` here.
     pub fn set_state(&self, state: StatisticsState) {
         let enabled = state.is_enabled(SourceDefaults::default().enabled);
         self.change_defaults(|defaults| defaults.enabled = enabled);
@@ -448,7 +448,7 @@ fn create_service(
         .map_err(|source| creation_error(node, SourceKind::Service, service::NAME.to_owned(), source))
 }
 
-/// Returns the largest number of loss events per second; 0 without the interface package.
+/// Returns the largest number of loss events per second; 0 without the feature `interfaces`.
 fn max_event_rate(_options: &NodeStatisticsOptions) -> f64 {
     #[cfg(feature = "interfaces")]
     return _options.max_event_rate;
@@ -465,7 +465,7 @@ fn totals_writer(
     Ok(|_: &Scheduler| None)
 }
 
-/// Returns the function that writes the file of totals at the end.
+/// Returns the function that writes the file of totals when the statistics end.
 ///
 /// Errors if a check finds that the file cannot be written.
 #[cfg(feature = "totals_file")]

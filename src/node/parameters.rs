@@ -44,7 +44,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Declares the parameters. Their defaults are the node's options.
+    /// Declares the parameters, with the node's options as default values.
     ///
     /// Returns `None` if another `NodeStatistics` of the node has already declared the parameters.
     pub fn declare(node: &Node, options: &StatisticsOptions) -> Result<Option<Self>, StatisticsError> {
@@ -206,7 +206,7 @@ fn set(scheduler: &Weak<Scheduler>, change: impl FnOnce(&mut SourceDefaults)) {
     }
 }
 
-/// Returns the conditions of a parameter, or the mistake in one of the conditions. Blank texts have no conditions.
+/// Returns the conditions of a parameter, or the mistake in one of the conditions. A blank text contains no conditions.
 fn conditions(texts: &[Arc<str>]) -> Result<Vec<Condition>, String> {
     let mut all = vec![];
     for text in texts.iter().filter(|text| !text.trim().is_empty()) {

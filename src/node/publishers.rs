@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The publishers of windows.
+//! Publishes windows and health.
 
 use std::sync::{Arc, Mutex, OnceLock};
 

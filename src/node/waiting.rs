@@ -80,7 +80,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// The same errors as [`create_service`](Self::create_service).
+    /// Returns the same errors as [`create_service`](Self::create_service).
     pub fn create_async_service<'a, T: Service, Args>(
         &self,
         options: impl StatsOptions<ServiceOptions<'a>>,
@@ -97,7 +97,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// The same errors as [`create_service`](Self::create_service).
+    /// Returns the same errors as [`create_service`](Self::create_service).
     pub fn create_worker_service<'a, T: Service, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -114,7 +114,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// The same errors as [`create_service`](Self::create_service).
+    /// Returns the same errors as [`create_service`](Self::create_service).
     pub fn create_client<'a, T: Service>(
         &self,
         options: impl StatsOptions<ClientOptions<'a>>,
@@ -184,7 +184,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// The same errors as [`create_action_server`](Self::create_action_server).
+    /// Returns the same errors as [`create_action_server`](Self::create_action_server).
     pub fn create_action_client<'a, A: Action>(
         &self,
         options: impl StatsOptions<ActionClientOptions<'a>>,
@@ -240,7 +240,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// The same errors as [`create_timer_repeating`](Self::create_timer_repeating).
+    /// Returns the same errors as [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_timer_oneshot<'a, Args>(
         &self,
         options: impl StatsOptions<TimerOptions<'a>>,
@@ -257,7 +257,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// The same errors as [`create_timer_repeating`](Self::create_timer_repeating).
+    /// Returns the same errors as [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_worker_timer_repeating<'a, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -275,7 +275,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// The same errors as [`create_timer_repeating`](Self::create_timer_repeating).
+    /// Returns the same errors as [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_worker_timer_oneshot<'a, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,

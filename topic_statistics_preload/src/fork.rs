@@ -36,7 +36,7 @@ pub fn with_blocked_forks<T>(run: impl FnOnce() -> T) -> T {
     }
     if !IS_HANDLED.swap(true, Ordering::Relaxed) {
         // SAFETY: The functions live as long as this library, which is never unloaded. If the call fails, forks do not
-        // wait, and a child behaves as its parent until it meets a locked lock.
+        // wait, and a child behaves like its parent until the child waits for a locked mutex.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     }
     with_blocked_signals(|| {

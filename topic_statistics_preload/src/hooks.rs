@@ -198,7 +198,7 @@ macro_rules! take {
         }
         let mut buffer = MaybeUninit::<MessageInfoBuffer>::zeroed();
         let info = buffer.as_mut_ptr().cast::<MessageInfo>();
-        // SAFETY: The arguments are the caller's, and the buffer has room for the info.
+        // SAFETY: The caller has passed the arguments, and the buffer has room for the info.
         unsafe { $with_info($subscription, $message, $taken, info, $allocation) }
     }};
 }
@@ -253,8 +253,8 @@ pub unsafe extern "C-unwind" fn rmw_take_sequence(
 ) -> Ret {
     let result =
         call!(rmw_take_sequence(subscription, count, messages, infos, taken, allocation) else UNSUPPORTED);
-    // SAFETY: rmw has accepted the arguments, and has filled that many messages. Their infos are not read, because
-    // their size depends on the ROS distribution.
+    // SAFETY: rmw has accepted the arguments, and has filled `*taken` messages. The infos of the messages are not read,
+    // because the size of an info depends on the ROS distribution.
     let _panic = protect(|| unsafe {
         if result == OK && !taken.is_null() && !messages.is_null() {
             for index in 0..*taken {
@@ -441,7 +441,7 @@ pub unsafe extern "C-unwind" fn rmw_send_response(
     let measured = protect(|| measured_service(service).map(|service| (service, monotonic()))).flatten();
     let result = call!(rmw_send_response(service, request, response) else UNSUPPORTED);
     if let Some((service, time)) = measured {
-        // SAFETY: The argument is the caller's.
+        // SAFETY: The caller has passed this pointer.
         let _panic = protect(|| match unsafe { request.as_ref() } {
             Some(request) if result == OK => service.respond(request, time),
             _ => {}
@@ -462,7 +462,7 @@ pub unsafe extern "C-unwind" fn rmw_send_request(
     let measured = protect(|| measured_client(client).map(|client| (client, client.begin()))).flatten();
     let result = call!(rmw_send_request(client, request, number) else UNSUPPORTED);
     if let Some((client, began)) = measured {
-        // SAFETY: The argument is the caller's. rmw has filled it if the request was sent.
+        // SAFETY: The caller has passed the pointer. rmw has filled the number if the request was sent.
         let number = unsafe { number.as_ref() }.filter(|_| result == OK);
         let _panic = protect(|| client.sent(began, number.copied()));
     }

@@ -38,8 +38,8 @@ unsafe impl Send for OutputTopic {}
 unsafe impl Sync for OutputTopic {}
 
 impl OutputTopic {
-    /// Returns the topic of windows, and the topic of distributions if enabled. Errors if a type is not installed or
-    /// has another layout.
+    /// Returns the topic for windows, and the topic for distributions if distributions are enabled. Errors if a type is
+    /// not installed or has another layout.
     pub fn all(name: &str, has_distributions: bool) -> Result<Arc<[Self]>, String> {
         let windows =
             Self::find(name.to_owned(), "statistics_msgs", "MetricsMessage", size_of::<MetricsMessage>());
@@ -56,7 +56,7 @@ impl OutputTopic {
         let type_support = support.and_then(|support| NonNull::new(support.cast_mut())).ok_or_else(|| {
             format!("the package {package} is not found (lib{package}__rosidl_typesupport_c.so)")
         })?;
-        // SAFETY: The type support is rosidl's own.
+        // SAFETY: rosidl's library has returned the type support.
         let size = unsafe { MessageType::of(type_support.as_ptr()) }.size;
         let name = CString::new(name).map_err(|error| error.to_string())?;
         match size == expected {
@@ -91,7 +91,7 @@ impl NodeHandle {
     pub fn name(self) -> String {
         // SAFETY: The node lives.
         let node = unsafe { self.0.as_ref() };
-        // SAFETY: By rmw's contract both names are null-terminated strings.
+        // SAFETY: rmw's rule is that both names are null-terminated strings.
         let text = |text| unsafe { CStr::from_ptr(text) }.to_string_lossy();
         let (namespace, name) = (text(node.namespace), text(node.name));
         format!("{}/{name}", namespace.trim_end_matches('/'))
@@ -220,7 +220,7 @@ impl State {
         };
         let options = PublisherOptions { payload: null_mut(), unique_network_flow_endpoints: 0 };
         let create = real::rmw_create_publisher().ok_or("rmw_create_publisher is not found")?;
-        // SAFETY: The node lives, and the arguments are those of rmw.h. The middleware copies what it keeps.
+        // SAFETY: The node lives, and the arguments have the types of rmw.h. The middleware copies what it keeps.
         let publisher = unsafe {
             create(node.0.as_ptr(), topic.type_support.as_ptr(), topic.name.as_ptr(), &qos, &options)
         };
@@ -260,7 +260,7 @@ impl State {
         let Some((_, publishers)) = &self.publishers else { return Ok(()) };
         let Some(publisher) = publishers.get(topic) else { return Ok(()) };
         let publish = real::rmw_publish().ok_or("rmw_publish is not found")?;
-        // SAFETY: The publisher lives, and the message is of its type by contract.
+        // SAFETY: The publisher lives, and the caller guarantees that the message has the publisher's type.
         match unsafe { publish(publisher.0.as_ptr(), std::ptr::from_ref(message).cast(), null_mut()) } {
             OK => Ok(()),
             error => {

@@ -110,7 +110,7 @@ pub fn protect<T>(run: impl FnOnce() -> T) -> Option<T> {
 macro_rules! call {
     ($name:ident($($argument:expr),*) else $($missing:expr)?) => {
         match real::$name() {
-            // SAFETY: The arguments are the caller's, who follows the contract of rmw.h.
+            // SAFETY: The caller has passed the arguments, and follows the rules of rmw.h.
             Some(real) => unsafe { real($($argument),*) },
             None => {
                 let _written = protect(|| line(concat!(stringify!($name), " is called and no library has it")));
@@ -263,7 +263,7 @@ impl Created {
     ///
     /// # Safety
     ///
-    /// The pointers must be those that rmw was called with and has returned.
+    /// The pointers must be the arguments and the result of a call of rmw.
     unsafe fn wanted(&self, is_clock: bool) -> Option<Wanted> {
         if has_ended() {
             return None;
@@ -292,7 +292,7 @@ impl Created {
     ///
     /// # Safety
     ///
-    /// The pointers must be those that rmw was called with and has returned.
+    /// The pointers must be the arguments and the result of a call of rmw.
     pub unsafe fn subscription(&self, qos: *const Qos) {
         static IS_UNKNOWN: Once = Once::new();
         if has_ended() {
@@ -346,7 +346,7 @@ impl Created {
     ///
     /// # Safety
     ///
-    /// The pointers must be those that rmw was called with and has returned.
+    /// The pointers must be the arguments and the result of a call of rmw.
     pub unsafe fn publisher(&self) {
         // SAFETY: By contract.
         let Some(wanted) = (unsafe { self.wanted(false) }) else { return };
@@ -371,7 +371,7 @@ impl Created {
     ///
     /// # Safety
     ///
-    /// The pointers must be those that rmw was called with and has returned.
+    /// The pointers must be the arguments and the result of a call of rmw.
     pub unsafe fn service(&self) {
         // SAFETY: By contract.
         let (Some(wanted), transport) = (unsafe { (self.wanted(false), self.transport()) }) else { return };
@@ -384,7 +384,7 @@ impl Created {
     ///
     /// # Safety
     ///
-    /// The pointers must be those that rmw was called with and has returned.
+    /// The pointers must be the arguments and the result of a call of rmw.
     pub unsafe fn client(&self) {
         // SAFETY: By contract.
         let (Some(wanted), transport) = (unsafe { (self.wanted(false), self.transport()) }) else { return };
@@ -397,11 +397,11 @@ impl Created {
     ///
     /// # Safety
     ///
-    /// The endpoint must be what rmw has returned.
+    /// The endpoint must be an endpoint that rmw has returned.
     unsafe fn transport(&self) -> &'static Transport {
         // SAFETY: By contract.
         let identifier = unsafe { (*self.endpoint).implementation_identifier };
-        // SAFETY: By rmw's contract it is null or a null-terminated string.
+        // SAFETY: rmw's rule is that the identifier is null or a null-terminated string.
         let middleware = (!identifier.is_null()).then(|| unsafe { CStr::from_ptr(identifier) });
         &middleware.and_then(Middleware::named).unwrap_or(&UNKNOWN).transport
     }
@@ -488,7 +488,8 @@ pub enum Taken<'a> {
 /// Returns the statistics of an endpoint, if the endpoint is measured.
 #[inline]
 fn measured<T>(table: &'static Table<T>, endpoint: *const Endpoint) -> Option<&'static T> {
-    // SAFETY: The endpoint is not destroyed while a function of rmw uses it, and the value is used only meanwhile.
+    // SAFETY: The endpoint is not destroyed while a function of rmw uses it, and the value is used only during this
+    // time.
     (!has_ended()).then(|| unsafe { table.get(endpoint.addr()) })?
 }
 

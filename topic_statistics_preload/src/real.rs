@@ -98,7 +98,7 @@ fn is_ours(address: *const c_void) -> bool {
 /// Prevents the library that contains this address from being unloaded.
 fn pin(address: *const c_void) {
     let Some(object) = find_object(address) else { return };
-    // SAFETY: The name is that of a loaded object; with RTLD_NOLOAD nothing is loaded. The handle is never closed.
+    // SAFETY: The name is the name of a loaded object; with RTLD_NOLOAD nothing is loaded. The handle is never closed.
     unsafe { libc::dlopen(object.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
 }
 
@@ -109,7 +109,7 @@ macro_rules! real {
         pub fn $name() -> Option<unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?> {
             static SYMBOL: Symbol = Symbol::new(concat!(stringify!($name), "\0"));
             let address = SYMBOL.get();
-            // SAFETY: A null pointer is `None`. rmw.h declares the function of that name with these types.
+            // SAFETY: A null pointer is `None`. rmw.h declares the function with this name with these types.
             unsafe {
                 transmute::<*mut c_void, Option<unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?>>(address)
             }

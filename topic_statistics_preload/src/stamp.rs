@@ -66,7 +66,7 @@ impl MessageType {
 pub unsafe fn is_of_lifecycle(type_support: *const TypeSupport) -> bool {
     const NAMESPACES: [&CStr; 4] =
         [c"lifecycle_msgs__msg", c"lifecycle_msgs::msg", c"lifecycle_msgs__srv", c"lifecycle_msgs::srv"];
-    // SAFETY: By contract. Introspection of both begins with the namespace.
+    // SAFETY: By contract. The introspection of messages and of services begins with the namespace.
     let namespace =
         unsafe { introspection(type_support).and_then(|data| data.cast::<*const c_char>().as_ref()) };
     // SAFETY: Introspection's names are constant strings.
@@ -90,7 +90,7 @@ unsafe fn introspect(type_support: *const TypeSupport) -> Option<&'static Member
 ///
 /// The type support must be one that rmw accepts.
 unsafe fn introspection(type_support: *const TypeSupport) -> Option<*const c_void> {
-    // SAFETY: By contract it is null or valid.
+    // SAFETY: The caller guarantees that the pointer is null or valid.
     let support = unsafe { type_support.as_ref() }?;
     if support.identifier.is_null() {
         return None;
@@ -101,7 +101,7 @@ unsafe fn introspection(type_support: *const TypeSupport) -> Option<*const c_voi
         true => c"rosidl_typesupport_introspection_cpp",
         false => c"rosidl_typesupport_introspection_c",
     };
-    // SAFETY: That is how rosidl calls it.
+    // SAFETY: rosidl calls the function with these arguments.
     let found = unsafe { support.func?(type_support, wanted.as_ptr()).as_ref() };
     if found.is_none() {
         reset_error();
@@ -113,7 +113,8 @@ unsafe fn introspection(type_support: *const TypeSupport) -> Option<*const c_voi
 /// members is in the place of `has_key`.
 fn is_of_known_layout(members: &Members) -> bool {
     let has_key = std::ptr::from_ref(&members.has_key).cast::<usize>();
-    // SAFETY: The padding after `has_key`, or the pointer, is as large as this, aligned and initialised: a constant.
+    // SAFETY: `has_key` with the padding after it, or the pointer, has the size of a `usize`, is aligned, and is
+    // initialised, because it is part of a constant.
     unsafe { has_key.read_volatile() <= 1 }
 }
 
@@ -145,7 +146,7 @@ fn message_field(
     if members.members.is_null() {
         return None;
     }
-    // SAFETY: Introspection has as many members.
+    // SAFETY: The introspection data has `count` members.
     let all = unsafe { std::slice::from_raw_parts(members.members, members.count as usize) };
     let is_it = |member: &Member| {
         text(member.name) == Some(name) && member.type_id == Member::MESSAGE && !member.is_array
@@ -175,7 +176,7 @@ impl Stamp {
     /// `message` must be a struct of the type.
     #[inline]
     pub unsafe fn of_message(self, message: *const c_void) -> i64 {
-        // SAFETY: By contract there is a Time at the offset. A loaned message may be misaligned.
+        // SAFETY: The caller guarantees that a Time lies at the offset. A loaned message may be misaligned.
         let time = unsafe { message.cast::<u8>().add(self.offset).cast::<Time>().read_unaligned() };
         header_stamp::nanoseconds(time.sec, time.nanosec)
     }

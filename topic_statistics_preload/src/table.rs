@@ -25,7 +25,7 @@ pub struct Pointers<T> {
 }
 
 struct Slot<T> {
-    /// [`FREE`], [`REMOVED`] or the key.
+    /// The key of the entry, or [`FREE`], or [`REMOVED`].
     key: AtomicUsize,
     value: AtomicPtr<T>,
 }
@@ -68,7 +68,7 @@ impl<T> Table<T> {
 
     /// Removes an entry, and returns its value.
     pub fn remove(&self, key: usize) -> Option<Box<T>> {
-        // SAFETY: `insert` took the pointer from a `Box`, and it is no longer in the table.
+        // SAFETY: `insert` took the pointer from a `Box`, and the table no longer contains the pointer.
         self.0.remove(key).map(|value| unsafe { Box::from_raw(value.as_ptr()) })
     }
 }
