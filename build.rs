@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reports missing and changed interface packages, and how to correct this. Without this report, the compiler would
-//! report unresolved imports, or build structures that differ from the structures of the C libraries.
+//! Reports missing and changed interface packages, and how to correct the problem. Without this report, the compiler
+//! would report unresolved imports, or build structures that differ from the structures of the C libraries.
 
 use std::{
     collections::BTreeMap,
@@ -90,7 +90,8 @@ fn main() {
                  `export AMENT_PREFIX_PATH=~/rust_interfaces:$AMENT_PREFIX_PATH` ({INSTALL})",
                 generate(prefix, package, "~/rust_interfaces")
             ),
-            // This is an error even if the package has a crate: the linker would not find the package's C libraries.
+            // A missing package is an error even if its crate exists: the linker would not find the package's C
+            // libraries.
             None => {
                 println!("cargo::error=The interface package {package} is not on AMENT_PREFIX_PATH: {remedy}")
             }

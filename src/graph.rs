@@ -27,8 +27,8 @@ use crate::transport::middleware_in_use;
 pub(crate) struct PublisherCheck {
     node: Weak<NodeState>,
     request: Request,
-    /// `None` while the topic has no publishers, or messages arrive and no publisher is incompatible. This holds for
-    /// most subscriptions.
+    /// `None` while the topic has no publishers, or messages arrive and no publisher is incompatible. For most
+    /// subscriptions, the value is `None`.
     found: Mutex<Option<Box<Found>>>,
 }
 
@@ -40,10 +40,10 @@ struct Found {
     count: usize,
     /// The number of publishers at the last time when their types and QoS were read; 0 before.
     read: usize,
-    /// Since when the topic has publishers but no message arrives.
+    /// The time since which the topic has had publishers without a message arriving.
     silent_since: Option<Instant>,
-    /// The task that the executor has got, and when. `None` after the task has run, or after the warning that the task
-    /// has not run.
+    /// The task that the executor has got, and the time at which the executor got it. `None` after the task has run, or
+    /// after the warning that the task has not run.
     asked: Option<(Instant, Promise<()>)>,
     /// Whether the executor has got the task. The executor gets only one task, because an executor that never spins
     /// keeps all its tasks.
@@ -155,14 +155,14 @@ pub(crate) struct Request {
     pub(crate) qos: RequestedQos,
 }
 
-/// The QoS policies that a publisher has to offer. Other policies are left out, because a subscription keeps this value
-/// in memory.
+/// The QoS policies that a publisher has to offer. Other policies are left out to save memory, because this value lives
+/// as long as the subscription.
 #[derive(Clone)]
 pub(crate) struct RequestedQos {
     reliability: QoSReliabilityPolicy,
     durability: QoSDurabilityPolicy,
     liveliness: QoSLivelinessPolicy,
-    /// The deadline and the liveliness lease. `None` if both are infinite, as in most subscriptions.
+    /// The deadline and the liveliness lease. `None` if both durations are infinite, as in most subscriptions.
     limits: Option<Box<[QoSDuration; 2]>>,
 }
 

@@ -158,8 +158,8 @@ impl StatisticsOptions {
     /// `/bridge:get_imu: duration.max<5ms`. The expectations of a node are the defaults of the ROS parameters
     /// `topic_statistics.warn_unless` and `topic_statistics.error_unless`.
     ///
-    /// The metrics that a condition needs are measured and published in addition to the chosen metrics; if the
-    /// condition is about a percentile, the distributions are as well.
+    /// The metrics that a condition needs are measured and published in addition to the chosen metrics; for a condition
+    /// about a percentile, the distributions are measured and published as well.
     ///
     /// ```
     /// use rclrs_topic_statistics::{health::Expectations, StatisticsOptions};
@@ -235,14 +235,14 @@ impl StatisticsOptions {
         self.publish.unwrap_or(true)
     }
 
-    /// Errors if a condition needs something that sources of this kind never measure.
+    /// Errors if a condition is about a quantity that sources of this kind never measure.
     fn check_expectations(&self, kind: SourceKind) -> Result<(), StatisticsError> {
         let checked = self.expectations.as_ref().map_or(Ok(()), |expectations| expectations.check(kind));
         checked.map_err(|(condition, reason)| StatisticsError::InvalidExpectation { condition, reason })
     }
 
-    /// Errors if a condition needs a header stamp. Call this for a message type without a header stamp, with the age
-    /// source of the node's options.
+    /// Errors if a condition needs a header stamp. Call this method for a message type without a header stamp, with the
+    /// age source of the node's options.
     pub(crate) fn check_without_header(
         &self,
         message_type: &str,

@@ -152,8 +152,7 @@ mod tests {
     fn each_middleware_gives_what_the_table_says() {
         for Middleware { transport, .. } in &MIDDLEWARES {
             let name = CString::new(transport.name).unwrap();
-            // A middleware that is listed without sequence numbers is not believed, although these messages have
-            // numbers.
+            // If a middleware is listed without sequence numbers, the numbers in these messages are ignored.
             let window = window(Some(&name), [1, 4]);
             let samples = |metric| window.statistics.get(metric).unwrap().sample_count;
             let has_reception = transport.received == ReceivedTimestamp::Reception;

@@ -57,8 +57,8 @@ pub(super) struct Runner {
     payload: Box<dyn Any + Send>,
     is_of_node: bool,
     thread: ThreadRecorder,
-    /// The known primitives, by address. All are forgotten when a primitive is added, because a new primitive can have
-    /// the address of a dropped primitive.
+    /// The known primitives, by address. All entries are removed when a primitive is added, because a new primitive can
+    /// have the address of a dropped primitive.
     primitives: HashMap<usize, Primitive>,
     /// The guard condition wakes the wait set, and has to live as long as the wait set.
     _guard_condition: Arc<GuardCondition>,

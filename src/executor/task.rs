@@ -118,7 +118,7 @@ pub(super) fn of(node: &Node) -> Option<Arc<Measured>> {
     ANSWER.take()
 }
 
-/// Gives the measurements to [`of`], if this thread is in that function. Returns whether this is so.
+/// Gives the measurements to [`of`], if this thread is in that function. Returns whether the thread is.
 pub(super) fn answer(measured: &Arc<Measured>) -> bool {
     let is_asking = IS_ASKING.get();
     if is_asking {

@@ -128,8 +128,8 @@ methods_of_rclrs! {
     try_cancel_goals_prior_to(time: Time) -> Result<MultiCancelResponseClient<A>, RclrsError>;
 }
 
-/// When a future was woken, and the waker to wake then. A goal's response is recorded when it arrives, even if the
-/// response is awaited later.
+/// The time at which a future was woken, and the waker that is woken then. A goal's response is recorded when it
+/// arrives, even if the response is awaited later.
 #[derive(Default)]
 struct Arrival {
     time: OnceLock<i64>,

@@ -18,8 +18,8 @@ use super::probe::Probe;
 pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
     /// The message type of the rclrs subscription.
     ///
-    /// This is the C layout, from which the stamp is read; the message is then converted in the same way as by rclrs.
-    /// For a loaned message, this is `T`, because its C layout can be read directly.
+    /// The type is the C layout, from which the stamp is read; the message is then converted in the same way as by
+    /// rclrs. For a loaned message, the type is `T`, because its C layout can be read directly.
     #[doc(hidden)]
     type Subscribed: Message;
     /// The type in which rclrs takes the message.

@@ -56,8 +56,8 @@ impl<T: Service> StatsClientState<T> {
     }
 
     /// Sends a request, as [`rclrs::ClientState::call`] does. The round trip ends when the promise is resolved, even if
-    /// the promise is awaited later. If the promise is dropped before that, the call counts as a call without a
-    /// response.
+    /// the promise is awaited later. If the promise is dropped before it is resolved, the call counts as a call without
+    /// a response.
     ///
     /// A request that cannot be sent is not measured.
     ///

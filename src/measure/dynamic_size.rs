@@ -14,7 +14,7 @@ use super::size::{Payload, Place, Step, Steps};
 /// rclrs does not give access to the C struct of a dynamic message, so the fields are found by name. The elements of a
 /// sequence of messages are read one by one.
 pub(crate) enum DynamicSize {
-    /// All messages have this size.
+    /// All messages of the type have this size.
     Constant(u32),
     Variable(Payload, Box<[Step<Path>]>),
 }

@@ -23,7 +23,7 @@ const HEADER: usize = 4;
 
 /// How to find the serialized size of messages of the C layout `M`.
 pub(crate) enum SerializedSize<M> {
-    /// All messages have this size.
+    /// All messages of the type have this size.
     Constant(u32),
     Variable {
         payload: Payload,
@@ -102,12 +102,12 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Returns how this process's middleware serializes messages that it receives. Errors if this is unknown.
+    /// Returns how this process's middleware serializes messages that it receives. Errors if the encoding is unknown.
     pub(super) fn of_received() -> Result<Self, String> {
         Ok(Self { strings_end_at_nul: false, ..Self::of_published()? })
     }
 
-    /// Returns how this process's middleware serializes messages that it sends. Errors if this is unknown.
+    /// Returns how this process's middleware serializes messages that it sends. Errors if the encoding is unknown.
     fn of_published() -> Result<Self, String> {
         let Middleware { pads, sends_to_nul, .. } =
             middleware_in_use().map_err(|name| format!("it is not known how {name} serializes messages"))?;

@@ -77,7 +77,8 @@ use reports::{NodeClock, NodeReports};
 /// | `topic_statistics.error_unless` | list of strings | the same for ERROR | can be set |
 /// | `topic_statistics.publish_topic` | string | topic on which windows are published | read only |
 ///
-/// If a node has two `NodeStatistics`, the parameters belong to the first one. The second one uses only its options.
+/// If a node has two `NodeStatistics`, the parameters belong to the first one. The second `NodeStatistics` uses only
+/// its options.
 ///
 /// # Panics in callbacks
 ///
@@ -122,7 +123,7 @@ pub struct NodeStatistics {
 struct Running {
     node: Node,
     parameters: Option<Parameters>,
-    /// The only source whose handle does not keep this state alive.
+    /// The executor's statistics: the only source whose handle does not keep this state alive.
     executor: OnceLock<ExecutorStatistics>,
     scheduler: Arc<Scheduler>,
     thread: Option<JoinHandle<()>>,
@@ -179,8 +180,8 @@ impl NodeStatistics {
         let parameters = Parameters::declare(node, &options.statistics)?;
         let (statistics, expectations) = with_parameters(node, &options.statistics, parameters.as_ref());
 
-        // The options are final now. The publishers are created here, so that readers find the publishers before the
-        // first window ends.
+        // After the parameters are read, the options are final. The publishers are created here, so that readers find
+        // the publishers before the first window ends.
         let publisher = create_publisher(node, &statistics)?;
         let claimed = claim(node);
         let is_judged = claimed.is_some() || expectations.expectations.is_some();
@@ -240,7 +241,8 @@ impl NodeStatistics {
 
     /// Returns the statistics of the node's executor; `None` if the executor is not a
     /// [`StatsExecutor`](crate::StatsExecutor), or if another `NodeStatistics` publishes its statistics. (The first
-    /// `NodeStatistics` on an executor publishes them.) Disabled statistics cost one atomic load per callback.
+    /// `NodeStatistics` on an executor publishes the executor's statistics.) Disabled statistics cost one atomic load
+    /// per callback.
     ///
     /// The [`executor`](crate::WindowStatistics::executor) of a window has the threads, the longest callback and the
     /// waits.

@@ -372,8 +372,8 @@ impl NodeStatistics {
         Ok((metrics, WaitingOptions { own, statistics: statistics.or(&self.options) }))
     }
 
-    /// Adds the collector of a new source. This is done first, because a request may arrive before the new service is
-    /// returned.
+    /// Adds the collector of a new source. The collector is added early, because a request may arrive before the new
+    /// service is returned.
     fn add_waiting(
         &self,
         collector: Arc<dyn WindowedCollector>,
