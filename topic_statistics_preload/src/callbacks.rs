@@ -59,7 +59,7 @@ impl Callbacks {
     }
 }
 
-/// Locks [`ENDING`]. During the lock, no callback of an intra-process message uses its subscription.
+/// Locks [`ENDING`]. While the lock is held, no callback of an intra-process message uses its subscription.
 pub fn lock_ending() -> RwLockWriteGuard<'static, ()> {
     ENDING.write().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

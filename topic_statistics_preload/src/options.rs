@@ -15,7 +15,8 @@ pub struct Options {
     pub metrics: Vec<Metric>,
     /// Whether hops are measured: the time from a received message to the publication that this message causes.
     pub has_hops: bool,
-    /// Names and patterns of the measured topics and services; `!` excludes. If the list is empty, all are measured.
+    /// Names and patterns of the measured topics and services; `!` excludes. If the list is empty, all topics and
+    /// services are measured.
     pub topics: Vec<String>,
     /// The topic on which windows are published.
     pub publish_topic: String,

@@ -78,8 +78,8 @@ pub struct Subscription {
     transport: &'static Transport,
     stamp: Option<Stamp>,
     node: Arc<NodeState>,
-    /// The number of the topic as an input of hops. 0 for the topics of an action, because rclcpp reports no callbacks
-    /// for these topics.
+    /// The number of the topic as an input of hops (a hop leads from a received message to the publication that the
+    /// message causes). 0 for the topics of an action, because rclcpp reports no callbacks for these topics.
     topic: u32,
     context: usize,
     pub callbacks: Callbacks,
@@ -242,7 +242,7 @@ enum Collected {
 /// A new endpoint that rmw has created.
 pub struct Created {
     pub node: *const Node,
-    /// The type support of a message or a service. Both begin in the same way.
+    /// The type support of a message or a service. Both type supports begin with the same fields.
     pub type_support: *const TypeSupport,
     /// The name of the topic or service.
     pub name: *const c_char,
