@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reports missing and changed interface packages and their remedy. Otherwise the compiler would report unresolved
-//! imports, or build structures that differ from the C libraries' structures.
+//! Reports missing and changed interface packages, and how to correct the problem. Without this report, the compiler
+//! would report unresolved imports, or build structures that differ from the structures of the C libraries.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use std::{
 
 use ros_idl_tokens::constants_hash;
 
-/// The packages that the library uses, with the way to get each one where a distribution's package is missing.
+/// The packages that the library uses, and how to install a missing package.
 const PACKAGES: [(&str, &str); 3] = [
     (
         "diagnostic_msgs",
@@ -31,10 +31,10 @@ const PACKAGES: [(&str, &str); 3] = [
     ),
 ];
 
-/// What only the feature `interfaces` needs.
+/// The package that only the feature `interfaces` needs.
 const INTERFACES: &str = "topic_statistics_interfaces";
 
-/// How to get the generator.
+/// How to install the generator.
 const INSTALL: &str =
     "`cargo install --locked --git https://github.com/rclrs-topic-statistics/rclrs_topic_statistics \
                        ros_interface_crates` installs the generator";
@@ -44,7 +44,7 @@ fn main() {
     println!("cargo::rerun-if-env-changed=AMENT_PREFIX_PATH");
     println!("cargo::rerun-if-env-changed=ROS_DISTRO");
     println!("cargo::rustc-check-cfg=cfg(ros_distro, values(any()))");
-    // What the benchmarks and fuzz targets of the repository call is not in what is published.
+    // The published crate does not contain the module for the benchmarks and fuzz targets of the repository.
     println!("cargo::rustc-check-cfg=cfg(has_testing)");
     if Path::new("src/testing.rs").exists() {
         println!("cargo::rustc-cfg=has_testing");
@@ -54,7 +54,7 @@ fn main() {
         println!("cargo::rustc-cfg=ros_distro=\"{}\"", distribution.escape_default());
     }
     if env::var_os("CARGO_FEATURE_USE_ROS_SHIM").is_some() {
-        // rclrs 0.8 panics without it: "Missing --cfg ros_distro in RUSTFLAGS".
+        // Without the name of a distribution, rclrs 0.8 panics: "Missing --cfg ros_distro in RUSTFLAGS".
         let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
         if distribution.is_none() && !flags.contains("ros_distro") {
             println!(
@@ -74,8 +74,8 @@ fn main() {
         );
         return;
     }
-    // The build scripts of rclrs 0.8 and rosidl_runtime_rs 0.7 do the same, but do not run again when a prefix is
-    // added.
+    // The build scripts of rclrs 0.8 and rosidl_runtime_rs 0.7 add the same paths, but do not run again when a prefix
+    // is added.
     for prefix in &prefixes {
         println!("cargo::rustc-link-search=native={}", prefix.join("lib").display());
     }
@@ -90,7 +90,8 @@ fn main() {
                  `export AMENT_PREFIX_PATH=~/rust_interfaces:$AMENT_PREFIX_PATH` ({INSTALL})",
                 generate(prefix, package, "~/rust_interfaces")
             ),
-            // Also if it has a crate: the linker would not find the package's C libraries.
+            // A missing package is an error even if its crate exists: the linker would not find the package's C
+            // libraries.
             None => {
                 println!("cargo::error=The interface package {package} is not on AMENT_PREFIX_PATH: {remedy}")
             }
@@ -100,11 +101,11 @@ fn main() {
     report_changes(&prefixes);
 }
 
-/// Reports crates whose package was removed or renamed, or belongs to another workspace. ros-env contains them, so the
-/// linker would miss their C libraries, minutes later.
+/// Reports crates whose package was removed or renamed, or belongs to another workspace. ros-env contains these crates,
+/// so the linker would not find their C libraries, minutes later.
 ///
-/// colcon shows each package only the prefixes on which it depends, and may build the interface package later: there it
-/// is a warning, and only if the workspace does not have the package.
+/// Under colcon, such a crate is only a warning, and only if the workspace does not have the package: colcon shows a
+/// package only the prefixes on which it depends, and may build the interface package later.
 fn report_left_over(prefixes: &[PathBuf]) {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     let is_colcons = out.ancestors().any(|directory| directory.join("COLCON_IGNORE").is_file()); // it marks build/
@@ -133,7 +134,7 @@ fn report_left_over(prefixes: &[PathBuf]) {
     }
 }
 
-/// Returns the first prefix that has a file of a package.
+/// Returns the first prefix in which the package has this file.
 fn has<'a>(prefixes: &'a [PathBuf], package: &str, file: &str) -> Option<&'a Path> {
     prefixes
         .iter()
@@ -143,11 +144,12 @@ fn has<'a>(prefixes: &'a [PathBuf], package: &str, file: &str) -> Option<&'a Pat
 
 /// Returns the command that generates the crate of a package to `out`.
 ///
-/// A build has prefixes on its path that the terminal lacks, so the command begins with the file that adds them. It is
-/// a subshell, because cargo compiles everything again in a terminal with another path.
+/// A build has prefixes on its path that the user's terminal lacks, so the command first sources the file that adds the
+/// prefixes. The command is a subshell, because cargo would compile everything again in a terminal with another path.
 fn generate(prefix: &Path, package: &str, out: &str) -> String {
     let command = format!("ros_interface_crates generate --out {out}");
-    // A colcon workspace has a prefix for each package, beside the file that adds them all.
+    // A colcon workspace has a prefix for each package. The file that adds all prefixes is in the same directory as the
+    // prefixes.
     let setup = match prefix.parent() {
         Some(install) if prefix.ends_with(package) => install.join("setup.bash"),
         _ => prefix.join("setup.bash"),
@@ -159,12 +161,12 @@ fn generate(prefix: &Path, package: &str, out: &str) -> String {
     }
 }
 
-/// Reports crates that were generated from other definitions than the installed ones.
+/// Reports crates that were generated from other definitions than the installed definitions.
 ///
-/// If the layout of a type differs from the C library's, behaviour is undefined; if a constant differs, other programs
-/// disagree. Both are compared by hash; a type's hash covers its layout. Comments do not count; default values come
-/// from the C libraries. Only crates of ros_interface_crates record their hashes. rosidl_generator_rs writes its crates
-/// when it builds the C libraries.
+/// If the layout of a type differs from the layout in the C library, behaviour is undefined; if a constant differs,
+/// other programs use another value. Types and constants are compared by hash; the hash of a type covers the layout.
+/// Comments are not compared, and default values come from the C libraries. Only crates that ros_interface_crates has
+/// generated record the hashes. rosidl_generator_rs writes its crates together with the C libraries.
 fn report_changes(prefixes: &[PathBuf]) {
     let records = records(prefixes);
     let hashes: BTreeMap<&str, &str> = records.values().flat_map(|(_, record)| type_hashes(record)).collect();
@@ -175,7 +177,8 @@ fn report_changes(prefixes: &[PathBuf]) {
         for namespace in ["msg", "srv", "action"] {
             let directory = prefix.join("share").join(package).join(namespace);
             let Ok(files) = fs::read_dir(&directory) else { continue };
-            // The directory, because a package manager installs files with their old modification times.
+            // cargo watches the directory and not the files, because a package manager installs files with their old
+            // modification times.
             println!("cargo::rerun-if-changed={}", directory.display());
             for file in files.flatten().map(|file| file.path()) {
                 let text = || String::from_utf8_lossy(&fs::read(&file).unwrap_or_default()).into_owned();
@@ -183,7 +186,7 @@ fn report_changes(prefixes: &[PathBuf]) {
                 let name = format!("{package}/{namespace}/{name}");
                 let extension = file.extension().unwrap_or_default();
                 if let (true, Some(constants)) = (extension == "idl", &constants) {
-                    // A file may be left of an interface that the package had earlier.
+                    // The file may belong to an interface that the package no longer has.
                     let recorded = constants.get(name.as_str()).copied();
                     if hashes.contains_key(name.as_str()) && recorded != constants_hash(&text()).as_deref() {
                         changed.push((package, name, out, prefix));
@@ -192,7 +195,7 @@ fn report_changes(prefixes: &[PathBuf]) {
                 if extension != "json" {
                     continue;
                 }
-                // The types of the interface, and all types that it contains.
+                // `type_hashes` returns the types of the interface, and all types that the interface contains.
                 for (name, installed) in type_hashes(&text()) {
                     if hashes.get(name).is_none_or(|recorded| *recorded == installed) {
                         continue;
@@ -206,7 +209,7 @@ fn report_changes(prefixes: &[PathBuf]) {
             }
         }
     }
-    // One is enough: a package is generated as a whole.
+    // One report per package is enough, because a package is generated as a whole.
     changed.dedup_by_key(|(package, ..)| *package);
     built_with_other.dedup_by_key(|(package, ..)| *package);
     if changed.is_empty() {
@@ -232,14 +235,15 @@ fn records(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, String)> {
     let mut records = BTreeMap::new();
     for (package, (prefix, directory)) in crates(prefixes) {
         let Ok(record) = fs::read_to_string(directory.join("definition.json")) else { continue };
-        // `generate` touches it, also if it only adds the crate of another package.
+        // `generate` touches this file, even if it only adds the crate of another package.
         println!("cargo::rerun-if-changed={}", directory.join("Cargo.toml").display());
         records.insert(package, (prefix, record));
     }
     records
 }
 
-/// Returns the crates of packages, with their prefixes, by package. The first one is the one that ros-env uses.
+/// Returns the crates of packages, with their prefixes, by package. If several prefixes have a crate, ros-env uses the
+/// first one, which is returned.
 fn crates(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, PathBuf)> {
     let mut crates = BTreeMap::new();
     for prefix in prefixes {
@@ -254,7 +258,8 @@ fn crates(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, PathBuf)> {
     crates
 }
 
-/// Returns the hashes of the constants in a record, by interface; `None` if an earlier generator wrote it.
+/// Returns the hashes of the constants in a record, by interface; `None` if an earlier version of the generator wrote
+/// the record.
 fn recorded_constants(record: &str) -> Option<BTreeMap<&str, &str>> {
     let (_, constants) = record.split_once("\"constants\":")?;
     let texts: Vec<_> = constants.split('"').skip(1).step_by(2).collect();
@@ -263,7 +268,7 @@ fn recorded_constants(record: &str) -> Option<BTreeMap<&str, &str>> {
 
 /// Returns the names and the hashes of types in a record or in the type description of an interface.
 ///
-/// Names contain no character that JSON escapes.
+/// The search works without a JSON parser, because type names contain no character that JSON escapes.
 fn type_hashes(json: &str) -> impl Iterator<Item = (&str, &str)> {
     let hashes = json.split_once("\"type_hashes\"").map_or("", |(_, hashes)| hashes);
     let mut name = "";

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The errors of setting up statistics.
+//! The errors that can occur while statistics are set up.
 
 use std::time::Duration;
 
 use rclrs::{Node, RclrsError};
 use topic_statistics_core::{metric::names, source_kind::SourceKind, Metric};
 
-/// An error of setting up statistics. Nothing is left half created.
+/// An error that occurred while statistics were set up. The failed call leaves nothing half created.
 ///
-/// An error of rclrs or of the operating system is its [`source`](std::error::Error::source), and not repeated in its
-/// message.
+/// If rclrs or the operating system caused the error, [`source`](std::error::Error::source) returns their error; the
+/// message does not repeat its text.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatisticsError {
@@ -23,7 +23,7 @@ pub enum StatisticsError {
     /// The custom source name is empty.
     #[error("The source name of statistics is empty: it has to have at least one character")]
     EmptySourceName,
-    /// Sources of this kind do not have this metric.
+    /// Sources of this kind cannot measure this metric.
     #[error(
         "{article} {kind} has no metric {name:?}: it has {names}",
         article = if kind.to_string().starts_with(['a', 'e', 'i', 'o', 'u']) { "An" } else { "A" },
@@ -41,15 +41,15 @@ pub enum StatisticsError {
     UnsupportedOption {
         /// The kind of the source.
         kind: SourceKind,
-        /// The method of [`StatisticsOptions`](crate::StatisticsOptions).
+        /// The method of [`StatisticsOptions`](crate::StatisticsOptions) that sets the option.
         option: &'static str,
     },
-    /// A condition is about something that is not measured.
+    /// A condition is about a quantity that the source does not measure.
     #[error("The condition {condition:?} cannot be expected: {reason}")]
     InvalidExpectation {
         /// The condition.
         condition: String,
-        /// What is not measured, and what is.
+        /// Which quantity is not measured, and which quantities are.
         reason: String,
     },
     /// The event rate is out of range.
@@ -73,7 +73,7 @@ pub enum StatisticsError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// rclrs could not create something: a source, or what its statistics are published with.
+    /// rclrs could not create the entity that is measured, or the publisher or service of the statistics.
     #[error(
         "The {kind} {name:?} could not be created for the node {node:?}{rule}",
         rule = match kind {
@@ -82,17 +82,17 @@ pub enum StatisticsError {
         }
     )]
     Create {
-        /// The kind of what could not be created.
+        /// The kind of the entity that could not be created.
         kind: SourceKind,
-        /// Its name, not resolved: a topic, a service, an action; of a timer, its source.
+        /// The name of the topic, service or action, before it is resolved; for a timer, the name of its source.
         name: String,
         /// The fully qualified name of the node.
         node: String,
         /// The error of rclrs.
         source: RclrsError,
     },
-    /// A callback cannot replace the one of a subscription, because it takes the messages in another form: only one of
-    /// them takes a [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage) of an idiomatic message type.
+    /// The new callback of a subscription takes the messages in another form than the first callback: only one of the
+    /// two callbacks takes a [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage) of an idiomatic message type.
     #[error(
         "The callback of the subscription of {topic:?} cannot be replaced by one that takes messages in another form: \
          either both or none of them has to take a ReadOnlyLoanedMessage"
@@ -108,10 +108,10 @@ pub enum StatisticsError {
         name: &'static str,
         /// The fully qualified name of the node.
         node: String,
-        /// The value, as far as rclrs reports it, and the rule.
+        /// The refused value, if rclrs reports it, and the rule for valid values.
         reason: String,
     },
-    /// The thread that ends the windows could not be started.
+    /// The thread that ends and publishes the windows could not be started.
     #[error("The thread that publishes the statistics of the node {node:?} could not be started")]
     SpawnThread {
         /// The fully qualified name of the node.
@@ -121,7 +121,7 @@ pub enum StatisticsError {
     },
 }
 
-/// Returns the error of rclrs that could not create something of that kind and name.
+/// Returns the error that rclrs could not create an entity of this kind with this name.
 pub(crate) fn creation_error(
     node: &Node,
     kind: SourceKind,
@@ -139,7 +139,7 @@ mod tests {
     fn every_message_of_the_library_is_explained() {
         let project = Path::new(env!("CARGO_MANIFEST_DIR"));
         let page = fs::read_to_string(project.join("docs/errors.md")).unwrap();
-        // The code in the first column of the tables, in which `...` stands for anything.
+        // The code spans in the first column of the page's tables. In these spans, `...` stands for any text.
         let cells = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
         let explained: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
 
@@ -175,8 +175,8 @@ mod tests {
         assert!(messages.is_empty(), "docs/errors.md has no row for {messages:#?}");
     }
 
-    /// Adds what the library's code formats into sentences, with `...` for each value: the texts of its log, and the
-    /// reasons for which it refuses a parameter.
+    /// Adds the sentences that the library formats, with `...` for each value: log texts, and the reasons why a
+    /// parameter is refused.
     fn add_messages(directory: &Path, messages: &mut Vec<String>) {
         for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Returns the string literal at the start of `code`, with `...` for each value.
+    /// Returns the string literal at the start of `code`, with `...` in place of each formatted value.
     fn without_values(code: &str) -> String {
         let end = code.match_indices('"').find(|(index, _)| !code[..*index].ends_with('\\')).unwrap().0;
         let lines = code[..end].split("\\\n").map(str::trim_start);

@@ -16,17 +16,19 @@ use topic_statistics_core::{record::source, Escaped, Incompatibility, Incompatib
 
 use crate::transport::middleware_in_use;
 
-/// Finds the publishers that cannot serve a subscription, while it receives nothing.
+/// Finds the publishers that cannot serve a subscription, while the subscription receives nothing.
 ///
-/// They are counted once per second: rclrs 0.8 would wait for a change of the graph with a timeout, for which it starts
-/// a thread (`async-io`), and reports a change with every message that arrives. Reading a publisher's QoS makes rclrs
-/// 0.8 log an error for each publisher, because DDS never reports the history. So publishers are read only if the
-/// subscription has received nothing for a while although there are publishers, and once for each number of publishers.
-/// The first time, the executor gets a task that does nothing. If it does not run either, nothing can be received.
+/// The publishers are counted once per second. Waiting for a change of the graph would cost more: to wait with a
+/// timeout, rclrs 0.8 starts a thread (`async-io`), and rclrs 0.8 reports a change with every message that arrives.
+/// When the QoS of publishers is read, rclrs 0.8 logs an error for each publisher, because DDS never reports the
+/// history. So publishers are read only if the subscription has received nothing for a while although the topic has
+/// publishers, and once for each number of publishers. With the first read, the executor gets a task that does nothing.
+/// If the executor does not run this task, the executor cannot receive messages either.
 pub(crate) struct PublisherCheck {
     node: Weak<NodeState>,
     request: Request,
-    /// None until publishers are found that do not serve the subscription, or may not: few subscriptions have any.
+    /// `None` while the topic has no publishers, or messages arrive and no publisher is incompatible. For most
+    /// subscriptions, the value is `None`.
     found: Mutex<Option<Box<Found>>>,
 }
 
@@ -34,20 +36,22 @@ pub(crate) struct PublisherCheck {
 #[derive(Default)]
 struct Found {
     incompatible: Vec<IncompatiblePublisher>,
-    /// The number of publishers.
+    /// The number of publishers at the last count.
     count: usize,
-    /// The number of publishers that were read last.
+    /// The number of publishers at the last time when their types and QoS were read; 0 before.
     read: usize,
-    /// Start of the present time with publishers and without messages.
+    /// The time since which the topic has had publishers without a message arriving.
     silent_since: Option<Instant>,
-    /// A task of the executor and when it was given, until it has run or a warning says that it has not.
+    /// The task that the executor has got, and the time at which the executor got it. `None` after the task has run, or
+    /// after the warning that the task has not run.
     asked: Option<(Instant, Promise<()>)>,
-    /// An executor that is never spun keeps its tasks, so it gets one only.
+    /// Whether the executor has got the task. The executor gets only one task, because an executor that never spins
+    /// keeps all its tasks.
     has_asked: bool,
 }
 
 impl Found {
-    /// Returns a warning if the executor has not run its task in time.
+    /// Returns a warning if the executor has not run the task of this check in time.
     fn find_idle_executor(&mut self, topic: &str, node: &str, now: Instant) -> Option<String> {
         let (at, answer) = self.asked.as_mut()?;
         let has_run = matches!(answer.try_recv(), Ok(Some(())));
@@ -68,11 +72,12 @@ impl Found {
 }
 
 impl PublisherCheck {
-    /// Longer than a slow topic takes for a message.
+    /// How long publishers are not read while no message arrives: longer than the time between two messages of a slow
+    /// topic.
     const PATIENCE: Duration = Duration::from_secs(15);
-    /// The time between two counts. By then a new publisher has the name of its node.
+    /// The time between two counts of publishers. After this time, the graph knows the node name of a new publisher.
     const INTERVAL: Duration = Duration::from_secs(1);
-    /// Longer than a callback should run.
+    /// How long the executor may take to run the task: longer than a callback should run.
     const ANSWER: Duration = Duration::from_secs(5);
 
     pub(crate) fn new(node: &Node, request: Request) -> Self {
@@ -89,22 +94,23 @@ impl source::Endpoint for PublisherCheck {
         &self.request.topic
     }
 
-    /// Returns the publishers that the last check found.
+    /// Returns the incompatible publishers that the last check found.
     fn incompatible(&self) -> Vec<IncompatiblePublisher> {
         self.found().as_ref().map_or_else(Vec::new, |found| found.incompatible.clone())
     }
 
-    /// Restarts the wait before the next check: disabled statistics do not see messages.
+    /// Restarts the wait before publishers are read: disabled statistics do not see whether messages arrive.
     fn restart(&self) {
         if let Some(found) = self.found().as_mut() {
             found.silent_since = None;
         }
     }
 
-    /// Checks the publishers, and appends a warning for each new one that cannot serve the subscription. Returns the
-    /// time of the next check; None if the subscription receives messages and all publishers can serve it.
+    /// Checks the publishers, and appends a warning for each new publisher that cannot serve the subscription. Returns
+    /// the time of the next check; `None` if the subscription receives messages and no publisher is known to be
+    /// incompatible.
     fn run(&self, has_received: bool, now: Instant, warnings: &mut Vec<String>) -> Option<Instant> {
-        // A node that is dropped has no graph.
+        // The graph of a dropped node cannot be read.
         let node = self.node.upgrade()?;
         let mut found = self.found();
         let has_incompatible = found.as_ref().is_some_and(|found| !found.incompatible.is_empty());
@@ -127,7 +133,7 @@ impl source::Endpoint for PublisherCheck {
             return again;
         }
         let Ok(publishers) = node.get_publishers_info_by_topic(&self.request.topic) else { return again };
-        // With an unknown middleware, only the type is a certain reason.
+        // For an unknown middleware, only a different type is certain to prevent delivery.
         let matches_qos = middleware_in_use().is_ok_and(|middleware| middleware.matches_qos);
         let incompatible = self.request.incompatible(publishers, matches_qos);
         let before = std::mem::replace(&mut found.incompatible, incompatible);
@@ -144,18 +150,19 @@ impl source::Endpoint for PublisherCheck {
 /// The topic, type and QoS that a subscription requests of publishers.
 pub(crate) struct Request {
     pub(crate) topic: Box<str>,
-    /// As `package/msg/Name`.
+    /// The message type, as `package/msg/Name`.
     pub(crate) message_type: Cow<'static, str>,
     pub(crate) qos: RequestedQos,
 }
 
-/// The QoS policies that a publisher has to offer. A subscription keeps them for its life, so the others are left out.
+/// The QoS policies that a publisher has to offer. Other policies are left out to save memory, because this value lives
+/// as long as the subscription.
 #[derive(Clone)]
 pub(crate) struct RequestedQos {
     reliability: QoSReliabilityPolicy,
     durability: QoSDurabilityPolicy,
     liveliness: QoSLivelinessPolicy,
-    /// The deadline and the liveliness lease. None if neither is limited, as in most subscriptions.
+    /// The deadline and the liveliness lease. `None` if both durations are infinite, as in most subscriptions.
     limits: Option<Box<[QoSDuration; 2]>>,
 }
 
@@ -169,7 +176,7 @@ impl From<QoSProfile> for RequestedQos {
 }
 
 impl Request {
-    /// Returns the topic's publishers that cannot serve it: their type differs, or, if the middleware
+    /// Returns the topic's publishers that cannot serve the subscription: their type differs, or, if the middleware
     /// [`matches_qos`](crate::transport::Middleware::matches_qos), their QoS does not match.
     pub(crate) fn incompatible(
         &self,
@@ -212,7 +219,7 @@ impl Request {
     }
 }
 
-/// Returns the offered and the requested duration if the offered one is longer.
+/// Returns the offered and the requested duration if the offered duration is longer.
 fn too_long(offered: QoSDuration, requested: QoSDuration) -> Option<(Option<Duration>, Duration)> {
     match (offered, requested) {
         (QoSDuration::Infinite, QoSDuration::Custom(requested)) => Some((None, requested)),
@@ -246,7 +253,7 @@ mod tests {
         }
     }
 
-    /// The topics' default, with system defaults resolved to no limits.
+    /// The default QoS of topics, with infinite durations instead of system defaults.
     fn qos() -> QoSProfile {
         QoSProfile {
             deadline: QoSDuration::Infinite,
@@ -294,7 +301,7 @@ mod tests {
             [(&deadline, is_deadline), (&lease, is_lease)];
         for (with, reason) in with {
             assert_eq!(reasons(qos(), qos()), []);
-            assert_eq!(reasons(qos(), with(x)), [reason(None, x)], "none is infinite");
+            assert_eq!(reasons(qos(), with(x)), [reason(None, x)], "not set means infinite");
             assert_eq!(reasons(with(x), qos()), []);
             assert_eq!(reasons(with(x), with(x)), []);
             assert_eq!(reasons(with(x), with(y)), []);
@@ -365,7 +372,7 @@ mod tests {
                 }
                 warnings
             };
-            assert_eq!(run(0..20), [""; 0], "it asks at 15 s");
+            assert_eq!(run(0..20), [""; 0], "the check gives the executor a task at 15 s");
             let _executor = spin(executor, &node);
             run(20..60)
         };
@@ -378,7 +385,7 @@ mod tests {
         assert_eq!(warnings_of("idle", |executor, _| Some(executor)), [warning("idle")]);
         assert_eq!(warnings_of("dropped", |_, _| None), [warning("dropped")]);
         let spin = |mut executor: Executor, node: &Node| {
-            let later = node.commands().run(async {}); // tasks run in their order
+            let later = node.commands().run(async {}); // the executor runs tasks in the order of their creation
             let errors = executor.spin(SpinOptions::default().until_promise_resolved(later));
             assert!(errors.is_empty(), "{errors:?}");
             Some(executor)
@@ -411,7 +418,7 @@ mod tests {
         assert_eq!([reported(0..15), reported(15..100)], [0, 1]);
         drop(first);
         create(0);
-        assert_eq!((reported(100..102), check.incompatible().len()), (0, 0), "it has left");
+        assert_eq!((reported(100..102), check.incompatible().len()), (0, 0), "the publisher has left");
         let _again = create(1);
         assert_eq!([reported(102..117), reported(117..150)], [0, 1]);
     }

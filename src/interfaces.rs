@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The ROS interfaces that the library uses: from ros-env, or stubs with the feature `use_ros_shim`.
+//! The ROS interfaces that the library uses: from ros-env, or, with the feature `use_ros_shim`, stubs.
 
 pub(crate) use ros_env::builtin_interfaces;
 #[cfg(all(feature = "interfaces", not(feature = "use_ros_shim")))]
@@ -12,8 +12,8 @@ pub(crate) use shim::topic_statistics_interfaces;
 #[cfg(feature = "use_ros_shim")]
 pub(crate) use shim::{diagnostic_msgs, statistics_msgs};
 
-/// Stubs, because the shim of ros-env has only the interfaces of rclrs. They compile, and never run: nothing links
-/// without ROS.
+/// Stubs of interfaces: the shim of ros-env has only the interfaces that rclrs uses. The stubs compile, but never run,
+/// because no program links without ROS.
 #[cfg(feature = "use_ros_shim")]
 mod shim {
     macro_rules! message {
@@ -101,7 +101,7 @@ mod shim {
     }
 
     #[cfg(feature = "interfaces")]
-    #[allow(non_camel_case_types)] // as the generator names requests and responses
+    #[allow(non_camel_case_types)] // the generator names requests and responses like this
     pub(crate) mod topic_statistics_interfaces {
         pub(crate) mod msg {
             use ros_env::builtin_interfaces::msg::Time;

@@ -3,7 +3,7 @@
 //! Topic Statistics for ROS 2 nodes written in Rust: the age and the period of the messages that a node receives,
 //! published once per window on `/statistics`, as rclcpp does for C++ nodes.
 //!
-//! A node opts in per subscription: call [`NodeStatistics::create_subscription`] instead of
+//! Statistics are enabled per subscription: call [`NodeStatistics::create_subscription`] instead of
 //! [`create_subscription`](rclrs::NodeState::create_subscription).
 //!
 //! ```
@@ -38,20 +38,21 @@
 //! | `message_period` | ms | the time between the starts of two callbacks in one window, on the monotonic clock | the window had fewer than two messages |
 //!
 //! Each message has the window's average (data type 1), maximum (3), minimum (2), sample count (5) and standard
-//! deviation (4), in rclcpp's order. Every window is published, silent ones too, with NaN and a sample count of 0. More
-//! [`Metric`]s measure where a delay arose, losses, and silence; enable them by [`StatisticsOptions`].
+//! deviation (4), in rclcpp's order. Every window is published; a window without messages has NaN and a sample count of
+//! 0. Other [`Metric`]s measure where a message was delayed, lost messages, and silence; [`StatisticsOptions`] enable
+//! these metrics.
 //!
-//! Periods, durations and the lengths of windows are measured on the monotonic clock. Steps of the system clock do not
-//! change them. With `use_sim_time`, ages are in simulated time. After a jump of simulated time, or a step of the
-//! system clock, messages that were stamped before it have no age.
+//! Periods, durations and the lengths of windows are measured on the monotonic clock, so steps of the system clock do
+//! not change these values. With `use_sim_time`, ages are in simulated time. After a jump of simulated time, or a step
+//! of the system clock, messages with a stamp from before the jump or step have no age.
 //!
 //! [`NodeStatistics`] also measures publishers ([`create_publisher`](NodeStatistics::create_publisher)) and any code
 //! ([`create_stopwatch`](NodeStatistics::create_stopwatch), [`create_counter`](NodeStatistics::create_counter)). A
-//! [`StatsExecutor`] measures what the executor and its workers run, and which callback makes which other one wait.
-//! [`NodeStatisticsOptions`] enable further reports: a table in the node's log, events of lost messages, a service and
-//! a file with the totals.
+//! [`StatsExecutor`] measures the callbacks that the executor and its workers run, and which callbacks delay which
+//! other callbacks. [`NodeStatisticsOptions`] enable further reports: a table in the node's log, events of lost
+//! messages, a service and a file with the totals.
 //!
-//! A node reads its own statistics by the [`SourceStatistics`] of each handle.
+//! A node reads its own statistics through the [`SourceStatistics`] that each handle returns.
 //!
 //! # Guides
 //!
@@ -87,13 +88,14 @@
 //!
 //! # Features
 //!
-//! - `interfaces`: publishes distributions and events of lost messages, and has a service with the totals. Off by
-//!   default, because it needs the interface package `topic_statistics_interfaces`, which no distribution of ROS 2 has.
-//!   Percentiles in the process, in the health and in the log need no feature.
-//! - `totals_file`: `NodeStatisticsOptions::totals_file` writes the messages received and lost to a YAML file when a
-//!   node ends. Off by default, because it needs a library for temporary files.
-//! - `use_ros_shim`: builds without ROS, from stubs of its interfaces, as the feature of the same name of rclrs does.
-//!   For documentation and `cargo check` only: the result does not link.
+//! - `interfaces`: publishes distributions and events of lost messages, and provides a service with the totals. This
+//!   feature is off by default, because it needs the interface package `topic_statistics_interfaces`, which no
+//!   distribution of ROS 2 has. Percentiles that the node itself reads, percentiles in health conditions, and
+//!   percentiles in the log need no feature.
+//! - `totals_file`: `NodeStatisticsOptions::totals_file` writes the numbers of messages received and lost to a YAML
+//!   file when a node ends. This feature is off by default, because it needs a library for temporary files.
+//! - `use_ros_shim`: builds without ROS, from stubs of the ROS interfaces, like the rclrs feature of the same name. Use
+//!   this feature only for documentation and `cargo check`: the result does not link.
 //!
 //! # The way of a message
 //!
@@ -102,13 +104,13 @@
 //!                      `-- measure ---------'   collector     schedule   report
 //! ```
 //!
-//! `node` is where a node's author starts, with `options` and `error`. `measure` runs with every message and
-//! publication: it reads what the statistics need of a message. Everything from there to a finished window and its
-//! judgement is in the package `topic_statistics_core`, which knows no ROS: the collectors, the recording, the
-//! `schedule` that ends the windows on a thread of its own, conditions and health. `report` has one file for
-//! each way out. `transport` is what each middleware reports; `graph` finds publishers that cannot serve a
-//! subscription. `executor` is an executor for rclrs. A module imports only from modules that are later in this list:
-//! testing, node, report, executor, measure, options, error, graph, transport, interfaces, the core.
+//! The public API starts in `node`, with `options` and `error`. `measure` runs with every message and publication, and
+//! reads from a message what the statistics need. The package `topic_statistics_core`, which does not depend on ROS,
+//! collects the samples, ends the windows on a separate thread (`schedule`), and compares finished windows with
+//! conditions (health). `report` has one file for each output. `transport` reads what a middleware reports with a
+//! message; `graph` finds publishers that cannot serve a subscription. `executor` is an executor for rclrs. A module
+//! imports only from modules that are later in this list: testing, node, report, executor, measure, options, error,
+//! graph, transport, interfaces, the core.
 
 #![cfg_attr(docsrs, feature(doc_cfg))] // docs.rs shows which feature an item needs
 
@@ -120,7 +122,7 @@ mod measure;
 mod node;
 mod options;
 mod report;
-#[cfg(has_testing)] // not in what is published
+#[cfg(has_testing)] // the published crate does not contain this module
 #[doc(hidden)]
 pub mod testing;
 mod transport;
@@ -165,12 +167,12 @@ pub use topic_statistics_core::{
     WindowStatistics,
 };
 
-/// What is expected of a source, and whether it is so.
+/// The conditions that a source is expected to meet, and whether the source meets these conditions.
 ///
-/// [`Expectations`](health::Expectations) are set by [`StatisticsOptions::expect`], with
-/// [`Conditions`](health::Conditions) as text: `rate=90..110 age.p99<50ms`. [`Health`](health::Health) is read by
-/// [`SourceStatistics::health`]. `docs/health.md` has the grammar and the rules; the judge itself
-/// is in `topic_statistics_core`.
+/// [`StatisticsOptions::expect`] sets the [`Expectations`](health::Expectations), with
+/// [`Conditions`](health::Conditions) as text: `rate=90..110 age.p99<50ms`. [`SourceStatistics::health`] returns the
+/// [`Health`](health::Health). `docs/health.md` has the grammar and the rules; `topic_statistics_core` compares the
+/// windows with the conditions.
 ///
 /// ```
 /// use rclrs_topic_statistics::health::{Conditions, Expectations};
@@ -186,7 +188,7 @@ pub mod health {
     };
 }
 
-/// The examples of the documentation are compiled.
+/// Compiles the examples of these documentation pages as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/code.md")]
@@ -219,7 +221,8 @@ mod tests {
         ("hops, of preloaded nodes", &[SourceKind::Hop]),
     ];
 
-    /// The rows of the metrics, by the first kind of sources that measures them. No node measures the last ones.
+    /// Returns the table rows of all metrics, grouped by the first kind of source that measures a metric. No node
+    /// measures the metrics of the last group.
     fn table() -> String {
         let (mut table, mut written) = (String::new(), vec![]);
         let row = |metric: Metric| {
@@ -250,7 +253,7 @@ mod tests {
         table
     }
 
-    /// `BLESS=1` writes the table.
+    /// With the environment variable `BLESS=1`, this test writes the table into the page.
     #[test]
     fn docs_have_the_table_of_metrics() {
         const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/statistics.md");

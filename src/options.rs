@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The options of a node's statistics, and of its sources.
+//! The options of the statistics of a node and of its sources.
 
 #[cfg(feature = "totals_file")]
 use std::path::PathBuf;
@@ -28,23 +28,24 @@ use crate::error::StatisticsError;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SourceName {
-    /// The node's fully qualified name and the resolved topic, `/r1/imu_listener:/imu`. It is unique in a fleet. No ROS
-    /// name has a colon, so a reader splits at the first one. Another source of the node with the same name has a
-    /// number: `/r1/imu_listener:/imu (2)`.
+    /// The node's fully qualified name and the resolved topic, `/r1/imu_listener:/imu`. This name is unique in a fleet.
+    /// No ROS name contains a colon, so a reader can split the name at the first colon. If another source of the node
+    /// already has the name, a number is added: `/r1/imu_listener:/imu (2)`.
     #[default]
     NodeAndTopic,
-    /// The node name without its namespace, `imu_listener`, as in rclcpp: the same for all sources of the node.
+    /// The node name without its namespace, `imu_listener`, as in rclcpp. All sources of the node then have the same
+    /// name.
     Node,
-    /// A custom text; not empty. Another source of the node with the same name has a number.
+    /// A custom text, which must not be empty. If another source of the node already has this name, a number is added.
     Custom(String),
 }
 
 /// The options of the statistics of one source, or of all sources of a node.
 ///
-/// A node's options ([`NodeStatistics::with_options`](crate::NodeStatistics::with_options)) are the defaults of its
-/// subscriptions and publishers. Those of a subscription or a publisher
-/// ([`statistics`](IntoStatsOptions::statistics)) override them. An option that neither sets has the
-/// default of its method.
+/// The options of a node ([`NodeStatistics::with_options`](crate::NodeStatistics::with_options)) are the defaults of
+/// its subscriptions and publishers. The options of a subscription or a publisher
+/// ([`statistics`](IntoStatsOptions::statistics)) override the options of the node. An option that is set in neither
+/// place has the default that its method documents.
 ///
 /// ```
 /// use rclrs_topic_statistics::{SourceName, StatisticsOptions};
@@ -56,7 +57,7 @@ pub enum SourceName {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
-#[doc(alias = "TopicStatisticsOptions")] // rclcpp's
+#[doc(alias = "TopicStatisticsOptions")] // the name in rclcpp
 pub struct StatisticsOptions {
     pub(crate) state: StatisticsState,
     pub(crate) publish_period: Option<Duration>,
@@ -72,16 +73,16 @@ pub struct StatisticsOptions {
 }
 
 impl StatisticsOptions {
-    /// rclcpp's default topic of statistics.
+    /// The default topic for statistics, which is the same as in rclcpp.
     pub(crate) const PUBLISH_TOPIC: &'static str = "/statistics";
 
-    /// Returns options without a set value.
+    /// Returns options in which no value is set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets whether statistics are enabled. Default: [`StatisticsState::NodeDefault`]; of a node,
-    /// [`StatisticsState::Enable`].
+    /// Sets whether statistics are enabled. Default: [`StatisticsState::NodeDefault`] for a source,
+    /// [`StatisticsState::Enable`] for a node.
     pub fn state(self, state: StatisticsState) -> Self {
         Self { state, ..self }
     }
@@ -91,14 +92,15 @@ impl StatisticsOptions {
         Self { publish_period: Some(period), ..self }
     }
 
-    /// Sets the topic on which windows are published. It is resolved and remapped as any topic name. Default:
+    /// Sets the topic on which windows are published. The topic is resolved and remapped like any topic name. Default:
     /// `/statistics`.
     pub fn publish_topic(self, topic: impl Into<String>) -> Self {
         Self { publish_topic: Some(topic.into()), ..self }
     }
 
-    /// Sets the QoS of the publisher of the statistics. Default: reliable, volatile, keep last 32, and keep last 2000
-    /// once the sources have more than eight metrics together, as five subscriptions do.
+    /// Sets the QoS of the publisher of the statistics. Default: reliable, volatile, keep last 32. If all sources
+    /// together have more than eight metrics, for example five subscriptions with two metrics each, the default is keep
+    /// last 2000.
     pub fn qos(self, qos: QoSProfile) -> Self {
         Self { qos: Some(qos), ..self }
     }
@@ -108,53 +110,56 @@ impl StatisticsOptions {
         Self { source_name: Some(name), ..self }
     }
 
-    /// Sets whether the first message of a window has a period. Default: [`FirstPeriod::NoSample`].
+    /// Sets whether the first message of a window has a period: the time since the last message of an earlier window.
+    /// Default: [`FirstPeriod::NoSample`].
     pub fn first_period(self, first: FirstPeriod) -> Self {
         Self { first_period: Some(first), ..self }
     }
 
-    /// Sets the time at which the age starts. Default: [`AgeSource::HeaderStamp`]. A publisher's own options cannot set
-    /// it: nothing is received.
+    /// Sets the timestamp from which the age of a message is measured. Default: [`AgeSource::HeaderStamp`]. Among
+    /// sources, only the options of a subscription can set the age source: other sources receive no messages.
     pub fn age_source(self, source: AgeSource) -> Self {
         Self { age_source: Some(source), ..self }
     }
 
     /// Sets the metrics of a subscription. Default: [`Metric::MessageAge`] and [`Metric::MessagePeriod`].
     ///
-    /// A publisher always measures [`Metric::PublishPeriod`] and [`Metric::PublishDuration`]; with
-    /// [`Metric::MessageSize`], also that. Services, clients and timers measure all metrics of their
-    /// [kind](SourceKind::metrics), unless their own options set others.
+    /// A publisher always measures [`Metric::PublishPeriod`] and [`Metric::PublishDuration`], and also measures
+    /// [`Metric::MessageSize`] if its options contain this metric. Services, clients and timers measure all metrics of
+    /// their [kind](SourceKind::metrics), unless their own options set the metrics.
     pub fn metrics(self, metrics: impl IntoIterator<Item = impl Borrow<Metric>>) -> Self {
         Self { metrics: Some(metrics.into_iter().map(|metric| *metric.borrow()).collect()), ..self }
     }
 
-    /// Sets whether windows are published. If not, the node itself can read them by
-    /// [`watch`](crate::SourceStatistics::watch) and [`latest`](crate::SourceStatistics::latest).
-    /// Default: true.
+    /// Sets whether windows are published. If windows are not published, only the node itself can read the windows, by
+    /// [`watch`](crate::SourceStatistics::watch) and [`latest`](crate::SourceStatistics::latest). Default: true.
     pub fn publish(self, publish: bool) -> Self {
         Self { publish: Some(publish), ..self }
     }
 
-    /// Sets whether the samples of each window are collected in [`Distribution`](crate::Distribution)s: of
-    /// all metrics with more than one sample per window. They are published on `<publish_topic>/distribution`, and
-    /// returned by [`WindowStatistics::distribution`](crate::WindowStatistics::distribution). Default: false.
+    /// Sets whether the samples of each window are collected in [`Distribution`](crate::Distribution)s, for all metrics
+    /// that can have more than one sample per window. The distributions are published on
+    /// `<publish_topic>/distribution`, and returned by
+    /// [`WindowStatistics::distribution`](crate::WindowStatistics::distribution). Default: false.
     ///
-    /// Each metric with a distribution takes 1.3 kB for the window under way, as much for the last finished one, and of
-    /// a subscription as much for its [totals](crate::TopicTotals::distribution).
+    /// Each metric with a distribution takes 1.3 kB for the current window, 1.3 kB for the last finished window, and,
+    /// in a subscription, 1.3 kB for the [totals](crate::TopicTotals::distribution).
     pub fn distributions(self, distributions: bool) -> Self {
         Self { distributions: Some(distributions), ..self }
     }
 
-    /// Sets the expectations of the source: they decide its [`health`](crate::SourceStatistics::health), which
-    /// is logged when it changes, and published on `/diagnostics`. Default: none. `docs/health.md` describes the rules.
+    /// Sets the conditions that the source is expected to meet. The source's
+    /// [`health`](crate::SourceStatistics::health) shows whether the source meets the conditions; changes of the health
+    /// are logged, and the health is published on `/diagnostics`. Default: no expectations. `docs/health.md` describes
+    /// the rules.
     ///
-    /// A node's expectations apply to all subscriptions without expectations of their own. A condition with a topic
-    /// applies only to that topic, subscribed or published. The topic can also be the name of a source:
-    /// `/bridge:get_imu: duration.max<5ms`. These expectations are the defaults of the ROS parameters
+    /// The expectations of a node apply to all subscriptions without own expectations. A condition with a topic applies
+    /// only to subscriptions and publishers of this topic. Instead of a topic, the name of a source is possible:
+    /// `/bridge:get_imu: duration.max<5ms`. The expectations of a node are the defaults of the ROS parameters
     /// `topic_statistics.warn_unless` and `topic_statistics.error_unless`.
     ///
-    /// The metrics that a condition needs are measured and published in addition to the chosen ones; for a percentile,
-    /// also the distributions.
+    /// The metrics that a condition needs are measured and published in addition to the chosen metrics; for a condition
+    /// about a percentile, the distributions are measured and published as well.
     ///
     /// ```
     /// use rclrs_topic_statistics::{health::Expectations, StatisticsOptions};
@@ -183,11 +188,11 @@ impl StatisticsOptions {
             metrics: self.metrics.or(defaults.metrics),
             publish: self.publish.or(defaults.publish),
             distributions: self.distributions.or(defaults.distributions),
-            expectations: self.expectations, // the node's are not its own
+            expectations: self.expectations, // a source does not inherit the node's expectations here
         }
     }
 
-    /// Returns what a source with these options has of its own.
+    /// Returns the settings that these options set for a source, in place of the node's defaults.
     pub(crate) fn of_source(&self) -> SourceOptions {
         let Self { state, publish_period, distributions, .. } = *self;
         let mut own = SourceOptions::from(state);
@@ -195,7 +200,7 @@ impl StatisticsOptions {
         own
     }
 
-    /// Returns what the sources have that leave it to the node with these options.
+    /// Returns the settings that a node with these options has for all sources without own settings.
     pub(crate) fn of_node(&self) -> SourceDefaults {
         let mut defaults = SourceDefaults::default();
         defaults.enabled = self.state.is_enabled(defaults.enabled);
@@ -204,7 +209,7 @@ impl StatisticsOptions {
         defaults
     }
 
-    /// Returns what is measured of a subscription's messages.
+    /// Returns the options for the recorder of a subscription's messages.
     pub(crate) fn recorder(&self) -> RecorderOptions {
         let options = RecorderOptions::new()
             .age_source(self.age_source.unwrap_or_default())
@@ -215,7 +220,7 @@ impl StatisticsOptions {
         }
     }
 
-    /// Returns whether there are distributions.
+    /// Returns whether distributions are collected.
     pub(crate) fn has_distributions(&self) -> bool {
         self.distributions.unwrap_or(false)
     }
@@ -230,13 +235,14 @@ impl StatisticsOptions {
         self.publish.unwrap_or(true)
     }
 
-    /// Errors if something is expected that is never measured by such a source.
+    /// Errors if a condition is about a quantity that sources of this kind never measure.
     fn check_expectations(&self, kind: SourceKind) -> Result<(), StatisticsError> {
         let checked = self.expectations.as_ref().map_or(Ok(()), |expectations| expectations.check(kind));
         checked.map_err(|(condition, reason)| StatisticsError::InvalidExpectation { condition, reason })
     }
 
-    /// Errors if an expectation needs the header stamp and the type has none. `age_source` is the node's.
+    /// Errors if a condition needs a header stamp. Call this method for a message type without a header stamp, with the
+    /// age source of the node's options.
     pub(crate) fn check_without_header(
         &self,
         message_type: &str,
@@ -258,7 +264,7 @@ impl StatisticsOptions {
         }
     }
 
-    /// Errors if a value is out of range, or if a source of this kind does not have an option.
+    /// Errors if a value is out of range, or if sources of this kind do not have one of the options.
     pub(crate) fn check(&self, kind: SourceKind) -> Result<(), StatisticsError> {
         if let Some(period) = self.publish_period {
             check_period(period)?;
@@ -277,7 +283,7 @@ impl StatisticsOptions {
     }
 }
 
-/// The options of a node's statistics: the defaults of its sources, and the other reports.
+/// The options of a node's statistics: the defaults of its sources, and the options of further reports.
 ///
 /// ```
 /// use rclrs_topic_statistics::{NodeStatisticsOptions, StatisticsOptions};
@@ -336,47 +342,50 @@ impl NodeStatisticsOptions {
         Self { statistics, ..self }
     }
 
-    /// Sets whether every window is logged as a table in the node's log, and so on `/rosout`. Default: false.
+    /// Sets whether every window is written as a table to the node's log, which also appears on `/rosout`. Default:
+    /// false.
     pub fn log_table(self, log_table: bool) -> Self {
         Self { log_table, ..self }
     }
 
-    /// Sets the maximal rate of `topic_statistics_interfaces/msg/MessagesLostEvent`s on
-    /// `/events/messages_lost`, in Hz, from 0.00001 to 1000; 0 disables them. Default: 1 Hz.
+    /// Sets the maximal rate of `topic_statistics_interfaces/msg/MessagesLostEvent`s on `/events/messages_lost`, in Hz,
+    /// from 0.00001 to 1000; 0 disables the events. Default: 1 Hz.
     ///
-    /// An event has the messages lost since the event before, by subscriptions that measure
-    /// [`Metric::PublicationSeqGap`]. There is no event while nothing is lost. A message that arrives after its loss
-    /// was published does not correct it.
+    /// An event reports the messages lost since the previous event, for the subscriptions that measure
+    /// [`Metric::PublicationSeqGap`]. No event is published while no messages are lost. If a message arrives after an
+    /// event has reported this message as lost, no event corrects the number.
     #[cfg(feature = "interfaces")]
     pub fn max_event_rate(self, max_event_rate: f64) -> Self {
         Self { max_event_rate, ..self }
     }
 
-    /// Sets whether the node has the service `~/get_topic_statistics`, which returns the messages received and lost by
-    /// its subscriptions. Default: false. The service has a thread of its own, which rclrs 0.8 keeps until the executor
-    /// ends.
+    /// Sets whether the node has the service `~/get_topic_statistics`, which returns the numbers of messages received
+    /// and lost by the node's subscriptions. Default: false. The service runs on a separate thread, which rclrs 0.8
+    /// keeps until the executor ends.
     #[cfg(feature = "interfaces")]
     pub fn topic_statistics_service(self, service: bool) -> Self {
         Self { service, ..self }
     }
 
     /// Sets whether the health of sources with [expectations](StatisticsOptions::expect) is published on
-    /// `/diagnostics`, as `diagnostic_msgs/msg/DiagnosticArray`: once per second, and at once when a source becomes an
-    /// error. Default: true. Without expectations nothing is published.
+    /// `/diagnostics`, as `diagnostic_msgs/msg/DiagnosticArray`: once per second, and immediately when the health of a
+    /// source becomes ERROR. Default: true. Without expectations, no health is published.
     pub fn diagnostics(self, diagnostics: bool) -> Self {
         Self { diagnostics, ..self }
     }
 
-    /// Sets the `hardware_id` of the health on `/diagnostics`. Default: `none`, diagnostic_updater's word for no
-    /// device.
+    /// Sets the `hardware_id` of the health on `/diagnostics`. Default: `none`, which is diagnostic_updater's value for
+    /// no device.
     pub fn hardware_id(self, hardware_id: impl Into<String>) -> Self {
         Self { hardware_id: hardware_id.into(), ..self }
     }
 
-    /// Sets the file for the messages received and lost by the subscriptions. It is written when the [`NodeStatistics`]
-    /// is dropped, in YAML (`docs/losses.md` describes the format). An existing file is replaced. Default: none.
+    /// Sets the file for the numbers of messages that the subscriptions received and lost. The file is written in YAML
+    /// when the [`NodeStatistics`] is dropped (`docs/losses.md` describes the format). An existing file is replaced.
+    /// Default: none.
     ///
-    /// A process killed by a signal drops nothing: stop the executor on the signal, and return from `main`.
+    /// If a signal kills the process, no file is written: stop the executor when the signal arrives, and return from
+    /// `main`.
     ///
     /// [`NodeStatistics`]: crate::NodeStatistics
     #[cfg(feature = "totals_file")]
@@ -387,7 +396,7 @@ impl NodeStatisticsOptions {
     /// Errors if a value is out of range.
     pub(crate) fn check(&self) -> Result<(), StatisticsError> {
         #[cfg(feature = "interfaces")]
-        // NaN is in no range.
+        // This check also refuses NaN, which no range contains.
         if !(self.max_event_rate == 0.0
             || (LOWEST_EVENT_RATE..=HIGHEST_EVENT_RATE).contains(&self.max_event_rate))
         {
@@ -397,16 +406,16 @@ impl NodeStatisticsOptions {
     }
 }
 
-/// The lowest rate of events in Hz: about one a day.
+/// The lowest rate of events in Hz: about one event per day.
 #[cfg(feature = "interfaces")]
 const LOWEST_EVENT_RATE: f64 = 1e-5;
 /// The highest rate of events in Hz.
 #[cfg(feature = "interfaces")]
 const HIGHEST_EVENT_RATE: f64 = 1000.0;
 
-/// The shortest window.
+/// The shortest possible length of a window.
 pub(crate) const SHORTEST_PERIOD: Duration = Duration::from_millis(1);
-/// The longest window: a day.
+/// The longest possible length of a window: one day.
 pub(crate) const LONGEST_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Errors if a publish period is out of range.
@@ -418,15 +427,15 @@ pub(crate) fn check_period(period: Duration) -> Result<Duration, StatisticsError
     }
 }
 
-/// What a `create_*` method of [`NodeStatistics`](crate::NodeStatistics) takes: everything that rclrs takes there, alone
-/// or with the options of its [statistics](IntoStatsOptions::statistics).
+/// The options that a `create_*` method of [`NodeStatistics`](crate::NodeStatistics) takes: everything that the same
+/// method of rclrs takes, alone or with options of the [statistics](IntoStatsOptions::statistics).
 ///
-/// User code never needs to call it, and cannot implement it.
+/// User code does not need to name this trait, and cannot implement it.
 pub trait StatsOptions<Options>: sealed::Split<Options> {}
 
 impl<Options, T: sealed::Split<Options>> StatsOptions<Options> for T {}
 
-/// Options of rclrs, with those of the statistics. See [`IntoStatsOptions`].
+/// Options of rclrs, combined with options of the statistics. See [`IntoStatsOptions`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct WithStatistics<T> {
@@ -434,17 +443,17 @@ pub struct WithStatistics<T> {
     statistics: StatisticsOptions,
 }
 
-/// Adds the options of the statistics to rclrs's: to everything that it takes for a subscription, a publisher, a
-/// service, a client, a timer or an action.
+/// Adds options of the statistics to options of rclrs: to everything that rclrs takes as options for a subscription, a
+/// publisher, a service, a client, a timer or an action.
 ///
-/// Other types have no such options:
+/// Other types do not implement this trait:
 ///
 /// ```compile_fail,E0599
 /// # use rclrs_topic_statistics::*;
 /// let _options = 5u8.statistics(StatisticsOptions::new());
 /// ```
 pub trait IntoStatsOptions: sealed::RclrsOptions + Sized {
-    /// Sets options that override the node's.
+    /// Adds options of the statistics, which override the options of the node.
     ///
     /// ```
     /// # use rclrs::*;
@@ -461,7 +470,7 @@ pub trait IntoStatsOptions: sealed::RclrsOptions + Sized {
     /// let filtered = statistics.create_publisher::<Imu>("imu/filtered".statistics(slow))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[doc(alias = "topic_stats_options")] // rclcpp's
+    #[doc(alias = "topic_stats_options")] // the name in rclcpp
     fn statistics(self, statistics: StatisticsOptions) -> WithStatistics<Self> {
         WithStatistics { options: self, statistics }
     }
@@ -469,11 +478,11 @@ pub trait IntoStatsOptions: sealed::RclrsOptions + Sized {
 
 impl<T: sealed::RclrsOptions> IntoStatsOptions for T {}
 
-/// What rclrs has as options, and what each becomes.
+/// The types that rclrs takes as options, and their conversion into options and statistics options.
 mod sealed {
     use super::*;
 
-    /// A name, alone or with QoS, or the options of a kind.
+    /// A type that rclrs takes as options: a name, a name with QoS, a period, or the options struct of a kind.
     pub trait RclrsOptions {}
 
     impl<T: Borrow<str> + ?Sized> RclrsOptions for &T {}
@@ -487,7 +496,7 @@ mod sealed {
     impl RclrsOptions for ActionServerOptions<'_> {}
     impl RclrsOptions for ActionClientOptions<'_> {}
 
-    /// Options of rclrs, alone or with those of the statistics.
+    /// Options of rclrs, alone or combined with options of the statistics.
     pub trait Split<Options> {
         fn split(self) -> (Options, StatisticsOptions);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the benchmarks and fuzz targets of this repository call. It is no part of the API, and changes with any
-//! version.
+//! Functions for the benchmarks and fuzz targets of this repository. This module is not part of the public API, and can
+//! change with any version.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,7 +30,8 @@ use crate::{
     Stopwatch,
 };
 
-/// Returns the part of a subscription that its callback calls. It reads sizes, too, if that is possible.
+/// Returns the probe that the callback of a subscription calls. The probe also reads message sizes, if the encoding is
+/// known.
 pub fn probe<T: Message>(recorder: Arc<Recorder>) -> Probe<T> {
     Probe::new(StampField::find(), SerializedSize::of_received().ok().map(Box::new), recorder)
 }
@@ -45,7 +46,7 @@ pub fn counter(source: SourceHandle, count: Count) -> Counter {
     Counter::new(source, count)
 }
 
-/// Returns losses as a message.
+/// Returns lost messages as an event message.
 #[cfg(feature = "interfaces")]
 pub fn loss_event(lost: &topic_statistics_core::schedule::losses::MessagesLost) -> MessagesLostEvent {
     loss_events::message(lost)
@@ -57,10 +58,10 @@ pub fn render_totals(node: &str, totals: &[crate::TopicTotals], written_at: i64)
     crate::report::totals_file::render(node, totals, written_at)
 }
 
-/// The values of options.
+/// The values that are set in [`StatisticsOptions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Values {
-    /// Whether there are statistics.
+    /// Whether statistics are enabled.
     pub state: StatisticsState,
     /// The length of a window.
     pub publish_period: Option<Duration>,
@@ -86,12 +87,12 @@ impl From<&StatisticsOptions> for Values {
 
 /// # Errors
 ///
-/// If a value is out of range.
+/// Errors if a value is out of range.
 pub fn check(options: &NodeStatisticsOptions) -> Result<(), StatisticsError> {
     options.check()
 }
 
-/// Returns options with the defaults of a node.
+/// Returns the options of a source, completed with the options of its node.
 pub fn with_defaults(options: StatisticsOptions, of_node: &StatisticsOptions) -> StatisticsOptions {
     options.or(of_node)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The middleware's report with a message. What it means for each rmw implementation, the core knows.
+//! Reads what the middleware reports with a message. The core knows what these values mean for each rmw implementation.
 
 use std::{
     ffi::{c_char, CStr},
@@ -27,11 +27,13 @@ fn middleware_of(info: &MessageInfo) -> &'static Middleware {
         return &UNKNOWN;
     }
     // SAFETY: rmw's rule for `rmw_gid_t::implementation_identifier` is that it is a null-terminated string that lives
-    // as long as the middleware's library. The library is never unloaded while a subscription takes messages by it.
+    // as long as the middleware's library. The library is never unloaded while a subscription takes messages through
+    // it.
     Middleware::named(unsafe { CStr::from_ptr(identifier) }).unwrap_or(&UNKNOWN)
 }
 
-/// Returns the middleware of this process. Errors with its identifier if it is not known.
+/// Returns the middleware of this process. Errors with the middleware's identifier if the core does not know the
+/// middleware.
 pub fn middleware_in_use() -> Result<&'static Middleware, String> {
     // SAFETY: The function has no arguments. It returns a string constant of the middleware's library; the library is
     // never unloaded.
@@ -39,7 +41,7 @@ pub fn middleware_in_use() -> Result<&'static Middleware, String> {
     Middleware::named(identifier).ok_or_else(|| identifier.to_string_lossy().into_owned())
 }
 
-/// Returns the middleware of this process; `UNKNOWN` if it is not known.
+/// Returns the middleware of this process; `UNKNOWN` if the core does not know the middleware.
 pub(crate) fn middleware_in_use_or_unknown() -> &'static Middleware {
     middleware_in_use().unwrap_or(&UNKNOWN)
 }
@@ -62,17 +64,17 @@ impl Delivered for Taken<'_> {
 }
 
 /// Returns the source timestamp and the received timestamp of a request or a response, in nanoseconds since the epoch;
-/// 0 where the middleware does not report them.
+/// a timestamp that the middleware does not report is 0.
 pub(crate) fn timestamps(middleware: &Middleware, info: &ServiceInfo) -> (i64, i64) {
     let [source, received] = [info.source_timestamp, info.received_timestamp].map(nanoseconds);
     middleware.transport.service_timestamps(source, received)
 }
 
-/// Returns a time in nanoseconds since the epoch; 0 if there is none, or if it is out of range (after the year 2262).
+/// Returns a time in nanoseconds since the epoch; 0 if `time` is `None` or out of range (after the year 2262).
 #[inline]
 fn nanoseconds(time: Option<SystemTime>) -> i64 {
     let Some(time) = time else { return 0 };
-    // In 64 bits, as far as that goes: a Duration's own nanoseconds have 128.
+    // Calculates in 64 bits and checks for overflow: `Duration::as_nanos` would calculate in 128 bits.
     let signed = |duration: Duration| {
         let seconds = i64::try_from(duration.as_secs()).ok()?;
         seconds.checked_mul(1_000_000_000)?.checked_add(i64::from(duration.subsec_nanos()))
@@ -120,7 +122,8 @@ mod tests {
         }
     }
 
-    /// A subscription with all metrics, and a message for each number, published 30 ms ago and received 20 ms ago.
+    /// Returns the window of a subscription with all metrics, which has got a message with each of these sequence
+    /// numbers, published 30 ms ago and received 20 ms ago.
     fn window(middleware: Option<&CStr>, numbers: [u64; 2]) -> FinishedWindow {
         let options = RecorderOptions::new().metrics(Metric::OF_SUBSCRIPTIONS);
         let recorder = Recorder::new("/imu", options, None, &HostClock);
@@ -149,7 +152,7 @@ mod tests {
     fn each_middleware_gives_what_the_table_says() {
         for Middleware { transport, .. } in &MIDDLEWARES {
             let name = CString::new(transport.name).unwrap();
-            // A middleware without numbers that gave one all the same would not be believed.
+            // If a middleware is listed without sequence numbers, the numbers in these messages are ignored.
             let window = window(Some(&name), [1, 4]);
             let samples = |metric| window.statistics.get(metric).unwrap().sample_count;
             let has_reception = transport.received == ReceivedTimestamp::Reception;
@@ -189,7 +192,7 @@ mod tests {
             let samples = |metric| window.get(metric).unwrap().sample_count;
             assert_eq!(samples(Metric::SourceToReceive), 0);
             assert_eq!(samples(Metric::SourceToCallback), 2);
-            assert_eq!(window.totals.unwrap().lost, None, "one message was not numbered");
+            assert_eq!(window.totals.unwrap().lost, None, "one message has no sequence number");
         }
     }
 }

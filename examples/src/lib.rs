@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Ends a node on SIGINT (Ctrl-C, `ros2 launch`) and SIGTERM, as rclcpp does. Copy it to your own node.
+//! Ends a node on SIGINT (Ctrl-C, `ros2 launch`) and SIGTERM, as rclcpp does. Copy this file to your own node.
 
 use std::{
     io, thread,
@@ -15,13 +15,15 @@ use signal_hook::{
     low_level::emulate_default_handler,
 };
 
-/// Signals within this time count as one: timeout(1) sends one signal to the process and one to its group.
+/// Signals within this time count as one signal: timeout(1) sends one signal to the process and one to the process
+/// group.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// Returns options with which the executor spins until SIGINT or SIGTERM. `main` then returns and drops its values.
 ///
-/// Call this first in `main`: a signal before the executor spins also counts. After a signal, the executor first
-/// completes the callbacks that run or wait. A second signal, at least a second later, ends the process at once.
+/// Call this function first in `main`, so that a signal before the executor spins also counts. After a signal, the
+/// executor first completes the callbacks that are running or waiting. A second signal, at least a second later, ends
+/// the process immediately.
 pub fn until_signal() -> io::Result<SpinOptions> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let (stop, stopped) = oneshot::channel();

@@ -22,10 +22,10 @@ pub struct Checked {
 
 /// Checks that every interface package has a crate that fits its definition, and that every crate has a package.
 ///
-/// The definition is from the first prefix with the package, the crate from the first prefix with a crate.
+/// The definition is read from the first prefix with the package, and the crate from the first prefix with a crate.
 ///
 /// # Errors
-/// If prefixes cannot be read, or have none of the packages.
+/// Errors if prefixes cannot be read, or have none of the packages.
 pub fn check(search: &Search) -> Result<Checked, Error> {
     let definitions = search.definitions()?;
     let mut checked = Checked { packages: definitions.read.len(), problems: vec![] };
@@ -56,7 +56,7 @@ pub fn check(search: &Search) -> Result<Checked, Error> {
     Ok(checked)
 }
 
-/// Returns a dependency that is not installed and has no crate.
+/// Returns a problem if a dependency of the package is not installed and has no crate.
 fn needs(search: &Search, definitions: &Definitions, package: &Package) -> Option<Problem> {
     let dependencies = package.dependencies().into_iter();
     let mut missing = dependencies
@@ -88,9 +88,9 @@ impl Crate {
     }
 }
 
-/// Returns a type of another package whose definition has changed since `package` was built.
+/// Returns a problem if the definition of a type of another package has changed since `package` was built.
 ///
-/// The crate would contain the type's new layout, but the package's C libraries contain the old one.
+/// The crate would contain the new layout of this type, but the package's C libraries contain the old layout.
 pub(crate) fn built_with_other(definitions: &Definitions, package: &Package) -> Option<Problem> {
     package.type_hashes.iter().find_map(|(type_name, hash)| {
         let dependency = type_name.split('/').next().filter(|name| *name != package.name)?;

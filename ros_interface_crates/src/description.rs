@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The type description of an interface, `<interface>.json`.
+//! Reads the type description of an interface, `<interface>.json`.
 
 use serde::Deserialize;
 
@@ -16,7 +16,7 @@ pub struct TypeDescriptionFile {
     pub type_hashes: Vec<TypeHash>,
 }
 
-/// The hash `RIHS01_...` of the interface or of a type in it.
+/// The hash `RIHS01_...` of the interface, or of a type that the interface contains.
 #[derive(Deserialize)]
 pub struct TypeHash {
     pub type_name: String,
@@ -52,7 +52,7 @@ pub struct FieldType {
 
 impl FieldType {
     /// Returns the type. The numbers are from type_description_interfaces/msg/FieldType.msg: single elements start at
-    /// 1, arrays at 49, bounded sequences at 97, unbounded ones at 145.
+    /// 1, arrays at 49, bounded sequences at 97, unbounded sequences at 145.
     pub fn to_type(&self) -> Result<Type, String> {
         if !(1..193).contains(&self.type_id) {
             return Err(format!("type_id {} is unknown", self.type_id));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Converts comments of a definition to doc comments.
 //!
-//! Comments are plain text, but rustdoc reads Markdown: it would take `<x>` for HTML, `[m]` for a link, and an indented
-//! line for Rust code to test. So prose is escaped, and paragraphs with a layout (indented lines, columns, rulers)
-//! become code blocks of the language `text`.
+//! Comments are plain text, but rustdoc reads Markdown: rustdoc would treat `<x>` as HTML, `[m]` as a link, and an
+//! indented line as Rust code to test. So plain sentences are escaped, and paragraphs with a layout (indented lines,
+//! columns, rulers) become code blocks of the language `text`.
 
-/// Returns a comment as `///` lines, each with `indent` in front.
+/// Returns a comment as `///` lines, each of which begins with `indent`.
 pub fn comment(lines: &[String], indent: &str) -> String {
     markdown(lines)
         .into_iter()
@@ -51,7 +51,7 @@ fn clean(line: &str) -> String {
     clean
 }
 
-/// Returns whether the spaces or characters of a line draw a layout.
+/// Returns whether a line has a layout: an indentation, columns or a ruler.
 fn has_layout(line: &str) -> bool {
     let is_ruler = line.chars().all(|c| "-=~*_+# ".contains(c));
     line.starts_with(' ') || line.contains("   ") || line.starts_with('|') || is_ruler
@@ -120,13 +120,13 @@ mod tests {
                 r"Use \<b\> and \[m\], a\*b\*c, \`x\`, frame_id, \_private\_ & \&amp; \#1 \~ C:\\x",
             ),
             ("(see https://ros.org/a_b?c=1).", "(see <https://ros.org/a_b?c=1>)."),
-            // Indented lines, columns and rulers are blocks of text.
+            // Indented lines, columns and rulers become code blocks.
             ("  Row major:\n    [a b]\n\n  then prose", "```text\nRow major:\n  [a b]\n```\n\nthen prose"),
             ("Title\n=====", "```text\nTitle\n=====\n```"),
             ("a     b\n```\n", "````text\na     b\n```\n````"),
             ("a\tb", "```text\na    b\n```"),
             ("    the common indentation is removed", "the common indentation is removed"),
-            // Rust forbids some characters.
+            // Characters that Rust forbids in comments are removed.
             ("a\u{202e}b\rc\u{7}d e", "ab c d e"),
         ] {
             assert_eq!(markdown(text), expected);

@@ -12,7 +12,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no prefix to search.
+    /// AMENT_PREFIX_PATH is not set, so no prefix can be searched.
     #[error("AMENT_PREFIX_PATH is not set, so there is no interface package to read; source a ROS 2 first")]
     NoPrefixes,
 
@@ -79,7 +79,7 @@ impl Error {
     pub(crate) fn definition(path: &Path, reason: impl ToString) -> Error {
         let mut text = String::new();
         for c in reason.to_string().chars() {
-            // Control characters from the file would reach the terminal.
+            // Control characters are escaped, because control characters from the file would reach the terminal.
             if c.is_control() {
                 text.extend(c.escape_unicode());
             } else {

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Compares a crate of another generator with the definition of its package.
 //!
-//! Such a crate has no record of its definition. rosidl_generator_rs gives fields the same names and types in the same
-//! order (its templates of 0.5.0). So both sources are reduced to the structures of the rmw layer, whose layout must be
-//! that of the C libraries, and to the values of constants.
+//! A crate of another generator has no record of its definition. rosidl_generator_rs gives fields the same names and
+//! types in the same order (its templates of 0.5.0). So the comparison uses only the structures of the rmw layer, whose
+//! layout must match the C libraries, and the values of constants.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use crate::{model::Package, render};
 
-/// By structure: the names and types of fields, and the constants with their values.
+/// For each structure: the names and types of the fields, and the constants with their values.
 type Outline = BTreeMap<String, (Vec<String>, Vec<String>)>;
 
-/// Returns the first difference between a crate and its package, or why ros-env leaves the crate out. `None` if neither.
+/// Returns the first difference between a crate and its package, or the reason why ros-env does not include the crate;
+/// `None` if the crate is usable.
 pub fn difference(crate_directory: &Path, package: &Package) -> Option<String> {
     let manifest = fs::read_to_string(crate_directory.join("Cargo.toml")).unwrap_or_default();
     if !is_for_ros_env(&manifest) {
@@ -36,7 +37,8 @@ pub fn difference(crate_directory: &Path, package: &Package) -> Option<String> {
             if let Some(difference) = first_difference(fields, found_fields) {
                 return Some(format!("{name} {difference}"));
             }
-            // This generator may leave out constants, but never adds one.
+            // This generator may leave out constants, but never adds a constant, so only missing constants are
+            // reported.
             if let Some(constant) = constants.iter().find(|constant| !found_constants.contains(constant)) {
                 return Some(format!("{name} lacks the constant {constant}"));
             }
@@ -45,7 +47,8 @@ pub fn difference(crate_directory: &Path, package: &Package) -> Option<String> {
     None
 }
 
-/// Whether a manifest has the mark of ros-env. rosidl_generator_rs writes it from 0.4.12 on.
+/// Returns whether a manifest has the entry that ros-env requires. rosidl_generator_rs writes the entry from version
+/// 0.4.12 on.
 fn is_for_ros_env(manifest: &str) -> bool {
     let lines = manifest.lines().map(|line| line.split_whitespace().collect::<String>());
     let section = lines.skip_while(|line| line != "[package.metadata.ros-env]").skip(1);
@@ -62,7 +65,7 @@ fn first_difference(expected: &[String], found: &[String]) -> Option<String> {
     })
 }
 
-/// Reads `pub struct Name { ... }` and `impl Name { pub const ... }`.
+/// Finds `pub struct Name { ... }` and `impl Name { pub const ... }` in Rust source.
 fn outline(source: &str) -> Outline {
     let mut outline = Outline::new();
     let is_code = |line: &&str| !line.starts_with("//") && !line.starts_with("#[");
@@ -78,7 +81,7 @@ fn outline(source: &str) -> Outline {
                 outline.entry(name.to_owned()).or_default().0 =
                     split(body, ',').iter().filter_map(|field| declaration(field)).collect();
             }
-            // Without `for`, so not the implementation of a trait.
+            // The head has no `for`, so the block is not the implementation of a trait.
             [.., "impl", name] => {
                 let constants = split(body, ';');
                 let constants = constants.iter().filter_map(|item| constant(item));
@@ -107,7 +110,7 @@ fn block_end(text: &str) -> Option<usize> {
     })
 }
 
-/// Splits at a separator outside of brackets.
+/// Splits a text at a separator, except inside brackets.
 fn split(text: &str, separator: char) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0, 0, vec![]);
     for (index, c) in text.char_indices() {

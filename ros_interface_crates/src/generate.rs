@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Decides which crates are written.
+//! Decides which crates are written, kept and removed, and writes them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use crate::{
     write, Error, Problem,
 };
 
-/// The result for each package.
+/// The result of [`generate`] for each package.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The packages whose crates were written.
@@ -25,7 +25,8 @@ pub struct Report {
     pub kept: Vec<String>,
     /// The packages whose crates were removed from `out` because no prefix has the package any more.
     pub removed: Vec<String>,
-    /// The packages that got no crate, with the reason, and crates of other generators without a package.
+    /// The packages for which no crate was written, with the reason, and the crates of other generators without a
+    /// package.
     pub skipped: Vec<(String, Problem)>,
     /// Notes on incomplete crates, for example on constants with an unreadable value.
     pub notes: Vec<(String, String)>,
@@ -53,18 +54,18 @@ impl fmt::Display for Report {
 
 /// Writes a crate to `<out>/share/<package>/rust` for every interface package without a crate that fits its definition.
 ///
-/// - `out` counts as the first prefix, unless it is among the prefixes of the search.
+/// - `out` counts as the first prefix, unless the prefixes of the search contain `out`.
 /// - A crate in any prefix that fits its definition is kept.
 /// - A crate that does not fit is replaced if this generator wrote it to `out`. Otherwise the new crate is written to
 ///   `out`, which must come before the old crate's prefix. Crates of other generators are never overwritten.
 /// - Unless the search is restricted to some packages, crates that this generator wrote to `out` are removed if no
 ///   prefix has the package any more, or if the package's C libraries contain another layout of a type.
 ///
-/// Each crate is written atomically. `progress` receives the number of written crates, the number of all, and the next
-/// package.
+/// Each crate is written atomically. `progress` receives the number of written crates, the number of all crates to
+/// write, and the next package.
 ///
 /// # Errors
-/// If prefixes cannot be read or written, have none of the packages, or no type descriptions
+/// Errors if prefixes cannot be read or written, have none of the packages, or have no type descriptions
 /// ([`Error::NoTypeDescriptions`]: ROS 2 Humble). Errors about a single package are in [`Report::skipped`].
 pub fn generate(
     search: &Search,
@@ -76,7 +77,7 @@ pub fn generate(
     refuse_without_descriptions(&search, &definitions)?;
     let _lock = write::lock(out)?;
 
-    // A build includes all crates, so an unusable crate would break builds that do not even use it.
+    // A build includes all crates, so an unusable crate would also break builds that do not use this crate.
     let is_removed = |package: &str, problem: &Problem| {
         let has_no_usable_crate = matches!(problem, Problem::BuiltWithOther { .. } | Problem::Needs(_));
         has_no_usable_crate && !search.is_restricted() && is_ours(out, package)
@@ -139,7 +140,7 @@ pub fn generate(
         if is_ours(out, name) {
             write::remove_remains(out, name)?;
             write::register(out, name)?;
-            // ros-env's build script reruns only if a crate changes that it has found before.
+            // The build script of ros-env runs again only if a crate changes that the script has found before.
             if !report.written.is_empty() {
                 write::touch(out, name)?;
             }
@@ -203,7 +204,7 @@ fn plan(search: &Search, out: &Path, package: &Package) -> Plan {
     }
 }
 
-/// Drops packages with a dependency without a crate: their crates would break the build of all others.
+/// Drops packages that need a package without a crate, because their crates would break the build of all other crates.
 fn drop_packages_without_dependencies(
     definitions: &Definitions,
     is_removed: &dyn Fn(&str, &Problem) -> bool,

@@ -17,10 +17,11 @@ const SOURCES: [&str; 12] = [
     include_str!("render/service.rs"),
 ];
 
-/// Returns the name, the version and the state of this generator: `ros_interface_crates 0.1.0 (0123456789abcdef)`.
+/// Returns the name, the version and the source hash of this generator: `ros_interface_crates 0.1.0
+/// (0123456789abcdef)`.
 ///
-/// The number in brackets is a hash of the generator's source. Every generated crate records it, so that crates of
-/// another state are generated again.
+/// Every generated crate records this text, so that a crate is generated again after the generator's source has
+/// changed.
 pub fn generator() -> String {
     format!("{} {} ({:016x})", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"), HASH)
 }

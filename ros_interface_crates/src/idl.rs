@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads constants and comments, which type descriptions lack, from the `.idl` file of an interface.
 //!
-//! Every interface has an installed `.idl` file. rosidl_adapter writes it from the `.msg`, `.srv` or `.action` file; a
-//! few interfaces are defined only in IDL. The generators of rosidl, including rosidl_generator_rs, read only this
-//! file. Like rosidl_parser, the reader understands constants with literal values in a module `<structure>_Constants`,
-//! and the annotations `@verbatim (language="comment", text=...)` and `@unit (value=...)`.
+//! Every interface has an installed `.idl` file. rosidl_adapter writes this file from the `.msg`, `.srv` or `.action`
+//! file; a few interfaces are defined only in IDL. The generators of rosidl, including rosidl_generator_rs, read only
+//! this file. Like rosidl_parser, this reader understands constants with literal values in a module
+//! `<structure>_Constants`, and the annotations `@verbatim (language="comment", text=...)` and `@unit (value=...)`.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::{model::Constant, names::is_name};
 pub struct Structure {
     pub constants: Vec<Constant>,
     pub comment: Vec<String>,
-    /// The comments by field.
+    /// The comments of the fields, by field name.
     pub field_comments: BTreeMap<String, Vec<String>>,
 }
 
@@ -40,13 +40,14 @@ pub fn read(text: &str) -> Result<File, String> {
     Ok(reader.file)
 }
 
-/// Repairs a string: rosidl_adapter reads its UTF-8 bytes as Latin-1 characters (`string_to_idl_string_literal`).
+/// Repairs a string: rosidl_adapter has read the UTF-8 bytes of the string as Latin-1 characters
+/// (`string_to_idl_string_literal`).
 fn repair_encoding(text: &str) -> String {
     let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| text.to_owned())
 }
 
-/// Returns the value of a string.
+/// Returns the value of a string literal.
 fn unquote(token: &str) -> Result<String, String> {
     let text =
         token.strip_prefix('"').and_then(|text| text.strip_suffix('"')).ok_or("a string is not closed")?;
@@ -127,7 +128,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// An interface has three levels: package, namespace, constants. A limit protects the stack.
+    /// The largest depth of nested modules, which protects the stack. An interface needs three levels: package,
+    /// namespace, constants.
     const MAX_DEPTH: usize = 32;
 
     fn next(&mut self) -> Result<&'a str, String> {
@@ -218,7 +220,7 @@ impl<'a> Reader<'a> {
                 match self.next()? {
                     "(" => depth += 1,
                     ")" => depth -= 1,
-                    // Adjacent strings are joined.
+                    // Adjacent string literals are joined.
                     text if is_string(text) => {
                         *parameters.entry(parameter).or_default() += &self.string(text)?
                     }
@@ -244,7 +246,7 @@ impl<'a> Reader<'a> {
         let Some(structure) = module.strip_suffix("_Constants") else { return Ok(()) };
         let strings = value.iter().filter(|token| is_string(token)).map(|token| self.string(token));
         let strings: Vec<String> = strings.collect::<Result<_, _>>()?;
-        // Not the bound of a string.
+        // The type without the bound of a string.
         let ty: Vec<_> = ty.into_iter().take_while(|token| is_word(token)).collect();
         match literal(&ty.join(" "), &value, &strings.concat()) {
             Some(_) if !is_name(name) => {
@@ -267,16 +269,16 @@ impl<'a> Reader<'a> {
     fn structure(&mut self, annotations: Annotations) -> Result<(), String> {
         let name = self.word()?;
         if self.next_if(";") {
-            return Ok(()); // a forward declaration
+            return Ok(()); // this is a forward declaration
         }
-        self.until("{")?; // the base of a derived structure stands before it
+        self.until("{")?; // the base of a derived structure is before the brace
         let mut fields = BTreeMap::new();
         loop {
             let annotations = self.annotations()?;
             if self.next_if("}") {
                 break;
             }
-            // A type, and one or more names, each with array lengths after it.
+            // A member is a type and one or more names. Array lengths can follow each name.
             let member = self.until(";")?;
             let comment = annotations.into_comment();
             let mut depth = 0;
@@ -302,8 +304,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the Rust type and literal of a constant. `None` if the value is not a literal of the type.
-/// `text` is that of the strings in the value.
+/// Returns the Rust type and the Rust literal of a constant; `None` if the value is not a literal of the type. `text`
+/// is the joined text of the strings in the value.
 fn literal(ty: &str, value: &[&str], text: &str) -> Option<(&'static str, String)> {
     if matches!(ty, "string" | "wstring") {
         let is_literal = value.iter().all(|token| is_string(token) || *token == "L");
@@ -313,7 +315,7 @@ fn literal(ty: &str, value: &[&str], text: &str) -> Option<(&'static str, String
         ["-", word @ ..] => (true, word.concat()),
         ["+", word @ ..] | word => (false, word.concat()),
     };
-    // `1 + 2` is none, but `1e+2` is one.
+    // `1 + 2` is not a literal, but `1e+2` is a literal.
     if !word.starts_with(|c: char| c == '.' || c.is_alphanumeric()) {
         return None;
     }
@@ -324,7 +326,7 @@ fn literal(ty: &str, value: &[&str], text: &str) -> Option<(&'static str, String
             "FALSE" => return Some(("bool", "false".to_owned())),
             _ => return None,
         },
-        // Writes the shortest number that is read as the same value.
+        // `{v:?}` writes the shortest number that is read as the same value.
         "float" => {
             return signed.parse().ok().filter(|v: &f32| v.is_finite()).map(|v| ("f32", format!("{v:?}")))
         }

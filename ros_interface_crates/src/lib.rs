@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Generates the Rust crates of installed ROS 2 interface packages, in the form that ros-env and rclrs use.
 //!
-//! From Lyrical on, distributions have the generator rosidl_generator_rs, which runs in the build of a package. This
-//! generator reads installed packages:
+//! From ROS 2 Lyrical on, distributions have the generator rosidl_generator_rs, which runs when a package is built.
+//! ros_interface_crates instead reads installed packages:
 //!
-//! - the *structure* of every type from its type description (`<interface>.json`, since ROS 2 Iron). The type's hash is
-//!   computed from it. It has every bound, and every type that a service or an action implies.
+//! - the *structure* of every type from its type description (`<interface>.json`, since ROS 2 Iron). The hash of a type
+//!   is computed from the type description, which has every bound, and every type that a service or an action implies.
 //! - *constants* and *comments*, which the type description lacks, from `<interface>.idl`.
 //!
-//! The form of the crates is defined by ros-env 0.3 (its build script), rosidl_runtime_rs 0.7 (its traits) and rclrs
-//! 0.8 (its use of them).
+//! The form of the crates is defined by the build script of ros-env 0.3, the traits of rosidl_runtime_rs 0.7, and the
+//! use of these traits in rclrs 0.8.
 //!
-//! [`generate()`] writes crates. [`check()`] finds crates that are missing or older than their definitions. Both take a
-//! [`Search`]:
+//! [`generate()`] writes crates. [`check()`] finds crates that are missing or older than their definitions. Both
+//! functions take a [`Search`]:
 //!
 //! ```no_run
 //! use ros_interface_crates::{check, generate, Search};
@@ -54,7 +54,7 @@ pub use generator::generator;
 pub use problem::Problem;
 pub use search::Search;
 
-/// Functions for the fuzz targets of this repository. They are not part of the API.
+/// Functions for the fuzz targets of this repository. These functions are not part of the public API.
 #[doc(hidden)]
 pub mod testing {
     pub use crate::{

@@ -17,20 +17,20 @@ pub struct Package {
     pub prefix: PathBuf,
     /// The interfaces by namespace: `msg`, `srv`, `action`.
     pub namespaces: BTreeMap<String, Namespace>,
-    /// The hashes of this package's types and of the types in them, by name (`package/msg/Name`).
+    /// The hashes of this package's types, and of the types that these types contain, by name (`package/msg/Name`).
     pub type_hashes: BTreeMap<String, String>,
     /// The hashes of the constants, by interface.
     pub constants: BTreeMap<String, String>,
     /// The SHA-256 hash of the version and of all files of the definition.
     pub definition: String,
-    /// Constants and comments that cannot be read.
+    /// Notes on constants and comments that cannot be read.
     pub notes: Vec<String>,
 }
 
-/// The interfaces of one kind, with all types that they imply.
+/// The interfaces of one namespace, with all types that these interfaces imply.
 #[derive(Debug, Default)]
 pub struct Namespace {
-    /// The messages, including those of services and actions.
+    /// The messages, including the messages of services and actions.
     pub messages: Vec<Message>,
     /// The names of services.
     pub services: Vec<String>,
@@ -47,7 +47,7 @@ pub struct Message {
     pub fields: Vec<Field>,
     /// The constants, in order.
     pub constants: Vec<Constant>,
-    /// The lines of its comment in the definition.
+    /// The lines of the comment in the definition.
     pub comment: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct Field {
     pub name: String,
     /// The type.
     pub ty: Type,
-    /// The lines of its comment in the definition.
+    /// The lines of the comment in the definition.
     pub comment: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ pub struct Constant {
     pub ty: &'static str,
     /// The Rust literal.
     pub value: String,
-    /// The lines of its comment in the definition.
+    /// The lines of the comment in the definition.
     pub comment: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ pub enum Type {
     Sequence(Element),
 }
 
-/// The type of a field's element or elements.
+/// The type of the element, or of each element, of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Element {
     /// A primitive, by its name in Rust.
@@ -103,11 +103,11 @@ pub enum Element {
     BoundedWString(u64),
     /// A message.
     Message {
-        /// Its package.
+        /// The package of the message.
         package: String,
-        /// Its namespace: `msg`, `srv` or `action`.
+        /// The namespace of the message: `msg`, `srv` or `action`.
         namespace: String,
-        /// Its name.
+        /// The name of the message.
         name: String,
     },
 }

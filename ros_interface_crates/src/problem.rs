@@ -18,7 +18,7 @@ pub enum Problem {
     )]
     Missing,
 
-    /// A crate written by this generator does not fit the definition.
+    /// A crate that this generator wrote does not fit the definition.
     #[error(
         "{} was generated from another definition than that in {}: {difference}; run `ros_interface_crates generate \
          --out PREFIX` again, with the PREFIX that is first on AMENT_PREFIX_PATH", path.display(), definition.display()
@@ -28,11 +28,11 @@ pub enum Problem {
         path: PathBuf,
         /// The prefix of the definition.
         definition: PathBuf,
-        /// What differs.
+        /// The difference between the crate and the definition.
         difference: String,
     },
 
-    /// A crate written by another generator does not fit the definition.
+    /// A crate that another generator wrote does not fit the definition.
     #[error(
         "{}, which another generator wrote, differs from the definition in {}: {difference}; rebuild the package, or \
          run `ros_interface_crates generate --out PREFIX` and put PREFIX first on AMENT_PREFIX_PATH",
@@ -43,11 +43,11 @@ pub enum Problem {
         path: PathBuf,
         /// The prefix of the definition.
         definition: PathBuf,
-        /// What differs.
+        /// The difference between the crate and the definition.
         difference: String,
     },
 
-    /// The crate would replace one written by another generator.
+    /// The new crate would replace a crate that another generator wrote.
     #[error(
         "{} was not written by ros_interface_crates and is not overwritten, although it differs from \
          the definition in {}; rebuild the package, or choose another prefix to write to",
@@ -60,7 +60,7 @@ pub enum Problem {
         definition: PathBuf,
     },
 
-    /// The crate would not be used, because another one comes first.
+    /// The new crate would not be used, because a prefix with another crate of the package comes first.
     #[error(
         "{} comes before {} on AMENT_PREFIX_PATH and has a crate that differs from its definition: {difference}; \
          put {} in front", by.display(), out.display(), out.display()
@@ -74,15 +74,15 @@ pub enum Problem {
         difference: String,
     },
 
-    /// The C libraries of the package and its crate would have different layouts of a type.
+    /// The package's C libraries and the package's crate would have different layouts of a type.
     #[error(
         "it was built with another definition of {type_name} than that in {}; rebuild it",
         definition.display()
     )]
     BuiltWithOther {
-        /// The type, of another package.
+        /// The name of the type, which belongs to another package.
         type_name: String,
-        /// The prefix of that package.
+        /// The prefix of the other package.
         definition: PathBuf,
     },
 
@@ -90,7 +90,7 @@ pub enum Problem {
     #[error("it needs {0}, which has no usable Rust crate")]
     Needs(String),
 
-    /// A crate has no package, so programs do not link.
+    /// No prefix has the package of a crate, so programs do not link.
     #[error(
         "{} is left over: no prefix on AMENT_PREFIX_PATH has the package, so programs do not link. Source the \
          workspace of the package, or, if there is none any more, {}", path.display(),
@@ -100,7 +100,7 @@ pub enum Problem {
     LeftOver {
         /// The directory of the crate.
         path: PathBuf,
-        /// Whether this generator wrote it.
+        /// Whether this generator wrote the crate.
         is_ours: bool,
     },
 

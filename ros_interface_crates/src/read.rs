@@ -27,7 +27,8 @@ impl Package {
         let share = prefix.join("share").join(name);
         let index = prefix.join(RESOURCE_INDEX).join("rosidl_interfaces").join(name);
         let listed = fs::read_to_string(&index).map_err(Error::read(&index))?;
-        // The index lists several files for an interface. Their common path without the extension is the interface.
+        // The index lists several files for an interface. The common path of these files, without the extension,
+        // identifies the interface.
         let interfaces: BTreeSet<&str> = listed
             .lines()
             .filter_map(|line| line.trim().rsplit_once('.'))
@@ -75,7 +76,7 @@ impl Package {
         self.add_interface(share, interface, &description, idl)
     }
 
-    /// Adds an interface from its type description, and from its `.idl` file if that could be read.
+    /// Adds an interface from its type description, and from its `.idl` file if this file could be read.
     pub fn add_interface(
         &mut self,
         share: &Path,
@@ -195,7 +196,7 @@ impl Package {
 /// The extensions of the files that define an interface.
 const EXTENSIONS: [&str; 5] = ["json", "idl", "msg", "srv", "action"];
 
-/// Returns a hash of all inputs of a crate.
+/// Returns a hash of all files from which a crate is generated, and of the version.
 ///
 /// The type hashes in the `.json` files do not cover constants and comments, so the files are hashed.
 fn definition_hash(version: &str, share: &Path, interfaces: &BTreeSet<&str>) -> Result<String, Error> {
@@ -226,7 +227,7 @@ fn version(manifest: &str) -> Result<String, String> {
     let version = document.root_element().children().find(|node| node.has_tag_name("version"));
     let version = version.and_then(|node| node.text());
     let version = version.ok_or("it has no version")?.trim();
-    // The version is written into the crate's manifest and comments, so it must not inject code.
+    // The version is written into the crate's manifest and comments, so a version must not inject code.
     if version.contains(|c: char| !(c.is_ascii_alphanumeric() || ".-+".contains(c))) {
         return Err(format!("{version:?} is not a version"));
     }

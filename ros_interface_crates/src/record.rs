@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The record of a crate's definition: the file `definition.json` in the crate.
+//! Reads and writes the record of a crate's definition: the file `definition.json` in the crate.
 //!
-//! A crate with this file was written by this generator, other crates by another one, such as rosidl_generator_rs.
+//! A crate with this file was written by this generator. A crate without this file was written by another generator,
+//! such as rosidl_generator_rs.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -9,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{generator, model::Package};
 
-/// The name of the file, beside Cargo.toml.
+/// The name of the file, which is in the same directory as Cargo.toml.
 pub const FILE: &str = "definition.json";
 
 /// The content of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// The result of [`generator()`] in the generator that wrote the crate.
+    /// The result of [`generator()`] when the crate was written.
     pub generator: String,
     pub package: String,
     pub version: String,
@@ -49,12 +50,12 @@ impl Record {
     }
 
     pub fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).unwrap_or_default(); // cannot fail: there are only strings
+        let mut json = serde_json::to_string_pretty(self).unwrap_or_default(); // cannot fail: all values are strings
         json.push('\n');
         json
     }
 
-    /// Returns how the package differs from the recorded one. `None` if it does not.
+    /// Returns how the package differs from the recorded definition; `None` if they are equal.
     pub fn difference(&self, package: &Package) -> Option<String> {
         if self.definition == package.definition {
             return None;
@@ -66,7 +67,7 @@ impl Record {
             .map(|(name, _)| name.as_str())
             .collect();
         changed.extend(self.type_hashes.keys().filter(|name| !now.contains_key(name)).map(String::as_str));
-        // A request, goal or similar type changes with its service or action, which is reported instead.
+        // If a request, goal or similar type has changed, only its service or action is reported.
         changed.retain(|name| !changed_parent(name, &self.type_hashes, &now));
         Some(match &changed[..] {
             [] if self.version != package.version => {

@@ -4,8 +4,8 @@
 //! Every message has two types. The *rmw* type has the layout of the C struct made by rosidl_generator_c, whose C
 //! functions create, copy and drop its content. The *idiomatic* type has `String` and `Vec`, and converts to and from
 //! the rmw type. ros-env includes the files as `<package>::<namespace>` and `<package>::<namespace>::rmw`, with their
-//! dependencies in scope. `lib.rs` does the same for use as a separate crate. Names of Rust's standard library have
-//! full paths, because a message may be called `Default` or `Vec`.
+//! dependencies in scope. `lib.rs` includes the files in the same way, for use as a separate crate. The source uses
+//! full paths for names of Rust's standard library, because a message may be called `Default` or `Vec`.
 
 mod message;
 mod service;
@@ -135,7 +135,7 @@ impl Scope<'_> {
         text
     }
 
-    /// Returns `<package>__<namespace>__<name>`, as used in the names of the C functions.
+    /// Returns `<package>__<namespace>__<name>`, with which the names of the C functions begin.
     fn c_name(&self, name: &str) -> String {
         format!("{}__{}__{name}", self.package, self.namespace)
     }
@@ -159,7 +159,7 @@ impl Scope<'_> {
         self.element_from(element, layer, layer)
     }
 
-    /// Returns the name of an element's type of `layer`, for use in the file of the layer `file`.
+    /// Returns the name of an element's type in the layer `layer`, as it is written in a file of the layer `file`.
     fn element_from(&self, element: &Element, layer: Layer, file: Layer) -> String {
         match (element, layer) {
             (Element::Primitive(name), _) => (*name).to_owned(),
@@ -192,7 +192,7 @@ mod tests {
         Field { name: name.into(), ty, comment: vec![] }
     }
 
-    /// Messages have paths that are valid inside ros-env.
+    /// Paths of messages are valid inside ros-env.
     #[test]
     fn types_of_each_layer_have_full_paths() {
         let point = |package: &str| Element::Message {

@@ -50,7 +50,7 @@ impl Search {
         self.packages.is_some()
     }
 
-    /// Returns this search with `out` as the first prefix, unless it is already among the prefixes.
+    /// Returns this search with `out` as the first prefix, unless the prefixes already contain `out`.
     pub(crate) fn with(&self, out: &Path) -> Search {
         let same = |prefix: &PathBuf| {
             prefix == out
@@ -69,14 +69,15 @@ impl Search {
         self.prefixes.iter().position(|searched| searched == prefix)
     }
 
-    /// Returns the prefix that provides the crate of `package`: the first one with `share/<package>/rust/Cargo.toml`.
+    /// Returns the prefix that provides the crate of `package`: the first prefix with
+    /// `share/<package>/rust/Cargo.toml`.
     pub(crate) fn crate_prefix(&self, package: &str) -> Option<&Path> {
         let has_crate = |prefix: &&PathBuf| crate_directory(prefix, package).join("Cargo.toml").is_file();
         self.prefixes.iter().find(has_crate).map(PathBuf::as_path)
     }
 
-    /// Returns the directories of crates whose package is in no prefix, by package. Returns none if only some packages
-    /// are requested. Other Rust packages have their manifest in the same prefix.
+    /// Returns the directories of crates whose package is in no prefix, by package; an empty map if only some packages
+    /// are requested. (Rust packages that are not interface packages have their manifest in the same prefix.)
     pub(crate) fn left_over(&self, definitions: &Definitions) -> Result<BTreeMap<String, PathBuf>, Error> {
         let mut found = BTreeMap::new();
         for prefix in self.prefixes.iter().filter(|_| !self.is_restricted()) {
@@ -133,9 +134,9 @@ impl Search {
     }
 }
 
-/// Interface packages by name.
+/// The definitions and the prefixes of interface packages, by package name.
 pub(crate) struct Definitions {
-    /// The definitions of the requested packages, or the errors of reading them.
+    /// The definitions of the requested packages, or the errors that occurred while the definitions were read.
     pub read: BTreeMap<String, Result<Package, Error>>,
     /// The prefixes of all packages.
     pub installed: BTreeMap<String, PathBuf>,
@@ -146,7 +147,7 @@ pub fn crate_directory(prefix: &Path, package: &str) -> PathBuf {
     prefix.join("share").join(package).join("rust")
 }
 
-/// Returns the names in a directory. Returns none if it is not a directory.
+/// Returns the names in a directory; an empty set if the path is not a directory.
 fn names_in(directory: &Path) -> Result<BTreeSet<String>, Error> {
     let entries = match fs::read_dir(directory) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {

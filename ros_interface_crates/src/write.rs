@@ -10,7 +10,8 @@ use std::{
 
 use crate::{model::Package, read::RESOURCE_INDEX, render, search::crate_directory, Error};
 
-/// Locks the prefix, after waiting for other generators. Dropping the returned file unlocks it.
+/// Locks the prefix, after waiting for other generators that have locked it. Dropping the returned file unlocks the
+/// prefix.
 #[cfg(unix)]
 pub fn lock(out: &Path) -> Result<File, Error> {
     use rustix::fs::{flock, FlockOperation};
@@ -24,15 +25,15 @@ pub fn lock(out: &Path) -> Result<File, Error> {
     }
 }
 
-/// Creates the prefix without locking it, because a directory cannot be opened as a file.
+/// Creates the prefix without locking it, because this platform cannot open a directory as a file.
 #[cfg(not(unix))]
 pub fn lock(out: &Path) -> Result<(), Error> {
     fs::create_dir_all(out).map_err(Error::write(out))
 }
 
-/// Writes the crate of a package, and replaces an old one.
+/// Writes the crate of a package, and replaces an existing crate.
 ///
-/// The crate is first written under another name, so that it appears atomically.
+/// The crate is first written under another name and then renamed, so that readers never see an incomplete crate.
 pub fn write_crate(out: &Path, package: &Package) -> Result<(), Error> {
     let place = crate_directory(out, &package.name);
     let [temporary, old] = remove_remains(out, &package.name)?;
@@ -51,7 +52,8 @@ pub fn write_crate(out: &Path, package: &Package) -> Result<(), Error> {
     register(out, &package.name)
 }
 
-/// Writes the marker with which colcon-ros-cargo finds the crate, so that it can resolve `sensor_msgs = "*"`.
+/// Writes the marker with which colcon-ros-cargo finds the crate, so that colcon-ros-cargo can resolve `sensor_msgs =
+/// "*"`.
 pub fn register(out: &Path, package: &str) -> Result<(), Error> {
     let index = out.join(RESOURCE_INDEX).join("rust_packages");
     fs::create_dir_all(&index).map_err(Error::write(&index))?;
@@ -73,14 +75,15 @@ pub fn remove_crate(out: &Path, package: &str) -> Result<(), Error> {
     }
 }
 
-/// Updates the time of a crate's manifest, as if the crate had been written.
+/// Updates the modification time of a crate's manifest, as if the crate had been written.
 pub fn touch(out: &Path, package: &str) -> Result<(), Error> {
     let manifest = crate_directory(out, package).join("Cargo.toml");
     let file = File::options().append(true).open(&manifest).map_err(Error::write(&manifest))?;
     file.set_modified(SystemTime::now()).map_err(Error::write(&manifest))
 }
 
-/// Removes the leftovers of a killed generator. Returns the paths of the new and the replaced crate meanwhile.
+/// Removes the temporary directories that a killed generator has left. Returns the temporary paths for the new crate
+/// and for the replaced crate.
 pub fn remove_remains(out: &Path, package: &str) -> Result<[PathBuf; 2], Error> {
     let place = crate_directory(out, package);
     let remains = ["rust.part", "rust.old.part"].map(|name| place.with_file_name(name));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! An executor that measures what it runs.
+//! An executor that measures the callbacks that it runs.
 
 mod primitive;
 mod runner;
@@ -30,8 +30,7 @@ use task::{answer, BoxFuture, Message, Shared, Task, LOGGER};
 
 pub(crate) use statistics::{claim, ExecutorStatistics};
 
-/// An executor that measures each callback that it runs: of all nodes and workers, with or without statistics of their
-/// own.
+/// An executor that measures the callbacks of all its nodes and workers, even of nodes without other statistics.
 ///
 /// ```
 /// use rclrs::*;
@@ -49,31 +48,33 @@ pub(crate) use statistics::{claim, ExecutorStatistics};
 /// # }
 /// ```
 ///
-/// The first [`NodeStatistics`](crate::NodeStatistics) of a node on the executor publishes its statistics, as a source
-/// with the metrics [`Busy`](crate::Metric::Busy), [`ReadyToRun`](crate::Metric::ReadyToRun) and
+/// The first [`NodeStatistics`](crate::NodeStatistics) of a node on the executor publishes the statistics of the
+/// executor, as a source with the metrics [`Busy`](crate::Metric::Busy), [`ReadyToRun`](crate::Metric::ReadyToRun) and
 /// [`LongestCallback`](crate::Metric::LongestCallback). [`NodeStatistics::executor`](crate::NodeStatistics::executor)
-/// returns them in the process, with the threads, the longest callback and which callbacks waited for which other ones:
-/// [`ExecutorWindow`](crate::ExecutorWindow). Without a `NodeStatistics` nothing is measured.
+/// returns these statistics to the node itself, with the threads, the longest callback, and which callbacks waited for
+/// which other callbacks: [`ExecutorWindow`](crate::ExecutorWindow). Without a `NodeStatistics`, the executor measures
+/// nothing.
 ///
-/// It runs what rclrs's basic executor runs, on the same threads: in the node's scope, a thread takes messages and
-/// calls timers, and the thread that spins calls the subscriptions and services, and polls tasks. Each worker has a
-/// thread. [`single_threaded`](Self::single_threaded) is another order of the node's scope.
+/// The executor runs the same work as rclrs's basic executor, on the same threads: in the node's scope, one thread
+/// takes messages and calls timers, and the thread that spins calls the callbacks of subscriptions and services, and
+/// polls tasks. Each worker has its own thread. [`single_threaded`](Self::single_threaded) creates an executor that
+/// runs the node's scope on one thread.
 pub struct StatsExecutor {
     shared: Arc<Shared>,
     messages: Receiver<Message>,
-    /// One for each [`Message::Worker`].
+    /// The changes of the workers: one for each [`Message::Worker`].
     changes: Receiver<Change>,
     change: Sender<Change>,
-    /// Those of the scopes while it does not spin.
+    /// The wait sets of all scopes, while the executor does not spin.
     runners: Vec<Runner>,
     is_spinning: bool,
 }
 
 /// A change of the workers.
 enum Change {
-    /// The wait set of a new one.
+    /// The wait set of a new worker.
     New(Runner),
-    /// Its thread has ended: with an error or without, or None if a callback has panicked.
+    /// The thread of a worker has ended, with or without an error; `None` if a callback has panicked.
     Ended(Option<(Runner, Result<(), RclrsError>)>),
 }
 
@@ -99,13 +100,15 @@ impl StatsExecutor {
         Self::with_threads(false)
     }
 
-    /// Creates an executor that takes, calls and polls the node's scope on one thread, the one that spins, as rclcpp's
-    /// `SingleThreadedExecutor` does. Workers still have a thread each.
+    /// Creates an executor that runs the node's scope on one thread, which is the thread that spins. This thread takes
+    /// messages, calls callbacks and polls tasks, like rclcpp's `SingleThreadedExecutor`. Each worker still has its own
+    /// thread.
     ///
-    /// A message then costs no change of threads. In return the node's scope has one order: a callback delays the
-    /// timers of the node too, and a message that arrives meanwhile waits in the middleware, whose history can
-    /// overflow, and not in an unbounded queue. A callback must not block until a timer or another callback of the
-    /// node's scope has run: it would wait for ever.
+    /// The same thread then takes and handles a message, which saves the cost of passing the message to another thread.
+    /// The disadvantage is that a running callback blocks the node's scope: the callback also delays timers, and
+    /// messages that arrive during the callback wait in the middleware, whose history can overflow, and not in an
+    /// unbounded queue. A callback must not wait until a timer or another callback of the node's scope has run: such a
+    /// callback would wait forever.
     pub fn single_threaded() -> Self {
         Self::with_threads(true)
     }
@@ -124,9 +127,9 @@ struct Threads {
     running: usize,
     ended: Vec<Runner>,
     errors: Vec<RclrsError>,
-    /// What this thread runs itself.
+    /// The wait set of the node's scope, if the thread that spins runs it.
     of_node: Option<Runner>,
-    /// Whether they end, so that none is started.
+    /// Whether the threads are ending, so that no further thread is started.
     is_ending: bool,
 }
 
@@ -144,20 +147,21 @@ impl Threads {
 }
 
 impl StatsExecutor {
-    /// The most messages that are handled before the wait set is asked again, so that a task that always wakes itself
-    /// does not keep the primitives waiting.
+    /// The largest number of messages that are handled between two waits. The limit prevents a task that always wakes
+    /// itself from blocking the primitives.
     const AT_ONCE: usize = 64;
 
-    /// Returns the conditions. A promise that stops the executor is awaited by a task.
+    /// Returns the conditions under which the executor stops. A new task awaits the promise that stops the executor.
     fn conditions(&self, mut conditions: SpinConditions) -> Arc<Conditions> {
         if let Some(promise) = conditions.options.until_promise_resolved.take() {
             let (shared, halt) = (Arc::clone(&self.shared), Arc::clone(&conditions.halt_spinning));
             Task::start(
                 &self.shared,
                 Box::pin(async move {
-                    // Also if its sender was dropped.
+                    // The executor also stops if the sender of the promise was dropped.
                     let _resolved = promise.await;
-                    // In this order: a wait set that starts meanwhile reads the flag before it waits.
+                    // The flag is set before the wait sets are woken: a wait set that starts in between reads the flag
+                    // before it waits.
                     halt.store(true, Ordering::Release);
                     shared.wake_all();
                 }),
@@ -182,7 +186,7 @@ impl StatsExecutor {
         }
     }
 
-    /// Starts the thread of a wait set, or keeps it for this thread.
+    /// Starts the thread of a wait set, or keeps the wait set for the calling thread.
     fn start(&self, mut runner: Runner, conditions: &Arc<Conditions>, threads: &mut Threads) {
         if threads.is_ending || conditions.halt_spinning.load(Ordering::Acquire) {
             threads.ended.push(runner);
@@ -204,7 +208,7 @@ impl StatsExecutor {
         });
     }
 
-    /// Handles the messages that there are. Returns whether there are more.
+    /// Handles the messages in the queue. Returns whether more messages may be in the queue.
     fn handle_all(&self, conditions: &Arc<Conditions>, threads: &mut Threads) -> bool {
         self.shared.reset_woken();
         for _ in 0..Self::AT_ONCE {
@@ -222,7 +226,7 @@ impl ExecutorRuntime for StatsExecutor {
         Arc::new(Channel { shared: Arc::clone(&self.shared), change: self.change.clone() })
     }
 
-    /// Panics if a callback has panicked while it spun before, as rclrs's basic executor does.
+    /// Panics if a callback panicked while the executor was spinning before, as rclrs's basic executor does.
     fn spin(&mut self, conditions: SpinConditions) -> Vec<RclrsError> {
         let has_panicked = mem::replace(&mut self.is_spinning, true);
         assert!(!has_panicked, "the executor cannot spin again after a callback has panicked");
@@ -233,7 +237,7 @@ impl ExecutorRuntime for StatsExecutor {
         for runner in mem::take(&mut self.runners) {
             self.start(runner, &conditions, &mut threads);
         }
-        // Of a new executor, the wait set of the node's scope is the first message.
+        // The first message to a new executor brings the wait set of the node's scope.
         self.handle_all(&conditions, &mut threads);
         if let Some(mut of_node) = threads.of_node.take() {
             let result = of_node.run(&conditions, || self.handle_all(&conditions, &mut threads));
@@ -244,7 +248,7 @@ impl ExecutorRuntime for StatsExecutor {
             let Ok(message) = self.messages.recv() else { break };
             self.handle(message, &conditions, &mut threads);
         }
-        // Tasks that are ready are polled, also at the end.
+        // Tasks that are ready are polled even when the executor is ending.
         threads.is_ending = true;
         while let Ok(message) = self.messages.try_recv() {
             self.handle(message, &conditions, &mut threads);
@@ -261,14 +265,14 @@ impl ExecutorRuntime for StatsExecutor {
         let (sender, spun) = oneshot::channel();
         std::thread::spawn(move || {
             let errors = self.spin(conditions);
-            // Nobody may wait for it any more.
+            // Sending fails if the caller has dropped the future.
             let _sent = sender.send((self as Box<dyn ExecutorRuntime>, errors));
         });
         Box::pin(async move { spun.await.expect("a callback has panicked on the thread of the executor") })
     }
 }
 
-/// What rclrs creates workers by.
+/// The channel through which rclrs creates workers.
 struct Channel {
     shared: Arc<Shared>,
     change: Sender<Change>,
@@ -276,7 +280,7 @@ struct Channel {
 
 /// Sends a change of the workers to the thread that spins.
 fn send(shared: &Shared, sender: &Sender<Change>, change: Change) {
-    // It can be received as long as the executor exists.
+    // Sending fails only after the executor was dropped.
     if sender.send(change).is_ok() {
         shared.send(Message::Worker);
     }
@@ -302,7 +306,7 @@ impl ExecutorChannel for Channel {
     }
 }
 
-/// What rclrs fills the wait set of a scope by.
+/// The channel through which rclrs adds primitives and tasks to a scope.
 struct Worker {
     shared: Arc<Shared>,
     inputs: Inputs,
@@ -316,7 +320,7 @@ impl WorkerChannel for Worker {
     }
 
     fn add_to_wait_set(&self, waitable: Waitable) {
-        // An error is usual while an executor ends.
+        // Sending often fails while an executor is ending.
         let _sent = self.inputs.inputs.send(Input::Waitable(waitable));
     }
 

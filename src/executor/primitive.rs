@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the executor reads of a primitive of rclrs: its name, and whether a timer is due.
+//! Reads properties of rclrs primitives: the kind, the name, and whether a timer is due.
 
 use std::{
     ffi::{c_char, c_void, CStr},
@@ -17,11 +17,11 @@ use topic_statistics_core::{
 /// `RCL_RET_OK`.
 const OK: i32 = 0;
 
-/// `RCL_STEADY_TIME`, a `rcl_clock_type_t`.
+/// The value `RCL_STEADY_TIME` of `rcl_clock_type_t`.
 const STEADY_TIME: u32 = 3;
 
-// Functions of librcl and librcl_action, which rclrs is linked to. rclrs's types of the handles are public, but have no
-// public names; each is a pointer to the same C type here.
+// Functions of librcl and librcl_action, which rclrs is linked to. rclrs's types of the handles cannot be named here; a
+// handle is passed as a pointer to the same C type.
 extern "C" {
     fn rcl_subscription_get_topic_name(subscription: *const c_void) -> *const c_char;
     fn rcl_service_get_service_name(service: *const c_void) -> *const c_char;
@@ -33,16 +33,16 @@ extern "C" {
     fn rcl_timer_clock(timer: *const c_void, clock: *mut *const ClockType) -> i32;
 }
 
-/// The start of a `rcl_clock_t`: its type.
+/// The first field of a `rcl_clock_t`, which is the type of the clock.
 #[repr(C)]
 struct ClockType(u32);
 
-/// What the executor knows of a primitive.
+/// The properties of a primitive that the executor needs.
 #[derive(Clone, Copy)]
 pub(super) struct Primitive {
     pub(super) callback: CallbackId,
     pub(super) kind: CallbackKind,
-    /// Whether it is a timer on the steady clock, which is the monotonic clock.
+    /// Whether the primitive is a timer on the steady clock, which is the monotonic clock.
     pub(super) is_steady: bool,
 }
 
@@ -57,20 +57,21 @@ impl Primitive {
         Self { callback: names.id(ExecutorCallback::new(kind, name)), kind, is_steady }
     }
 
-    /// Returns whether a callback in the node's scope is a task, which is created when there was something to take.
+    /// Returns whether a callback in the node's scope runs as a task, which is created when a message or request is
+    /// taken.
     pub(super) fn creates_tasks(self) -> bool {
         use CallbackKind::{ActionServer, Service, Subscription};
         matches!(self.kind, Subscription | Service | ActionServer)
     }
 }
 
-/// Returns the address of a primitive, which stays the same while it is in the wait set.
+/// Returns the address of a primitive, which does not change while the primitive is in the wait set.
 pub(super) fn address(primitive: &dyn RclPrimitive) -> usize {
     ptr::from_ref(primitive).cast::<()>() as usize
 }
 
-/// Returns how long a timer has been due, in nanoseconds on its clock; None if it is not due or canceled. rclrs calls a
-/// timer under the same condition.
+/// Returns how long a timer has been due, in nanoseconds on its clock; `None` if the timer is not due, or is canceled.
+/// rclrs uses the same condition to decide whether to call a timer.
 pub(super) fn overdue(primitive: &dyn RclPrimitive) -> Option<i64> {
     let RclPrimitiveHandle::Timer(timer) = primitive.handle() else { return None };
     let mut left = 0;
@@ -84,7 +85,7 @@ fn pointer<T>(handle: &T) -> *const c_void {
     ptr::from_ref(handle).cast()
 }
 
-/// Returns kind and name. The guard of rclrs's mutex is in `handle`.
+/// Returns the kind and the name of a primitive. `handle` contains the guard of rclrs's mutex.
 fn describe(handle: &RclPrimitiveHandle<'_>) -> (CallbackKind, String) {
     // SAFETY: The handle of a primitive is a valid rcl entity of the type that the function takes.
     let name = unsafe {
@@ -116,7 +117,7 @@ fn describe(handle: &RclPrimitiveHandle<'_>) -> (CallbackKind, String) {
     (kind, name)
 }
 
-/// Returns the period of a valid timer as its name: `10ms`.
+/// Returns the period of a valid timer as text, which is used as the timer's name: `10ms`.
 fn period(timer: *const c_void) -> String {
     let mut period = 0;
     // SAFETY: The caller has a valid timer. The second argument is a valid place for an i64.

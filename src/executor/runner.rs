@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The wait set of a scope: of the node, or of a worker.
+//! The wait set of a scope. A scope is the node's scope or a worker.
 
 use std::{
     any::Any,
@@ -28,14 +28,14 @@ use super::{
     task::{taking, Shared, LOGGER},
 };
 
-/// What is sent to a wait set.
+/// An item that other threads send to a wait set.
 pub(super) enum Input {
     Waitable(Waitable),
-    /// Code for the worker's payload, and when it was sent.
+    /// A function to run with the worker's payload, and the time at which the function was sent.
     Task(PayloadTask, i64),
 }
 
-/// When a wait set stops.
+/// The conditions under which a wait set stops.
 pub(super) struct Conditions {
     pub(super) only_next_available_work: bool,
     pub(super) stop_time: Option<Instant>,
@@ -43,26 +43,28 @@ pub(super) struct Conditions {
     pub(super) halt_spinning: Arc<AtomicBool>,
 }
 
-/// A wait set with what it waits for. It does what rclrs's `WaitSetRunner` does, and measures what it runs.
+/// A wait set and the primitives in it. The runner does the same as rclrs's `WaitSetRunner`, and measures the
+/// callbacks.
 pub(super) struct Runner {
     shared: Arc<Shared>,
     context: Context,
-    /// Created when it first runs, so that `spin` can return the error.
+    /// Created when the runner first runs, so that `spin` can return an error of the creation.
     wait_set: Option<WaitSet>,
     inputs: Receiver<Input>,
     activity_listeners: Arc<Mutex<Vec<WeakActivityListener>>>,
-    /// Those that are being called; empty otherwise.
+    /// The listeners that are being called; empty at other times.
     listening: Vec<Arc<Mutex<Option<ActivityListenerCallback>>>>,
     payload: Box<dyn Any + Send>,
     is_of_node: bool,
     thread: ThreadRecorder,
-    /// By address. An address is used again only by a new primitive, and with one all are forgotten.
+    /// The known primitives, by address. All entries are removed when a primitive is added, because a new primitive can
+    /// have the address of a dropped primitive.
     primitives: HashMap<usize, Primitive>,
-    /// It wakes the wait set, so it lives as long.
+    /// The guard condition wakes the wait set, and has to live as long as the wait set.
     _guard_condition: Arc<GuardCondition>,
 }
 
-/// What leads to a wait set from other threads.
+/// The inputs of a wait set, which other threads use.
 pub(super) struct Inputs {
     pub(super) inputs: Sender<Input>,
     pub(super) activity_listeners: Arc<Mutex<Vec<WeakActivityListener>>>,
@@ -93,13 +95,13 @@ impl Runner {
         (runner, Inputs { inputs: sender, activity_listeners })
     }
 
-    /// Returns whether it is of the node's scope, where callbacks are tasks.
+    /// Returns whether this runner runs the node's scope, in which callbacks run as tasks.
     pub(super) fn is_of_node(&self) -> bool {
         self.is_of_node
     }
 
-    /// Waits and runs until a condition is met. `run_tasks` is called before each wait and after each primitive, and
-    /// returns whether more tasks wait to be run.
+    /// Waits and runs callbacks until one of the conditions is met. `run_tasks` is called before each wait and after
+    /// each primitive, and returns whether more tasks are queued.
     pub(super) fn run(
         &mut self,
         conditions: &Conditions,
@@ -130,7 +132,7 @@ impl Runner {
         }
     }
 
-    /// Adds new primitives, and runs code for the payload.
+    /// Adds new primitives to the wait set, and runs the functions that were sent for the payload.
     fn receive(&mut self) -> Result<(), RclrsError> {
         let mut new = vec![];
         while let Ok(input) = self.inputs.try_recv() {
@@ -155,7 +157,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Waits, and runs each primitive that rclrs takes for ready. Returns whether there was one.
+    /// Waits, and runs each primitive that rclrs reports as ready. Returns whether at least one primitive was ready.
     fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -170,7 +172,7 @@ impl Runner {
             let known = *primitives.entry(address(primitive)).or_insert_with(new);
             let mut ready = None;
             if known.kind == CallbackKind::Timer {
-                // rclrs takes each timer for ready, too, but calls only those that are due.
+                // rclrs reports every timer as ready, but calls only the timers that are due.
                 let Some(overdue) = overdue(primitive) else { return Ok(()) };
                 if known.is_steady && thread.is_enabled() {
                     ready = Some(shared.ready(monotonic().saturating_sub(overdue)));
@@ -188,7 +190,8 @@ impl Runner {
         Ok(is_active)
     }
 
-    /// Calls the activity listeners of the worker. Nothing is locked meanwhile: they can add and change listeners.
+    /// Calls the activity listeners of the worker. No lock is held during a call, so that a listener can add and change
+    /// listeners.
     fn listen(&mut self) {
         let Self { shared, activity_listeners, listening, payload, thread, .. } = self;
         listening.extend(lock(activity_listeners).drain(..).filter_map(|listener| listener.upgrade()));
@@ -198,7 +201,7 @@ impl Runner {
             if let ActivityListenerCallback::Listen(listen) = &mut callback {
                 thread.run(shared.task, None, || listen(&mut **payload));
             }
-            // As rclrs does, also if the callback has set another one meanwhile.
+            // Overwrites a callback that the listener has set during its call, as rclrs does.
             lock(listener).replace(callback);
         }
         lock(activity_listeners).extend(listening.drain(..).map(|listener| Arc::downgrade(&listener)));

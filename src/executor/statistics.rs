@@ -11,7 +11,7 @@ use crate::measure::handle::SourceStatistics;
 /// The statistics of an executor, and the right to publish them.
 pub(crate) struct ExecutorStatistics {
     pub(crate) statistics: SourceStatistics,
-    // After the source: another node can publish it when this one has ended.
+    // Dropped after the source: another node can then publish the executor's statistics.
     pub(crate) _claimed: Claimed,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct ExecutorStatistics {
 pub(crate) struct Claimed(Arc<Measured>);
 
 impl Claimed {
-    /// Returns what collects its samples.
+    /// Returns the collector of the executor's samples.
     pub(crate) fn collector(&self) -> Arc<dyn WindowedCollector> {
         Arc::clone(&self.0.executions) as _
     }
@@ -31,8 +31,8 @@ impl Drop for Claimed {
     }
 }
 
-/// Claims the statistics of a node's executor; None if it is another kind of executor, or if another `NodeStatistics`
-/// has claimed it.
+/// Claims the statistics of a node's executor; `None` if the executor is not a `StatsExecutor`, or if another
+/// `NodeStatistics` has claimed its statistics.
 pub(crate) fn claim(node: &Node) -> Option<Claimed> {
     let measured = task::find_measured(node)?;
     measured.claim().then(|| Claimed(measured))

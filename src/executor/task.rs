@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tasks of the executor, and what all its threads share.
+//! The tasks of the executor, and the state that all its threads share.
 
 use std::{
     cell::{Cell, RefCell},
@@ -28,22 +28,22 @@ use topic_statistics_core::{
 /// The logger of the executor.
 pub(super) const LOGGER: &str = "rclrs_topic_statistics.executor";
 
-/// rclrs's tasks.
+/// A future as rclrs passes it to an executor.
 pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What the thread that spins is sent.
+/// A message to the thread that spins.
 pub(super) enum Message {
-    /// A task that can go on.
+    /// A task that is ready to be polled.
     Task(Arc<Task>),
-    /// There is one more change of the workers, which another channel has.
+    /// A worker has changed. The change itself is sent through another channel.
     Worker,
 }
 
-/// What an executor measures.
+/// The measurements of an executor.
 pub(crate) struct Measured {
     pub(super) executions: Arc<Windowed<Executions>>,
     pub(super) names: ExecutorNames,
-    /// Whether a node publishes it.
+    /// Whether a node publishes the measurements.
     is_claimed: AtomicBool,
 }
 
@@ -54,12 +54,12 @@ impl Measured {
         Arc::new(Self { executions, names, is_claimed: AtomicBool::new(false) })
     }
 
-    /// Returns the part of a thread.
+    /// Returns the recorder of a thread.
     pub(super) fn recorder(&self, thread: &str) -> ThreadRecorder {
         ThreadRecorder::new(Arc::clone(&self.executions), &self.names, thread)
     }
 
-    /// Claims to publish it. Returns false if another one does.
+    /// Claims the right to publish the measurements. Returns false if another `NodeStatistics` has this right.
     pub(super) fn claim(&self) -> bool {
         !self.is_claimed.swap(true, Ordering::AcqRel)
     }
@@ -68,7 +68,7 @@ impl Measured {
         self.is_claimed.store(false, Ordering::Release);
     }
 
-    /// Returns the time on the monotonic clock; [`Task::UNKNOWN`] if nothing is measured.
+    /// Returns the time on the monotonic clock; [`Task::UNKNOWN`] if the measurements are disabled.
     pub(super) fn now(&self) -> i64 {
         match self.executions.is_enabled() {
             true => monotonic(),
@@ -77,47 +77,48 @@ impl Measured {
     }
 }
 
-/// What the threads of an executor share.
+/// The state that the threads of an executor share.
 pub(super) struct Shared {
     pub(super) messages: Sender<Message>,
     /// Whether the thread that spins also waits in the node's scope.
     pub(super) is_single_threaded: bool,
-    /// All of them, to wake all wait sets. The first is the node's scope.
+    /// The guard conditions of all wait sets. The first guard condition belongs to the node's scope.
     guard_conditions: Mutex<Vec<Weak<GuardCondition>>>,
     node: OnceLock<Weak<GuardCondition>>,
-    /// Whether the wait set of the node's scope was woken since the messages were read last.
+    /// Whether the wait set of the node's scope was woken since the last read of the messages.
     is_woken: AtomicBool,
-    /// When the executor has spun first, on the monotonic clock.
+    /// When the executor first spun, on the monotonic clock.
     first_spin: OnceLock<i64>,
     pub(super) measured: Arc<Measured>,
-    /// Of the thread that spins.
+    /// The recorder of the thread that spins.
     pub(super) thread: ThreadRecorder,
-    /// Of tasks that no callback stands for.
+    /// The identifier of all tasks that do not belong to a callback.
     pub(super) task: CallbackId,
 }
 
 thread_local! {
-    /// The executor that spins on this thread, by its address.
+    /// The address of the executor that spins on this thread.
     static SPINNING: Cell<*const Shared> = const { Cell::new(std::ptr::null()) };
-    /// The callback in the node's scope that this thread takes a message of.
+    /// The callback of the node's scope for which this thread is taking a message.
     static TAKING: Cell<Option<CallbackId>> = const { Cell::new(None) };
-    /// Whether this thread asks for the executor of a node.
+    /// Whether this thread is in the function [`of`], which asks for the executor of a node.
     static IS_ASKING: Cell<bool> = const { Cell::new(false) };
     static ANSWER: RefCell<Option<Arc<Measured>>> = const { RefCell::new(None) };
 }
 
-/// Returns what the executor of a node measures; None if it is another kind of executor.
+/// Returns the measurements of a node's executor; `None` if the executor is not a `StatsExecutor`.
 ///
-/// rclrs does not tell on which executor a node is. But it hands a task to the executor on the same thread.
+/// rclrs has no function that returns the executor of a node. But rclrs passes a new task to the executor on the
+/// calling thread, where the executor can set a thread-local variable.
 pub(super) fn find_measured(node: &Node) -> Option<Arc<Measured>> {
     IS_ASKING.set(true);
-    // On another executor this does nothing: a query ends if its promise is dropped.
+    // Another kind of executor does nothing here: a query ends if its promise is dropped.
     drop(node.commands().query(async {}));
     IS_ASKING.set(false);
     ANSWER.take()
 }
 
-/// Answers [`find_measured`]. Returns whether it was asked.
+/// Gives the measurements to [`find_measured`], if this thread is in that function. Returns whether the thread is.
 pub(super) fn answer(measured: &Arc<Measured>) -> bool {
     let is_asking = IS_ASKING.get();
     if is_asking {
@@ -126,7 +127,7 @@ pub(super) fn answer(measured: &Arc<Measured>) -> bool {
     is_asking
 }
 
-/// Sets a thread-local value until it is dropped.
+/// Sets a thread-local value until the `Scope` is dropped.
 pub(super) struct Scope<T: Copy + 'static>(&'static std::thread::LocalKey<Cell<T>>, T);
 
 impl<T: Copy + 'static> Scope<T> {
@@ -141,7 +142,7 @@ impl<T: Copy + 'static> Drop for Scope<T> {
     }
 }
 
-/// Has the tasks that are created meanwhile belong to that callback.
+/// Assigns the tasks that this thread creates to a callback, until the returned scope is dropped.
 pub(super) fn taking(callback: CallbackId) -> Scope<Option<CallbackId>> {
     Scope::enter(&TAKING, Some(callback))
 }
@@ -163,7 +164,7 @@ impl Shared {
         }
     }
 
-    /// Adds the wait set of a worker. Returns its number: 0 of the node's scope.
+    /// Adds the wait set of a worker. Returns its number, which is 0 for the node's scope.
     pub(super) fn add(&self, guard_condition: Weak<GuardCondition>) -> usize {
         let _first = self.node.set(guard_condition.clone());
         let mut all = lock(&self.guard_conditions);
@@ -176,7 +177,7 @@ impl Shared {
         all.iter().for_each(|guard_condition| trigger(guard_condition));
     }
 
-    /// Marks the thread as the one that spins. Returns the scope, in which it is marked.
+    /// Marks the calling thread as the thread that spins, until the returned scope is dropped.
     pub(super) fn spin(&self) -> Scope<*const Self> {
         self.first_spin.get_or_init(monotonic);
         Scope::enter(&SPINNING, std::ptr::from_ref(self))
@@ -186,14 +187,16 @@ impl Shared {
         std::ptr::eq(SPINNING.get(), self)
     }
 
-    /// Returns the time from which a callback can be said to wait: before the executor spun, nothing could run.
+    /// Returns the time from which a callback counts as waiting: not earlier than the first spin, before which no
+    /// callback could run.
     pub(super) fn ready(&self, since: i64) -> i64 {
         since.max(self.first_spin.get().copied().unwrap_or(since))
     }
 
-    /// Sends a message to the thread that spins, which may be in the wait set of the node's scope.
+    /// Sends a message to the thread that spins, and wakes this thread if it may be waiting in the wait set of the
+    /// node's scope.
     pub(super) fn send(&self, message: Message) {
-        // It can be received as long as the executor exists.
+        // Sending fails only after the executor was dropped.
         if self.messages.send(message).is_err() || !self.is_single_threaded || self.is_spinning_here() {
             return;
         }
@@ -204,9 +207,9 @@ impl Shared {
         }
     }
 
-    /// Has the next message wake the wait set again. Call it before reading the messages.
+    /// Lets the next message wake the wait set again. Call this function before reading the messages.
     pub(super) fn reset_woken(&self) {
-        // A swap, because it sees the messages that were sent before it was set.
+        // This is a swap and not a store, so that the messages that were sent before the flag was set are visible.
         self.is_woken.swap(false, Ordering::AcqRel);
     }
 }
@@ -222,18 +225,19 @@ pub(super) struct Task {
     future: Mutex<Option<BoxFuture<()>>>,
     shared: Arc<Shared>,
     callback: CallbackId,
-    /// When it was queued; 0 if it is not queued.
+    /// When the task was queued; 0 if the task is not queued.
     queued: AtomicI64,
 }
 
 impl Task {
-    /// It is queued, and it is not known when it became ready.
+    /// The task is queued, but the time at which it became ready is unknown.
     const UNKNOWN: i64 = -1;
 
     /// Queues a new task.
     pub(super) fn start(shared: &Arc<Shared>, future: BoxFuture<()>) {
         let taken = TAKING.get();
-        // What is taken and called by one thread has waited in the middleware, for an unknown time.
+        // If the same thread takes a message and calls the callback, the message has waited only in the middleware, for
+        // an unknown time.
         let is_called_next = taken.is_some() && shared.is_single_threaded && shared.is_spinning_here();
         let queued = if is_called_next { Self::UNKNOWN } else { shared.measured.now() };
         let task = Self {
@@ -245,9 +249,9 @@ impl Task {
         shared.send(Message::Task(Arc::new(task)));
     }
 
-    /// Polls it once.
+    /// Polls the task once.
     pub(super) fn poll(self: Arc<Self>) {
-        // Whoever wakes it from now on queues it again.
+        // From now on, waking the task queues it again.
         let queued = self.queued.swap(0, Ordering::AcqRel);
         let Some(mut future) = lock(&self.future).take() else { return };
         let ready = (queued > 0).then(|| self.shared.ready(queued));

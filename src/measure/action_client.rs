@@ -34,9 +34,9 @@ use super::{
 
 /// An action client whose goals are measured.
 ///
-/// Create one using [`NodeStatistics::create_action_client`](crate::NodeStatistics::create_action_client). Like
-/// [`rclrs::ActionClient`] it is a handle: dropping the last clone ends its statistics. The action client itself lives
-/// as long as its goals do.
+/// Create an action client using [`NodeStatistics::create_action_client`](crate::NodeStatistics::create_action_client).
+/// Like [`rclrs::ActionClient`], a `StatsActionClient` is a handle: dropping the last clone ends its statistics. The
+/// action client itself lives as long as its goals do.
 pub type StatsActionClient<A> = Arc<StatsActionClientState<A>>;
 
 /// The inner state of a [`StatsActionClient`].
@@ -60,14 +60,14 @@ impl<A: Action> StatsActionClientState<A> {
         Self { statistics: SourceStatistics(source), recorder, client, name }
     }
 
-    /// Sends a goal, as [`rclrs::ActionClientState::request_goal`] does, and panics as that does.
+    /// Sends a goal, as [`rclrs::ActionClientState::request_goal`] does, with the same panics.
     pub fn request_goal(&self, goal: A::Goal) -> StatsRequestedGoalClient<A> {
         let began = monotonic();
         self.requested(began, self.client.request_goal(goal))
     }
 
-    /// Sends a goal, as [`rclrs::ActionClientState::try_request_goal`] does, and errors as that does. A goal that
-    /// cannot be sent is not measured.
+    /// Sends a goal, as [`rclrs::ActionClientState::try_request_goal`] does, with the same errors. A goal that cannot
+    /// be sent is not measured.
     pub fn try_request_goal(&self, goal: A::Goal) -> Result<StatsRequestedGoalClient<A>, RclrsError> {
         let began = monotonic();
         Ok(self.requested(began, self.client.try_request_goal(goal)?))
@@ -79,8 +79,8 @@ impl<A: Action> StatsActionClientState<A> {
         StatsRequestedGoalClient { requested: Watched::new(requested, &goal), goal_id, goal }
     }
 
-    /// Returns whether an action server is available, as [`rclrs::ActionClientState::server_is_available`] does, and
-    /// errors as that does.
+    /// Returns whether an action server is available, as [`rclrs::ActionClientState::server_is_available`] does, with
+    /// the same errors.
     pub fn server_is_available(&self) -> Result<bool, RclrsError> {
         self.client.server_is_available()
     }
@@ -91,12 +91,12 @@ impl<A: Action> StatsActionClientState<A> {
         self.client.notify_on_server_ready()
     }
 
-    /// Returns the fully qualified name of the action, without remapping: rclrs 0.8 does not know it.
+    /// Returns the fully qualified name of the action, without remappings, which rclrs 0.8 does not report.
     pub fn action_name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the rclrs action client. Goals that are sent through it are not measured.
+    /// Returns the rclrs action client. Goals that are sent through this client are not measured.
     pub fn client(&self) -> &ActionClient<A> {
         &self.client
     }
@@ -104,9 +104,9 @@ impl<A: Action> StatsActionClientState<A> {
 
 macro_rules! methods_of_rclrs {
     ($($name:ident($($argument:ident: $Argument:ty)?) -> $Result:ty;)+) => {
-        /// What is not of a goal that this client has sent is as in rclrs.
+        /// These methods work as in rclrs, because they can be about goals that this client has not sent.
         impl<A: Action> StatsActionClientState<A> {$(
-            #[doc = concat!("As [`rclrs::ActionClientState::", stringify!($name), "`]: not measured.")]
+            #[doc = concat!("As [`rclrs::ActionClientState::", stringify!($name), "`]. This call is not measured.")]
             pub fn $name(&self $(, $argument: $Argument)?) -> $Result {
                 self.client.$name($($argument)?)
             }
@@ -128,7 +128,8 @@ methods_of_rclrs! {
     try_cancel_goals_prior_to(time: Time) -> Result<MultiCancelResponseClient<A>, RclrsError>;
 }
 
-/// When a future was woken, and whom it wakes. A goal's response is noted when it arrives, however late it is awaited.
+/// The time at which a future was woken, and the waker that is woken then. A goal's response is recorded when it
+/// arrives, even if the response is awaited later.
 #[derive(Default)]
 struct Arrival {
     time: OnceLock<i64>,
@@ -136,7 +137,7 @@ struct Arrival {
 }
 
 impl Arrival {
-    /// Returns when the future was woken: now, if it has not been.
+    /// Returns when the future was woken. If the future has not been woken yet, returns the current time.
     fn time(&self) -> i64 {
         *self.time.get_or_init(monotonic)
     }
@@ -152,11 +153,11 @@ impl Wake for Arrival {
     }
 }
 
-/// A future of rclrs that is watched for its end from its creation on.
+/// A future of rclrs whose end is watched from its creation on.
 struct Watched<F: Future> {
-    /// None once it has ended.
+    /// `None` after the future has ended.
     future: Option<F>,
-    /// Its output until that is taken.
+    /// The output of the future, until the output is taken.
     output: Option<F::Output>,
     arrival: Arc<Arrival>,
 }
@@ -170,7 +171,8 @@ impl<F: Future + Unpin> Watched<F> {
         watched
     }
 
-    /// Polls it without anybody who waits for it. Returns its output, if it has ended and the output is not taken.
+    /// Polls the future with a waker that does nothing. Returns the output, if the future has ended and the output is
+    /// not taken.
     fn look(&mut self) -> Option<&F::Output> {
         if let Poll::Ready((output, _)) = self.poll(&mut Context::from_waker(Waker::noop())) {
             self.output = Some(output);
@@ -178,7 +180,7 @@ impl<F: Future + Unpin> Watched<F> {
         self.output.as_ref()
     }
 
-    /// Polls it. Returns its output, once, and when it arrived.
+    /// Polls the future. Returns the output, only once, and the time at which the output arrived.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<(F::Output, i64)> {
         if let Some(output) = self.output.take() {
             return Poll::Ready((output, self.arrival.time()));
@@ -192,8 +194,8 @@ impl<F: Future + Unpin> Watched<F> {
     }
 }
 
-/// A goal that was sent, as [`rclrs::RequestedGoalClient`]: await it for the response of the action server. It is None
-/// if the goal is rejected.
+/// A goal that was sent, like [`rclrs::RequestedGoalClient`]. Await this value for the response of the action server,
+/// which is `None` if the goal is rejected.
 pub struct StatsRequestedGoalClient<A: Action> {
     requested: Watched<RequestedGoalClient<A>>,
     goal_id: GoalUuid,
@@ -225,7 +227,7 @@ impl<A: Action> Future for StatsRequestedGoalClient<A> {
 }
 
 impl<A: Action> Drop for StatsRequestedGoalClient<A> {
-    /// A response that nobody has awaited is a response.
+    /// Records a response that has arrived, even if the response was never awaited.
     fn drop(&mut self) {
         if !self.goal.is_measured() {
             return;
@@ -240,7 +242,7 @@ impl<A: Action> Drop for StatsRequestedGoalClient<A> {
     }
 }
 
-/// A goal that was accepted, as [`rclrs::GoalClient`]. It is meant to be destructured.
+/// A goal that was accepted, like [`rclrs::GoalClient`]. This struct is meant to be destructured.
 #[non_exhaustive]
 pub struct StatsGoalClient<A: Action> {
     /// Receives feedback.
@@ -249,9 +251,9 @@ pub struct StatsGoalClient<A: Action> {
     pub status: StatusWatcher<A>,
     /// Receives the result.
     pub result: StatsResultClient<A>,
-    /// Requests to cancel the goal.
+    /// Requests the cancellation of the goal.
     pub cancellation: CancellationClient<A>,
-    /// When the goal was accepted, by the server's clock.
+    /// The time at which the server accepted the goal, on the server's clock.
     pub stamp: Time,
 }
 
@@ -268,7 +270,7 @@ impl<A: Action> Clone for StatsGoalClient<A> {
 }
 
 impl<A: Action> StatsGoalClient<A> {
-    /// Returns a stream of what happens to the goal, as [`rclrs::GoalClient::stream`] does.
+    /// Returns a stream of the events of the goal, as [`rclrs::GoalClient::stream`] does.
     pub fn stream(self) -> StatsGoalClientStream<A> {
         let Self { feedback: StatsFeedbackClient { feedback, .. }, status, result, cancellation, stamp } =
             self;
@@ -277,7 +279,7 @@ impl<A: Action> StatsGoalClient<A> {
     }
 }
 
-/// Receives feedback of a goal, as [`rclrs::FeedbackClient`].
+/// Receives feedback of a goal, like [`rclrs::FeedbackClient`].
 pub struct StatsFeedbackClient<A: Action> {
     feedback: FeedbackClient<A>,
     goal: SharedGoal<false>,
@@ -297,8 +299,8 @@ impl<A: Action> StatsFeedbackClient<A> {
         feedback
     }
 
-    /// Receives feedback that has arrived, and errors as
-    /// [`UnboundedReceiver::try_recv`](tokio::sync::mpsc::UnboundedReceiver::try_recv) does.
+    /// Receives feedback that has already arrived, as
+    /// [`UnboundedReceiver::try_recv`](tokio::sync::mpsc::UnboundedReceiver::try_recv) does, with the same errors.
     pub fn try_recv(&mut self) -> Result<A::Feedback, TryRecvError> {
         let feedback = self.feedback.try_recv();
         self.receive(feedback.is_ok());
@@ -320,10 +322,10 @@ impl<A: Action> StatsFeedbackClient<A> {
     }
 }
 
-/// Receives the result of a goal, as [`rclrs::ResultClient`]: await it.
+/// A future with the result of a goal, like [`rclrs::ResultClient`].
 pub struct StatsResultClient<A: Action> {
     result: Watched<ResultClient<A>>,
-    /// For clones, and for the stream.
+    /// The client of rclrs, for clones and for the stream.
     plain: ResultClient<A>,
     goal: SharedGoal<false>,
 }
@@ -355,7 +357,7 @@ impl<A: Action> Future for StatsResultClient<A> {
 }
 
 impl<A: Action> Drop for StatsResultClient<A> {
-    /// A result that nobody has awaited is a result.
+    /// Records a result that has arrived, even if the result was never awaited.
     fn drop(&mut self) {
         if self.goal.is_measured() {
             if let Some(status) = self.result.look().map(|(status, _)| *status) {
@@ -365,7 +367,7 @@ impl<A: Action> Drop for StatsResultClient<A> {
     }
 }
 
-/// A stream of what happens to a goal, as [`rclrs::GoalClientStream`].
+/// A stream of the events of a goal, like [`rclrs::GoalClientStream`].
 pub struct StatsGoalClientStream<A: Action> {
     stream: GoalClientStream<A>,
     result: StatsResultClient<A>,
@@ -390,7 +392,7 @@ impl<A: Action> Stream for StatsGoalClientStream<A> {
     }
 }
 
-// None of their fields is pinned.
+// These types do not pin their fields.
 impl<A: Action> Unpin for StatsRequestedGoalClient<A> {}
 impl<A: Action> Unpin for StatsResultClient<A> {}
 impl<A: Action> Unpin for StatsGoalClientStream<A> {}
@@ -416,7 +418,7 @@ mod tests {
         let sent = monotonic();
         while monotonic() == sent {}
         let Poll::Ready((output, arrived)) = watched.poll(&mut Context::from_waker(Waker::noop())) else {
-            panic!("it was sent")
+            panic!("the output was sent")
         };
         assert_eq!(output, Ok(7));
         assert!(arrived <= sent, "{arrived} {sent}");

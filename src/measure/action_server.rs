@@ -2,9 +2,9 @@
 
 //! An action server with statistics, and its goals.
 //!
-//! The goals are rclrs's, in wrappers that record each of their changes: they have the same methods, and do the same
-//! when they are dropped. A goal ends in the statistics before its client is told: a goal that the client sends then is
-//! not under way beside it.
+//! The goals are wrappers around the goals of rclrs, and record each change of the goal. A wrapper has the same methods
+//! as rclrs's goal, and dropping the wrapper has the same effect as dropping rclrs's goal. In the statistics, a goal
+//! ends before its client receives the result: so the client's next goal does not count as active at the same time.
 
 use std::{future::Future, sync::Arc};
 
@@ -26,8 +26,9 @@ use super::{
 
 /// An action server whose goals are measured.
 ///
-/// Create one using [`NodeStatistics::create_action_server`](crate::NodeStatistics::create_action_server). Like
-/// [`rclrs::ActionServer`] it is a handle: dropping the last clone ends the action server and its statistics.
+/// Create an action server using [`NodeStatistics::create_action_server`](crate::NodeStatistics::create_action_server).
+/// Like [`rclrs::ActionServer`], a `StatsActionServer` is a handle: dropping the last clone ends the action server and
+/// its statistics.
 pub type StatsActionServer<A> = Arc<StatsActionServerState<A>>;
 
 /// The inner state of a [`StatsActionServer`].
@@ -51,7 +52,7 @@ impl<A: Action> StatsActionServerState<A> {
         Self { statistics: SourceStatistics(source), recorder, server, name }
     }
 
-    /// Replaces the callback, as [`rclrs::ActionServerState::set_callback`] does. The new callback is measured, too.
+    /// Replaces the callback, as [`rclrs::ActionServerState::set_callback`] does. The new callback is also measured.
     pub fn set_callback<Task>(
         &self,
         callback: impl FnMut(StatsRequestedGoal<A>) -> Task + Send + Sync + 'static,
@@ -61,7 +62,7 @@ impl<A: Action> StatsActionServerState<A> {
         self.server.set_callback(measure(callback, self.recorder.clone()));
     }
 
-    /// Returns the fully qualified name of the action, without remapping: rclrs 0.8 does not know it.
+    /// Returns the fully qualified name of the action, without remappings, which rclrs 0.8 does not report.
     pub fn action_name(&self) -> &str {
         &self.name
     }
@@ -78,7 +79,7 @@ pub(crate) fn measure<A: Action, Task>(
     }
 }
 
-/// A goal that is requested, as [`rclrs::RequestedGoal`]: if it is dropped, it is rejected.
+/// A requested goal, like [`rclrs::RequestedGoal`]. If this value is dropped, the goal is rejected.
 pub struct StatsRequestedGoal<A: Action> {
     requested: RequestedGoal<A>,
     goal: SharedGoal<true>,
@@ -97,7 +98,7 @@ impl<A: Action> StatsRequestedGoal<A> {
         self.requested.goal_id()
     }
 
-    /// Accepts the goal, as [`rclrs::RequestedGoal::accept`] does, and panics as that does.
+    /// Accepts the goal, as [`rclrs::RequestedGoal::accept`] does, with the same panics.
     #[must_use]
     pub fn accept(self) -> StatsAcceptedGoal<A> {
         let Self { requested, goal } = self;
@@ -106,7 +107,7 @@ impl<A: Action> StatsRequestedGoal<A> {
         StatsAcceptedGoal { accepted, goal }
     }
 
-    /// Accepts the goal, as [`rclrs::RequestedGoal::try_accept`] does, and errors as that does.
+    /// Accepts the goal, as [`rclrs::RequestedGoal::try_accept`] does, with the same errors.
     pub fn try_accept(self) -> Result<StatsAcceptedGoal<A>, RclrsError> {
         let Self { requested, goal } = self;
         let accepted = requested.try_accept()?;
@@ -122,7 +123,7 @@ impl<A: Action> StatsRequestedGoal<A> {
     }
 }
 
-/// Methods of each goal that is accepted and has not ended.
+/// Implements the methods of goals that are accepted and have not ended.
 macro_rules! accepted_methods {
     ($name:ident, $field:ident) => {
         impl<A: Action> $name<A> {
@@ -138,7 +139,7 @@ macro_rules! accepted_methods {
                 self.goal.record(|goal| goal.feedback(monotonic));
             }
 
-            /// Returns a handle that publishes feedback of this goal from elsewhere.
+            /// Returns a handle with which other code can publish feedback of this goal.
             pub fn feedback_publisher(&self) -> StatsFeedbackPublisher<A> {
                 let publisher = self.$field.feedback_publisher();
                 StatsFeedbackPublisher { publisher, goal: self.goal.clone() }
@@ -147,7 +148,7 @@ macro_rules! accepted_methods {
     };
 }
 
-/// Methods of each goal that may be requested to cancel.
+/// Implements the methods of goals whose cancellation may be requested.
 macro_rules! cancelable_methods {
     ($name:ident, $field:ident, $of_rclrs:literal) => {
         impl<A: Action> $name<A> {
@@ -173,7 +174,7 @@ macro_rules! cancelable_methods {
                 result
             }
 
-            /// Begins to cancel the goal, requested or not.
+            /// Begins to cancel the goal, even if its cancellation was not requested.
             #[must_use]
             pub fn begin_cancelling(self) -> StatsCancellingGoal<A> {
                 let Self { $field, goal } = self;
@@ -189,17 +190,17 @@ macro_rules! cancelable_methods {
     };
 }
 
-/// Methods of each goal that may succeed or be aborted.
+/// Implements the methods of goals that may succeed or be aborted.
 macro_rules! executing_methods {
     ($name:ident, $field:ident) => {
         impl<A: Action> $name<A> {
-            /// Ends the goal: it succeeded.
+            /// Ends the goal with the status succeeded.
             pub fn succeeded_with(self, result: A::Result) -> TerminatedGoal {
                 self.goal.end(Outcome::Succeeded);
                 self.$field.succeeded_with(result)
             }
 
-            /// Ends the goal: it is aborted.
+            /// Ends the goal with the status aborted.
             pub fn aborted_with(self, result: A::Result) -> TerminatedGoal {
                 self.goal.end(Outcome::Aborted);
                 self.$field.aborted_with(result)
@@ -208,7 +209,7 @@ macro_rules! executing_methods {
     };
 }
 
-/// A goal that is accepted, as [`rclrs::AcceptedGoal`]: if it is dropped, it is aborted.
+/// An accepted goal, like [`rclrs::AcceptedGoal`]. If this value is dropped, the goal is aborted.
 pub struct StatsAcceptedGoal<A: Action> {
     accepted: AcceptedGoal<A>,
     goal: SharedGoal<true>,
@@ -227,7 +228,7 @@ impl<A: Action> StatsAcceptedGoal<A> {
         StatsExecutingGoal { executing, goal }
     }
 
-    /// Starts to cancel the goal if that is requested, and to execute it otherwise.
+    /// Starts to cancel the goal if its cancellation is requested, and starts to execute the goal otherwise.
     #[must_use]
     pub fn begin(self) -> StatsBeginAcceptedGoal<A> {
         let Self { accepted, goal } = self;
@@ -244,16 +245,16 @@ impl<A: Action> StatsAcceptedGoal<A> {
     }
 }
 
-/// What an accepted goal begins with, as [`rclrs::BeginAcceptedGoal`].
+/// The next state of an accepted goal, like [`rclrs::BeginAcceptedGoal`].
 #[non_exhaustive]
 pub enum StatsBeginAcceptedGoal<A: Action> {
-    /// It is executed.
+    /// The goal is executed.
     Execute(StatsExecutingGoal<A>),
-    /// It is canceled.
+    /// The goal is canceled.
     Cancel(StatsCancellingGoal<A>),
 }
 
-/// A goal that is executed, as [`rclrs::ExecutingGoal`]: if it is dropped, it is aborted.
+/// A goal that is being executed, like [`rclrs::ExecutingGoal`]. If this value is dropped, the goal is aborted.
 pub struct StatsExecutingGoal<A: Action> {
     executing: ExecutingGoal<A>,
     goal: SharedGoal<true>,
@@ -263,7 +264,7 @@ accepted_methods!(StatsExecutingGoal, executing);
 cancelable_methods!(StatsExecutingGoal, executing, "ExecutingGoal");
 executing_methods!(StatsExecutingGoal, executing);
 
-/// A goal that is being canceled, as [`rclrs::CancellingGoal`]: if it is dropped, it is aborted.
+/// A goal that is being canceled, like [`rclrs::CancellingGoal`]. If this value is dropped, the goal is aborted.
 pub struct StatsCancellingGoal<A: Action> {
     cancelling: CancellingGoal<A>,
     goal: SharedGoal<true>,
@@ -273,14 +274,15 @@ accepted_methods!(StatsCancellingGoal, cancelling);
 executing_methods!(StatsCancellingGoal, cancelling);
 
 impl<A: Action> StatsCancellingGoal<A> {
-    /// Ends the goal: it is canceled.
+    /// Ends the goal with the status canceled.
     pub fn cancelled_with(self, result: A::Result) -> TerminatedGoal {
         self.goal.end(Outcome::Canceled);
         self.cancelling.cancelled_with(result)
     }
 }
 
-/// Publishes feedback of a goal, as [`rclrs::FeedbackPublisher`]. The goal is not aborted before it is dropped.
+/// Publishes feedback of a goal, like [`rclrs::FeedbackPublisher`]. A dropped goal is aborted only after its feedback
+/// publishers are dropped.
 #[derive(Clone)]
 pub struct StatsFeedbackPublisher<A: Action> {
     publisher: FeedbackPublisher<A>,
@@ -288,7 +290,7 @@ pub struct StatsFeedbackPublisher<A: Action> {
 }
 
 impl<A: Action> StatsFeedbackPublisher<A> {
-    /// Publishes feedback, as [`rclrs::FeedbackPublisher::publish`] does, and errors as that does.
+    /// Publishes feedback, as [`rclrs::FeedbackPublisher::publish`] does, with the same errors.
     pub fn publish(&self, feedback: A::Feedback) -> Result<(), A::Feedback> {
         self.publisher.publish(feedback)?;
         self.goal.record(|goal| goal.feedback(monotonic));

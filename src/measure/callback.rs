@@ -14,19 +14,19 @@ use super::probe::Probe;
 
 /// A form in which a callback takes a message of type `T`: the message itself, boxed, or loaned.
 ///
-/// User code never needs to call this, and cannot implement it.
+/// User code never needs to call this trait's methods, and cannot implement the trait.
 pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
     /// The message type of the rclrs subscription.
     ///
-    /// It is the C layout, because that has the stamp; the message is then converted as by rclrs. The C layout of a
-    /// loaned message can be read directly: it is `T`.
+    /// The type is the C layout, from which the stamp is read; the message is then converted in the same way as by
+    /// rclrs. For a loaned message, the type is `T`, because its C layout can be read directly.
     #[doc(hidden)]
     type Subscribed: Message;
-    /// The type that rclrs takes.
+    /// The type in which rclrs takes the message.
     #[doc(hidden)]
     type Taken: Send + 'static;
 
-    /// Returns the C layout.
+    /// Returns the message in the C layout.
     #[doc(hidden)]
     fn layout(taken: &Self::Taken) -> &T::RmwMsg;
 
@@ -34,21 +34,21 @@ pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
     #[doc(hidden)]
     fn open(taken: Self::Taken) -> Self;
 
-    /// Returns rclrs's callback of a node's subscription.
+    /// Returns the callback for a subscription of rclrs on a node.
     #[doc(hidden)]
     fn node_callback(
         callback: impl FnMut(Self::Taken, MessageInfo) -> BoxFuture + Send + 'static,
     ) -> NodeSubscriptionCallback<Self::Subscribed>;
 
-    /// Returns rclrs's callback of a worker's subscription.
+    /// Returns the callback for a subscription of rclrs on a worker.
     #[doc(hidden)]
     fn worker_callback<Payload: 'static>(
         callback: impl FnMut(&mut Payload, Self::Taken, MessageInfo) + Send + 'static,
     ) -> WorkerSubscriptionCallback<Self::Subscribed, Payload>;
 }
 
-/// A bound that no other crate can name, so that it cannot implement [`MessageForm`]. (The other traits here have
-/// methods with types that it cannot name.)
+/// This bound prevents other crates from implementing [`MessageForm`], because other crates cannot name the bound. (The
+/// other traits of this file need no such bound: their methods have types that other crates cannot name.)
 mod sealed {
     use rclrs::ReadOnlyLoanedMessage;
     use rosidl_runtime_rs::Message;
@@ -87,7 +87,7 @@ impl<T: Message> MessageForm<T> for T {
 }
 
 impl<T: Message> MessageForm<T> for Box<T> {
-    // Boxed after the conversion: one allocation, where rclrs's own boxed callbacks have two.
+    // The message is boxed after the conversion, which takes one allocation. rclrs's own boxed callbacks take two.
     type Subscribed = T::RmwMsg;
     type Taken = T::RmwMsg;
 
@@ -137,8 +137,8 @@ impl<T: Message> MessageForm<T> for ReadOnlyLoanedMessage<T> {
     }
 }
 
-/// A callback that rclrs takes, of messages of type `M`.
-#[allow(missing_debug_implementations)] // no other crate can name it
+/// A wrapped callback in a form that rclrs takes.
+#[allow(missing_debug_implementations)] // no other crate can name this type
 pub struct Instrumented<Callback>(Callback);
 
 impl<M: Message> IntoNodeSubscriptionCallback<M, Self> for Instrumented<NodeSubscriptionCallback<M>> {
@@ -158,10 +158,10 @@ where
     }
 }
 
-/// A callback of [`create_subscription`](crate::NodeStatistics::create_subscription): an [`Fn`] that takes the message,
-/// boxed or loaned, alone or with [`MessageInfo`].
+/// A callback of [`create_subscription`](crate::NodeStatistics::create_subscription): an [`Fn`] that takes the message
+/// (plain, boxed or loaned), with or without [`MessageInfo`].
 ///
-/// User code never needs to call this, and cannot implement it.
+/// User code never needs to call this trait's methods, and cannot implement the trait.
 pub trait InstrumentCallback<T: Message, Args>: Send + 'static {
     /// The message type of the rclrs subscription.
     #[doc(hidden)]
@@ -218,9 +218,9 @@ fn instrument<T: Message, Form: MessageForm<T>>(
 }
 
 /// A callback of [`create_async_subscription`](crate::NodeStatistics::create_async_subscription): an [`FnMut`] that
-/// takes the message, boxed or loaned, alone or with [`MessageInfo`], and returns a future.
+/// takes the message (plain, boxed or loaned), with or without [`MessageInfo`], and returns a future.
 ///
-/// User code never needs to call this, and cannot implement it.
+/// User code never needs to call this trait's methods, and cannot implement the trait.
 pub trait InstrumentAsyncCallback<T: Message, Args>: Send + 'static {
     /// The message type of the rclrs subscription.
     #[doc(hidden)]
@@ -262,7 +262,7 @@ where
     }
 }
 
-/// rclrs creates the future when it takes the message. The callback starts when the future is first polled.
+/// rclrs creates the future when rclrs takes the message. The callback starts when the future is first polled.
 fn instrument_async<T: Message, Form: MessageForm<T>, Out: Future<Output = ()> + Send + 'static>(
     probe: Probe<T>,
     mut callback: impl FnMut(Form, MessageInfo) -> Out + Send + 'static,
@@ -281,9 +281,10 @@ fn instrument_async<T: Message, Form: MessageForm<T>, Out: Future<Output = ()> +
 }
 
 /// A callback of [`create_worker_subscription`](crate::NodeStatistics::create_worker_subscription): an [`FnMut`] that
-/// takes the message, boxed or loaned, alone or with [`MessageInfo`], after `&mut Payload` or without.
+/// takes the message (plain, boxed or loaned), with or without [`MessageInfo`], and optionally `&mut Payload` as the
+/// first argument.
 ///
-/// User code never needs to call this, and cannot implement it.
+/// User code never needs to call this trait's methods, and cannot implement the trait.
 pub trait InstrumentWorkerCallback<T: Message, Payload: 'static, Args>: Send + 'static {
     /// The message type of the rclrs subscription.
     #[doc(hidden)]
@@ -297,7 +298,7 @@ pub trait InstrumentWorkerCallback<T: Message, Payload: 'static, Args>: Send + '
     ) -> Instrumented<WorkerSubscriptionCallback<Self::Subscribed, Payload>>;
 }
 
-/// Marks callbacks that take the worker's payload first. User code never needs it.
+/// Marks callbacks that take the worker's payload as the first argument. User code never needs this type.
 #[derive(Debug)]
 pub struct WithPayload<Args>(std::marker::PhantomData<Args>);
 

@@ -28,8 +28,8 @@ use crate::transport::{middleware_in_use_or_unknown, timestamps, Middleware};
 
 /// A client whose calls are measured.
 ///
-/// Create one using [`NodeStatistics::create_client`](crate::NodeStatistics::create_client). Like [`rclrs::Client`] it
-/// is a handle: dropping the last clone ends the client and its statistics.
+/// Create a client using [`NodeStatistics::create_client`](crate::NodeStatistics::create_client). Like
+/// [`rclrs::Client`], a `StatsClient` is a handle: dropping the last clone ends the client and its statistics.
 pub type StatsClient<T> = Arc<StatsClientState<T>>;
 
 /// The inner state of a [`StatsClient`].
@@ -55,14 +55,15 @@ impl<T: Service> StatsClientState<T> {
         }
     }
 
-    /// Sends a request, as [`rclrs::ClientState::call`] does. The round trip ends when the promise is resolved, however
-    /// late that is awaited. If the promise is dropped before, the call has no response.
+    /// Sends a request, as [`rclrs::ClientState::call`] does. The round trip ends when the promise is resolved, even if
+    /// the promise is awaited later. If the promise is dropped before it is resolved, the call counts as a call without
+    /// a response.
     ///
     /// A request that cannot be sent is not measured.
     ///
     /// # Errors
     ///
-    /// As the method of rclrs does.
+    /// Returns the same errors as the method of rclrs.
     pub fn call<'a, Req, Out>(&self, request: Req) -> Result<Promise<Out>, RclrsError>
     where
         Req: MessageCow<'a, T::Request>,
@@ -79,12 +80,12 @@ impl<T: Service> StatsClientState<T> {
         Ok(promise)
     }
 
-    /// Sends a request and handles its response by a callback, as [`rclrs::ClientState::call_then`] does. The round
+    /// Sends a request and calls a callback with the response, as [`rclrs::ClientState::call_then`] does. The round
     /// trip ends when the callback starts.
     ///
     /// # Errors
     ///
-    /// As [`call`](Self::call) does.
+    /// Returns the same errors as [`call`](Self::call).
     pub fn call_then<'a, Req, Args>(
         &self,
         request: Req,
@@ -98,12 +99,12 @@ impl<T: Service> StatsClientState<T> {
         })
     }
 
-    /// Sends a request and handles its response by an async callback, as [`rclrs::ClientState::call_then_async`] does.
+    /// Sends a request and calls an async callback with the response, as [`rclrs::ClientState::call_then_async`] does.
     /// The round trip ends when the callback starts.
     ///
     /// # Errors
     ///
-    /// As [`call`](Self::call) does.
+    /// Returns the same errors as [`call`](Self::call).
     pub fn call_then_async<'a, Req, Args>(
         &self,
         request: Req,
@@ -129,8 +130,7 @@ impl<T: Service> StatsClientState<T> {
         }))
     }
 
-    /// Returns whether a service is available, as [`rclrs::ClientState::service_is_ready`] does, and errors as that
-    /// does.
+    /// Returns whether a service is available, as [`rclrs::ClientState::service_is_ready`] does, with the same errors.
     pub fn service_is_ready(&self) -> Result<bool, RclrsError> {
         self.client.service_is_ready()
     }
@@ -151,27 +151,27 @@ impl<T: Service> StatsClientState<T> {
     ///
     /// # Errors
     ///
-    /// As the method of rclrs does.
+    /// Returns the same errors as the method of rclrs.
     #[cfg(not(ros_distro = "humble"))]
     pub fn configure_introspection(&self, state: rclrs::ServiceIntrospectionState) -> Result<(), RclrsError> {
         self.client.configure_introspection(state)
     }
 
-    /// Returns the rclrs client. Calls through it are not measured.
+    /// Returns the rclrs client. Calls through this client are not measured.
     pub fn client(&self) -> &Client<T> {
         &self.client
     }
 }
 
-/// Records a response, now.
+/// Records that a response arrives now.
 fn respond(waiting: Option<WaitingCall>, middleware: &Middleware, info: &ServiceInfo) {
     if let Some(waiting) = waiting {
         waiting.respond(monotonic, || timestamps(middleware, info));
     }
 }
 
-/// Takes a response at the moment at which rclrs resolves its promise, and resolves the caller's promise: it is the
-/// waker of both. No executor is needed for that, and the caller may await the promise at any time.
+/// Takes a response at the moment when rclrs resolves its promise, and then resolves the caller's promise. The relay is
+/// the waker of both promises, so that no executor is needed, and the caller may await the promise at any time.
 struct Relay<Response>(Mutex<Option<Relayed<Response>>>);
 
 struct Relayed<Response> {
@@ -198,7 +198,7 @@ impl<Response: Send + 'static> Relay<Response> {
             return;
         }
         let relayed = place.take();
-        drop(place); // resolving a promise wakes foreign code
+        drop(place); // resolving a promise wakes code of the caller
         if let (Some(relayed), Poll::Ready(Ok((response, info)))) = (relayed, response) {
             respond(relayed.waiting, relayed.middleware, &info);
             send(relayed.sender, response, info);
@@ -218,7 +218,7 @@ fn poll_canceled<Response>(
     }
 }
 
-/// Resolves the caller's promise, unless it is dropped.
+/// Resolves the caller's promise, unless the promise is dropped.
 fn send<Response>(sender: AnyClientOutputSender<Response>, response: Response, info: ServiceInfo) {
     match sender {
         AnyClientOutputSender::ResponseOnly(sender) => drop(sender.send(response)),

@@ -6,10 +6,11 @@ use topic_statistics_core::record::{code::Count, source::SourceHandle};
 
 use super::handle::{stats_handle, SourceStatistics};
 
-/// A named counter: how often something happens, as [`Metric::Frequency`](crate::Metric::Frequency).
+/// A named counter, which measures how often something happens, as [`Metric::Frequency`](crate::Metric::Frequency).
 ///
-/// Create one using [`NodeStatistics::create_counter`](crate::NodeStatistics::create_counter). It is a handle that can
-/// be cloned; dropping the last clone ends its statistics. Counting is one atomic operation.
+/// Create a counter using [`NodeStatistics::create_counter`](crate::NodeStatistics::create_counter). A counter is a
+/// handle that can be cloned; dropping the last clone ends its statistics. Each call of a counting method costs one
+/// atomic operation.
 ///
 /// ```
 /// # use rclrs::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Subscriptions of types that are known only at run time.
+//! Subscriptions with message types that are known only at run time.
 
 use std::{
     any::Any,
@@ -22,13 +22,14 @@ use topic_statistics_core::{
 use super::{dynamic_size::DynamicSize, stamp, subscription::AnySubscription};
 use crate::transport::Taken;
 
-/// Returns whether a type has no header stamp; false if unknown.
+/// Returns whether a message type has no header stamp; false if this is unknown.
 pub(crate) fn has_no_stamp(message_type: &MessageTypeName) -> bool {
     let metadata = DynamicMessageMetadata::new(message_type.clone());
     metadata.is_ok_and(|metadata| stamp::path(metadata.structure()).is_none())
 }
 
-/// Returns a message's stamp at the end of a path, in nanoseconds since the epoch; 0 if it is not set.
+/// Returns the stamp of a message, which the path of field names leads to, in nanoseconds since the epoch; 0 if the
+/// stamp is not set.
 fn read_stamp(message: &DynamicMessage, path: &[&str]) -> i64 {
     let stamp = path.iter().try_fold(message.view(), |message, field| nested(message.get(field)));
     match stamp.map(|stamp| (stamp.get("sec"), stamp.get("nanosec"))) {
@@ -47,12 +48,12 @@ fn nested(value: Option<Value<'_>>) -> Option<DynamicMessageView<'_>> {
     }
 }
 
-/// The part of such a subscription's statistics that its callback calls.
+/// The part of the statistics that the callback of a dynamic subscription calls.
 pub(crate) struct DynamicProbe {
-    /// The path to the header stamp; None if there is none. Unknown before the first message: rclrs provides a type's
-    /// structure with its messages.
+    /// The path to the header stamp; `None` if the type has no header stamp. The path is unknown before the first
+    /// message, because rclrs provides a type's structure with the messages.
     stamp: OnceLock<Option<&'static [&'static str]>>,
-    /// None if unknown or not measured.
+    /// `None` if sizes are unknown or not measured.
     size: Option<DynamicSize>,
     recorder: Arc<Recorder>,
 }
@@ -62,7 +63,7 @@ impl DynamicProbe {
         Self { stamp: OnceLock::new(), size, recorder }
     }
 
-    /// Reads a message for the statistics. Returns None while they are disabled.
+    /// Reads from a message what the statistics need. Returns `None` while the statistics are disabled.
     pub(crate) fn receive(&self, message: &DynamicMessage, info: &MessageInfo) -> Option<ReceivedMessage> {
         let epoch = self.recorder.epoch()?;
         let path = *self.stamp.get_or_init(|| {
@@ -77,8 +78,8 @@ impl DynamicProbe {
         Some(self.recorder.received_message(epoch, stamp, Taken(info), size))
     }
 
-    /// Records a message at the start of its callback, now. Returns the argument of [`end`](Self::end), if a metric
-    /// needs it.
+    /// Records that the callback of a message starts now. Returns the argument of [`end`](Self::end), if a metric needs
+    /// the end of the callback.
     pub(crate) fn start(&self, message: Option<ReceivedMessage>) -> Option<RunningCallback> {
         self.recorder.record(&message?, monotonic)
     }
@@ -91,7 +92,7 @@ impl DynamicProbe {
     }
 }
 
-/// A dynamic subscription of rclrs, which does not report its QoS.
+/// A dynamic subscription of rclrs, and its QoS, which rclrs does not report.
 pub(crate) struct DynamicSubscription<Scope: WorkScope> {
     pub(crate) subscription: Arc<DynamicSubscriptionState<Scope>>,
     pub(crate) qos: QoSProfile,

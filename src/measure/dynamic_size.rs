@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The serialized size of messages of a type that is known only at run time.
+//! Finds the serialized size of messages of a type that is known only at run time.
 
 use rclrs::{
     ArrayValue, BaseType, BoundedSequenceValue, DynamicMessage, DynamicMessageMetadata, DynamicMessageView,
@@ -11,15 +11,15 @@ use super::size::{Payload, Place, Step, Steps};
 
 /// How to find the serialized size of dynamic messages of a type.
 ///
-/// rclrs does not give the C struct of a dynamic message, so its fields are found by name, and it lists the elements of
-/// a sequence of messages one by one.
+/// rclrs does not give access to the C struct of a dynamic message, so the fields are found by name. The elements of a
+/// sequence of messages are read one by one.
 pub(crate) enum DynamicSize {
-    /// The same for all messages.
+    /// All messages of the type have this size.
     Constant(u32),
     Variable(Payload, Box<[Step<Path>]>),
 }
 
-/// The names that lead to a field.
+/// The names of the nested fields that lead to a field.
 pub(crate) type Path = Vec<String>;
 
 impl Place for Path {
@@ -33,9 +33,9 @@ impl Place for Path {
 }
 
 impl DynamicSize {
-    /// Returns how to find the sizes of a type.
+    /// Returns how to find the sizes of messages of a type.
     ///
-    /// Errors with a warning for the user if the encoding is unknown. Only the sizes need it.
+    /// Errors with a warning for the user if the encoding is unknown. Other metrics do not need the encoding.
     pub(crate) fn find(message_type: &MessageTypeName) -> Result<Self, String> {
         let fail = |why: String| Err(format!("The sizes of {message_type} messages will be NaN: {why}"));
         let metadata = match DynamicMessageMetadata::new(message_type.clone()) {
@@ -64,7 +64,7 @@ impl DynamicSize {
         })
     }
 
-    /// Returns the size of a message in bytes; 0 if unknown.
+    /// Returns the size of a message in bytes; 0 if the size is unknown.
     pub(super) fn measure(&self, message: &DynamicMessage) -> u32 {
         match self {
             Self::Constant(size) => *size,
@@ -75,8 +75,8 @@ impl DynamicSize {
     }
 }
 
-/// Returns whether a message has sequences that rclrs 0.8 panics to read: its `TypeErasedSequence::proxy_elems` asserts
-/// that all elements together are at least as large as its own view of one.
+/// Returns whether a message may have sequences that cause a panic in rclrs 0.8: `TypeErasedSequence::proxy_elems`
+/// asserts that all elements together are at least as large as rclrs's view of one element.
 fn has_short_elements(structure: &MessageStructure) -> bool {
     structure.fields.iter().any(|field| {
         let BaseType::Message(element) = &field.base_type else { return false };
@@ -85,15 +85,15 @@ fn has_short_elements(structure: &MessageStructure) -> bool {
     })
 }
 
-/// What steps are of.
+/// The value whose serialized size the steps describe.
 enum Element<'a> {
     Message(&'a DynamicMessageView<'a>),
-    /// A string or wide string of that many characters.
+    /// A string or wide string with this number of characters.
     Text(usize),
 }
 
-/// Returns the end of values that start at an offset in the serialized message. None if the steps do not fit the
-/// element.
+/// Returns the offset in the serialized message at which the values end, if the values start at `start`. Returns `None`
+/// if the steps do not fit the element.
 fn end(steps: &[Step<Path>], element: &Element<'_>, start: usize) -> Option<usize> {
     steps.iter().try_fold(start, |at, step| match step {
         Step::Fixed(size) => Some(size.end(at)),
@@ -106,7 +106,7 @@ fn end(steps: &[Step<Path>], element: &Element<'_>, start: usize) -> Option<usiz
     })
 }
 
-/// Returns the number of characters or elements at a place.
+/// Returns the number of characters or elements of the string or sequence at this place.
 fn count(element: &Element<'_>, place: &[String]) -> Option<usize> {
     match element {
         Element::Message(message) => length(&get(message, place)?),
@@ -125,7 +125,7 @@ fn get<'a>(message: &DynamicMessageView<'a>, place: &[String]) -> Option<Value<'
     }
 }
 
-/// Returns the number of characters of a string, or of elements of a sequence of values of fixed size.
+/// Returns the number of characters of a string, or the number of elements of a sequence with elements of fixed size.
 fn length(value: &Value<'_>) -> Option<usize> {
     use {BoundedSequenceValue as B, SequenceValue as S, SimpleValue as V};
     Some(match value {
@@ -169,7 +169,7 @@ fn length(value: &Value<'_>) -> Option<usize> {
     })
 }
 
-/// Returns the end of elements with different sizes: strings, wide strings or messages.
+/// Returns the offset at which elements of different sizes end: strings, wide strings or messages.
 fn each_end(steps: &[Step<Path>], value: &Value<'_>, start: usize) -> Option<usize> {
     use {ArrayValue as A, BoundedSequenceValue as B, SequenceValue as S};
     macro_rules! texts {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A goal under way, as the handles of an action server and of an action client share it.
+//! An active goal, which the handles of an action server or an action client share.
 
 use std::sync::Arc;
 
@@ -10,9 +10,10 @@ use topic_statistics_core::record::{
     goals::{ActiveGoal, Outcome},
 };
 
-/// A goal under way; None inside if it is not measured. When the last clone is dropped, it leaves.
+/// An active goal; the content is `None` if the goal is not measured. When the last clone is dropped, the goal leaves
+/// the statistics.
 ///
-/// A handle has it after rclrs's own: so rclrs has ended the goal before.
+/// In each handle, this field follows rclrs's goal, so that rclrs ends the goal first.
 #[derive(Clone)]
 pub(super) struct SharedGoal<const IS_SERVER: bool>(Option<Arc<Held<IS_SERVER>>>);
 
@@ -33,7 +34,7 @@ impl<const IS_SERVER: bool> SharedGoal<IS_SERVER> {
         self.0.is_some()
     }
 
-    /// Records what happens to it.
+    /// Records an event of the goal.
     pub(super) fn record(&self, event: impl FnOnce(&ActiveGoal<IS_SERVER>)) {
         if let Some(held) = &self.0 {
             event(&held.0);
@@ -45,7 +46,8 @@ impl<const IS_SERVER: bool> SharedGoal<IS_SERVER> {
     }
 }
 
-/// Returns the outcome of a result. That of a goal that the server does not know is none: nobody waits for it any more.
+/// Returns the outcome for the status of a result. A goal that the server does not know counts as dropped: its client
+/// stops waiting for a result.
 pub(super) fn outcome(status: GoalStatusCode) -> Outcome {
     match status {
         GoalStatusCode::Succeeded => Outcome::Succeeded,
@@ -55,8 +57,7 @@ pub(super) fn outcome(status: GoalStatusCode) -> Outcome {
     }
 }
 
-/// Returns the fully qualified name of an action. rclrs 0.8 has no way to ask for it: so a remapping of the name is not
-/// in it.
+/// Returns the fully qualified name of an action, without remappings, because rclrs 0.8 does not report the name.
 pub(crate) fn action_name(node: &Node, given: &str) -> String {
     fully_qualified(&node.namespace(), &node.fully_qualified_name(), given)
 }
@@ -69,7 +70,7 @@ fn fully_qualified(namespace: &str, node: &str, given: &str) -> String {
     }
 }
 
-/// Implements `Debug` for a handle whose parts of rclrs have none.
+/// Implements `Debug` for handles that contain rclrs types without `Debug`.
 macro_rules! opaque_debug {
     ($($name:ident),+) => { $(
         impl<A: rosidl_runtime_rs::Action> std::fmt::Debug for $name<A> {

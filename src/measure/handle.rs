@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the handles of sources have in common.
+//! The statistics of a source, which the handles of all sources return.
 
 use std::{fmt, sync::Arc};
 
@@ -12,7 +12,7 @@ use topic_statistics_core::{
 /// The statistics of one source: of a subscription, a publisher, a service, a client, a timer, an action, the executor,
 /// a stopwatch or a counter.
 ///
-/// Each handle returns it by its method `statistics`.
+/// The method `statistics` of each handle returns this value.
 ///
 /// ```
 /// # use rclrs::*;
@@ -29,45 +29,48 @@ use topic_statistics_core::{
 pub struct SourceStatistics(pub(crate) SourceHandle);
 
 impl SourceStatistics {
-    /// Returns the `measurement_source_name` of its messages on `/statistics`.
+    /// Returns the `measurement_source_name` of the source's messages on `/statistics`.
     pub fn source_name(&self) -> &str {
         &self.0.name
     }
 
-    /// Returns the last finished window; None before the first one.
+    /// Returns the last finished window; `None` before the first window has ended.
     ///
-    /// It is available as soon as the window ends, before it is published.
+    /// A window is available here as soon as it ends, before it is published.
     pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
         self.0.latest()
     }
 
     /// Returns a receiver of finished windows, so that a node can act on its own statistics.
     ///
-    /// A slow receiver gets the last window, not every one. The channel closes when the source's handle is dropped.
+    /// A slow receiver gets only the last window, and misses earlier windows. The channel closes when the source's
+    /// handle is dropped.
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
         self.0.watch()
     }
 
-    /// Returns a receiver of the source's health: whether it is as [expected](crate::StatisticsOptions::expect).
+    /// Returns a receiver of the source's health: whether the source meets its
+    /// [expectations](crate::StatisticsOptions::expect).
     ///
-    /// It starts with the health as of the last window, and receives each change of the level, and of its cause while
-    /// the level is not OK. Before the first window, and without expectations, the health is [`Health::default`]. The
-    /// channel closes when the source's handle is dropped.
+    /// The first value is the health after the last window. The receiver then gets each change of the level, and each
+    /// change of the cause while the level is not OK. Before the first window, and without expectations, the health is
+    /// [`Health::default`]. The channel closes when the source's handle is dropped.
     pub fn health(&self) -> watch::Receiver<Health> {
         self.0.health()
     }
 
-    /// Returns the messages received and lost since the creation of a subscription, up to now; None if the source is no
-    /// subscription.
+    /// Returns the numbers of messages received and lost since a subscription was created; `None` if the source is not
+    /// a subscription.
     ///
-    /// Losses are known if [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured.
+    /// Losses are known only if [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured.
     pub fn totals(&self) -> Option<Totals> {
         self.0.collector.totals()
     }
 
-    /// Enables or disables the statistics, or leaves that to the node.
+    /// Enables or disables the statistics, or lets the state of the node decide.
     ///
-    /// Disabled statistics measure and publish nothing; the window under way is lost. Enabled, a new window starts.
+    /// Disabled statistics measure and publish nothing; the current window is discarded. When the statistics are
+    /// enabled again, a new window starts.
     pub fn set_state(&self, state: StatisticsState) {
         self.0.set_state(state);
     }
@@ -87,11 +90,12 @@ impl fmt::Debug for SourceStatistics {
     }
 }
 
-/// Implements `statistics` and `Debug` for a handle with a field `statistics`, behind the fields that are named.
+/// Implements `statistics` and `Debug` for a handle. The named fields lead to the value that has the field
+/// `statistics`.
 macro_rules! stats_handle {
     ($name:ident $(<$($parameter:ident $(: $bound:path)?),+>)? $(, $field:tt)*) => {
         impl$(<$($parameter $(: $bound)?),+>)? $name$(<$($parameter),+>)? {
-            /// Returns its statistics.
+            /// Returns the statistics of this handle's source.
             pub fn statistics(&self) -> &crate::SourceStatistics {
                 &self$(.$field)*.statistics
             }

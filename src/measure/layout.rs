@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Where the fields of a message lie in its C struct.
+//! Finds where the fields of a message lie in its C struct.
 //!
 //! The type's introspection support, which every interface package has, names the fields in the order of the C struct.
-//! rclrs does not give their offsets, but the rules of the C layout do. The size of the whole struct, which
-//! introspection has, confirms them.
+//! rclrs does not expose the offsets of the fields, so the offsets are calculated by the rules of the C layout. The
+//! size of the whole struct, which introspection contains, confirms the offsets.
 
 use crate::interfaces::builtin_interfaces::msg::rmw::Time;
 use rclrs::{BaseType, MessageFieldInfo, MessageStructure, ValueKind};
@@ -17,7 +17,8 @@ pub(super) struct Layout {
     pub(super) align: usize,
 }
 
-/// The offsets of all fields by the C layout rules, in order; None if the rules do not lead to the size of the struct.
+/// Returns the offsets of all fields by the C layout rules, in order; `None` if the rules do not result in the size of
+/// the struct.
 pub(super) fn offsets(structure: &MessageStructure) -> Option<Vec<usize>> {
     let mut offsets = Vec::with_capacity(structure.fields.len());
     let mut layout = Layout { size: 0, align: 1 };
@@ -30,7 +31,7 @@ pub(super) fn offsets(structure: &MessageStructure) -> Option<Vec<usize>> {
     (layout.size.next_multiple_of(layout.align) == structure.size).then_some(offsets)
 }
 
-/// The offset of a field; None if there is none of that name, or as for [`offsets`].
+/// Returns the offset of a field; `None` if no field has this name, or if [`offsets`] returns `None`.
 pub(super) fn offset_of(structure: &MessageStructure, name: &str) -> Option<usize> {
     let index = structure.fields.iter().position(|field| field.name == name)?;
     offsets(structure)?.get(index).copied()
@@ -49,14 +50,15 @@ impl Layout {
                 Some(Self { size: element.size * length, ..element })
             }
             ValueKind::Sequence | ValueKind::BoundedSequence { .. } => Some(match field.base_type {
-                // From Lyrical on, sequences of primitives and strings have flags; sequences of messages do not.
+                // From ROS 2 Lyrical on, the C structs of sequences of primitives and strings contain flags; the C
+                // structs of sequences of messages do not.
                 BaseType::Message(_) => Self::of::<Sequence<Time>>(),
                 _ => Self::of::<Sequence<u8>>(),
             }),
         }
     }
 
-    /// The layout of one value of a type; None if it depends on the compiler.
+    /// Returns the layout of one value of a type; `None` if the layout depends on the compiler.
     pub(super) fn of_element(base_type: &BaseType) -> Option<Self> {
         Some(match base_type {
             BaseType::Boolean | BaseType::Char | BaseType::Octet | BaseType::Uint8 | BaseType::Int8 => {

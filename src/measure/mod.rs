@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The code that runs with every message, publication and timed scope.
+//! The code that runs for every message, publication and timed scope.
 //!
-//! [`callback`] wraps the callback of a subscription, in every form that rclrs takes. It calls the [`probe`], which
-//! reads the header [`stamp`], the serialized [`size`] and what the middleware reports, and records a sample in the
-//! core's [recorder](topic_statistics_core::record::recorder). [`dynamic`] is the same for types that are known only at
-//! run time.
+//! [`callback`] wraps the callback of a subscription, in every form that rclrs takes. The wrapped callback calls the
+//! [`probe`], which reads the header [`stamp`], the serialized [`size`] and what the middleware reports, and records a
+//! sample in the core's [recorder](topic_statistics_core::record::recorder). [`dynamic`] does the same for message
+//! types that are known only at run time.
 //!
 //! [`subscription`], [`publisher`], [`service`], [`client`], [`timer`], [`action_server`], [`action_client`],
-//! [`stopwatch`] and [`counter`] are the handles that a node's author holds. Those of services, timers and action
-//! servers also wrap their callbacks, and those of actions their goals ([`goal`]).
+//! [`stopwatch`] and [`counter`] are the handles that user code holds. The modules of services, timers and action
+//! servers also wrap the callbacks, and the modules of actions wrap the goals ([`goal`]).
 
 pub(crate) mod action_client;
 pub(crate) mod action_server;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reads a message, and the start and end of its callback, for the statistics.
+//! Records a message, and the start and the end of its callback.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use super::{size::SerializedSize, stamp::StampField};
 use crate::transport::Taken;
 
 /// The part of a subscription's statistics that its callback calls.
-#[allow(missing_debug_implementations)] // no other crate can name it
+#[allow(missing_debug_implementations)] // no other crate can name this type
 pub struct Probe<T: Message> {
     stamp: Option<StampField<T::RmwMsg>>,
-    /// None if unknown or not measured.
+    /// `None` if sizes are unknown or not measured.
     size: Option<Box<SerializedSize<T::RmwMsg>>>,
     recorder: Arc<Recorder>,
 }
 
 impl<T: Message> Probe<T> {
-    /// `stamp`: an error if it is unknown whether the type has one, or where.
+    /// `stamp` is an error if it is unknown whether the type has a header stamp, or where the stamp lies.
     pub(crate) fn new<E>(
         stamp: Result<Option<StampField<T::RmwMsg>>, E>,
         size: Option<Box<SerializedSize<T::RmwMsg>>>,
@@ -38,11 +38,11 @@ impl<T: Message> Probe<T> {
         Self { stamp: stamp.ok().flatten(), size, recorder }
     }
 
-    /// Reads a taken message for the statistics. Returns None while they are disabled.
+    /// Reads from a taken message what the statistics need. Returns `None` while the statistics are disabled.
     ///
-    /// The message is read only for its stamp and for the lengths that decide its size: Fast DDS loans some messages
-    /// misaligned, and even a reference to such a message would be undefined behaviour. (The types that it loans have
-    /// no header, and a fixed size.)
+    /// `message` is called only to read a stamp, or lengths that decide the size: some messages that Fast DDS loans are
+    /// misaligned, and even a reference to such a message would be undefined behaviour. (The types that Fast DDS loans
+    /// have no header, and a fixed size.)
     #[inline(always)]
     pub fn receive<'a>(
         &self,
@@ -51,13 +51,13 @@ impl<T: Message> Probe<T> {
     ) -> Option<ReceivedMessage> {
         let epoch = self.recorder.epoch()?;
         let header = self.stamp.as_ref().map_or(0, |field| field.read(message()));
-        // Captured by value: without a size it takes no memory.
+        // The closure captures its variables by value, so that `message` takes no memory if sizes are not measured.
         let size = move || self.size.as_ref().map_or(0, |size| size.measure(message));
         Some(self.recorder.received_message(epoch, header, Taken(info), size))
     }
 
-    /// Records a message at the start of its callback, now. Returns the argument of [`end`](Self::end), if a metric
-    /// needs it.
+    /// Records that the callback of a message starts now. Returns the argument of [`end`](Self::end), if a metric needs
+    /// the end of the callback.
     #[inline]
     pub fn start(&self, message: Option<ReceivedMessage>) -> Option<RunningCallback> {
         self.recorder.record(&message?, monotonic)

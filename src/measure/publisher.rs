@@ -19,10 +19,10 @@ use super::{
 
 /// A publisher whose publications are measured: [`Metric::PublishPeriod`](crate::Metric::PublishPeriod) and
 /// [`Metric::PublishDuration`](crate::Metric::PublishDuration), and [`Metric::MessageSize`](crate::Metric::MessageSize)
-/// if its [metrics](crate::StatisticsOptions::metrics) contain it.
+/// if the publisher's [metrics](crate::StatisticsOptions::metrics) contain it.
 ///
-/// Create one using [`NodeStatistics::create_publisher`](crate::NodeStatistics::create_publisher). Like
-/// [`rclrs::Publisher`] it is a handle: dropping the last clone ends the publisher and its statistics.
+/// Create a publisher using [`NodeStatistics::create_publisher`](crate::NodeStatistics::create_publisher). Like
+/// [`rclrs::Publisher`], a `StatsPublisher` is a handle: dropping the last clone ends the publisher and its statistics.
 pub type StatsPublisher<T> = Arc<StatsPublisherState<T>>;
 
 /// The inner state of a [`StatsPublisher`].
@@ -30,9 +30,9 @@ pub struct StatsPublisherState<T: Message> {
     /// Dropped first: the statistics end before the publisher does.
     statistics: SourceStatistics,
     publications: Arc<Windowed<Publications>>,
-    /// None if unknown or not measured.
+    /// `None` if sizes are unknown or not measured.
     size: Option<Box<SerializedSize<T::RmwMsg>>>,
-    /// Of the C layout, which has the lengths; messages are converted as rclrs would.
+    /// The publisher of the C layout, from which the lengths are read; messages are converted as by rclrs.
     publisher: Publisher<T::RmwMsg>,
 }
 
@@ -54,7 +54,7 @@ impl<T: Message> StatsPublisherState<T> {
     ///
     /// # Errors
     ///
-    /// As the method of rclrs does.
+    /// Returns the same errors as the method of rclrs.
     pub fn publish<'a, M: MessageCow<'a, T>>(&self, message: M) -> Result<(), RclrsError> {
         let publish = || {
             let message = T::into_rmw_message(message.into_cow());
@@ -64,7 +64,7 @@ impl<T: Message> StatsPublisherState<T> {
         self.publications.measure(monotonic, publish, |message| self.size_of(|| message))
     }
 
-    /// Returns the rclrs publisher, of the message's C layout. Publications through it are not measured.
+    /// Returns the rclrs publisher of the message's C layout. Publications through this publisher are not measured.
     pub fn publisher(&self) -> &Publisher<T::RmwMsg> {
         &self.publisher
     }
@@ -75,30 +75,32 @@ impl<T: Message> StatsPublisherState<T> {
     }
 
     /// Returns a promise that is fulfilled when the publisher has a subscription, as
-    /// [`rclrs::PublisherState::notify_on_subscriber_ready`] does. The executor has to spin.
+    /// [`rclrs::PublisherState::notify_on_subscriber_ready`] does. The promise is fulfilled only while the executor
+    /// spins.
     pub fn notify_on_subscriber_ready(&self) -> Promise<()> {
         self.publisher.notify_on_subscriber_ready()
     }
 
-    /// Returns the number of subscriptions of the publisher.
+    /// Returns the number of subscriptions that match this publisher.
     ///
     /// # Errors
     ///
-    /// If the graph cannot be read.
+    /// Errors if the graph cannot be read.
     pub fn get_subscription_count(&self) -> Result<usize, RclrsError> {
         self.publisher.get_subscription_count()
     }
 
-    /// Returns the size of a message in bytes; 0 if unknown or not measured.
+    /// Returns the size of a message in bytes; 0 if the size is unknown or not measured.
     fn size_of<'a>(&self, message: impl FnOnce() -> &'a T::RmwMsg) -> u32 {
         self.size.as_ref().map_or(0, |size| size.measure(message))
     }
 }
 
-/// A publisher with statistics, of a type that is known only at run time.
+/// A publisher with statistics, for a message type that is known only at run time.
 ///
-/// Create one using [`NodeStatistics::create_dynamic_publisher`](crate::NodeStatistics::create_dynamic_publisher). It
-/// is a handle as [`StatsPublisher`] is.
+/// Create a dynamic publisher using
+/// [`NodeStatistics::create_dynamic_publisher`](crate::NodeStatistics::create_dynamic_publisher). A
+/// `StatsDynamicPublisher` is a handle like [`StatsPublisher`].
 pub type StatsDynamicPublisher = Arc<StatsDynamicPublisherState>;
 
 /// The inner state of a [`StatsDynamicPublisher`].
@@ -126,12 +128,12 @@ impl StatsDynamicPublisherState {
     ///
     /// # Errors
     ///
-    /// As the method of rclrs does.
+    /// Returns the same errors as the method of rclrs.
     pub fn publish(&self, message: DynamicMessage) -> Result<(), RclrsError> {
         self.publications.measure(monotonic, || self.publisher.publish(message), |()| 0)
     }
 
-    /// Returns the rclrs publisher. Publications through it are not measured.
+    /// Returns the rclrs publisher. Publications through this publisher are not measured.
     pub fn publisher(&self) -> &DynamicPublisher {
         &self.publisher
     }
@@ -141,11 +143,11 @@ impl StatsDynamicPublisherState {
         self.publisher.topic_name()
     }
 
-    /// Returns the number of subscriptions of the publisher.
+    /// Returns the number of subscriptions that match this publisher.
     ///
     /// # Errors
     ///
-    /// If the graph cannot be read.
+    /// Errors if the graph cannot be read.
     pub fn get_subscription_count(&self) -> Result<usize, RclrsError> {
         self.publisher.get_subscription_count()
     }
@@ -153,7 +155,7 @@ impl StatsDynamicPublisherState {
 
 impl<T: RmwMessage> StatsPublisherState<T> {
     /// Obtains a writable handle to a message owned by the middleware, as
-    /// [`rclrs::PublisherState::borrow_loaned_message`] does, and errors as that does.
+    /// [`rclrs::PublisherState::borrow_loaned_message`] does, with the same errors.
     pub fn borrow_loaned_message(&self) -> Result<StatsLoanedMessage<'_, T>, RclrsError> {
         Ok(StatsLoanedMessage { message: self.publisher.borrow_loaned_message()?, publisher: self })
     }
@@ -164,9 +166,9 @@ impl<T: RmwMessage> StatsPublisherState<T> {
     }
 }
 
-/// A loaned message, owned by the middleware. Its publication is measured.
+/// A loaned message, which the middleware owns. The publication of the message is measured.
 ///
-/// It dereferences to a `&mut T` (`T::RmwMsg` is `T`). Dropping or publishing the message returns the loan.
+/// The value dereferences to a `&mut T` (`T::RmwMsg` is `T`). Dropping or publishing the message returns the loan.
 pub struct StatsLoanedMessage<'a, T: RmwMessage> {
     message: LoanedMessage<'a, T::RmwMsg>,
     publisher: &'a StatsPublisherState<T>,
@@ -193,11 +195,11 @@ impl<T: RmwMessage> DerefMut for StatsLoanedMessage<'_, T> {
 }
 
 impl<T: RmwMessage> StatsLoanedMessage<'_, T> {
-    /// Publishes the loaned message, falling back to regular publishing if needed; errors as
-    /// [`rclrs::LoanedMessage::publish`] does.
+    /// Publishes the loaned message, falling back to regular publishing if needed, with the same errors as
+    /// [`rclrs::LoanedMessage::publish`].
     pub fn publish(self) -> Result<(), RclrsError> {
         let Self { message, publisher } = self;
-        // The middleware owns the message from its publication on.
+        // The size is read before the publication, which gives the message back to the middleware.
         let size = publisher.size_of(|| &message);
         publisher.publications.measure(monotonic, || message.publish(), |()| size)
     }

@@ -20,8 +20,8 @@ use crate::transport::{middleware_in_use_or_unknown, timestamps, Middleware};
 
 /// A service whose requests are measured.
 ///
-/// Create one using [`NodeStatistics::create_service`](crate::NodeStatistics::create_service). Like [`rclrs::Service`]
-/// it is a handle: dropping the last clone ends the service and its statistics.
+/// Create a service using [`NodeStatistics::create_service`](crate::NodeStatistics::create_service). Like
+/// [`rclrs::Service`], a `StatsService` is a handle: dropping the last clone ends the service and its statistics.
 pub type StatsService<T> = Arc<StatsServiceState<T, Node>>;
 
 /// A [`StatsService`] that runs on a worker.
@@ -31,7 +31,7 @@ pub type StatsWorkerService<T, Payload> = Arc<StatsServiceState<T, Worker<Payloa
 pub struct StatsServiceState<T: Service, Scope: WorkScope> {
     /// Dropped first: the statistics end before the service does.
     statistics: SourceStatistics,
-    /// Of the callbacks that replace its first one.
+    /// The probe for callbacks that replace the first callback.
     probe: Probe,
     service: Arc<ServiceState<T, Scope>>,
 }
@@ -53,7 +53,7 @@ impl<T: Service, Scope: WorkScope + 'static> StatsServiceState<T, Scope> {
     ///
     /// # Errors
     ///
-    /// As the method of rclrs does.
+    /// Returns the same errors as the method of rclrs.
     #[cfg(not(ros_distro = "humble"))]
     pub fn configure_introspection(
         &self,
@@ -64,30 +64,30 @@ impl<T: Service, Scope: WorkScope + 'static> StatsServiceState<T, Scope> {
 }
 
 impl<T: Service> StatsServiceState<T, Node> {
-    /// Replaces the callback, as [`ServiceState::set_callback`] does. The new callback is measured, too.
+    /// Replaces the callback, as [`ServiceState::set_callback`] does. The new callback is also measured.
     pub fn set_callback<Args>(&self, callback: impl IntoNodeServiceCallback<T, Args>) {
         self.service.set_callback(self.probe.measure(callback.into_node_service_callback(), false));
     }
 
-    /// Replaces the callback by an async one, as [`ServiceState::set_async_callback`] does. The new callback is
-    /// measured, too.
+    /// Replaces the callback by an async callback, as [`ServiceState::set_async_callback`] does. The new callback is
+    /// also measured.
     ///
-    /// A service that was created with another form of callback has no
-    /// [`ResponseDuration`](crate::Metric::ResponseDuration), unless its options' metrics contain it.
+    /// A service that was created with a callback that is not async does not measure
+    /// [`ResponseDuration`](crate::Metric::ResponseDuration), unless the metrics of its options contain this metric.
     pub fn set_async_callback<Args>(&self, callback: impl IntoAsyncServiceCallback<T, Args>) {
         self.service.set_async_callback(self.probe.measure(callback.into_async_service_callback(), true));
     }
 }
 
 impl<T: Service, Payload: 'static + Send + Sync> StatsServiceState<T, Worker<Payload>> {
-    /// Replaces the callback, as [`ServiceState::set_worker_callback`] does. The new callback is measured, too.
+    /// Replaces the callback, as [`ServiceState::set_worker_callback`] does. The new callback is also measured.
     pub fn set_worker_callback<Args>(&self, callback: impl IntoWorkerServiceCallback<T, Payload, Args>) {
         self.service.set_worker_callback(self.probe.measure(callback.into_worker_service_callback(), false));
     }
 }
 
 /// A measured callback that rclrs takes.
-#[allow(missing_debug_implementations)] // no other crate can name it
+#[allow(missing_debug_implementations)] // no other crate can name this type
 pub(crate) struct Measured<Callback>(pub(crate) Callback);
 
 impl<T: Service> IntoNodeServiceCallback<T, Self> for Measured<AnyServiceCallback<T, ()>> {
@@ -126,11 +126,11 @@ impl Probe {
         self.recorder.take(|| timestamps(self.middleware, info))
     }
 
-    /// Wraps a callback in any form that rclrs takes, so that its requests are measured. `is_async`: it returns a
-    /// future.
+    /// Wraps a callback, in any form that rclrs takes, so that its requests are measured. `is_async`: the callback
+    /// returns a future.
     ///
-    /// rclrs has each form as a boxed function already. So a measured callback costs a call more; of a node's service,
-    /// whose function returns a boxed future, also an allocation per request.
+    /// rclrs already stores each form as a boxed function. So a measured callback costs one more call. For a node's
+    /// service, whose function returns a boxed future, each request also costs one more allocation.
     pub(crate) fn measure<T: Service, Payload: 'static + Send>(
         &self,
         callback: AnyServiceCallback<T, Payload>,
@@ -146,8 +146,8 @@ impl Probe {
     }
 }
 
-/// rclrs calls it when it takes the request. The callback itself starts when its future is first polled, also if it is
-/// not async.
+/// rclrs calls the returned function when rclrs takes the request. The callback itself starts when its future is first
+/// polled, even if the callback is not async.
 fn measure_node<T: Service>(mut callback: NodeServiceCallback<T>, probe: Probe) -> NodeServiceCallback<T> {
     NodeServiceCallback::WithInfo(Box::new(move |request, info| {
         let active = probe.take(&info);

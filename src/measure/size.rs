@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The size that a message has serialized, from the type's introspection support and the lengths in the message.
+//! Finds the serialized size of a message, from the type's introspection support and the lengths in the message.
 //!
-//! The format is CDR, version 1 of XCDR, as every rmw implementation of ROS 2 writes it: a value of 2, 4 or 8 bytes
-//! lies at a multiple of its size, counted from the end of the encapsulation header. A string is its length in 32 bits,
-//! its bytes and a NUL. A wide string is its length and 32 bits for each 16 of UTF-16, without a NUL. A sequence is its
-//! length and its elements, an array its elements, a nested message its fields.
+//! The format is CDR, version 1 of XCDR, which every rmw implementation of ROS 2 writes: a value of 2, 4 or 8 bytes
+//! lies at a multiple of its size, counted from the end of the encapsulation header. A string consists of its length in
+//! 32 bits, its bytes and a NUL. A wide string consists of its length and 32 bits for each UTF-16 code unit, without a
+//! NUL. A sequence consists of its length and its elements, an array of its elements, a nested message of its fields.
 //!
-//! A message is received with the strings that were sent. But a publisher may have strings with a NUL inside, which
-//! most rmw implementations send only up to there: see [`Middleware::sends_to_nul`].
+//! A received message has the strings that were sent. But the strings of a publisher may contain a NUL, and most rmw
+//! implementations send a string only up to its first NUL: see [`Middleware::sends_to_nul`].
 
 use std::{ffi::CStr, marker::PhantomData};
 
@@ -18,12 +18,12 @@ use rosidl_runtime_rs::RmwMessage;
 use super::layout::{offsets, Layout};
 use crate::transport::{middleware_in_use, Middleware};
 
-/// The encapsulation header: the encoding of the rest.
+/// The size of the encapsulation header, which names the encoding of the rest.
 const HEADER: usize = 4;
 
 /// How to find the serialized size of messages of the C layout `M`.
 pub(crate) enum SerializedSize<M> {
-    /// The same for all messages.
+    /// All messages of the type have this size.
     Constant(u32),
     Variable {
         payload: Payload,
@@ -35,7 +35,7 @@ pub(crate) enum SerializedSize<M> {
 impl<M: RmwMessage> SerializedSize<M> {
     /// Returns how to find the sizes of received messages of a type.
     ///
-    /// Errors with a warning for the user if the encoding is unknown. Only the sizes need it.
+    /// Errors with a warning for the user if the encoding is unknown. Other metrics do not need the encoding.
     pub(crate) fn of_received() -> Result<Self, String> {
         Self::find(Payload::of_received)
     }
@@ -84,7 +84,7 @@ impl<M: RmwMessage> SerializedSize<M> {
             Self::Constant(size) => *size,
             Self::Variable { payload, steps, .. } => {
                 let message = std::ptr::from_ref(message()).cast();
-                // SAFETY: `find` has made the steps of the layout of `M`, and a value of `M` has valid strings and
+                // SAFETY: `find` has derived the steps from the layout of `M`, and a value of `M` has valid strings and
                 // sequences.
                 payload.size(unsafe { end(steps, message, 0, payload.strings_end_at_nul) })
             }
@@ -92,36 +92,36 @@ impl<M: RmwMessage> SerializedSize<M> {
     }
 }
 
-/// How many bytes a message is sent in.
+/// How a middleware serializes a whole message.
 #[derive(Clone, Copy)]
 pub(crate) struct Payload {
-    /// The size is a multiple of this, in bytes.
+    /// The size of a message is a multiple of this number of bytes.
     alignment: usize,
     /// Whether a string is sent only up to its first NUL.
     strings_end_at_nul: bool,
 }
 
 impl Payload {
-    /// A message as this process's middleware receives it. Errors if the middleware's serialization is unknown.
+    /// Returns how this process's middleware serializes messages that it receives. Errors if the encoding is unknown.
     pub(super) fn of_received() -> Result<Self, String> {
         Ok(Self { strings_end_at_nul: false, ..Self::of_published()? })
     }
 
-    /// A message as this process's middleware sends it. Errors likewise.
+    /// Returns how this process's middleware serializes messages that it sends. Errors if the encoding is unknown.
     fn of_published() -> Result<Self, String> {
         let Middleware { pads, sends_to_nul, .. } =
             middleware_in_use().map_err(|name| format!("it is not known how {name} serializes messages"))?;
         Ok(Self { alignment: if *pads { 4 } else { 1 }, strings_end_at_nul: *sends_to_nul })
     }
 
-    /// Returns the size of a message with this number of bytes, including its header. (No middleware has larger ones
-    /// than a `u32` holds.)
+    /// Returns the size of a message, including its header, whose values take this number of bytes. (No middleware
+    /// sends messages that are too large for a `u32`.)
     pub(super) fn size(self, values: usize) -> u32 {
         (HEADER + values).next_multiple_of(self.alignment).try_into().unwrap_or(u32::MAX)
     }
 }
 
-/// A string, wide string or sequence in C, but for the type of its elements.
+/// A string, wide string or sequence in C, without the type of its elements.
 #[repr(C)]
 struct Elements {
     data: *const u8,
@@ -129,42 +129,43 @@ struct Elements {
     capacity: usize,
 }
 
-/// Returns the end of values that start at an offset in the serialized message. Strings are read only if they end at a
-/// NUL.
+/// Returns the offset in the serialized message at which the values end, if the values start at `start`. The characters
+/// of strings are read only if `strings_end_at_nul`.
 ///
 /// # Safety
 ///
-/// `base` must point to a C struct with the layout of the steps. Its strings and sequences must be valid.
+/// `base` must point to a C struct with the layout that the steps describe. The strings and sequences of the struct
+/// must be valid.
 unsafe fn end(steps: &[Step<usize>], base: *const u8, start: usize, strings_end_at_nul: bool) -> usize {
     steps.iter().fold(start, |at, step| match step {
         Step::Fixed(size) => size.end(at),
         Step::String { place } => {
-            // SAFETY: By contract there is a string at the offset, aligned.
+            // SAFETY: The caller guarantees that a string lies at the offset, and is aligned.
             let string = unsafe { &*base.add(*place).cast::<Elements>() };
             if !strings_end_at_nul || string.size == 0 {
                 return at + string.size;
             }
-            // SAFETY: By contract it has as many bytes.
+            // SAFETY: The caller guarantees that the string has `size` bytes.
             let bytes = unsafe { std::slice::from_raw_parts(string.data, string.size) };
             at + CStr::from_bytes_until_nul(bytes).map_or(string.size, CStr::count_bytes)
         }
         Step::Elements { place, element } => {
-            // SAFETY: By contract there is a wide string or a sequence at the offset, aligned.
+            // SAFETY: The caller guarantees that a wide string or a sequence lies at the offset, and is aligned.
             let elements = unsafe { &*base.add(*place).cast::<Elements>() };
             element.end_of(elements.size, at)
         }
         Step::Each { place, count, stride, steps } => {
-            // SAFETY: By contract the offset is in the struct.
+            // SAFETY: The caller guarantees that the offset lies in the struct.
             let base = unsafe { base.add(*place) };
             let (first, count) = match count {
                 Count::Array(length) => (base, *length),
                 Count::Sequence => {
-                    // SAFETY: By contract there is a sequence, aligned.
+                    // SAFETY: The caller guarantees that a sequence lies at `base`, and is aligned.
                     let elements = unsafe { &*base.cast::<Elements>() };
                     (elements.data, elements.size)
                 }
             };
-            // SAFETY: By contract there are as many elements of the layout of the inner steps, one `stride` apart.
+            // SAFETY: The caller guarantees `count` elements with the layout of the inner steps, one `stride` apart.
             (0..count).fold(at, |at, index| unsafe {
                 end(steps, first.add(index * stride), at, strings_end_at_nul)
             })
@@ -172,9 +173,9 @@ unsafe fn end(steps: &[Step<usize>], base: *const u8, start: usize, strings_end_
     })
 }
 
-/// Where a field lies: its offset in the C struct, or the names that lead to it.
+/// Where a field lies: its offset in the C struct, or the names of the nested fields that lead to it.
 pub(super) trait Place {
-    /// The place of the struct itself.
+    /// Returns the place of the struct itself.
     fn start() -> Self;
 
     /// Returns the place of a field in the struct at this place.
@@ -191,55 +192,56 @@ impl Place for usize {
     }
 }
 
-/// A part of a message, in the order in which parts are serialized.
+/// A part of a message. The steps of a message are in the order in which its parts are serialized.
 #[derive(Clone, Debug)]
 pub(crate) enum Step<P> {
     /// Values of fixed size, which are not read.
     Fixed(FixedSize),
     /// The characters of a string.
     String { place: P },
-    /// The elements of fixed size of a sequence, or the characters of a wide string.
+    /// The elements of a sequence, if they have a fixed size, or the characters of a wide string.
     Elements { place: P, element: FixedSize },
-    /// Elements of a size that depends on their values.
+    /// Elements whose size depends on their values.
     Each { place: P, count: Count, stride: usize, steps: Box<[Step<P>]> },
 }
 
-/// The number of elements.
+/// The number of the elements, and where they lie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
-    /// Of an array; its elements lie in the message itself.
+    /// The elements of an array, which lie in the C struct of the message.
     Array(usize),
-    /// Of a sequence; its elements lie elsewhere.
+    /// The elements of a sequence, which lie outside the C struct of the message.
     Sequence,
 }
 
-/// The size of values that do not decide it, with the padding before and between them: it depends on where they start,
-/// modulo 8.
+/// The size of values of fixed size, with the padding before and between the values. The size depends on the offset at
+/// which the values start, modulo 8.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FixedSize([usize; 8]);
 
 impl FixedSize {
     const NONE: Self = Self([0; 8]);
 
-    /// A value of 1, 2, 4 or 8 bytes.
+    /// Returns the size of a value of 1, 2, 4 or 8 bytes.
     pub(super) fn primitive(size: usize) -> Self {
         Self::between(|start| start.next_multiple_of(size) + size)
     }
 
-    /// Creates it from a function that returns the end of the values.
+    /// Creates the size from a function that returns the end of the values for their start.
     fn between(end: impl Fn(usize) -> usize) -> Self {
         Self(std::array::from_fn(|start| end(start) - start))
     }
 
-    /// Returns the end of the values if they start at an offset.
+    /// Returns the offset at which the values end, if the values start at `start`.
     pub(super) fn end(&self, start: usize) -> usize {
         start + self.0[start % 8]
     }
 
-    /// Returns the end of `count` of them.
+    /// Returns the offset at which `count` repetitions of the values end.
     ///
-    /// Wherever they start, they end at the same place modulo their largest alignment. So from the second one on, all
-    /// start at the same place modulo that alignment, and take the same number of bytes.
+    /// The end of each repetition, modulo the largest alignment of the values, does not depend on its start. So all
+    /// repetitions after the first one start at the same offset modulo this alignment, and take the same number of
+    /// bytes.
     pub(super) fn end_of(&self, count: usize, start: usize) -> usize {
         let Some(further) = count.checked_sub(1) else { return start };
         let first = self.end(start);
@@ -255,11 +257,11 @@ impl FixedSize {
     }
 }
 
-/// The steps of a message. Values of fixed size that follow each other are one step.
+/// The steps of a message. Consecutive values of fixed size are one step.
 pub(super) struct Steps<P>(pub(super) Vec<Step<P>>);
 
 impl<P: Place> Steps<P> {
-    /// Returns the steps of messages of this structure. None if its layout or its encoding is unknown.
+    /// Returns the steps of messages of this structure; `None` if the layout or the encoding is unknown.
     pub(super) fn of(structure: &MessageStructure) -> Option<Self> {
         let mut steps = Self(vec![]);
         steps.push_fields(structure, &P::start())?;
@@ -273,7 +275,7 @@ impl<P: Place> Steps<P> {
         }
     }
 
-    /// Appends the fields of a struct at a place.
+    /// Appends the steps of the fields of a struct, which lies at `parent`.
     fn push_fields(&mut self, structure: &MessageStructure, parent: &P) -> Option<()> {
         for (field, offset) in structure.fields.iter().zip(offsets(structure)?) {
             let place = parent.field(&field.name, offset);
@@ -303,7 +305,7 @@ impl<P: Place> Steps<P> {
                 self.push_fixed(FixedSize::primitive(4)); // the length
                 self.0.push(Step::Elements { place, element: FixedSize::primitive(4) });
             }
-            // No .msg file can have them, and the rmw implementations differ.
+            // No .msg file can contain these types, and the rmw implementations serialize them differently.
             BaseType::WChar | BaseType::LongDouble => return None,
             _ => self.push_fixed(FixedSize::primitive(Layout::of_element(base_type)?.size)),
         }
@@ -324,7 +326,7 @@ impl<P: Place> Steps<P> {
         Some(())
     }
 
-    /// Returns the size if no value decides it.
+    /// Returns the size, if it does not depend on values.
     pub(super) fn fixed(&self) -> Option<FixedSize> {
         match self.0[..] {
             [] => Some(FixedSize::NONE),
@@ -344,7 +346,7 @@ mod tests {
         SerializedSize::of_received().unwrap().measure(|| message)
     }
 
-    /// Returns the size of that many bytes as the middleware in use sends them.
+    /// Returns the size of a message with this number of bytes, padded as by the middleware in use.
     fn padded(bytes: u32) -> u32 {
         if middleware_in_use().unwrap().pads {
             bytes.next_multiple_of(4)
@@ -361,7 +363,7 @@ mod tests {
                 .measure(|| unreachable!("the size does not depend on the message"))
         }
         assert_eq!(constant::<builtin_interfaces::msg::rmw::Time>(), 4 + 8);
-        assert_eq!(constant::<test_msgs::msg::rmw::Empty>(), padded(4 + 1), "C has a member");
+        assert_eq!(constant::<test_msgs::msg::rmw::Empty>(), padded(4 + 1), "an empty struct has 1 byte");
         assert_eq!(constant::<std_msgs::msg::rmw::Float64>(), 4 + 8);
     }
 
@@ -382,7 +384,7 @@ mod tests {
         }
     }
 
-    /// This one needs no introspection, so that Miri can run it.
+    /// This test needs no introspection, so that Miri can run it.
     #[test]
     fn lengths_are_read_at_their_places_in_a_c_struct_and_its_elements() {
         #[repr(C)]
@@ -422,23 +424,24 @@ mod tests {
             Step::Fixed(length),
             Step::Elements { place: std::mem::offset_of!(Message, values), element: FixedSize::primitive(8) },
         ];
-        // The flag; a part of 0 and one of 3 characters; three parts of 1, 0 and 9; five numbers of 8 bytes.
+        // The message has a flag, parts with 0 and 3 characters, parts with 1, 0 and 9 characters, and five numbers of
+        // 8 bytes.
         let names = [1, 2, 4 + 4 + 1, 10, 12 + 4 + 3 + 1];
         let parts = [20, 20 + 4, 25, 28 + 4 + 1 + 1, 35, 36 + 4 + 1, 42, 44 + 4 + 9 + 1];
         let values = [60 + 4, 64 + 5 * 8];
         assert_eq!((names[4], parts[7], values[1]), (20, 58, 104));
-        // SAFETY: The steps are the struct's; only values that are not read have null pointers.
+        // SAFETY: The steps describe the struct; only strings and sequences whose data are not read have null pointers.
         assert_eq!(unsafe { end(&steps, std::ptr::from_ref(&message).cast(), 0, false) }, values[1]);
         assert_eq!(message.flag as u8 + message.names[0].number, 8);
     }
 
-    /// This one, too.
+    /// This test needs no introspection either.
     #[test]
     fn a_string_is_read_up_to_its_first_nul_if_it_is_sent_so() {
         let steps = [Step::Fixed(FixedSize::primitive(4)), Step::String { place: 0 }];
         for (text, sent) in [("", 0), ("abc", 3), ("ab\0c\0", 2), ("\0", 0), ("abc\0", 3)] {
             let string = Elements { data: text.as_ptr(), size: text.len(), capacity: text.len() + 1 };
-            // SAFETY: The steps are the struct's.
+            // SAFETY: The steps describe the struct.
             let end = |to_nul| unsafe { end(&steps, std::ptr::from_ref(&string).cast(), 0, to_nul) };
             assert_eq!([end(true), end(false)], [4 + sent, 4 + text.len()], "{text:?}");
         }
@@ -454,7 +457,7 @@ mod tests {
             let value = sizes.iter().fold(FixedSize::NONE, |value, (size, count)| {
                 value.followed_by(&FixedSize::primitive(*size).repeated(*count))
             });
-            // By the rule itself, value by value.
+            // The expected end, calculated by the alignment rule, value by value.
             let one_by_one = (0..count).fold(start, |at, _| {
                 let each = sizes.iter().flat_map(|(size, count)| std::iter::repeat_n(size, *count));
                 each.fold(at, |at, size| at.next_multiple_of(*size) + size)

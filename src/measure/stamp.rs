@@ -13,17 +13,17 @@ use super::layout::offset_of;
 
 /// The place of the header stamp in messages of the C layout `M`.
 pub(crate) struct StampField<M> {
-    /// The offset of a `builtin_interfaces/Time` in `M`, in bytes. It lies within `M` and is aligned for it.
+    /// The offset of a `builtin_interfaces/Time` in `M`, in bytes. The `Time` lies within `M` and is aligned.
     offset: usize,
     message: PhantomData<fn(&M)>,
 }
 
 impl<M: RmwMessage> StampField<M> {
-    /// Finds the stamp of a type that has a `std_msgs/Header header`, or that is a `std_msgs/Header`; None for other
-    /// types.
+    /// Finds the stamp of a type that has a `std_msgs/Header header`, or that is a `std_msgs/Header`; returns `None`
+    /// for other types.
     ///
-    /// Errors with a warning for the user if there is or may be a stamp, but its place cannot be determined. Only the
-    /// ages need it.
+    /// Errors with a warning for the user if the type has, or may have, a stamp whose place cannot be determined. Only
+    /// the ages need the stamp.
     pub(crate) fn find() -> Result<Option<Self>, String> {
         let fail = |why: String| Err(format!("The ages of {} messages will be NaN: {why}", M::TYPE_NAME));
         let metadata = MessageTypeName::try_from(M::TYPE_NAME).and_then(DynamicMessageMetadata::new);
@@ -54,25 +54,26 @@ impl<M: RmwMessage> StampField<M> {
 }
 
 impl<M> StampField<M> {
-    /// Returns None if there is no room for a stamp at that offset, or if it is not aligned there.
+    /// Returns `None` if a stamp at this offset would not lie within `M`, or would not be aligned.
     fn at(offset: usize) -> Option<Self> {
         let is_inside = offset.checked_add(size_of::<Time>())? <= size_of::<M>();
         let is_aligned = offset % align_of::<Time>() == 0 && align_of::<M>() >= align_of::<Time>();
         (is_inside && is_aligned).then_some(Self { offset, message: PhantomData })
     }
 
-    /// Returns a message's stamp in nanoseconds since the epoch; 0 if it is not set.
+    /// Returns a message's stamp in nanoseconds since the epoch; 0 if the stamp is not set.
     #[inline]
     pub(crate) fn read(&self, message: &M) -> i64 {
         let stamp = std::ptr::from_ref(message).cast::<u8>();
-        // SAFETY: `at` has checked that the offset lies within `M` and is aligned, and `find` that there is a
-        // builtin_interfaces/Time at it: two integers; any bits are valid.
+        // SAFETY: `at` has checked that the offset lies within `M` and is aligned, and `find` has checked that a
+        // builtin_interfaces/Time lies there: two integers, for which any bits are valid.
         let Time { sec, nanosec } = unsafe { &*stamp.add(self.offset).cast::<Time>() };
         header_stamp::nanoseconds(*sec, *nanosec)
     }
 }
 
-/// Returns the names of the fields that lead to the header stamp of messages of that structure; None if there is none.
+/// Returns the names of the fields that lead to the header stamp of messages of this structure; `None` if the messages
+/// have no header stamp.
 pub(super) fn path(structure: &MessageStructure) -> Option<&'static [&'static str]> {
     header_stamp::path(name(structure), |field| message_field(structure, field).map(name))
 }
@@ -81,7 +82,7 @@ fn name(structure: &MessageStructure) -> (&str, &str) {
     (&structure.namespace, &structure.type_name)
 }
 
-/// Returns the structure of the field of that name, if that is a single message.
+/// Returns the structure of the field with this name, if the field is a single message.
 fn message_field<'a>(structure: &'a MessageStructure, name: &str) -> Option<&'a MessageStructure> {
     let field = structure.fields.iter().find(|field| field.name == name)?;
     match (&field.base_type, field.value_kind) {
@@ -90,7 +91,7 @@ fn message_field<'a>(structure: &'a MessageStructure, name: &str) -> Option<&'a 
     }
 }
 
-/// The offset of the value at the end of a path in a C struct; None if the layout cannot be followed.
+/// Returns the offset in a C struct of the field that the path leads to; `None` if the layout is unknown.
 fn offset_at(mut structure: &MessageStructure, path: &[&str]) -> Option<usize> {
     let mut offset = 0;
     for field in path {
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(StampField::find().unwrap().unwrap().read(&header), 1_790_000_000_123_456_789);
     }
 
-    /// This one needs no introspection, so that Miri can run it.
+    /// This test needs no introspection, so that Miri can run it.
     #[test]
     fn a_stamp_is_read_at_its_place_in_a_c_struct_and_nowhere_outside() {
         #[repr(C)]
@@ -162,7 +163,8 @@ mod tests {
 
     #[test]
     fn a_header_may_follow_other_fields() {
-        // No type of the common packages has its header further back, so one is made of introspection's parts.
+        // In no type of the common packages does the header follow other fields, so this test builds such a structure
+        // from the introspection of Imu.
         let field = |name: &str, base_type, offset_like: &MessageFieldInfo| {
             let mut field = offset_like.clone();
             (field.name, field.base_type) = (name.to_owned(), base_type);
@@ -176,11 +178,11 @@ mod tests {
             field("header", imu.fields[0].base_type.clone(), &imu.fields[0]),
         ];
         message.size = 40;
-        // Behind the flag and the count, aligned for the pointer in the header's frame_id.
+        // The header lies behind the flag and the count, aligned for the pointer in the header's frame_id.
         assert_eq!(offset_at(&message, path(&message).unwrap()), Some(8));
 
         message.size = 48;
         let path = path(&message).expect("a stamp, which is worth a warning");
-        assert_eq!(offset_at(&message, path), None, "a size that the layout does not lead to");
+        assert_eq!(offset_at(&message, path), None, "the layout does not result in this size");
     }
 }

@@ -6,12 +6,12 @@ use topic_statistics_core::record::{code::Durations, source::SourceHandle, windo
 
 use super::handle::{stats_handle, SourceStatistics};
 
-/// A named stopwatch around any code: its duration, as [`Metric::Duration`](crate::Metric::Duration).
+/// A named stopwatch, which measures the duration of any code, as [`Metric::Duration`](crate::Metric::Duration).
 ///
-/// Create one using [`NodeStatistics::create_stopwatch`](crate::NodeStatistics::create_stopwatch). It is a handle that
-/// can be cloned; dropping the last clone ends its statistics. Durations are measured on the monotonic clock. Each
-/// belongs to the window in which it ends. Guards can be nested, run at the same time, and start and end on different
-/// threads. A guard does not keep the statistics.
+/// Create a stopwatch using [`NodeStatistics::create_stopwatch`](crate::NodeStatistics::create_stopwatch). A stopwatch
+/// is a handle that can be cloned; dropping the last clone ends its statistics. Durations are measured on the monotonic
+/// clock. A duration belongs to the window in which it ends. Guards can be nested and can overlap, and a guard can end
+/// on another thread than it started on. A guard does not keep the statistics alive.
 ///
 /// ```
 /// # use rclrs::*;
@@ -45,8 +45,8 @@ impl Stopwatch {
         Self(Arc::new(StopwatchState { statistics: SourceStatistics(source), durations }))
     }
 
-    /// Starts measuring. The duration ends and is recorded when the guard is dropped: at the end of its scope, on `?`,
-    /// on an early return, and on unwinding.
+    /// Starts to measure a duration. The duration ends and is recorded when the guard is dropped: at the end of its
+    /// scope, on `?`, on an early return, and on unwinding.
     #[must_use = "the duration ends when the guard is dropped, which is at once if it has no name"]
     pub fn start(&self) -> StopwatchGuard {
         let is_enabled = self.0.durations.is_enabled();
@@ -59,7 +59,7 @@ impl Stopwatch {
         code()
     }
 
-    /// Measures a future, from its first poll until it is complete or dropped.
+    /// Measures a future, from the first poll until the future is complete or dropped.
     #[must_use = "a future does nothing unless it is awaited"]
     pub fn instrument<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
         let stopwatch = self.clone();
@@ -72,7 +72,7 @@ impl Stopwatch {
 
 /// A duration that is being measured. See [`Stopwatch::start`].
 ///
-/// It can be moved to another thread, which ends the duration:
+/// The guard can be moved to another thread, which then ends the duration:
 ///
 /// ```
 /// # use rclrs::*;
@@ -90,7 +90,7 @@ impl Stopwatch {
 /// ```
 #[must_use = "the duration ends when the guard is dropped"]
 pub struct StopwatchGuard {
-    /// The collector and the start. None while the statistics are disabled.
+    /// The collector and the start time. `None` if the statistics were disabled at the start.
     running: Option<(Arc<Windowed<Durations>>, Instant)>,
 }
 

@@ -24,10 +24,10 @@ use crate::error::StatisticsError;
 
 /// A subscription with statistics.
 ///
-/// Create one using [`NodeStatistics::create_subscription`](crate::NodeStatistics::create_subscription). It keeps the
-/// statistics of the node alive. Like [`rclrs::Subscription`] it is a handle: dropping the last clone ends the
-/// subscription and its statistics. After that nothing more of it is published; the window under way is lost. Its
-/// callback [must not capture it](crate::NodeStatistics#drop).
+/// Create a subscription using [`NodeStatistics::create_subscription`](crate::NodeStatistics::create_subscription).
+/// Like [`rclrs::Subscription`], a `StatsSubscription` is a handle. The handle keeps the statistics of the node alive.
+/// Dropping the last clone ends the subscription and its statistics: the current window is discarded, and nothing more
+/// is published. The callback [must not capture the handle](crate::NodeStatistics#drop).
 pub type StatsSubscription<T> = Arc<StatsSubscriptionState<T, Node>>;
 
 /// A [`StatsSubscription`] that runs on a worker.
@@ -63,37 +63,39 @@ impl<T, Scope> StatsSubscriptionState<T, Scope> {
         self.subscription.qos()
     }
 
-    /// Returns the messages received and lost of each publisher, in no order; at most 256 publishers, the latest ones.
+    /// Returns the numbers of messages received and lost for each publisher, in no order. At most the 256 latest
+    /// publishers are returned.
     ///
-    /// Empty unless [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured. The losses are None if
-    /// the middleware does not number messages.
+    /// The result is empty unless [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured. The
+    /// losses are `None` if the middleware does not number messages.
     pub fn publishers(&self) -> Vec<PublisherTotals> {
         self.recorder.publishers()
     }
 
-    /// Returns the publishers of the topic that cannot serve this subscription because of their QoS or type. That is
-    /// the most common reason why nothing is received.
+    /// Returns the publishers of the topic that cannot serve this subscription because of their QoS or type. Such a
+    /// mismatch is the most common reason why nothing is received.
     ///
-    /// They are searched when the subscription has received nothing for 15 seconds although there are publishers, while
-    /// the statistics are enabled. Each one is reported once by a warning, by `tracing` and in the node's log.
+    /// The publishers are checked when the subscription has received nothing for 15 seconds although the topic has
+    /// publishers, while the statistics are enabled. Each incompatible publisher is reported by one warning, through
+    /// `tracing` and in the node's log.
     pub fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
         self.statistics.0.incompatible_publishers()
     }
 
-    /// Returns the times of the last measured message; None before the first one.
+    /// Returns the times of the last measured message; `None` before the first message.
     ///
-    /// Called in the callback, that is the callback's message, unless several callbacks run at the same time.
+    /// Inside a callback, the last message is the callback's message, unless several callbacks run at the same time.
     pub fn last_message(&self) -> Option<MessageTimes> {
         self.recorder.last_message(&HostClock)
     }
 }
 
 impl<T: Message> StatsSubscriptionState<T, Node> {
-    /// Replaces the callback, as [`rclrs::SubscriptionState::set_callback`] does. The new callback is measured, too.
+    /// Replaces the callback, as [`rclrs::SubscriptionState::set_callback`] does. The new callback is also measured.
     ///
     /// # Errors
     ///
-    /// [`StatisticsError::CallbackForm`] if only one of both callbacks takes a
+    /// Returns [`StatisticsError::CallbackForm`] if only one of the two callbacks takes a
     /// [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage) of an idiomatic message type.
     pub fn set_callback<Args, Callback: InstrumentCallback<T, Args>>(
         &self,
@@ -104,12 +106,12 @@ impl<T: Message> StatsSubscriptionState<T, Node> {
         Ok(())
     }
 
-    /// Replaces the callback by an async one, as [`rclrs::SubscriptionState::set_async_callback`] does. The new
-    /// callback is measured, too.
+    /// Replaces the callback by an async callback, as [`rclrs::SubscriptionState::set_async_callback`] does. The new
+    /// callback is also measured.
     ///
     /// # Errors
     ///
-    /// As [`set_callback`](Self::set_callback).
+    /// Returns the same errors as [`set_callback`](Self::set_callback).
     pub fn set_async_callback<Args, Callback: InstrumentAsyncCallback<T, Args>>(
         &self,
         callback: Callback,
@@ -121,12 +123,12 @@ impl<T: Message> StatsSubscriptionState<T, Node> {
 }
 
 impl<T: Message, Payload: 'static + Send + Sync> StatsSubscriptionState<T, Worker<Payload>> {
-    /// Replaces the callback, as [`rclrs::SubscriptionState::set_worker_callback`] does. The new callback is measured,
-    /// too.
+    /// Replaces the callback, as [`rclrs::SubscriptionState::set_worker_callback`] does. The new callback is also
+    /// measured.
     ///
     /// # Errors
     ///
-    /// As [`set_callback`](StatsSubscriptionState::set_callback).
+    /// Returns the same errors as [`set_callback`](StatsSubscriptionState::set_callback).
     pub fn set_worker_callback<Args, Callback: InstrumentWorkerCallback<T, Payload, Args>>(
         &self,
         callback: Callback,
@@ -138,7 +140,7 @@ impl<T: Message, Payload: 'static + Send + Sync> StatsSubscriptionState<T, Worke
 }
 
 impl<T, Scope> StatsSubscriptionState<T, Scope> {
-    /// Returns the subscription of rclrs, if its messages have that type.
+    /// Returns the subscription of rclrs. Errors if its messages have another type than `Subscribed`.
     fn rclrs<Subscribed: Message, S: WorkScope + 'static>(
         &self,
     ) -> Result<&SubscriptionState<Subscribed, S>, StatisticsError> {
@@ -146,7 +148,7 @@ impl<T, Scope> StatsSubscriptionState<T, Scope> {
         subscription.ok_or_else(|| StatisticsError::CallbackForm { topic: self.topic_name() })
     }
 
-    /// Returns what another callback calls.
+    /// Returns a probe for a new callback.
     fn probe<M: Message>(&self) -> Probe<M> {
         let measures_size = self.recorder.measures(Metric::MessageSize);
         let size = measures_size.then(SerializedSize::of_received).and_then(Result::ok);
@@ -161,13 +163,13 @@ impl<Scope> StatsSubscriptionState<DynamicMessage, Scope> {
     }
 }
 
-/// A subscription of rclrs, of any message type and scope.
+/// A subscription of rclrs, with any message type and scope.
 pub(crate) trait AnySubscription: Send + Sync {
     fn topic_name(&self) -> String;
     fn qos(&self) -> QoSProfile;
     fn as_any(&self) -> &dyn Any;
 
-    /// Returns the structure of its messages, if it is a dynamic one.
+    /// Returns the structure of the messages, if the subscription is dynamic.
     fn structure(&self) -> Option<&MessageStructure> {
         None
     }

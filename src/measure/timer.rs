@@ -32,11 +32,11 @@ use super::handle::{stats_handle, SourceStatistics};
 
 /// A timer whose callbacks are measured.
 ///
-/// Create one using [`NodeStatistics::create_timer_repeating`](crate::NodeStatistics::create_timer_repeating). Like
-/// [`rclrs::Timer`] it is a handle: dropping the last clone ends the timer and its statistics.
+/// Create a timer using [`NodeStatistics::create_timer_repeating`](crate::NodeStatistics::create_timer_repeating). Like
+/// [`rclrs::Timer`], a `StatsTimer` is a handle: dropping the last clone ends the timer and its statistics.
 ///
-/// A callback that is set through this handle is measured, too. If the callback of a repeating timer sets another one
-/// through rclrs's timer, which rclrs gives it, the statistics end, with an error in the log.
+/// A callback that is set through this handle is also measured. If the callback of a repeating timer sets another
+/// callback through rclrs's timer, which rclrs passes to the callback, the statistics end, with an error in the log.
 pub type StatsTimer = Arc<StatsTimerState<Node>>;
 
 /// A [`StatsTimer`] that runs on a worker.
@@ -47,7 +47,7 @@ pub struct StatsTimerState<Scope: WorkScope> {
     /// Dropped first: the statistics end before the timer does.
     statistics: SourceStatistics,
     measured: Arc<MeasuredTimer>,
-    /// Whether the present callback is installed, and not replaced through this handle.
+    /// Whether the current callback is installed, and not replaced through this handle.
     is_installed: Mutex<Arc<AtomicBool>>,
     timer: Arc<TimerState<Scope>>,
 }
@@ -55,7 +55,7 @@ pub struct StatsTimerState<Scope: WorkScope> {
 stats_handle!(StatsTimerState<Scope: WorkScope>);
 
 impl<Scope: WorkScope> StatsTimerState<Scope> {
-    /// `is_installed`: of the timer's first callback.
+    /// `is_installed` is the flag of the timer's first callback.
     pub(crate) fn new(
         source: SourceHandle,
         measured: Arc<MeasuredTimer>,
@@ -71,7 +71,7 @@ impl<Scope: WorkScope> StatsTimerState<Scope> {
         self.timer.get_timer_period()
     }
 
-    /// Cancels the timer. [`reset`](Self::reset) continues it.
+    /// Cancels the timer. [`reset`](Self::reset) continues the timer.
     pub fn cancel(&self) -> Result<(), RclrsError> {
         self.timer.cancel()
     }
@@ -81,7 +81,7 @@ impl<Scope: WorkScope> StatsTimerState<Scope> {
         self.timer.is_canceled()
     }
 
-    /// Resets the timer: its next call is one period from now. A canceled one continues.
+    /// Resets the timer: its next call is one period from now. A canceled timer continues.
     pub fn reset(&self) -> Result<(), RclrsError> {
         self.timer.reset()
     }
@@ -101,7 +101,7 @@ impl<Scope: WorkScope> StatsTimerState<Scope> {
         self.timer.time_since_last_call()
     }
 
-    /// Returns the time until the next call. Errors if it is overdue, or if the timer is canceled.
+    /// Returns the time until the next call. Errors if the next call is overdue, or if the timer is canceled.
     pub fn time_until_next_call(&self) -> Result<Duration, RclrsError> {
         self.timer.time_until_next_call()
     }
@@ -116,8 +116,8 @@ impl<Scope: WorkScope> StatsTimerState<Scope>
 where
     Scope::Payload: 'static,
 {
-    /// Replaces the callback, as [`TimerState::set_callback`] does. The new callback is measured, too. The old one is
-    /// dropped.
+    /// Replaces the callback, as [`TimerState::set_callback`] does. The new callback is also measured. The old callback
+    /// is dropped.
     pub fn set_callback(&self, callback: AnyTimerCallback<Scope>) {
         let (Measured(callback), is_installed) = self.measured.measure(callback, false);
         let mut present = lock(&self.is_installed);
@@ -193,20 +193,21 @@ impl<Scope: WorkScope> IntoWorkerTimerOneshotCallback<Scope, Self> for Measured<
     }
 }
 
-/// What is measured of a timer, whatever callback it has.
+/// The measurements of a timer, which remain when its callback is replaced.
 pub(crate) struct MeasuredTimer {
     pub(crate) calls: Arc<Windowed<TimerCalls>>,
     pub(crate) period: Duration,
-    /// The node's simulated time, if the timer is on it.
+    /// The node's simulated time, if the timer uses simulated time.
     pub(crate) simulated: Option<Arc<SimulatedTime>>,
-    /// Of the source, for the log.
+    /// The name of the source, for the log.
     pub(crate) name: Box<str>,
 }
 
 impl MeasuredTimer {
-    /// Wraps a callback in any form that rclrs takes, so that it is measured. Returns also whether it is installed,
-    /// which is not yet so. rclrs has each form as a boxed function already. So a measured callback costs a call more,
-    /// and no allocation. `is_new`: the timer is not created yet, so its first call is a period from now.
+    /// Wraps a callback, in any form that rclrs takes, so that its calls are measured. Also returns the flag that says
+    /// whether the callback is installed, which is false at first. rclrs already stores each form as a boxed function,
+    /// so a measured callback costs one more call, but no allocation. If `is_new`, the timer is not created yet, and
+    /// its first call is one period from now.
     pub(crate) fn measure<Scope: WorkScope>(
         self: &Arc<Self>,
         callback: AnyTimerCallback<Scope>,
@@ -216,7 +217,7 @@ impl MeasuredTimer {
         Scope::Payload: 'static,
     {
         let is_installed = Arc::<AtomicBool>::default();
-        let mut schedule = TimerSchedule::new(self.period.as_nanos() as i64); // as rclrs does
+        let mut schedule = TimerSchedule::new(self.period.as_nanos() as i64); // as in rclrs
         if let (Some(schedule), true) = (&mut schedule, self.simulated.is_some() || !is_new) {
             schedule.forget(); // simulated time may not have begun
         }
@@ -239,7 +240,7 @@ impl MeasuredTimer {
                     let running = probe.start(timer);
                     callback(payload, timer);
                     probe.end(running);
-                    probe.is_installed.store(false, Ordering::Relaxed); // it was called, and not replaced
+                    probe.is_installed.store(false, Ordering::Relaxed); // the callback was called, not replaced
                 }))
             }
             AnyTimerCallback::Inert => AnyTimerCallback::Inert,
@@ -251,9 +252,9 @@ impl MeasuredTimer {
 /// The part of a timer's statistics that its callback calls.
 struct Probe {
     measured: Arc<MeasuredTimer>,
-    /// None if the period is 0.
+    /// The schedule of the timer; `None` if the period is 0.
     schedule: Option<TimerSchedule>,
-    /// How often simulated time had jumped at the last call.
+    /// The number of jumps of simulated time up to the last call of the timer.
     jumps: u16,
     is_installed: Arc<AtomicBool>,
 }
@@ -271,13 +272,13 @@ impl Probe {
         Some(self.measured.calls.start(call, monotonic))
     }
 
-    /// Returns what is known of the schedule of a call whose callback starts now.
+    /// Returns the scheduled time of a call whose callback starts now, as far as it is known.
     fn scheduled_call<Scope: WorkScope>(&mut self, timer: &TimerState<Scope>) -> Option<ScheduledCall> {
         let schedule = self.schedule.as_mut()?;
         if let Some(time) = &self.measured.simulated {
             time.refresh(monotonic());
             if std::mem::replace(&mut self.jumps, time.jumps()) != time.jumps() {
-                schedule.forget(); // a jump of simulated time is no lateness
+                schedule.forget(); // a jump of simulated time does not make calls late
             }
         }
         match read(timer) {
@@ -296,7 +297,7 @@ impl Probe {
     }
 }
 
-/// Reads the schedule of a timer; None if it is canceled.
+/// Reads the schedule of a timer; `None` if the timer is canceled.
 fn read<Scope: WorkScope>(timer: &TimerState<Scope>) -> Option<TimerReading> {
     let before = timer.clock().now().nsec;
     let until_next = match timer.time_until_next_call() {
@@ -305,13 +306,14 @@ fn read<Scope: WorkScope>(timer: &TimerState<Scope>) -> Option<TimerReading> {
         Err(_) => return None,
     };
     let after = timer.clock().now().nsec;
-    // 0 if rclrs could not read it: the clock was set back.
+    // `last_elapse` is 0 if rclrs could not read the time, because the clock was set back.
     let since_last = i64::try_from(timer.last_elapse().as_nanos()).ok().filter(|since| *since > 0)?;
     Some(TimerReading { before, until_next, after, since_last })
 }
 
 impl Drop for Probe {
-    /// The timer's own callback can replace itself through rclrs. Windows with a count of 0 would show silence.
+    /// Ends the statistics if the callback has replaced itself through rclrs: windows with a count of 0 would wrongly
+    /// show silence.
     fn drop(&mut self) {
         if self.is_installed.load(Ordering::Relaxed) && self.measured.calls.disable_forever() {
             let text = format!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Stopwatches and counters, by their names.
+//! Creates stopwatches and counters, which are identified by their names.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -17,8 +17,8 @@ use super::NodeStatistics;
 use crate::measure::{counter::Counter, stopwatch::Stopwatch};
 
 impl NodeStatistics {
-    /// Creates the stopwatch of that name, or returns the one that exists. Its source name is `/bridge:get_lidar_data`
-    /// for the node `/bridge`. The name is any text.
+    /// Returns the stopwatch with this name, or creates a stopwatch if there is none with this name. The source name of
+    /// a stopwatch `get_lidar_data` is `/bridge:get_lidar_data` for the node `/bridge`. `name` can be any text.
     pub fn create_stopwatch(&self, name: impl Into<String>) -> Stopwatch {
         Stopwatch(self.stopwatches.get_or_create(name.into(), |name| {
             let durations = Arc::new(Windowed::new(Durations::default()));
@@ -27,8 +27,8 @@ impl NodeStatistics {
         }))
     }
 
-    /// Creates a stopwatch for each of `parts`, such as one per lidar: `get_lidar_data/front`, `get_lidar_data/rear`.
-    /// The names are formatted here, not at each use.
+    /// Creates a stopwatch for each of `parts`, such as one stopwatch per lidar: `get_lidar_data/front`,
+    /// `get_lidar_data/rear`. The names are formatted once, in this call, and not at each use of a stopwatch.
     ///
     /// ```
     /// # use rclrs::*;
@@ -50,8 +50,8 @@ impl NodeStatistics {
         parts.into_iter().map(|part| self.create_stopwatch(format!("{name}/{part}"))).collect()
     }
 
-    /// Creates the counter of that name, or returns the one that exists. Its source name is `/bridge:frames` for the
-    /// node `/bridge`. The name is any text.
+    /// Returns the counter with this name, or creates a counter if there is none with this name. The source name of a
+    /// counter `frames` is `/bridge:frames` for the node `/bridge`. `name` can be any text.
     pub fn create_counter(&self, name: impl Into<String>) -> Counter {
         Counter(self.counters.get_or_create(name.into(), |name| {
             let count = Count::default();
@@ -65,7 +65,7 @@ impl NodeStatistics {
         parts.into_iter().map(|part| self.create_counter(format!("{name}/{part}"))).collect()
     }
 
-    /// Adds a source for code of that name. Its handle does not keep the statistics yet.
+    /// Adds a source for code with this name. The returned handle does not keep the statistics alive yet.
     pub(super) fn code_source(&self, name: &str, collector: Arc<dyn WindowedCollector>) -> SourceHandle {
         let source = Source::new(self.source_name(None, name), collector, None);
         self.add_source(source, SourceOptions::default(), self.publisher.clone(), None)

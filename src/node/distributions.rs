@@ -13,7 +13,8 @@ use crate::{
     report::distribution,
 };
 
-/// The publisher of distributions. It is created for the first one: most nodes have none.
+/// The publisher of distributions. rclrs's publisher is created for the first distribution, because most nodes have no
+/// distributions.
 pub(super) struct DistributionPublisher {
     node: Weak<NodeState>,
     topic: String,
@@ -21,26 +22,28 @@ pub(super) struct DistributionPublisher {
 }
 
 impl DistributionPublisher {
-    /// Creates none yet, for windows that are published on `publish_topic`.
+    /// Prepares the publisher for windows that are published on `publish_topic`, without creating rclrs's publisher
+    /// yet.
     pub(super) fn new(node: &Node, publish_topic: &str) -> Self {
         let topic = distribution::topic(publish_topic);
         Self { node: Arc::downgrade(node), topic, publisher: Mutex::default() }
     }
 
-    /// Creates the publisher, if there is none. Errors if rclrs cannot create it.
+    /// Creates the publisher, if it does not exist. Errors if rclrs cannot create the publisher.
     pub(super) fn create(&self, node: &Node, qos: QoSProfile) -> Result<(), StatisticsError> {
         let created = self.get_or_create(node, qos).map(drop);
         created.map_err(|source| creation_error(node, SourceKind::Publisher, self.topic.clone(), source))
     }
 
-    /// Replaces the publisher, if there is one, by one with that QoS.
+    /// Replaces the publisher, if it exists, by a publisher with this QoS.
     pub(super) fn replace(&self, node: &Node, qos: QoSProfile) {
         let had_one = lock(&self.publisher).take().is_some();
-        // If it cannot be created, for example because the context is shut down, the next distribution tries again.
+        // If the new publisher cannot be created, for example because the context is shut down, the next distribution
+        // tries again.
         let _created = had_one.then(|| self.get_or_create(node, qos));
     }
 
-    /// Publishes a message. A node that is dropped publishes nothing.
+    /// Publishes a message, unless the node was dropped.
     pub(super) fn publish(&self, message: MetricsDistribution, qos: QoSProfile) -> Result<(), PublishError> {
         let Some(node) = self.node.upgrade() else { return Ok(()) };
         Ok(self.get_or_create(&node, qos)?.publish(message)?)

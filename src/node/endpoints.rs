@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Subscriptions and publishers with statistics.
+//! Creates subscriptions and publishers with statistics.
 
 use std::{borrow::Cow, convert::Infallible, future::Future, sync::Arc};
 
@@ -44,18 +44,18 @@ use crate::{
     options::{StatisticsOptions, StatsOptions},
 };
 
-/// The statistics of a subscription that rclrs does not have yet.
+/// The statistics of a subscription that rclrs has not created yet.
 struct NewSubscription {
-    /// As it was given.
+    /// The topic, as user code has passed it.
     topic: String,
     statistics: StatisticsOptions,
     recorder: Arc<Recorder>,
     source: NewSource,
 }
 
-/// The options of a publisher's statistics, which were checked, before rclrs has the publisher.
+/// The checked options of the statistics of a publisher that rclrs has not created yet.
 struct NewPublisher {
-    /// The topic, as it was given.
+    /// The topic, as user code has passed it.
     topic: String,
     own: SourceOptions,
     statistics: StatisticsOptions,
@@ -66,16 +66,16 @@ impl NodeStatistics {
     /// Creates a subscription with statistics, like
     /// [`NodeState::create_subscription`](rclrs::NodeState::create_subscription).
     ///
-    /// The callback has any of the six signatures of rclrs: an [`Fn`] of the message, boxed, or as a
-    /// [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage), alone or with [`MessageInfo`].
+    /// The callback has any of the six signatures of rclrs: an [`Fn`] that takes the message, a boxed message or a
+    /// [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage), with or without [`MessageInfo`].
     ///
-    /// The options are those of rclrs, `"imu".keep_last(10)`, or with those of the statistics,
+    /// The options are rclrs's options, `"imu".keep_last(10)`, or rclrs's options with options of the statistics,
     /// `"imu".keep_last(10).statistics(options)`: see [`statistics`](crate::IntoStatsOptions::statistics).
     ///
     /// # Errors
     ///
-    /// If an option is out of range, or if rclrs cannot create the subscription or the publisher of its statistics, for
-    /// example because a topic name is invalid.
+    /// Errors if an option is out of range, or if rclrs cannot create the subscription or the publisher of its
+    /// statistics, for example because a topic name is invalid.
     pub fn create_subscription<'a, T, Args>(
         &self,
         options: impl StatsOptions<SubscriptionOptions<'a>>,
@@ -97,7 +97,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As `create_subscription` does.
+    /// Returns the same errors as `create_subscription`.
     pub fn create_async_subscription<'a, T, Args>(
         &self,
         options: impl StatsOptions<SubscriptionOptions<'a>>,
@@ -119,7 +119,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As `create_subscription` does.
+    /// Returns the same errors as `create_subscription`.
     pub fn create_worker_subscription<'a, T, Payload, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -140,7 +140,8 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_subscription`](Self::create_subscription) does, and if AMENT_PREFIX_PATH has no such type.
+    /// Returns the same errors as [`create_subscription`](Self::create_subscription), and an error if AMENT_PREFIX_PATH
+    /// does not have the type.
     ///
     /// ```
     /// # use rclrs::*;
@@ -174,7 +175,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_dynamic_subscription`](Self::create_dynamic_subscription) does.
+    /// Returns the same errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription).
     pub fn create_async_dynamic_subscription<'a, Out>(
         &self,
         message_type: MessageTypeName,
@@ -208,7 +209,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_dynamic_subscription`](Self::create_dynamic_subscription) does.
+    /// Returns the same errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription).
     pub fn create_worker_dynamic_subscription<'a, Payload>(
         &self,
         worker: &Worker<Payload>,
@@ -259,8 +260,8 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// If rclrs cannot create it, for example because the topic name is invalid; and if an option is out of range, or
-    /// is none of publishers.
+    /// Errors if rclrs cannot create the publisher, for example because the topic name is invalid, if an option is out
+    /// of range, or if publishers do not have an option.
     pub fn create_publisher<'a, T: Message>(
         &self,
         options: impl StatsOptions<PublisherOptions<'a>>,
@@ -274,12 +275,13 @@ impl NodeStatistics {
     }
 
     /// Creates a publisher with statistics, of a type that is known only at run time, like
-    /// [`NodeState::create_dynamic_publisher`](rclrs::NodeState::create_dynamic_publisher). The sizes of its messages
-    /// are unknown: [`Metric::MessageSize`] is NaN, with a warning.
+    /// [`NodeState::create_dynamic_publisher`](rclrs::NodeState::create_dynamic_publisher). The sizes of the
+    /// publisher's messages are unknown: [`Metric::MessageSize`] is NaN, and a warning is logged.
     ///
     /// # Errors
     ///
-    /// As [`create_publisher`](Self::create_publisher) does, and if AMENT_PREFIX_PATH has no such type.
+    /// Returns the same errors as [`create_publisher`](Self::create_publisher), and an error if AMENT_PREFIX_PATH does
+    /// not have the type.
     pub fn create_dynamic_publisher<'a>(
         &self,
         message_type: MessageTypeName,
@@ -299,7 +301,7 @@ impl NodeStatistics {
         Ok(Arc::new(StatsDynamicPublisherState::new(source, publications, publisher)))
     }
 
-    /// Checks the options of a publisher's statistics, and creates what they are published with.
+    /// Checks the options of a publisher's statistics, and creates the publishers of its windows and health.
     fn prepare_publisher(
         &self,
         topic: &str,
@@ -313,7 +315,7 @@ impl NodeStatistics {
         Ok(NewPublisher { topic: topic.to_owned(), own, statistics, to })
     }
 
-    /// Creates the source of a publisher, once rclrs has created it on that topic.
+    /// Creates the source of a publisher, after rclrs has created the publisher on this topic.
     fn complete_publisher(
         &self,
         NewPublisher { topic: given, own, statistics, to }: NewPublisher,
@@ -327,8 +329,9 @@ impl NodeStatistics {
         (self.keep(self.add_source(source, own, to, statistics.expectations)), publications)
     }
 
-    /// Returns the expectations of a source with that topic or name: its own, or else the node's. The resolved name is
-    /// unknown before the source is created: a condition on the remapped name is not among them.
+    /// Returns the expectations of a source with this topic or name: the source's own expectations, or else the node's
+    /// expectations. The remapped name is unknown before the source is created, so conditions on the remapped name are
+    /// not returned.
     pub(super) fn expected(
         &self,
         given: &str,
@@ -349,7 +352,7 @@ impl NodeStatistics {
         }
     }
 
-    /// Returns the options with the metrics that the conditions on a topic need.
+    /// Adds the metrics that the conditions on a topic need to the options.
     fn with_metrics_for(
         &self,
         given: &str,
@@ -365,7 +368,7 @@ impl NodeStatistics {
         statistics.metrics(metrics)
     }
 
-    /// Creates the publisher of health, if something is expected by a source's own options.
+    /// Creates the publisher of health, if the options of a source have expectations.
     pub(super) fn prepare_diagnostics(&self, statistics: &StatisticsOptions) -> Result<(), StatisticsError> {
         match self.diagnostics.as_ref().filter(|_| statistics.expectations.is_some()) {
             Some(publisher) => publisher.create(&self.running.node),
@@ -373,8 +376,8 @@ impl NodeStatistics {
         }
     }
 
-    /// Returns how to find the sizes of messages, if these options, or else the node's, measure them. Warns if the
-    /// encoding is unknown.
+    /// Returns how to find the sizes of messages, if these options, or else the options of the node, contain this
+    /// metric. Warns if the encoding is unknown.
     fn find_size<Size>(
         &self,
         statistics: &StatisticsOptions,
@@ -385,7 +388,7 @@ impl NodeStatistics {
         size.map_err(|warning| self.warn(&warning)).ok()
     }
 
-    /// Warns the developer and the operator.
+    /// Reports a warning through `tracing` and in the node's log.
     fn warn(&self, warning: &str) {
         tracing::warn!("{warning}");
         log_warn!(self.running.node.logger(), "{warning}");
@@ -413,8 +416,8 @@ impl NodeStatistics {
         })
     }
 
-    /// Creates a subscription of a type (`package/msg/Name`) that may be known only at run time. Only what differs
-    /// between types is generic: the rest is compiled once, and not for each subscription of a program.
+    /// Creates a subscription of a type (`package/msg/Name`) that may be known only at run time. Only the code that
+    /// differs between types is generic; other code is compiled once, and not for each subscription of a program.
     fn create_any<T, Scope>(
         &self,
         message_type: Cow<'static, str>,
@@ -432,8 +435,8 @@ impl NodeStatistics {
         Ok(Arc::new(StatsSubscriptionState::new(source, recorder, subscription)))
     }
 
-    /// Creates the statistics of a subscription, and begins to measure: messages may arrive before the subscription is
-    /// returned.
+    /// Creates the statistics of a subscription, and begins to measure, because messages may arrive before the
+    /// subscription is returned.
     fn prepare_subscription(
         &self,
         topic: &str,
@@ -451,7 +454,7 @@ impl NodeStatistics {
         Ok(NewSubscription { topic: topic.to_owned(), statistics, recorder, source })
     }
 
-    /// Begins to publish the statistics of a subscription, once rclrs has created it.
+    /// Begins to publish the statistics of a subscription, after rclrs has created the subscription.
     fn complete_subscription(
         &self,
         NewSubscription { topic, statistics, recorder, source: new }: NewSubscription,
@@ -475,7 +478,7 @@ impl NodeStatistics {
         Ok((self.keep(new.complete(source)), subscription))
     }
 
-    /// Publishes the losses of a subscription that measures them, as events.
+    /// Publishes events about the losses of a subscription, if the subscription measures losses.
     #[cfg(feature = "interfaces")]
     fn publish_losses(
         &self,

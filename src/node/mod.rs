@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The statistics of a node: where a node's author starts.
+//! The statistics of a node: the entry point of the public API.
 //!
-//! [`endpoints`] creates subscriptions and publishers with statistics, [`waiting`] services, clients and timers,
-//! [`code`] stopwatches and counters. [`parameters`] are the ROS parameters. [`publishers`] publish the windows,
-//! `distributions` their distributions, [`reports`] the log and the health.
+//! [`endpoints`] creates subscriptions and publishers with statistics, [`waiting`] creates services, clients, timers
+//! and actions, and [`code`] creates stopwatches and counters. [`parameters`] declares the ROS parameters.
+//! [`publishers`] publishes the windows, `distributions` publishes the distributions of the windows, and [`reports`]
+//! writes the log and publishes the health.
 
 mod code;
 #[cfg(feature = "interfaces")]
@@ -58,10 +59,10 @@ use registry::Registry;
 use reports::{NodeClock, NodeReports};
 
 /// The statistics of a node's subscriptions, publishers, services, clients, timers, stopwatches, counters and executor:
-/// one publisher and one thread for all of them.
+/// all of these sources share one publisher and one thread.
 ///
-/// The thread ends the windows and publishes them. A callback that blocks the executor does not stop the statistics,
-/// and publishing never delays a callback.
+/// The thread ends and publishes the windows. A callback that blocks the executor does not stop the statistics, and the
+/// publication of statistics never delays a callback.
 ///
 /// # ROS parameters
 ///
@@ -76,48 +77,53 @@ use reports::{NodeClock, NodeReports};
 /// | `topic_statistics.error_unless` | list of strings | the same for ERROR | can be set |
 /// | `topic_statistics.publish_topic` | string | topic on which windows are published | read only |
 ///
-/// If a node has two `NodeStatistics`, the parameters belong to the first one. The second one uses its options.
+/// If a node has two `NodeStatistics`, the parameters belong to the first one. The second `NodeStatistics` uses only
+/// its options.
 ///
 /// # Panics in callbacks
 ///
 /// A panic in a callback of the node unwinds from [`spin`](rclrs::Executor::spin), and rclrs 0.8 cannot spin that
 /// executor again. A panic in a callback of a worker ends that worker. The statistics continue in both cases, and show
-/// the silence.
+/// that no messages are handled.
 ///
 /// # Drop
 ///
-/// The handles of the sources keep the statistics alive. They end when this and the last handle are dropped, within a
-/// second: the remaining loss events are published, windows of dropped handles are not, and the file of totals is
-/// written. Messages that the middleware does not accept in that time are lost, with a warning in the node's log. A
-/// handle that a callback captures lives as long as that callback: until its own source or the executor is dropped.
+/// The handles of the sources keep the statistics alive. When the `NodeStatistics` and the last handle are dropped, the
+/// statistics end within a second: the remaining loss events are published, the windows of dropped handles are not
+/// published, and the file of totals is written. Statistics messages that the middleware does not accept within this
+/// second are lost, with a warning in the node's log. A handle that a callback captures lives as long as the callback,
+/// which is until the callback's own source or the executor is dropped.
 ///
 /// A callback must not capture the handle of its own subscription, service, timer or action server. rclrs's object
-/// holds its callback, so that is a circle: the subscription and all of these statistics then last until the process
-/// ends, as in rclrs the subscription does. Capture a [`Weak`] of the handle.
+/// holds its callback, so the captured handle would form a reference cycle: the subscription and all statistics of the
+/// node would then live until the process ends. (In rclrs itself, such a cycle also keeps the subscription alive.)
+/// Capture a [`Weak`] of the handle instead.
 #[must_use = "without a source there are no statistics"]
 pub struct NodeStatistics {
     options: StatisticsOptions,
     simulated: Option<Arc<SimulatedTime>>,
-    /// None if the node's windows are not published.
+    /// The publishers with the node's topic and QoS; `None` if the node's windows are not published.
     publisher: Option<Arc<TopicPublishers>>,
-    /// Publishers of sources with another topic or QoS than the node's. Each lives as long as a source uses it.
+    /// Publishers with another topic or QoS than the node's, for sources whose options set a topic or QoS. A publisher
+    /// lives as long as a source that uses it.
     others: Mutex<Vec<Weak<TopicPublishers>>>,
-    /// None if the node's health is not published.
+    /// The publisher of health; `None` if the node's health is not published.
     diagnostics: Option<Arc<DiagnosticsPublisher>>,
     names: Arc<SourceNames>,
     stopwatches: Registry<StopwatchState>,
     counters: Registry<CounterState>,
     running: Arc<Running>,
-    /// Of the handles that a node's author holds.
+    /// The part of each handle in user code that keeps the statistics alive.
     keeper: Arc<Keeper>,
 }
 
-/// What runs as long as the [`NodeStatistics`] or a handle of a source lives. It has no handle of a source that keeps
-/// it, and the thread has none of this.
+/// The state that lives as long as the [`NodeStatistics`] or a handle of a source lives. This state must not contain a
+/// handle that keeps the state alive, and the thread must not own the state: otherwise the state would never be
+/// dropped.
 struct Running {
     node: Node,
     parameters: Option<Parameters>,
-    /// Its handle is the only one that does not keep this.
+    /// The executor's statistics: the only source whose handle does not keep this state alive.
     executor: OnceLock<ExecutorStatistics>,
     scheduler: Arc<Scheduler>,
     thread: Option<JoinHandle<()>>,
@@ -148,18 +154,18 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`with_options`](Self::with_options) does.
+    /// Returns the same errors as [`with_options`](Self::with_options).
     pub fn new(node: &Node) -> Result<Self, StatisticsError> {
         Self::with_options(node, StatisticsOptions::new())
     }
 
-    /// Creates the statistics of a node. [`StatisticsOptions`] are the defaults of its sources and of the ROS
-    /// parameters; [`NodeStatisticsOptions`] are these and the other reports.
+    /// Creates the statistics of a node. [`StatisticsOptions`] are the defaults of the node's sources and of the ROS
+    /// parameters; [`NodeStatisticsOptions`] contain these defaults and the options of further reports.
     ///
     /// # Errors
     ///
-    /// If an option or a parameter is out of range, if the file of totals cannot be written, or if rclrs cannot create
-    /// the publisher, for example because the publish topic is invalid or the node's context is shut down.
+    /// Errors if an option or a parameter is out of range, if the file of totals cannot be written, or if rclrs cannot
+    /// create the publisher, for example because the publish topic is invalid or the node's context is shut down.
     pub fn with_options(
         node: &Node,
         options: impl Into<NodeStatisticsOptions>,
@@ -169,17 +175,19 @@ impl NodeStatistics {
         let node_name = node.fully_qualified_name();
         let write_totals = totals_writer(&options, &node_name)?;
 
-        // Until the thread starts, this function owns whatever it creates: an error drops it again.
+        // Until the thread starts, this function owns everything that it creates, so that an error drops everything
+        // again.
         let parameters = Parameters::declare(node, &options.statistics)?;
         let (statistics, expectations) = with_parameters(node, &options.statistics, parameters.as_ref());
 
-        // The options are final. Readers find the publishers before the first window ends.
+        // After the parameters are read, the options are final. The publishers are created here, so that readers find
+        // the publishers before the first window ends.
         let publisher = create_publisher(node, &statistics)?;
         let claimed = claim(node);
         let is_judged = claimed.is_some() || expectations.expectations.is_some();
         let diagnostics = create_diagnostics(node, &options, is_judged)?;
 
-        // Without its thread, the scheduler ends no window: nothing is published.
+        // The scheduler has no thread yet, and so publishes nothing.
         let clock = node.get_clock();
         let simulated = matches!(clock.clock_type(), ClockType::RosTime)
             .then(|| Arc::new(SimulatedTime::new(NodeClock(clock))));
@@ -196,7 +204,8 @@ impl NodeStatistics {
             parameters.apply_changes_to(&scheduler);
         }
 
-        // The last step that can fail. Dropping `running` ends the thread, which then writes the file of totals.
+        // Starting the thread is the last step that can fail. Dropping `running` ends the thread, which then writes the
+        // file of totals.
         let thread = scheduler
             .start(write_totals)
             .map_err(|source| StatisticsError::SpawnThread { node: node_name, source })?;
@@ -230,9 +239,10 @@ impl NodeStatistics {
         Ok(created)
     }
 
-    /// Returns the statistics of the node's executor. None if it is no [`StatsExecutor`](crate::StatsExecutor), and if
-    /// another `NodeStatistics` publishes them: the first one of the executor does. Disabled ones cost a callback one
-    /// atomic load.
+    /// Returns the statistics of the node's executor; `None` if the executor is not a
+    /// [`StatsExecutor`](crate::StatsExecutor), or if another `NodeStatistics` publishes its statistics. (The first
+    /// `NodeStatistics` on an executor publishes the executor's statistics.) Disabled statistics cost one atomic load
+    /// per callback.
     ///
     /// The [`executor`](crate::WindowStatistics::executor) of a window has the threads, the longest callback and the
     /// waits.
@@ -253,43 +263,43 @@ impl NodeStatistics {
         Some(&self.running.executor.get()?.statistics)
     }
 
-    /// Returns the messages received and lost by each subscription, up to now, and by those that have ended (the last
-    /// 1000 names).
+    /// Returns the numbers of messages received and lost by each subscription up to now, also by subscriptions that
+    /// have ended (the last 1000 names).
     pub fn totals(&self) -> Vec<TopicTotals> {
         self.running.scheduler.totals()
     }
 
-    /// Enables or disables the sources that leave it to the node, as the parameter `topic_statistics.enabled` does. The
-    /// parameter is set too. [`StatisticsState::NodeDefault`] is `Enable`.
+    /// Enables or disables the sources that do not set their own state, like the parameter `topic_statistics.enabled`.
+    /// This method also sets the parameter. [`StatisticsState::NodeDefault`] means `Enable` here.
     pub fn set_state(&self, state: StatisticsState) {
         let enabled = state.is_enabled(SourceDefaults::default().enabled);
         self.change_defaults(|defaults| defaults.enabled = enabled);
     }
 
-    /// Returns whether the sources that leave it to the node are enabled.
+    /// Returns whether the sources that do not set their own state are enabled.
     pub fn is_enabled(&self) -> bool {
         self.running.scheduler.defaults().enabled
     }
 
-    /// Sets the length of windows of the sources that leave it to the node, as the parameter
-    /// `topic_statistics.publish_period` does. The parameter is set too.
+    /// Sets the length of windows for the sources that do not set their own length, like the parameter
+    /// `topic_statistics.publish_period`. This method also sets the parameter.
     ///
     /// # Errors
     ///
-    /// If it is less than 1 ms or more than a day.
+    /// Errors if the period is less than 1 ms or more than a day.
     pub fn set_publish_period(&self, period: Duration) -> Result<(), StatisticsError> {
         let period = check_period(period)?;
         self.change_defaults(|defaults| defaults.publish_period = period);
         Ok(())
     }
 
-    /// Sets whether the sources that leave it to the node have distributions, as the parameter
-    /// `topic_statistics.distributions` does: from their next windows on. The parameter is set too.
+    /// Sets whether sources have distributions from their next windows on, for the sources whose options do not decide
+    /// this, like the parameter `topic_statistics.distributions`. This method also sets the parameter.
     pub fn set_distributions(&self, distributions: bool) {
         self.change_defaults(|defaults| defaults.distributions = distributions);
     }
 
-    /// Changes what the sources have that leave it to the node, and its parameters.
+    /// Changes the defaults of the sources, and the parameters of the node.
     fn change_defaults(&self, change: impl FnOnce(&mut SourceDefaults)) {
         match &self.running.parameters {
             Some(parameters) => parameters.change_defaults(change),
@@ -297,7 +307,7 @@ impl NodeStatistics {
         }
     }
 
-    /// Returns the name of a new source: of a topic, or of code of that name.
+    /// Returns the name of a new source, for a topic or for code with this name.
     fn source_name(&self, name: Option<SourceName>, topic: &str) -> UniqueName {
         let node = self.running.node.fully_qualified_name();
         let with_topic = || self.names.reserve(&node, &format!("{node}:{topic}"));
@@ -308,8 +318,8 @@ impl NodeStatistics {
         }
     }
 
-    /// Adds the collector of a source that is being created, with its own options. Its samples are recorded from now
-    /// on.
+    /// Adds the collector of a source that is being created, with the source's own options. Samples are recorded from
+    /// now on.
     fn add_collector(
         &self,
         collector: Arc<dyn WindowedCollector>,
@@ -323,8 +333,8 @@ impl NodeStatistics {
         self.running.scheduler.add(collector, own, publisher.map(|publisher| publisher as _))
     }
 
-    /// Adds a source, with its own options and expectations. Returns its handle, which does not keep the statistics
-    /// yet.
+    /// Adds a source, with its own options and expectations. Returns the source's handle, which does not keep the
+    /// statistics alive yet.
     fn add_source(
         &self,
         source: Source,
@@ -340,13 +350,13 @@ impl NodeStatistics {
         new.complete(source)
     }
 
-    /// Returns the handle as it is given to the node's author: it keeps the statistics alive.
+    /// Returns a handle for user code, which keeps the statistics alive.
     fn keep(&self, source: SourceHandle) -> SourceHandle {
         source.keeping(&self.keeper)
     }
 
-    /// Returns the publishers of a source's windows, which sources with the same topic and QoS share; None if they are
-    /// not published.
+    /// Returns the publishers of a source's windows; `None` if the windows are not published. Sources with the same
+    /// topic and QoS share their publishers.
     fn publisher(
         &self,
         options: &StatisticsOptions,
@@ -375,7 +385,7 @@ impl NodeStatistics {
     }
 }
 
-/// Returns the options and the expectations of a node with the values of its parameters.
+/// Returns the options and the expectations of a node, with the values of the node's parameters.
 fn with_parameters(
     node: &Node,
     options: &StatisticsOptions,
@@ -390,7 +400,7 @@ fn with_parameters(
     (options, parameters.apply_to_expectations(&expectations))
 }
 
-/// Creates the publishers of the node's windows; None if these are not published.
+/// Creates the publishers of the node's windows; returns `None` if the windows are not published.
 fn create_publisher(
     node: &Node,
     options: &StatisticsOptions,
@@ -406,8 +416,8 @@ fn create_publisher(
     Ok(Some(Arc::new(publisher)))
 }
 
-/// Creates the publisher of the node's health; None if it is not published. If nothing is judged yet, it publishes
-/// nothing, and rclrs's publisher is created later.
+/// Creates the publisher of the node's health; returns `None` if the health is not published. If `is_judged` is false,
+/// no source has expectations yet, and rclrs's publisher is created later.
 fn create_diagnostics(
     node: &Node,
     options: &NodeStatisticsOptions,
@@ -420,7 +430,7 @@ fn create_diagnostics(
     Ok(diagnostics)
 }
 
-/// Creates the service with the totals; None if the options do not have it.
+/// Creates the service with the totals; returns `None` if the options do not enable the service.
 #[cfg(feature = "interfaces")]
 fn create_service(
     node: &Node,
@@ -440,7 +450,7 @@ fn create_service(
         .map_err(|source| creation_error(node, SourceKind::Service, service::NAME.to_owned(), source))
 }
 
-/// Returns the largest number of loss events per second; 0 without the interface package.
+/// Returns the largest number of loss events per second; 0 without the feature `interfaces`.
 fn max_event_rate(_options: &NodeStatisticsOptions) -> f64 {
     #[cfg(feature = "interfaces")]
     return _options.max_event_rate;
@@ -448,7 +458,7 @@ fn max_event_rate(_options: &NodeStatisticsOptions) -> f64 {
     0.0
 }
 
-/// Returns the function that writes the file of totals at the end: here, none.
+/// Returns a function that writes no file, because the feature `totals_file` is disabled.
 #[cfg(not(feature = "totals_file"))]
 fn totals_writer(
     _options: &NodeStatisticsOptions,
@@ -457,9 +467,9 @@ fn totals_writer(
     Ok(|_: &Scheduler| None)
 }
 
-/// Returns the function that writes the file of totals at the end.
+/// Returns the function that writes the file of totals when the statistics end.
 ///
-/// Errors if the file cannot be written, as far as that can be checked before.
+/// Errors if a check finds that the file cannot be written.
 #[cfg(feature = "totals_file")]
 fn totals_writer(
     options: &NodeStatisticsOptions,

@@ -29,24 +29,24 @@ const WARN_UNLESS: &str = "topic_statistics.warn_unless";
 const ERROR_UNLESS: &str = "topic_statistics.error_unless";
 const PUBLISH_TOPIC: &str = "topic_statistics.publish_topic";
 
-/// The parameters of a node's statistics. Dropping them undeclares them.
+/// The parameters of a node's statistics. Dropping this value undeclares the parameters.
 #[allow(missing_debug_implementations)] // no other crate can name it
 pub struct Parameters {
     enabled: MandatoryParameter<bool>,
-    /// Seconds, as a double or an integer.
+    /// The period in seconds, as a double or an integer.
     publish_period: MandatoryParameter<ParameterValue>,
     distributions: MandatoryParameter<bool>,
     warn_unless: MandatoryParameter<Arc<[Arc<str>]>>,
     error_unless: MandatoryParameter<Arc<[Arc<str>]>>,
     publish_topic: ReadOnlyParameter<Arc<str>>,
-    /// Knows which metrics are measured, when a condition is set at run time.
+    /// The scheduler checks that metrics are measured, when a condition is set at run time.
     scheduler: Arc<OnceLock<Weak<Scheduler>>>,
 }
 
 impl Parameters {
-    /// Declares the parameters. Their defaults are the node's options.
+    /// Declares the parameters, with the node's options as default values.
     ///
-    /// Returns None if other statistics of the same node have declared them already.
+    /// Returns `None` if another `NodeStatistics` of the node has already declared the parameters.
     pub fn declare(node: &Node, options: &StatisticsOptions) -> Result<Option<Self>, StatisticsError> {
         let defaults = options.of_node();
         let enabled = node
@@ -137,7 +137,7 @@ impl Parameters {
 
     /// Returns the expectations of the node's options, with the conditions of the parameters.
     pub fn apply_to_expectations(&self, options: &NodeExpectations) -> NodeExpectations {
-        // Others are refused by the validation.
+        // The validation has refused invalid conditions.
         let conditions = |parameter: &MandatoryParameter<Arc<[Arc<str>]>>| {
             conditions(&parameter.get()).unwrap_or_default()
         };
@@ -145,12 +145,12 @@ impl Parameters {
         with_warnings.with(Level::Error, conditions(&self.error_unless))
     }
 
-    /// Changes what the sources have that leave it to the node: sets the parameters whose values change.
+    /// Changes the defaults of the sources: sets the parameters whose values change.
     pub(crate) fn change_defaults(&self, change: impl FnOnce(&mut SourceDefaults)) {
         let before = self.defaults();
         let mut defaults = before;
         change(&mut defaults);
-        // The values are in range, so none is refused.
+        // The values are in range, so the parameters accept them.
         if defaults.enabled != before.enabled {
             let _accepted = self.enabled.set(defaults.enabled);
         }
@@ -163,17 +163,17 @@ impl Parameters {
         }
     }
 
-    /// Returns what the sources have that leave it to the node.
+    /// Returns the defaults of the sources, as the parameters set them.
     fn defaults(&self) -> SourceDefaults {
         let mut defaults = SourceDefaults::default();
         (defaults.enabled, defaults.distributions) = (self.enabled.get(), self.distributions.get());
         if let Ok(period) = seconds(&self.publish_period.get()) {
-            defaults.publish_period = period; // others are refused by the validation
+            defaults.publish_period = period; // the validation has refused other values
         }
         defaults
     }
 
-    /// Applies changes of the parameters to the scheduler from now on.
+    /// From now on, applies changes of the parameters to the scheduler.
     pub(crate) fn apply_changes_to(&self, scheduler: &Arc<Scheduler>) {
         let weak = Arc::downgrade(scheduler);
         self.enabled.on_change(move |enabled| set(&weak, |defaults| defaults.enabled = *enabled));
@@ -199,14 +199,14 @@ impl Parameters {
     }
 }
 
-/// Changes what the sources have that leave it to the node.
+/// Changes the defaults of the sources.
 fn set(scheduler: &Weak<Scheduler>, change: impl FnOnce(&mut SourceDefaults)) {
     if let Some(scheduler) = scheduler.upgrade() {
         scheduler.change_defaults(change);
     }
 }
 
-/// Returns the conditions of a parameter, or the mistake in one of them. Blank texts have no conditions.
+/// Returns the conditions of a parameter, or the mistake in one of the conditions. A blank text contains no conditions.
 fn conditions(texts: &[Arc<str>]) -> Result<Vec<Condition>, String> {
     let mut all = vec![];
     for text in texts.iter().filter(|text| !text.trim().is_empty()) {
@@ -223,7 +223,7 @@ fn conditions(texts: &[Arc<str>]) -> Result<Vec<Condition>, String> {
     }
 }
 
-/// Returns a publish period, or the reason why the value is not one.
+/// Returns a publish period, or the reason why the value is not a valid period.
 fn seconds(value: &ParameterValue) -> Result<Duration, String> {
     let seconds = match value {
         ParameterValue::Double(seconds) => *seconds,

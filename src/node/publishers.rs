@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The publishers of windows.
+//! Publishes windows and health.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -18,10 +18,10 @@ use crate::{
     report::{diagnostics, message::metrics_message},
 };
 
-/// The publishers of windows on one topic: of their metrics, and of their distributions.
+/// The publishers of windows on one topic: one for the metrics, and one for the distributions.
 pub(super) struct TopicPublishers {
     topic: String,
-    /// None: the default, whose depth follows the number of metrics.
+    /// The QoS that was set; `None` for the default, whose depth depends on the number of metrics.
     qos: Option<QoSProfile>,
     publishers: Mutex<Publishers>,
     #[cfg(feature = "interfaces")]
@@ -29,22 +29,23 @@ pub(super) struct TopicPublishers {
 }
 
 struct Publishers {
-    /// The number of metrics in a window, of all sources that were created.
+    /// The sum of the numbers of metrics of all sources that were created.
     window: usize,
     metrics: Publisher<MetricsMessage>,
 }
 
 impl TopicPublishers {
-    /// The depth of the history for few sources: four windows for a slow reader. Fast DDS allocates the first 100
-    /// messages of a history at its creation.
+    /// The depth of the history for few metrics: a slow reader misses no message of the last four windows. The depth is
+    /// small because Fast DDS allocates the first 100 messages of a history when it creates the history.
     const DEPTH: u32 = 32;
-    /// The largest number of metrics in a window for which that is enough: two of each of four subscriptions.
+    /// The largest number of metrics of all sources for which [`DEPTH`](Self::DEPTH) is enough: two metrics for each of
+    /// four subscriptions.
     const FEW: usize = 8;
-    /// The depth for more sources: two messages for each of 1000 subscriptions.
+    /// The depth of the history for more metrics: two messages for each of 1000 subscriptions.
     const DEPTH_OF_MANY: u32 = 2000;
 
-    /// Creates them. Errors if rclrs cannot create the publisher of the metrics, for example because the topic is
-    /// invalid.
+    /// Creates the publishers. Errors if rclrs cannot create the publisher of the metrics, for example because the
+    /// topic is invalid.
     pub(super) fn new(node: &Node, topic: &str, qos: Option<QoSProfile>) -> Result<Self, StatisticsError> {
         let metrics = create_publisher(node, options(topic, Self::qos(qos, 0)))?;
         Ok(Self {
@@ -56,16 +57,16 @@ impl TopicPublishers {
         })
     }
 
-    /// Returns whether they publish on that topic, with that QoS.
+    /// Returns whether these publishers publish on this topic, with this QoS.
     pub(super) fn are_of(&self, topic: &str, qos: Option<QoSProfile>) -> bool {
         self.topic == topic && self.qos == qos
     }
 
-    /// Makes room for the windows of a new source with that number of metrics.
+    /// Makes room in the history for the windows of a new source with this number of metrics.
     ///
-    /// Publishers with a deeper history replace the first ones, at most once. It happens while sources are created,
-    /// because readers have to discover them. If rclrs cannot create them, for example because the context is shut
-    /// down, the first ones remain.
+    /// Publishers with a deeper history replace the first publishers, at most once. The publishers are replaced when a
+    /// source is created, because readers have to discover new publishers before a window ends. If rclrs cannot create
+    /// the new publishers, for example because the context is shut down, the first publishers remain.
     pub(super) fn add_source(&self, node: &Node, metrics: usize) {
         let mut publishers = lock(&self.publishers);
         let before = Self::qos(self.qos, publishers.window);
@@ -81,21 +82,22 @@ impl TopicPublishers {
         self.distributions.replace(node, now);
     }
 
-    /// Creates the publisher of the distributions now, so that readers find it before the first one.
+    /// Creates the publisher of the distributions now, so that readers find the publisher before the first distribution
+    /// is published.
     ///
-    /// Errors if rclrs cannot create it.
+    /// Errors if rclrs cannot create the publisher.
     #[cfg(feature = "interfaces")]
     pub(super) fn create_distributions(&self, node: &Node) -> Result<(), StatisticsError> {
         self.distributions.create(node, self.present_qos())
     }
 
-    /// Returns the QoS of the sources up to now.
+    /// Returns the QoS for the sources that were created up to now.
     #[cfg(feature = "interfaces")]
     fn present_qos(&self) -> QoSProfile {
         Self::qos(self.qos, lock(&self.publishers).window)
     }
 
-    /// Returns the given QoS, or the default for a window with that number of metrics.
+    /// Returns the given QoS, or the default QoS for this number of metrics.
     fn qos(given: Option<QoSProfile>, window: usize) -> QoSProfile {
         let depth = if window > Self::FEW { Self::DEPTH_OF_MANY } else { Self::DEPTH };
         given.unwrap_or_else(|| QoSProfile::topics_default().keep_last(depth).reliable())
@@ -127,17 +129,19 @@ impl PublishWindows for TopicPublishers {
     }
 }
 
-/// The publisher of health. It is created when something is expected first, or for an executor: most nodes have none.
+/// The publisher of health. rclrs's publisher is created for the first source with expectations, or for an executor,
+/// because most nodes publish no health.
 #[derive(Default)]
 pub(super) struct DiagnosticsPublisher {
     publisher: OnceLock<Publisher<DiagnosticArray>>,
 }
 
 impl DiagnosticsPublisher {
-    /// The depth of its history: readers that start later want the last one only.
+    /// The depth of the history, which is small because readers need only the last message.
     const DEPTH: u32 = 10;
 
-    /// Creates the publisher now, so that readers find it before the first health. Errors if rclrs cannot create it.
+    /// Creates the publisher now, so that readers find the publisher before the first health is published. Errors if
+    /// rclrs cannot create the publisher.
     pub(super) fn create(&self, node: &Node) -> Result<(), StatisticsError> {
         let topic = diagnostics::TOPIC.to_owned();
         self.publisher_of(node)
@@ -156,7 +160,7 @@ impl DiagnosticsPublisher {
         }
         let qos = QoSProfile::topics_default().keep_last(Self::DEPTH).reliable();
         let publisher = node.create_publisher(options(diagnostics::TOPIC, qos))?;
-        // If two threads create one, one of them is dropped.
+        // If two threads create a publisher at the same time, one of the two publishers is dropped.
         Ok(self.publisher.get_or_init(|| publisher))
     }
 }
@@ -167,7 +171,7 @@ fn options(topic: &str, qos: QoSProfile) -> PublisherOptions<'_> {
     options
 }
 
-/// Creates a publisher of the node. Errors if rclrs cannot create it.
+/// Creates a publisher of the node. Errors if rclrs cannot create the publisher.
 pub(super) fn create_publisher<T: Message>(
     node: &Node,
     options: PublisherOptions<'_>,

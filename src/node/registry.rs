@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Handles by their names.
+//! Finds existing handles by their names.
 
 use std::sync::{Arc, Mutex, Weak};
 
 use topic_statistics_core::mutex::lock;
 
-/// Handles by their names, as long as they live.
+/// Weak references to handles, by the names of the handles.
 pub(super) struct Registry<T>(Mutex<Vec<(String, Weak<T>)>>);
 
 impl<T> Default for Registry<T> {
@@ -16,7 +16,7 @@ impl<T> Default for Registry<T> {
 }
 
 impl<T> Registry<T> {
-    /// Returns the handle of that name. Creates it if there is none.
+    /// Returns the handle with this name. Creates the handle if it does not exist.
     pub(super) fn get_or_create(&self, name: String, create: impl FnOnce(&str) -> Arc<T>) -> Arc<T> {
         let mut all = lock(&self.0);
         all.retain(|(_, one)| one.strong_count() > 0);

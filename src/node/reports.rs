@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The node's log, and its health on `/diagnostics`.
+//! Writes to the node's log, and publishes the node's health on `/diagnostics`.
 
 use std::sync::{Arc, Weak};
 
@@ -17,12 +17,12 @@ use crate::{
     report::diagnostics::{self, NodeNames},
 };
 
-/// The ways out of a node, beside the publishers of its windows and losses. A node that is dropped has only its errors
-/// traced.
+/// The outputs of a node other than the publishers of windows and losses. After the node was dropped, only errors are
+/// reported, through `tracing`.
 pub(super) struct NodeReports {
     pub(super) node: Weak<NodeState>,
     pub(super) names: NodeNames,
-    /// None if health is not published.
+    /// `None` if health is not published.
     pub(super) diagnostics: Option<Arc<DiagnosticsPublisher>>,
 }
 

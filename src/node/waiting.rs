@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Services, clients, timers and actions with statistics.
+//! Creates services, clients, timers and actions with statistics.
 
 use std::{future::Future, sync::Arc};
 
@@ -45,12 +45,12 @@ use crate::{
 
 impl NodeStatistics {
     /// Creates a service with statistics, like [`NodeState::create_service`](rclrs::NodeState::create_service), with
-    /// every callback that it takes.
+    /// each form of callback that rclrs's method takes.
     ///
     /// # Errors
     ///
-    /// If an option is out of range, or if rclrs cannot create the service or the publisher of its statistics, for
-    /// example because a name is invalid.
+    /// Errors if an option is out of range, or if rclrs cannot create the service or the publisher of its statistics,
+    /// for example because a name is invalid.
     ///
     /// ```
     /// # use rclrs::*;
@@ -80,7 +80,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_service`](Self::create_service) does.
+    /// Returns the same errors as [`create_service`](Self::create_service).
     pub fn create_async_service<'a, T: Service, Args>(
         &self,
         options: impl StatsOptions<ServiceOptions<'a>>,
@@ -97,7 +97,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_service`](Self::create_service) does.
+    /// Returns the same errors as [`create_service`](Self::create_service).
     pub fn create_worker_service<'a, T: Service, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -114,7 +114,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_service`](Self::create_service) does.
+    /// Returns the same errors as [`create_service`](Self::create_service).
     pub fn create_client<'a, T: Service>(
         &self,
         options: impl StatsOptions<ClientOptions<'a>>,
@@ -136,11 +136,12 @@ impl NodeStatistics {
 
     /// Creates an action server with statistics, like
     /// [`NodeState::create_action_server`](rclrs::NodeState::create_action_server). The callback gets a
-    /// [`StatsRequestedGoal`], which has the methods of rclrs's goal.
+    /// [`StatsRequestedGoal`], which has the same methods as rclrs's goal.
     ///
     /// # Errors
     ///
-    /// If an option is out of range, or if rclrs cannot create the action server or the publisher of its statistics.
+    /// Errors if an option is out of range, or if rclrs cannot create the action server or the publisher of its
+    /// statistics.
     ///
     /// ```
     /// # use rclrs::*;
@@ -183,7 +184,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_action_server`](Self::create_action_server) does.
+    /// Returns the same errors as [`create_action_server`](Self::create_action_server).
     pub fn create_action_client<'a, A: Action>(
         &self,
         options: impl StatsOptions<ActionClientOptions<'a>>,
@@ -205,12 +206,13 @@ impl NodeStatistics {
     }
 
     /// Creates a repeating timer with statistics, like
-    /// [`NodeState::create_timer_repeating`](rclrs::NodeState::create_timer_repeating). Its source is named after the
-    /// period, `/bridge:timer/10ms`, unless its options have a [`SourceName::Custom`](crate::SourceName::Custom).
+    /// [`NodeState::create_timer_repeating`](rclrs::NodeState::create_timer_repeating). The source of the timer is
+    /// named after the period, `/bridge:timer/10ms`, unless the options have a
+    /// [`SourceName::Custom`](crate::SourceName::Custom).
     ///
     /// # Errors
     ///
-    /// If an option is out of range, or if rclrs cannot create the timer or the publisher of its statistics.
+    /// Errors if an option is out of range, or if rclrs cannot create the timer or the publisher of its statistics.
     ///
     /// ```
     /// # use rclrs::*;
@@ -238,7 +240,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_timer_repeating`](Self::create_timer_repeating) does.
+    /// Returns the same errors as [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_timer_oneshot<'a, Args>(
         &self,
         options: impl StatsOptions<TimerOptions<'a>>,
@@ -255,7 +257,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_timer_repeating`](Self::create_timer_repeating) does.
+    /// Returns the same errors as [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_worker_timer_repeating<'a, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -273,7 +275,7 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// As [`create_timer_repeating`](Self::create_timer_repeating) does.
+    /// Returns the same errors as [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_worker_timer_oneshot<'a, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -349,7 +351,7 @@ impl NodeStatistics {
         creation_error(&self.running.node, kind, name.to_owned(), source)
     }
 
-    /// Checks the options of a new source. Returns its metrics, which are its own ones or else `all`, and the options
+    /// Checks the options of a new source. Returns the metrics that the options set, or else `all`, and the options
     /// with the node's defaults.
     fn check_waiting(
         &self,
@@ -370,7 +372,8 @@ impl NodeStatistics {
         Ok((metrics, WaitingOptions { own, statistics: statistics.or(&self.options) }))
     }
 
-    /// Adds the collector of a new source. A request may arrive before its service is returned.
+    /// Adds the collector of a new source. The collector is added early, because a request may arrive before the new
+    /// service is returned.
     fn add_waiting(
         &self,
         collector: Arc<dyn WindowedCollector>,
@@ -382,7 +385,8 @@ impl NodeStatistics {
         Ok(NewWaiting { source, collector, statistics })
     }
 
-    /// Adds the source with that name; of a service, an action or a client, if the node's code has it as `given`.
+    /// Adds the source with this name. `given` is the name that the node's code has passed for a service, a client or
+    /// an action.
     fn complete_waiting(&self, new: NewWaiting, name: &str, given: Option<&str>) -> SourceHandle {
         let NewWaiting { source: new, collector, statistics } = new;
         let source = Source::new(self.source_name(statistics.source_name, name), collector, None);
@@ -400,7 +404,7 @@ impl NodeStatistics {
 /// The checked options of a service, a client or a timer.
 struct WaitingOptions {
     own: SourceOptions,
-    /// With the node's defaults.
+    /// The options, with the node's defaults for options that are not set.
     statistics: StatisticsOptions,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `/diagnostics`: the health of sources as `diagnostic_msgs/msg/DiagnosticArray`.
+//! Converts the health of sources to messages for `/diagnostics`: `diagnostic_msgs/msg/DiagnosticArray`.
 
 use topic_statistics_core::{
     escape::Escaped,
@@ -13,19 +13,20 @@ use crate::interfaces::{
     diagnostic_msgs::msg::{DiagnosticStatus, KeyValue},
 };
 
-/// The topic of diagnostic_updater.
+/// The topic on which diagnostic_updater also publishes.
 pub(crate) const TOPIC: &str = "/diagnostics";
 
-/// The names in all statuses of a node.
+/// The names that all diagnostic statuses of a node contain.
 #[derive(Clone, Debug)]
 pub struct NodeNames {
-    /// Without its namespace, as diagnostic_updater has it.
+    /// The name of the node without its namespace, as in diagnostic_updater.
     pub name: String,
-    /// Of the device.
+    /// The hardware ID of the device.
     pub hardware_id: String,
 }
 
-/// Returns the status of a source: its judge's result and its last window. The name is unique within the node.
+/// Returns the diagnostic status of a source: its health and its last window. The name of the status is unique within
+/// the node.
 pub fn status(node: &NodeNames, source: &Source, judge: &Judge) -> DiagnosticStatus {
     let latest = source.latest();
     let window = latest.as_deref().map(LastWindow::from);
@@ -40,7 +41,7 @@ pub fn status(node: &NodeNames, source: &Source, judge: &Judge) -> DiagnosticSta
     }
 }
 
-/// Returns a time of a message from nanoseconds since the epoch.
+/// Converts nanoseconds since the epoch to a ROS time.
 pub(crate) fn time(nanoseconds: i64) -> Time {
     super::message::time(nanoseconds)
 }

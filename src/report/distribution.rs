@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A distribution of a finished window as a `MetricsDistribution`.
+//! Converts a distribution of a finished window to a `MetricsDistribution`.
 
 use crate::interfaces::topic_statistics_interfaces::msg::MetricsDistribution;
 
@@ -8,7 +8,7 @@ use topic_statistics_core::{collector::Distribution, Metric, Window};
 
 use super::message::time;
 
-/// Returns the topic of the distributions of windows that are published on `publish_topic`.
+/// Returns the topic for distributions, if windows are published on `publish_topic`.
 pub(crate) fn topic(publish_topic: &str) -> String {
     format!("{}/distribution", publish_topic.trim_end_matches('/'))
 }
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn a_message_has_the_counts_of_all_buckets_from_the_first_to_the_last() {
         let mut distribution = Distribution::default();
-        // Twelve orders of magnitude: the scale is 2, and its buckets end at powers of 2^(1/4).
+        // The samples span twelve orders of magnitude, so the scale is 2, and the buckets end at powers of 2^(1/4).
         for sample in [1e-9, 1.0, 1.5, 1.5, 1e3, 0.0, -3.0] {
             assert!(distribution.accept(sample));
         }
@@ -78,12 +78,12 @@ mod tests {
         assert_eq!((message.positive_offset, &message.positive_counts), (-120, &positive));
         assert_eq!((message.negative_offset, &message.negative_counts[..]), (6, &[1][..]));
         assert_eq!(message.p50, distribution.quantile(0.5));
-        assert!((0.84..=1.0).contains(&message.p50), "of rank 4, which is 1: {}", message.p50);
+        assert!((0.84..=1.0).contains(&message.p50), "the sample of rank 4 is 1: {}", message.p50);
         assert!(message.p90.is_nan() && message.p99.is_nan() && message.p99_9.is_nan(), "too few samples");
     }
 
     proptest::proptest! {
-        /// Whatever the samples are, the message has each bucket, and no empty one at an end.
+        /// For any samples, the message has each bucket, and the first and the last bucket are not empty.
         #[test]
         fn a_message_is_that_of_its_distribution(
             samples in proptest::collection::vec(proptest::num::f64::NORMAL | proptest::num::f64::ZERO, 0..200)

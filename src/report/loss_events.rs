@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Events on `/events/messages_lost`, when subscriptions of the node lose messages.
+//! Publishes events on `/events/messages_lost` when subscriptions of the node lose messages.
 
 use rclrs::Publisher;
 use topic_statistics_core::schedule::{
@@ -22,7 +22,7 @@ impl PublishLosses for LossPublisher {
     }
 }
 
-/// Returns the event as a message.
+/// Converts an event to a ROS message.
 pub(crate) fn message(lost: &MessagesLost) -> MessagesLostEvent {
     let statistic = |(topic, lost): &(String, u64)| MessagesLostEventTopicStat {
         topic_name: topic.clone(),

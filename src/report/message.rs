@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A metric of a finished window as a `MetricsMessage`.
+//! Converts a metric of a finished window to a `MetricsMessage`.
 
 use crate::interfaces::{
     builtin_interfaces::msg::Time,
@@ -31,9 +31,9 @@ pub fn metrics_message(source: &str, metric: Metric, window: Window, summary: &S
     }
 }
 
-/// Returns nanoseconds since the epoch as a ROS time. `nanosec` counts up from `sec`, also before the epoch.
+/// Converts nanoseconds since the epoch to a ROS time. `nanosec` counts up from `sec`, also for times before the epoch.
 ///
-/// Times after 2038 overflow `sec` and become its largest value.
+/// For times after 2038, which overflow `sec`, `sec` has its largest value.
 pub(crate) fn time(nanoseconds: i64) -> Time {
     const SECOND: i64 = 1_000_000_000;
     Time {

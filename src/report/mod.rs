@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Everything that leaves a node, one file per output.
+//! The outputs of a node, one file per output.
 //!
-//! A finished window is published as a [`message`] for each metric, and one for each [`distribution`]. Losses are
-//! published as [`loss_events`], and health as [`diagnostics`]. The totals since the start are returned by a
-//! [`service`], and written to a file (`totals_file`). What needs the package `topic_statistics_interfaces` is behind the
-//! feature `interfaces`.
+//! A finished window is published as one [`message`] for each metric, and one message for each [`distribution`]. Losses
+//! are published as [`loss_events`], and health as [`diagnostics`]. The totals since the start are returned by a
+//! [`service`], and written to a file (`totals_file`). Outputs that need the package `topic_statistics_interfaces` are
+//! behind the feature `interfaces`.
 
 pub(crate) mod diagnostics;
 #[cfg(feature = "interfaces")]

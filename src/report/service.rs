@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The service `~/get_topic_statistics`, which returns the messages received and lost by a node's subscriptions.
+//! The service `~/get_topic_statistics`, which returns the numbers of messages received and lost by a node's
+//! subscriptions.
 
 use crate::interfaces::topic_statistics_interfaces::{
     msg::{MetricTotals, TopicStatistics},
@@ -14,10 +15,10 @@ use super::message::time;
 /// The name of the service, relative to the node.
 pub(crate) const NAME: &str = "~/get_topic_statistics";
 
-/// The service. Dropping it ends it.
+/// The service. Dropping this value ends the service.
 pub(crate) type TopicStatisticsService = WorkerService<GetTopicStatistics, ()>;
 
-/// Creates the service on a worker of its own, so that it answers while a callback blocks the executor.
+/// Creates the service on a separate worker, so that the service answers while a callback blocks the executor.
 pub(crate) fn create(
     node: &Node,
     totals: impl Fn() -> Vec<TopicTotals> + Send + Sync + 'static,
@@ -31,7 +32,7 @@ pub(crate) fn create(
     })
 }
 
-/// Returns the service's report of a subscription.
+/// Returns the totals of a subscription in the form of the service's response.
 pub(crate) fn message(subscription: &TopicTotals) -> TopicStatistics {
     let TopicTotals { topic_name, source_name, totals, .. } = subscription;
     let metrics = subscription.distributions().iter().map(|(metric, distribution)| MetricTotals {

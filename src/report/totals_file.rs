@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The file of the messages received and lost by a node's subscriptions (feature `totals_file`).
+//! Writes the file with the numbers of messages received and lost by a node's subscriptions (feature `totals_file`).
 
 use std::{
     fs::File,
@@ -11,12 +11,12 @@ use std::{
 use tempfile::NamedTempFile;
 use topic_statistics_core::{record::clock::system_time, totals::TopicTotals, Timestamp};
 
-/// The version of the format. It changes when a field changes its meaning or is removed.
+/// The version of the file format. The version changes when a field changes its meaning or is removed.
 const VERSION: u32 = 1;
 
-/// Returns the absolute path, which does not depend on later changes of the working directory.
+/// Returns the absolute path, so that later changes of the working directory have no effect.
 ///
-/// Errors if the file cannot be written, as far as that can be checked before.
+/// Errors if a check finds that the file cannot be written.
 pub(crate) fn check(path: &Path) -> io::Result<PathBuf> {
     if path.file_name().is_none() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"));
@@ -29,7 +29,8 @@ pub(crate) fn check(path: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Writes the file, completely or not at all. Returns it: the kernel may not have written it to the disk yet.
+/// Writes the file, completely or not at all. Returns the file, because the kernel may not have written the content to
+/// the disk yet.
 pub(crate) fn write(path: &Path, node_name: &str, totals: &[TopicTotals]) -> io::Result<File> {
     let text = render(node_name, totals, system_time());
     let mut file = temporary(path)?;
@@ -37,7 +38,8 @@ pub(crate) fn write(path: &Path, node_name: &str, totals: &[TopicTotals]) -> io:
     Ok(file.persist(path)?)
 }
 
-/// Creates the temporary file, in the same directory, with a random name. It is removed when it is dropped.
+/// Creates the temporary file, in the same directory, with a random name. The file is removed when the returned value
+/// is dropped.
 fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new();
@@ -45,7 +47,7 @@ fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // The permissions of any new file, less the process's umask: others may read it.
+        // A new file usually has these permissions, less the process's umask, so that other users may read it.
         file.permissions(std::fs::Permissions::from_mode(0o666));
     }
     file.tempfile_in(directory)
@@ -60,7 +62,7 @@ pub(crate) fn render(node_name: &str, totals: &[TopicTotals], written_at: i64) -
     format!("version: {VERSION}\nnode_name: {}\nwritten_at: {written_at}\ntopics:{topics}", string(node_name))
 }
 
-/// Returns the item of a subscription.
+/// Returns the YAML item of a subscription.
 fn topic(subscription: &TopicTotals) -> String {
     let TopicTotals { topic_name, source_name, totals, .. } = subscription;
     let time = |time: Option<Timestamp>| or_null(time.map(Timestamp::as_nanoseconds));
@@ -97,7 +99,7 @@ fn topic(subscription: &TopicTotals) -> String {
     text
 }
 
-/// Returns a mapping as the item of a sequence.
+/// Returns a YAML mapping as an item of a sequence.
 fn item(indent: &str, fields: &[(&str, String)]) -> String {
     let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
     format!("{indent}- {}", fields.join(&format!("{indent}  ")))
@@ -107,7 +109,7 @@ fn or_null(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "null".to_owned(), |value| value.to_string())
 }
 
-/// Returns a number; null if it is NaN.
+/// Returns a number as text; null if the number is NaN.
 fn number(value: f64) -> String {
     match value {
         _ if value.is_nan() => "null".to_owned(),
@@ -116,7 +118,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Returns a string: in quotes, with escapes, unless it is an absolute name, which needs none.
+/// Returns a YAML string: in quotes, with escapes, unless the text is an absolute name, which needs no quotes.
 fn string(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | ':' | ' ' | '(' | ')');
     if name.starts_with('/')
@@ -206,9 +208,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("totals.yaml");
         fs::create_dir(&path).unwrap();
-        assert!(write(&path, "/other", &[]).is_err(), "a directory is in its place");
+        assert!(write(&path, "/other", &[]).is_err(), "a directory has the path of the file");
         assert!(path.is_dir());
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no temporary file is left");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The C types of rmw and rosidl that this library reads or writes, as in Jazzy and Kilted. A test compares them with
-//! the headers.
+//! The C types of rmw and rosidl that this library reads or writes, as in Jazzy and Kilted. A test compares these types
+//! with the C headers.
 //!
 //! Types that the middleware creates are declared only up to the last field used here.
 
@@ -51,7 +51,7 @@ pub struct SubscriptionOptions {
     pub content_filter_options: *mut c_void,
 }
 
-/// Room for a whole `rmw_gid_t`: an identifier and 16 bytes (24 on Humble).
+/// A buffer with enough room for a `rmw_gid_t`: an identifier and 16 bytes (24 bytes on Humble).
 #[repr(C)]
 pub struct GidBuffer {
     pub implementation_identifier: *const c_char,
@@ -97,10 +97,10 @@ impl Qos {
     const TRANSIENT_LOCAL: c_int = 1;
     /// `RMW_QOS_POLICY_DURABILITY_VOLATILE`.
     pub const VOLATILE: c_int = 2;
-    /// `RMW_QOS_POLICY_DURABILITY_BEST_AVAILABLE`: transient local if all publishers are.
+    /// `RMW_QOS_POLICY_DURABILITY_BEST_AVAILABLE`: transient local if all publishers are transient local.
     const BEST_AVAILABLE: c_int = 4;
 
-    /// Returns whether a subscription may receive history from its publishers.
+    /// Returns whether a subscription may receive messages that were published before the subscription was created.
     pub fn may_have_history(&self) -> bool {
         matches!(self.durability, Self::TRANSIENT_LOCAL | Self::BEST_AVAILABLE)
     }
@@ -117,7 +117,7 @@ pub struct MessageInfo {
     pub gid: [u8; 16],
 }
 
-/// Room for a whole `rmw_message_info_t`, also in a later version.
+/// A buffer with enough room for a `rmw_message_info_t`, also in later versions of ROS 2.
 #[repr(C)]
 pub struct MessageInfoBuffer {
     pub info: MessageInfo,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Functions whose call shows that a thread's callback has returned: see `cause.rs` of the core. Each notes this and
-//! calls the process's own function, like the functions in `hooks.rs`.
+//! Functions whose call shows that the callback of the calling thread has returned: see `cause.rs` of the core. Each
+//! function records that the callback has returned, and calls the process's own function, like the functions in
+//! `hooks.rs`.
 //!
 //! rclcpp, rclpy and rclrs call these functions of rcl and rmw.
 

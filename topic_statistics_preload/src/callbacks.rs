@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The callbacks of rclcpp's subscriptions, and the publishers with intra-process communication, as
-//! [`tracepoints`](crate::tracepoints) reports them.
+//! The callbacks of rclcpp's subscriptions, and the publishers with intra-process communication, which
+//! [`tracepoints`](crate::tracepoints) reports.
 //!
 //! With intra-process communication, a publisher passes its messages directly to the subscriptions in its context. If
-//! there are other subscriptions, the middleware delivers a copy to all of them. The subscriptions in the publisher's
-//! context recognise such a copy by the publisher's GID and discard it. Discarded copies are not counted as messages.
+//! the topic also has subscriptions in other contexts, the middleware delivers a copy of each message to all
+//! subscriptions. The subscriptions in the publisher's context recognise a copy by the publisher's GID and discard the
+//! copy. Discarded copies are not counted as messages.
 
 use std::sync::{
     atomic::{AtomicUsize, Ordering},
@@ -19,16 +20,17 @@ use crate::{
     table::Pointers,
 };
 
-/// The measured subscriptions by the addresses of their callbacks. A subscription may already be destroyed.
+/// The measured subscriptions, by the addresses of their callbacks. A subscription in this table may already be
+/// destroyed.
 pub static CALLBACKS: Pointers<Endpoint> = Pointers::new();
-/// The measured publishers with intra-process communication, by [`key`].
+/// The measured publishers with intra-process communication, by the result of [`key`].
 pub static INTRA_PROCESS_PUBLISHERS: Pointers<Endpoint> = Pointers::new();
-/// Locked for writing while a subscription ends. A callback of an intra-process message locks it for reading, because
-/// the callback may outlive its subscription.
+/// Locked for writing while a subscription ends. A callback of an intra-process message locks `ENDING` for reading,
+/// because the callback may outlive its subscription.
 pub static ENDING: RwLock<()> = RwLock::new(());
 
-/// The addresses of a subscription's callbacks, or 0. A subscription of rclcpp has one; with intra-process
-/// communication it has two.
+/// The addresses of a subscription's callbacks; 0 for no callback. A subscription of rclcpp has one callback, or two
+/// callbacks with intra-process communication.
 #[derive(Default)]
 pub struct Callbacks(pub [AtomicUsize; 2]);
 
@@ -39,7 +41,8 @@ impl Callbacks {
         self.0[0].load(Ordering::Relaxed) != 0
     }
 
-    /// Returns whether rclcpp discards a taken message because its publisher passed it on within the process.
+    /// Returns whether rclcpp discards a taken message because the publisher also passed the message on within the
+    /// process.
     #[inline]
     pub fn discard(&self, info: &MessageInfo, context: usize) -> bool {
         let is_intra_process = self.0[1].load(Ordering::Relaxed) != 0;
@@ -56,12 +59,12 @@ impl Callbacks {
     }
 }
 
-/// Locks [`ENDING`]: meanwhile no callback of an intra-process message uses its subscription.
+/// Locks [`ENDING`]. While the lock is held, no callback of an intra-process message uses its subscription.
 pub fn lock_ending() -> RwLockWriteGuard<'static, ()> {
     ENDING.write().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The key of a publisher in [`INTRA_PROCESS_PUBLISHERS`]; 0 without intra-process communication.
+/// The key of a publisher in [`INTRA_PROCESS_PUBLISHERS`]; 0 if the publisher has no intra-process communication.
 #[derive(Default)]
 pub struct IntraProcessKey(pub AtomicUsize);
 
@@ -75,12 +78,12 @@ impl IntraProcessKey {
     }
 }
 
-/// Returns the key of a publisher in a context: a hash of all bits of both.
+/// Returns the key of a publisher in a context: a hash of all bits of the GID and the context.
 #[inline]
 pub fn key(gid: &Gid, context: usize) -> usize {
     let number = u128::from_le_bytes(*gid);
     let mixed = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32)
         ^ ((number >> 64) as u64).wrapping_mul(0xC2B2_AE3D_27D4_EB4F)
         ^ context as u64;
-    mixed as usize | 2 // never 0 or 1, which the table uses itself
+    mixed as usize | 2 // never 0 or 1, which mark unused slots of the table
 }

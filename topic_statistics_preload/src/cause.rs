@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Records what each thread of the process does. The core derives the cause of a publication from it.
+//! Records what each thread of the process does. From this record, the core derives which message caused a publication.
 
 use std::{
     cell::Cell,
@@ -9,11 +9,12 @@ use std::{
 
 pub use topic_statistics_core::record::cause::{Activity, Cause, Message};
 
-/// Whether the causes of publications are needed.
+/// Whether the causes of publications are measured.
 static IS_ENABLED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Has no destructor and lies in the thread's static memory, so it allocates nothing.
+    /// The activity of this thread. The variable has no destructor and lies in the thread's static memory, so its use
+    /// allocates nothing.
     static ACTIVITY: Cell<Activity> = const { Cell::new(Activity::NONE) };
 }
 
@@ -38,37 +39,37 @@ fn change(change: impl FnOnce(&mut Activity)) {
     }
 }
 
-/// This thread has taken a message.
+/// Records that this thread has taken a message.
 #[inline]
 pub fn take(message: Message) {
     change(|activity| activity.take(message));
 }
 
-/// This thread has taken a message for the subscription with that number, whose callbacks are reported.
+/// Records that this thread has taken a message for the subscription with this number, whose callbacks rclcpp reports.
 #[inline]
 pub fn take_for_callback(message: Message, subscription: usize) {
     change(|activity| activity.take_for_callback(message, subscription));
 }
 
-/// This thread runs no callback any more.
+/// Records that the callback on this thread has returned.
 #[inline]
 pub fn end() {
     change(Activity::end);
 }
 
-/// This thread has triggered a guard condition.
+/// Records that this thread has triggered a guard condition.
 #[inline]
 pub fn trigger() {
     change(Activity::trigger);
 }
 
-/// A callback starts on this thread: that subscription's, or one without a subscription.
+/// Records that a callback starts on this thread: the callback of `subscription`, or a callback without a subscription.
 #[inline]
 pub fn start_callback(subscription: Option<usize>) {
     change(|activity| activity.start_callback(subscription));
 }
 
-/// Returns the cause of a publication that this thread makes now.
+/// Returns the cause of a message that this thread publishes now.
 #[inline]
 pub fn publication_cause() -> Cause {
     match is_enabled() {

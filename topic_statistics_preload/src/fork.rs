@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Keeps `fork` from copying a half-done initialisation: the child would wait for ever for a thread that it lacks.
+//! Prevents `fork` from copying an incomplete initialisation: the child would wait forever for a thread that exists
+//! only in the parent.
 
 use std::{
     cell::Cell,
@@ -14,20 +15,20 @@ use std::{
 
 use topic_statistics_core::mutex::lock;
 
-/// Callback that runs in the forked child.
+/// A function that runs in the forked child.
 static IN_CHILD: OnceLock<fn()> = OnceLock::new();
 
-/// While it is locked, forks wait.
+/// While this mutex is locked, calls of `fork` wait.
 static FORKS: Mutex<()> = Mutex::new(());
 
 thread_local! {
-    // Neither has a destructor, so neither allocates.
+    // These variables have no destructors, so their use allocates nothing.
     static IS_BLOCKING: Cell<bool> = const { Cell::new(false) };
     static FORKING: Cell<Option<ManuallyDrop<MutexGuard<'static, ()>>>> = const { Cell::new(None) };
 }
 
-/// Runs code that takes the dynamic linker's locks or initialises something once. Meanwhile forks of other threads
-/// wait, and so do signals of this thread, because their handlers may fork.
+/// Runs code that takes the dynamic linker's locks or initialises something once. While the code runs, other threads
+/// wait before they fork, and signals to this thread wait, because a signal handler may fork.
 pub fn with_blocked_forks<T>(run: impl FnOnce() -> T) -> T {
     static IS_HANDLED: AtomicBool = AtomicBool::new(false);
     if IS_BLOCKING.get() {
@@ -35,7 +36,7 @@ pub fn with_blocked_forks<T>(run: impl FnOnce() -> T) -> T {
     }
     if !IS_HANDLED.swap(true, Ordering::Relaxed) {
         // SAFETY: The functions live as long as this library, which is never unloaded. If the call fails, forks do not
-        // wait, and a child behaves as its parent until it meets a locked lock.
+        // wait, and a child behaves like its parent until the child waits for a locked mutex.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     }
     with_blocked_signals(|| {
@@ -70,8 +71,8 @@ unsafe extern "C" fn in_child() {
     }
 }
 
-/// Runs something while this thread receives no signals. Threads started meanwhile never receive one: the host's own
-/// threads handle them.
+/// Runs a function while this thread receives no signals. Threads that the function starts never receive signals: the
+/// host's own threads handle the signals.
 fn with_blocked_signals<T>(run: impl FnOnce() -> T) -> T {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: The first call fills `all`. The second one reads it and fills `before`.

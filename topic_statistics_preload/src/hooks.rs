@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The functions of rmw that are called in place of the process's own: see `rmw/rmw.h`.
+//! The functions of rmw that are called in place of the process's own functions: see `rmw/rmw.h`.
 //!
-//! Each calls the process's own function with the same arguments, and no code of the statistics is on the stack then.
-//! So unwinding, as by a cancelled thread, works as without this library.
+//! Each function calls the process's own function with the same arguments. During this call, no code of the statistics
+//! is on the stack, so that unwinding, for example of a cancelled thread, works as without this library.
 
 use std::{
     ffi::{c_char, c_void},
@@ -35,7 +35,7 @@ unsafe fn has_taken(result: Ret, taken: *const bool) -> bool {
     result == OK && unsafe { taken.as_ref() } == Some(&true)
 }
 
-/// Notes that an unmeasured message was taken, or that there was none to take.
+/// Records that an unmeasured message was taken, or that no message was available.
 ///
 /// # Safety
 ///
@@ -187,7 +187,7 @@ pub unsafe extern "C-unwind" fn rmw_destroy_node(node: *mut Node) -> Ret {
     call!(rmw_destroy_node(node) else UNSUPPORTED)
 }
 
-/// A take without message info. For a measured subscription, it takes with message info instead.
+/// Takes a message without message info. For a measured subscription, takes the message with message info instead.
 macro_rules! take {
     ($plain:ident, $with_info:ident, $subscription:ident, $message:ident, $taken:ident, $allocation:ident) => {{
         if protect(|| measured_subscription($subscription).is_some()) != Some(true) {
@@ -198,7 +198,7 @@ macro_rules! take {
         }
         let mut buffer = MaybeUninit::<MessageInfoBuffer>::zeroed();
         let info = buffer.as_mut_ptr().cast::<MessageInfo>();
-        // SAFETY: The arguments are the caller's, and the buffer has room for the info.
+        // SAFETY: The caller has passed the arguments, and the buffer has room for the info.
         unsafe { $with_info($subscription, $message, $taken, info, $allocation) }
     }};
 }
@@ -253,8 +253,8 @@ pub unsafe extern "C-unwind" fn rmw_take_sequence(
 ) -> Ret {
     let result =
         call!(rmw_take_sequence(subscription, count, messages, infos, taken, allocation) else UNSUPPORTED);
-    // SAFETY: rmw has accepted the arguments, and has filled that many messages. Their infos are not read, because
-    // their size depends on the ROS distribution.
+    // SAFETY: rmw has accepted the arguments, and has filled `*taken` messages. The infos of the messages are not read,
+    // because the size of an info depends on the ROS distribution.
     let _panic = protect(|| unsafe {
         if result == OK && !taken.is_null() && !messages.is_null() {
             for index in 0..*taken {
@@ -441,7 +441,7 @@ pub unsafe extern "C-unwind" fn rmw_send_response(
     let measured = protect(|| measured_service(service).map(|service| (service, monotonic()))).flatten();
     let result = call!(rmw_send_response(service, request, response) else UNSUPPORTED);
     if let Some((service, time)) = measured {
-        // SAFETY: The argument is the caller's.
+        // SAFETY: The caller has passed this pointer.
         let _panic = protect(|| match unsafe { request.as_ref() } {
             Some(request) if result == OK => service.respond(request, time),
             _ => {}
@@ -462,7 +462,7 @@ pub unsafe extern "C-unwind" fn rmw_send_request(
     let measured = protect(|| measured_client(client).map(|client| (client, client.begin()))).flatten();
     let result = call!(rmw_send_request(client, request, number) else UNSUPPORTED);
     if let Some((client, began)) = measured {
-        // SAFETY: The argument is the caller's. rmw has filled it if the request was sent.
+        // SAFETY: The caller has passed the pointer. rmw has filled the number if the request was sent.
         let number = unsafe { number.as_ref() }.filter(|_| result == OK);
         let _panic = protect(|| client.sent(began, number.copied()));
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The sources of hops. The host's thread, which publishes, only marks a new hop. The statistics' thread creates the
-//! source, before it next publishes a window.
+//! The sources of hops. A hop is the way of a message through the node: from a subscription to the publication that the
+//! message causes. A thread of the host that publishes a message only marks a new hop. The thread of the statistics
+//! creates the source of the hop before this thread next publishes a window.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},
@@ -24,7 +25,7 @@ use topic_statistics_core::{
 
 use crate::{log::line, output::Output};
 
-/// The topics of subscriptions. The number of a topic is its index plus 1.
+/// The topics of subscriptions. The number of a topic is the topic's index plus 1.
 static TOPICS: Mutex<Vec<Box<str>>> = Mutex::new(Vec::new());
 /// The largest number of topics. Messages on further topics count as unmeasured.
 const TOPICS_BOUND: usize = 4096;
@@ -33,7 +34,7 @@ const TOPICS_BOUND: usize = 4096;
 static PUBLISHERS: Mutex<Vec<Weak<PublisherHops>>> = Mutex::new(Vec::new());
 static MARKS: LazyLock<Arc<Marks>> = LazyLock::new(Arc::default);
 
-/// Returns the number of a topic; 0 if there are too many.
+/// Returns the number of a topic; 0 if the process has too many topics.
 pub fn topic_number(topic: &str) -> u32 {
     let mut topics = lock(&TOPICS);
     let found = topics.iter().position(|known| **known == *topic);
@@ -49,7 +50,7 @@ pub fn topic_number(topic: &str) -> u32 {
     }
 }
 
-/// The hops of a publisher.
+/// The hops that end at a publisher.
 pub struct PublisherHops {
     node: String,
     topic: String,
@@ -101,7 +102,7 @@ impl PublisherHops {
     }
 }
 
-/// Creates the marked hops of all publishers. The statistics' thread calls it.
+/// Creates the marked hops of all publishers. The thread of the statistics calls this function.
 pub fn create_marked(scheduler: &Arc<Scheduler>) {
     if MARKS.take() {
         let publishers: Vec<_> = lock(&PUBLISHERS).iter().filter_map(Weak::upgrade).collect();

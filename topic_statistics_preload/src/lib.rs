@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Topic statistics of any ROS 2 node, in any language, without changing it.
+//! Measures topic statistics of any ROS 2 node, in any language, without a change to the node.
 //!
-//! The library is preloaded (`LD_PRELOAD`). It exports functions of rmw's C API, which every client library calls
-//! with every middleware. Each function calls the process's own function of the same name and records the result.
-//! `topic_statistics_core` computes the figures and windows.
+//! The library is preloaded (`LD_PRELOAD`) into the process of the node (the host). The library exports functions of
+//! rmw's C API, which every client library calls with every middleware. Each function calls the function with the same
+//! name in the host's own libraries, and records the result. `topic_statistics_core` computes the statistics and
+//! windows.
 //!
 //! ```text
 //! rclcpp, rclpy, rclrs -> rcl -> hooks -> real -> the middleware
@@ -30,11 +31,12 @@
 //! | [`log`] | lines on standard error |
 //! | [`real`], [`abi`] | the process's own functions; the C types of rmw and rosidl |
 //!
-//! The library never harms its host. If something is missing, its functions only call the process's own.
+//! The library never harms its host. If something that the library needs is missing, the exported functions only call
+//! the host's own functions.
 
-#![allow(missing_docs, missing_debug_implementations)] // a library without API
+#![allow(missing_docs, missing_debug_implementations)] // the library has no Rust API
 
-pub mod abi; // for the test that is linked to the library
+pub mod abi; // public for a test that is linked to the library
 mod boundaries;
 mod callbacks;
 mod cause;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Lines on standard error. The library does not use the host's logger or change its levels.
+//! Writes lines to standard error. The library does not use the host's logger, and does not change the logger's levels.
 
 use std::{
     fmt::Display,
@@ -14,7 +14,7 @@ use topic_statistics_core::schedule::{
     scheduler::{Reports, Severity},
 };
 
-/// The largest number of lines, so that they do not flood the host's output.
+/// The largest number of lines, so that the library does not flood the host's output.
 const BOUND: u32 = 100;
 
 /// Writes a line.
@@ -30,7 +30,7 @@ pub fn line(text: impl Display) {
     let _closed = writeln!(std::io::stderr(), "topic_statistics: {text}{last}");
 }
 
-/// The core's warnings and errors as lines.
+/// Writes the core's warnings and errors as lines.
 pub struct Lines;
 
 impl Reports for Lines {
@@ -41,6 +41,6 @@ impl Reports for Lines {
     }
 
     fn publish_health(&self, _: &[&Diagnosed]) -> Result<(), PublishError> {
-        Ok(()) // there are no conditions
+        Ok(()) // this library has no health conditions
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The options: environment variables.
+//! Reads the options from environment variables.
 
 use std::{collections::BTreeMap, ffi::OsString, time::Duration};
 
@@ -13,9 +13,10 @@ pub struct Options {
     pub period: Duration,
     /// The metrics of subscriptions.
     pub metrics: Vec<Metric>,
-    /// Whether hops are measured.
+    /// Whether hops are measured: the time from a received message to the publication that this message causes.
     pub has_hops: bool,
-    /// Names and patterns of measured topics and services; `!` excludes. Empty for all.
+    /// Names and patterns of the measured topics and services; `!` excludes. If the list is empty, all topics and
+    /// services are measured.
     pub topics: Vec<String>,
     /// The topic on which windows are published.
     pub publish_topic: String,
@@ -36,7 +37,7 @@ impl Default for Options {
     }
 }
 
-/// Topics that every node has, and the topics of statistics.
+/// Topics that every node has, and the topics on which statistics are published.
 const COMMON: [&str; 4] = ["/parameter_events", "/rosout", "/statistics", "/statistics/distribution"];
 
 /// The last parts of the names of services that every node has.
@@ -52,7 +53,7 @@ const COMMON_SERVICES: [&str; 9] = [
     "set_parameters_atomically",
 ];
 
-/// Further services, and the topic, of each lifecycle node: the last parts of their names.
+/// The last parts of the names of the further services, and of the topic, that each lifecycle node has.
 const LIFECYCLE: [&str; 6] = [
     "change_state",
     "get_available_states",
@@ -62,7 +63,7 @@ const LIFECYCLE: [&str; 6] = [
     "transition_event",
 ];
 
-/// Returns whether a topic or service has a name that each lifecycle node uses. Other nodes may use it as well.
+/// Returns whether a topic or service has a name that each lifecycle node uses. Other nodes may also use such a name.
 pub fn has_lifecycle_name(name: &str) -> bool {
     name.rsplit('/').next().is_some_and(|last| LIFECYCLE.contains(&last))
 }
@@ -70,7 +71,7 @@ pub fn has_lifecycle_name(name: &str) -> bool {
 impl Options {
     /// Reads the options from environment variables. Ignores unrelated variables.
     ///
-    /// The error names the wrong variable, its value and the values expected.
+    /// The error names the invalid variable, its value and the expected values.
     pub fn read(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, String> {
         let text = |text: OsString| text.to_string_lossy().into_owned();
         let variables = variables.into_iter().map(|(name, value)| (text(name), text(value)));
@@ -116,7 +117,8 @@ impl Options {
         }
     }
 
-    /// Returns whether a topic or service is measured. `is_lifecycle`: it belongs to the interface of lifecycle nodes.
+    /// Returns whether a topic or service is measured. `is_lifecycle`: the topic or service belongs to the interface of
+    /// lifecycle nodes.
     pub fn measures(&self, topic: &str, is_lifecycle: bool) -> bool {
         let (excluded, included): (Vec<_>, Vec<_>) =
             self.topics.iter().map(String::as_str).partition(|pattern| pattern.starts_with('!'));
@@ -134,7 +136,7 @@ impl Options {
     }
 }
 
-/// Returns whether a topic or service is hidden, as an action's are.
+/// Returns whether a topic or service is hidden, like the topics and services of an action.
 pub fn is_hidden(name: &str) -> bool {
     name.split('/').any(|part| part.starts_with('_'))
 }
@@ -173,7 +175,7 @@ fn topics(value: &str) -> Result<Vec<String>, String> {
     })
 }
 
-/// Returns whether a text is a valid topic name, with these other characters allowed.
+/// Returns whether a text is a valid topic name, if the characters in `others` are also allowed.
 fn is_topic(name: &str, others: &[u8]) -> bool {
     let is_part = |part: &str| {
         !part.is_empty()
@@ -225,7 +227,7 @@ mod tests {
             distributions: true,
         };
         assert_eq!(all, Ok(expected));
-        assert_eq!(read(&[("PATH", "/bin"), ("TOPIC", "/imu")]), Ok(Options::default()), "unrelated");
+        assert_eq!(read(&[("PATH", "/bin"), ("TOPIC", "/imu")]), Ok(Options::default()), "other variables");
         let misspelt = read(&[("TOPIC_STATISTICS_TOPIC", "/imu")]).unwrap_err();
         assert!(misspelt.starts_with("TOPIC_STATISTICS_TOPIC is unknown: "), "{misspelt}");
         assert!(misspelt.contains("TOPIC_STATISTICS_TOPICS, "), "{misspelt}");
@@ -271,12 +273,12 @@ mod tests {
         ] {
             assert!(!default.measures(common, false), "{common}");
             assert!(!measures("**", common), "{common}");
-            assert!(measures(common, common), "{common} is named");
+            assert!(measures(common, common), "the option names {common}");
         }
         assert!(has_lifecycle_name("/arm/get_state") && !has_lifecycle_name("/get_state/arm"));
         assert!(default.measures("/arm/get_state", false) && !default.measures("/arm/get_state", true));
         let named = read(&[("TOPIC_STATISTICS_TOPICS", "/arm/get_state")]).unwrap();
-        assert!(named.measures("/arm/get_state", true), "it is named");
+        assert!(named.measures("/arm/get_state", true), "the option names the service");
         assert!(measures("/camera/*", "/camera/front") && !measures("/camera/*", "/camera/front/image"));
         assert!(measures("/camera/**", "/camera/front/image") && measures("**/imu", "/r1/imu"));
         assert!(measures("/**/imu", "/imu") && measures("/cam*/info", "/camera/info"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Publishes windows. For each context, one of the process's own nodes has the publishers.
+//! Publishes windows. In each context, the publishers belong to one of the process's own nodes.
 
 use std::{
     ffi::{CStr, CString},
@@ -26,7 +26,7 @@ use crate::{
     stamp::{reset_error, MessageType},
 };
 
-/// A published topic and its type.
+/// A topic on which statistics are published, and its type.
 pub struct OutputTopic {
     name: CString,
     type_support: NonNull<TypeSupport>,
@@ -38,8 +38,8 @@ unsafe impl Send for OutputTopic {}
 unsafe impl Sync for OutputTopic {}
 
 impl OutputTopic {
-    /// Returns the topic of windows, and the topic of distributions if enabled. Errors if a type is not installed or
-    /// has another layout.
+    /// Returns the topic for windows, and the topic for distributions if distributions are enabled. Errors if a type is
+    /// not installed or has another layout.
     pub fn all(name: &str, has_distributions: bool) -> Result<Arc<[Self]>, String> {
         let windows =
             Self::find(name.to_owned(), "statistics_msgs", "MetricsMessage", size_of::<MetricsMessage>());
@@ -56,7 +56,7 @@ impl OutputTopic {
         let type_support = support.and_then(|support| NonNull::new(support.cast_mut())).ok_or_else(|| {
             format!("the package {package} is not found (lib{package}__rosidl_typesupport_c.so)")
         })?;
-        // SAFETY: The type support is rosidl's own.
+        // SAFETY: rosidl's library has returned the type support.
         let size = unsafe { MessageType::of(type_support.as_ptr()) }.size;
         let name = CString::new(name).map_err(|error| error.to_string())?;
         match size == expected {
@@ -91,7 +91,7 @@ impl NodeHandle {
     pub fn name(self) -> String {
         // SAFETY: The node lives.
         let node = unsafe { self.0.as_ref() };
-        // SAFETY: By rmw's contract both names are null-terminated strings.
+        // SAFETY: rmw's rule is that both names are null-terminated strings.
         let text = |text| unsafe { CStr::from_ptr(text) }.to_string_lossy();
         let (namespace, name) = (text(node.namespace), text(node.name));
         format!("{}/{name}", namespace.trim_end_matches('/'))
@@ -102,15 +102,15 @@ impl NodeHandle {
 #[derive(Default)]
 pub struct NodeState {
     pub names: Arc<SourceNames>,
-    /// The number of the node's subscriptions to /clock. With one or more, the node runs on simulated time, and stamps
-    /// are not from the system clock.
+    /// The number of the node's subscriptions to /clock. A node with such a subscription runs on simulated time, and
+    /// its stamps are not from the system clock.
     pub clocks: AtomicUsize,
 }
 
 /// Publishes the windows of a context.
 pub struct Output {
     context: usize,
-    /// Called before a window is published.
+    /// A function that is called before a window is published.
     before: fn(),
     state: Mutex<State>,
 }
@@ -119,7 +119,7 @@ struct State {
     topics: Arc<[OutputTopic]>,
     /// The context's nodes that have statistics.
     nodes: Vec<(NodeHandle, Arc<NodeState>)>,
-    /// One publisher for each topic, and the node that has them all.
+    /// One publisher for each topic, and the node to which all publishers belong.
     publishers: Option<(NodeHandle, Vec<PublisherHandle>)>,
 }
 
@@ -129,7 +129,7 @@ struct PublisherHandle(NonNull<Endpoint>);
 unsafe impl Send for PublisherHandle {}
 
 impl Output {
-    /// The longest time that the process's exit waits for a publication in progress.
+    /// The longest time that the exit of the process waits for a publication that is in progress.
     const EXIT: Duration = Duration::from_millis(500);
 
     pub fn new(context: usize, topics: Arc<[OutputTopic]>, before: fn()) -> Self {
@@ -140,7 +140,7 @@ impl Output {
         self.context == context
     }
 
-    /// Adds a node if it is new.
+    /// Adds a node, if the node is new. Returns the node's state.
     pub fn add_node(&self, node: NodeHandle) -> Arc<NodeState> {
         let mut state = lock(&self.state);
         if let Some((_, present)) = state.nodes.iter().find(|(other, _)| *other == node) {
@@ -151,7 +151,8 @@ impl Output {
         new
     }
 
-    /// Creates the publishers on that node if there are none. Errors if the middleware refuses one.
+    /// Creates the publishers on this node, if the context has no publishers. Errors if the middleware refuses a
+    /// publisher.
     pub fn create_publishers(&self, node: NodeHandle) -> Result<(), String> {
         let mut state = lock(&self.state);
         if state.publishers.is_none() {
@@ -170,11 +171,11 @@ impl Output {
         state.nodes.is_empty()
     }
 
-    /// Ends publishing, before the process and the middleware end.
+    /// Stops publishing, before the process and the middleware end.
     pub fn close(&self) {
         for _ in 0..Self::EXIT.as_millis() {
             if let Ok(mut state) = self.state.try_lock() {
-                state.publishers = None; // not destroyed: their node ends with the process
+                state.publishers = None; // publishers are not destroyed: their node ends with the process
                 state.nodes.clear();
                 return;
             }
@@ -184,10 +185,12 @@ impl Output {
 }
 
 impl State {
-    /// The depth of the library's own publishers: enough when the windows of many subscriptions end at once.
+    /// The history depth of the library's own publishers: large enough if the windows of many subscriptions end at the
+    /// same time.
     const DEPTH: usize = 1000;
 
-    /// Creates all publishers on that node, or none.
+    /// Creates all publishers on this node. If a publisher cannot be created, destroys the publishers that were created
+    /// before.
     fn create(&self, node: NodeHandle) -> Result<Vec<PublisherHandle>, String> {
         let mut created = Vec::with_capacity(self.topics.len());
         for topic in self.topics.iter() {
@@ -217,7 +220,7 @@ impl State {
         };
         let options = PublisherOptions { payload: null_mut(), unique_network_flow_endpoints: 0 };
         let create = real::rmw_create_publisher().ok_or("rmw_create_publisher is not found")?;
-        // SAFETY: The node lives, and the arguments are those of rmw.h. The middleware copies what it keeps.
+        // SAFETY: The node lives, and the arguments have the types of rmw.h. The middleware copies what it keeps.
         let publisher = unsafe {
             create(node.0.as_ptr(), topic.type_support.as_ptr(), topic.name.as_ptr(), &qos, &options)
         };
@@ -238,7 +241,7 @@ impl State {
         }
     }
 
-    /// Destroys the publishers, and creates new ones on another node if there is one.
+    /// Destroys the publishers, and creates new publishers on another node, if the context has another node.
     fn move_publishers(&mut self) {
         if let Some((node, publishers)) = self.publishers.take() {
             Self::destroy(node, publishers);
@@ -247,17 +250,17 @@ impl State {
         self.publishers = nodes.into_iter().find_map(|node| Some((node, self.create(node).ok()?)));
     }
 
-    /// Publishes a message on the topic with that index.
+    /// Publishes a message on the topic with this index.
     ///
     /// # Safety
     ///
     /// The message must be of the topic's type.
     unsafe fn publish<Message>(&self, topic: usize, message: &Message) -> Result<(), PublishError> {
-        // Without a node nothing is published.
+        // Without a node, there are no publishers, and nothing is published.
         let Some((_, publishers)) = &self.publishers else { return Ok(()) };
         let Some(publisher) = publishers.get(topic) else { return Ok(()) };
         let publish = real::rmw_publish().ok_or("rmw_publish is not found")?;
-        // SAFETY: The publisher lives, and the message is of its type by contract.
+        // SAFETY: The publisher lives, and the caller guarantees that the message has the publisher's type.
         match unsafe { publish(publisher.0.as_ptr(), std::ptr::from_ref(message).cast(), null_mut()) } {
             OK => Ok(()),
             error => {
@@ -278,7 +281,7 @@ impl PublishWindows for Output {
     ) -> Result<(), PublishError> {
         (self.before)();
         let [source, name, unit] = texts(source, metric)?;
-        // The order in which rclcpp publishes them.
+        // The data points are in the order in which rclcpp publishes them.
         let points = [
             DataPoint { data_type: 1, data: summary.average },
             DataPoint { data_type: 3, data: summary.maximum },
@@ -352,7 +355,7 @@ fn string(text: &CStr) -> RosString {
     RosString { data: text.as_ptr(), size: bytes.len(), capacity: bytes.len() + 1 }
 }
 
-/// Converts a time. Times after 2038 become the largest representable time.
+/// Converts nanoseconds to a ROS time. For times after 2038, `sec` has its largest value.
 fn time(nanoseconds: i64) -> Time {
     const SECOND: i64 = 1_000_000_000;
     Time {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The statistics of this process. They begin with its first measured subscription, publisher, service or client.
+//! The statistics of this process. The statistics begin with the first measured subscription, publisher, service or
+//! client.
 //!
-//! They end if something fails, and when the process exits. A child of `fork` has no statistics: it lacks their thread.
+//! The statistics end if something fails, and when the process exits. A child of `fork` has no statistics, because the
+//! thread of the statistics is only in the parent.
 
 use std::{
     ffi::{c_char, CStr},
@@ -51,11 +53,12 @@ static CLIENTS: Table<Client> = Table::new();
 static PROCESS: OnceLock<Option<Process>> = OnceLock::new();
 static STATE: AtomicU8 = AtomicU8::new(NEW);
 
-/// Nothing is initialised, or the statistics run.
+/// The statistics have not begun, or are running.
 const NEW: u8 = 0;
 /// The statistics have ended.
 const ENDED: u8 = 1;
-/// This process is a fork of one with statistics. A lock may have been copied locked, and never be unlocked.
+/// This process is a forked child of a process with statistics. A lock may have been copied in the locked state, and
+/// would never be unlocked.
 const FORKED: u8 = 2;
 
 struct Process {
@@ -69,13 +72,14 @@ struct Process {
 
 /// A measured subscription.
 pub struct Subscription {
-    /// Dropped first: its statistics end.
+    /// Dropped first, so that the statistics of the source end first.
     _source: SourceHandle,
     pub recorder: Arc<Recorder>,
     transport: &'static Transport,
     stamp: Option<Stamp>,
     node: Arc<NodeState>,
-    /// The number of the topic as an input of hops. 0 for an action's topics: rclcpp reports no callbacks for them.
+    /// The number of the topic as an input of hops (a hop leads from a received message to the publication that the
+    /// message causes). 0 for the topics of an action, because rclcpp reports no callbacks for these topics.
     topic: u32,
     context: usize,
     pub callbacks: Callbacks,
@@ -92,7 +96,8 @@ pub struct Publisher {
     hops: Option<Arc<PublisherHops>>,
 }
 
-/// Runs code of the statistics within a function that the host called. A panic ends only the statistics.
+/// Runs code of the statistics within a function that the host has called. A panic ends only the statistics, not the
+/// host.
 pub fn protect<T>(run: impl FnOnce() -> T) -> Option<T> {
     let result = std::panic::catch_unwind(AssertUnwindSafe(run));
     if result.is_err() {
@@ -101,11 +106,11 @@ pub fn protect<T>(run: impl FnOnce() -> T) -> Option<T> {
     result.ok()
 }
 
-/// Calls the process's own function. If no library has it, logs this and returns the value after `else`.
+/// Calls the process's own function. If no library has the function, logs this and returns the value after `else`.
 macro_rules! call {
     ($name:ident($($argument:expr),*) else $($missing:expr)?) => {
         match real::$name() {
-            // SAFETY: The arguments are the caller's, who follows the contract of rmw.h.
+            // SAFETY: The caller has passed the arguments, and follows the rules of rmw.h.
             Some(real) => unsafe { real($($argument),*) },
             None => {
                 let _written = protect(|| line(concat!(stringify!($name), " is called and no library has it")));
@@ -127,12 +132,12 @@ fn has_ended() -> bool {
     STATE.load(Ordering::Relaxed) != NEW
 }
 
-/// Notes that this process is a forked child.
+/// Records that this process is a forked child.
 fn forked() {
     STATE.store(FORKED, Ordering::Relaxed);
 }
 
-/// Runs at exit, before the exit functions of the middleware, which was loaded earlier.
+/// Runs when the process exits, before the exit functions of the middleware, because the middleware was loaded earlier.
 extern "C" fn at_exit() {
     if STATE.swap(ENDED, Ordering::Relaxed) != FORKED {
         let _ended = protect(|| {
@@ -143,12 +148,13 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Returns the statistics of this process, if they have begun.
+/// Returns the statistics of this process, if the statistics have begun.
 fn initialised() -> Option<&'static Process> {
     PROCESS.get()?.as_ref()
 }
 
-/// Returns the statistics of this process. The first call begins them. `None` if that failed.
+/// Returns the statistics of this process; `None` if the statistics could not begin. The first call begins the
+/// statistics.
 fn process(options: impl FnOnce() -> Options) -> Option<&'static Process> {
     if let Some(process) = PROCESS.get() {
         return process.as_ref();
@@ -157,7 +163,7 @@ fn process(options: impl FnOnce() -> Options) -> Option<&'static Process> {
     fork::with_blocked_forks(|| PROCESS.get_or_init(begin).as_ref())
 }
 
-/// Returns the options. `None` if one is wrong.
+/// Returns the options; `None` if an option is invalid.
 fn options() -> Option<&'static Options> {
     static OPTIONS: OnceLock<Option<Options>> = OnceLock::new();
     if let Some(options) = OPTIONS.get() {
@@ -187,7 +193,7 @@ impl Process {
         Ok(Self { options, topics, scheduler, outputs: Mutex::default(), clocks: Mutex::default() })
     }
 
-    /// Returns the output of a node's context, after adding the node to it.
+    /// Returns the output of a node's context. Creates the output if the context has none.
     fn output(&self, node: NodeHandle) -> Arc<Output> {
         let mut outputs = lock(&self.outputs);
         let context = node.context();
@@ -199,7 +205,7 @@ impl Process {
         output
     }
 
-    /// Adds a source. Errors if its windows cannot be published.
+    /// Adds a source. Errors if the windows of the source cannot be published.
     fn add(&self, new: Wanted, collected: Collected) -> Result<SourceHandle, String> {
         new.output.create_publishers(new.node)?;
         let name = new.node.name();
@@ -220,30 +226,30 @@ impl Process {
     }
 }
 
-/// Creates the marked hops. Runs on the statistics' thread.
+/// Creates the marked hops. This function runs on the thread of the statistics.
 fn create_hops() {
     if let Some(process) = initialised() {
         hops::create_marked(&process.scheduler);
     }
 }
 
-/// What collects the samples of a source.
+/// The collector of the samples of a source.
 enum Collected {
     Messages(Arc<Recorder>),
     Others(Arc<dyn WindowedCollector>),
 }
 
-/// A new endpoint, as created by rmw.
+/// A new endpoint that rmw has created.
 pub struct Created {
     pub node: *const Node,
-    /// A service's type support has the same start as a message's.
+    /// The type support of a message or a service. Both type supports begin with the same fields.
     pub type_support: *const TypeSupport,
     /// The name of the topic or service.
     pub name: *const c_char,
     pub endpoint: *const Endpoint,
 }
 
-/// What is measured of a new endpoint.
+/// The data that are needed to measure a new endpoint.
 struct Wanted {
     process: &'static Process,
     node: NodeHandle,
@@ -253,11 +259,11 @@ struct Wanted {
 }
 
 impl Created {
-    /// Returns what to measure of the endpoint. `None` if nothing.
+    /// Returns the data that are needed to measure the endpoint; `None` if the endpoint is not measured.
     ///
     /// # Safety
     ///
-    /// The pointers must be those that rmw was called with and has returned.
+    /// The pointers must be the arguments and the result of a call of rmw.
     unsafe fn wanted(&self, is_clock: bool) -> Option<Wanted> {
         if has_ended() {
             return None;
@@ -282,11 +288,11 @@ impl Created {
         is_measured.then_some(Wanted { process, node, output, name, state })
     }
 
-    /// Measures a subscription from now on, if it is wanted.
+    /// Measures a subscription from now on, if the options select the subscription.
     ///
     /// # Safety
     ///
-    /// The pointers must be those that rmw was called with and has returned.
+    /// The pointers must be the arguments and the result of a call of rmw.
     pub unsafe fn subscription(&self, qos: *const Qos) {
         static IS_UNKNOWN: Once = Once::new();
         if has_ended() {
@@ -336,11 +342,11 @@ impl Created {
         note_filter(self.endpoint);
     }
 
-    /// Measures a publisher from now on, if it is wanted.
+    /// Measures a publisher from now on, if the options select the publisher.
     ///
     /// # Safety
     ///
-    /// The pointers must be those that rmw was called with and has returned.
+    /// The pointers must be the arguments and the result of a call of rmw.
     pub unsafe fn publisher(&self) {
         // SAFETY: By contract.
         let Some(wanted) = (unsafe { self.wanted(false) }) else { return };
@@ -361,11 +367,11 @@ impl Created {
         });
     }
 
-    /// Measures a service from now on, if it is wanted.
+    /// Measures a service from now on, if the options select the service.
     ///
     /// # Safety
     ///
-    /// The pointers must be those that rmw was called with and has returned.
+    /// The pointers must be the arguments and the result of a call of rmw.
     pub unsafe fn service(&self) {
         // SAFETY: By contract.
         let (Some(wanted), transport) = (unsafe { (self.wanted(false), self.transport()) }) else { return };
@@ -374,11 +380,11 @@ impl Created {
         wanted.add(self.endpoint, &SERVICES, collected, |source| Service::new(source, recorder, transport));
     }
 
-    /// Measures a client from now on, if it is wanted.
+    /// Measures a client from now on, if the options select the client.
     ///
     /// # Safety
     ///
-    /// The pointers must be those that rmw was called with and has returned.
+    /// The pointers must be the arguments and the result of a call of rmw.
     pub unsafe fn client(&self) {
         // SAFETY: By contract.
         let (Some(wanted), transport) = (unsafe { (self.wanted(false), self.transport()) }) else { return };
@@ -387,15 +393,15 @@ impl Created {
         wanted.add(self.endpoint, &CLIENTS, collected, |source| Client::new(source, recorder, transport));
     }
 
-    /// Returns what the endpoint's middleware reports.
+    /// Returns a description of what the endpoint's middleware reports with a message.
     ///
     /// # Safety
     ///
-    /// The endpoint must be what rmw has returned.
+    /// The endpoint must be an endpoint that rmw has returned.
     unsafe fn transport(&self) -> &'static Transport {
         // SAFETY: By contract.
         let identifier = unsafe { (*self.endpoint).implementation_identifier };
-        // SAFETY: By rmw's contract it is null or a null-terminated string.
+        // SAFETY: rmw's rule is that the identifier is null or a null-terminated string.
         let middleware = (!identifier.is_null()).then(|| unsafe { CStr::from_ptr(identifier) });
         &middleware.and_then(Middleware::named).unwrap_or(&UNKNOWN).transport
     }
@@ -454,7 +460,7 @@ fn forget<T>(table: &Table<T>, endpoint: *const Endpoint) -> Option<Box<T>> {
     has_statistics.then(|| table.remove(endpoint.addr()))?
 }
 
-/// Notes that a subscription to /clock ends. Without another one, its node runs on system time.
+/// Records that a subscription to /clock ends. Without another subscription to /clock, the node runs on system time.
 fn end_clock(endpoint: *const Endpoint) {
     let Some(process) = initialised().filter(|_| STATE.load(Ordering::Relaxed) != FORKED) else { return };
     let mut clocks = lock(&process.clocks);
@@ -463,7 +469,7 @@ fn end_clock(endpoint: *const Endpoint) {
     }
 }
 
-/// Ends the publishers of windows on a node that is about to be destroyed.
+/// Ends the publishers of the statistics on a node that is about to be destroyed.
 pub fn forget_node(node: *const Node) {
     if STATE.load(Ordering::Relaxed) == FORKED {
         return;
@@ -479,32 +485,33 @@ pub enum Taken<'a> {
     Serialized(&'a [u8]),
 }
 
-/// Returns the statistics of an endpoint, if it is measured.
+/// Returns the statistics of an endpoint, if the endpoint is measured.
 #[inline]
 fn measured<T>(table: &'static Table<T>, endpoint: *const Endpoint) -> Option<&'static T> {
-    // SAFETY: The endpoint is not destroyed while a function of rmw uses it, and the value is used only meanwhile.
+    // SAFETY: The endpoint is not destroyed while a function of rmw uses it, and the value is used only during this
+    // time.
     (!has_ended()).then(|| unsafe { table.get(endpoint.addr()) })?
 }
 
-/// Returns the statistics of a service, if it is measured.
+/// Returns the statistics of a service, if the service is measured.
 #[inline]
 pub fn measured_service(service: *const Endpoint) -> Option<&'static Service> {
     measured(&SERVICES, service)
 }
 
-/// Returns the statistics of a client, if it is measured.
+/// Returns the statistics of a client, if the client is measured.
 #[inline]
 pub fn measured_client(client: *const Endpoint) -> Option<&'static Client> {
     measured(&CLIENTS, client)
 }
 
-/// Returns the statistics of a subscription, if it is measured.
+/// Returns the statistics of a subscription, if the subscription is measured.
 #[inline]
 pub fn measured_subscription(subscription: *const Endpoint) -> Option<&'static Subscription> {
     measured(&SUBSCRIPTIONS, subscription)
 }
 
-/// Returns the statistics of a publisher, if it is measured.
+/// Returns the statistics of a publisher, if the publisher is measured.
 #[inline]
 pub fn measured_publisher(publisher: *const Endpoint) -> Option<&'static Publisher> {
     measured(&PUBLISHERS, publisher)
@@ -513,14 +520,14 @@ pub fn measured_publisher(publisher: *const Endpoint) -> Option<&'static Publish
 /// The content filter of a subscription.
 #[derive(Default)]
 struct Filter {
-    /// Messages sent and received up to this time may have been filtered: nanoseconds since the epoch. 0 if there was
-    /// no filter yet, [`IS_SET`](Self::IS_SET) while there is one.
+    /// Messages that were sent and received up to this time may have been filtered: nanoseconds since the epoch. 0 if
+    /// the subscription had no filter yet, [`IS_SET`](Self::IS_SET) while the subscription has a filter.
     until: AtomicI64,
 }
 
 impl Filter {
     const IS_SET: i64 = i64::MAX;
-    /// How long a publisher may still filter for a subscription after its filter was removed, in nanoseconds.
+    /// How long a publisher may still filter messages after the filter of the subscription was removed, in nanoseconds.
     const GRACE: i64 = 1_000_000_000;
 
     #[inline]
@@ -530,7 +537,7 @@ impl Filter {
     }
 }
 
-/// Notes whether a subscription has a content filter now.
+/// Records whether a subscription has a content filter now.
 pub fn note_filter(subscription: *const Endpoint) {
     let Some(measured) = measured_subscription(subscription) else { return };
     // SAFETY: The endpoint is a subscription of rmw.
@@ -587,10 +594,10 @@ pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: O
     let _no_callback = subscription.recorder.record(&message, monotonic);
 }
 
-/// What the middleware reports with a message.
+/// The values that the middleware reports with a message.
 struct Reported<'a> {
     transport: &'static Transport,
-    /// `None` if the host took the message without it.
+    /// The message info; `None` if the host took the message without message info.
     info: Option<&'a MessageInfo>,
     filter: &'a Filter,
 }
@@ -618,7 +625,7 @@ impl Delivered for Reported<'_> {
     }
 }
 
-/// The size of a message that is not serialized.
+/// The size that is recorded for a message that is not serialized.
 pub const UNKNOWN_SIZE: u32 = 0;
 
 /// Returns the size of a serialized message.
@@ -640,7 +647,7 @@ pub fn record_published(publisher: *const Endpoint, started: i64, size: u32) {
     if let Some(hops) = &publisher.hops {
         hops.hops.record(cause::publication_cause(), started);
     }
-    // The first reading is the start; later ones are the present time.
+    // The first reading of the clock returns the start; later readings return the current time.
     let mut start = Some(started);
     let clock = || start.take().unwrap_or_else(monotonic);
     let Ok(()) = publisher.publications.measure(clock, || Ok::<_, std::convert::Infallible>(()), |()| size);

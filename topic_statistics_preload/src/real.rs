@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The process's own functions, which the functions of this library call.
+//! Finds the process's own functions, which the functions of this library call.
 //!
-//! `RTLD_NEXT` finds them if the program is linked to rmw. Python opens its libraries with `RTLD_LOCAL`, so `RTLD_NEXT`
-//! finds nothing there. Then the loaded libraries are searched. A library in which a function was found is pinned, so
-//! the address stays valid.
+//! `RTLD_NEXT` finds these functions if the program is linked to rmw. Python opens its libraries with `RTLD_LOCAL`, so
+//! that `RTLD_NEXT` finds nothing; in this case, the loaded libraries are searched by name. A library in which a
+//! function was found is never unloaded, so that the address stays valid.
 
 use std::{
     ffi::{c_char, c_int, c_void, CStr, CString},
@@ -15,7 +15,8 @@ use std::{
 
 use crate::{abi::*, fork};
 
-/// The libraries in which functions of rmw are searched, in this order. librcl is linked to the library with them.
+/// The libraries in which the functions are searched, in this order. A search in librcl also finds the functions of
+/// rmw, because librcl is linked to the library with these functions.
 const LIBRARIES: [&CStr; 7] = [
     c"librcl.so",
     c"librmw_implementation.so",
@@ -28,9 +29,9 @@ const LIBRARIES: [&CStr; 7] = [
 
 /// A function of the process.
 struct Symbol {
-    /// Ends with NUL.
+    /// The name of the function, which ends with NUL.
     name: &'static str,
-    /// Null until it is found.
+    /// The address of the function; null until the function is found.
     address: AtomicPtr<c_void>,
 }
 
@@ -63,7 +64,8 @@ impl Symbol {
         address
     }
 
-    /// Returns the address in a loaded library or in the libraries that it is linked to. Null if not found.
+    /// Returns the address of the function in a loaded library, or in the libraries that this library is linked to;
+    /// null if the function is not found.
     fn find_in(&self, library: &CStr) -> *mut c_void {
         // SAFETY: The name ends with NUL. With RTLD_NOLOAD nothing is loaded, and no code runs.
         let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
@@ -93,10 +95,10 @@ fn is_ours(address: *const c_void) -> bool {
     base(address) == base(std::ptr::from_ref(&HERE).cast())
 }
 
-/// Keeps the library with that address from being unloaded.
+/// Prevents the library that contains this address from being unloaded.
 fn pin(address: *const c_void) {
     let Some(object) = find_object(address) else { return };
-    // SAFETY: The name is that of a loaded object; with RTLD_NOLOAD nothing is loaded. The handle is never closed.
+    // SAFETY: The name is the name of a loaded object; with RTLD_NOLOAD nothing is loaded. The handle is never closed.
     unsafe { libc::dlopen(object.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
 }
 
@@ -107,7 +109,7 @@ macro_rules! real {
         pub fn $name() -> Option<unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?> {
             static SYMBOL: Symbol = Symbol::new(concat!(stringify!($name), "\0"));
             let address = SYMBOL.get();
-            // SAFETY: A null pointer is `None`. rmw.h declares the function of that name with these types.
+            // SAFETY: A null pointer is `None`. rmw.h declares the function with this name with these types.
             unsafe {
                 transmute::<*mut c_void, Option<unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?>>(address)
             }
@@ -163,10 +165,10 @@ real! {
     rcutils_reset_error();
 }
 
-/// Returns the C type support of a message type. `None` if its library is not found.
+/// Returns the C type support of a message type; `None` if the library of the type is not found.
 ///
-/// The library is searched where the dynamic linker searches, and in `lib` of each prefix in AMENT_PREFIX_PATH. It
-/// stays loaded.
+/// The library is searched in the paths of the dynamic linker, and in `lib` of each prefix in AMENT_PREFIX_PATH. The
+/// library stays loaded.
 pub fn type_support(package: &str, name: &str) -> Option<*const TypeSupport> {
     let library = format!("lib{package}__rosidl_typesupport_c.so");
     let prefixes = std::env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
@@ -195,7 +197,7 @@ pub fn type_support(package: &str, name: &str) -> Option<*const TypeSupport> {
     })
 }
 
-/// Registers a function to run when the process exits. Returns whether that succeeded.
+/// Registers a function that runs when the process exits. Returns whether the registration succeeded.
 pub fn at_exit(function: extern "C" fn()) -> bool {
     // SAFETY: The function lives as long as this library, which is never unloaded.
     let refused: c_int = unsafe { libc::atexit(function) };

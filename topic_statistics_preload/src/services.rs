@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Services and clients: requests and calls that wait for their response.
+//! The requests of services and the calls of clients that wait for their response.
 
 use std::{collections::VecDeque, sync::Mutex};
 
@@ -23,7 +23,7 @@ use crate::abi::{RequestId, ServiceInfo};
 struct Waiting<K, V>(VecDeque<(K, V)>);
 
 impl<K: PartialEq, V> Waiting<K, V> {
-    /// The largest number. A further entry replaces the oldest.
+    /// The largest number of entries. A further entry replaces the oldest entry.
     const BOUND: usize = 1024;
 
     fn new() -> Self {
@@ -37,7 +37,7 @@ impl<K: PartialEq, V> Waiting<K, V> {
         self.0.push_back((key, value));
     }
 
-    /// Removes an entry. Searches from the newest: old ones may never get a response.
+    /// Removes an entry. The search starts at the newest entry, because old entries may never get a response.
     fn remove(&mut self, key: &K) -> Option<V> {
         let index = self.0.iter().rposition(|(present, _)| present == key)?;
         self.0.remove(index).map(|(_, value)| value)
@@ -46,7 +46,7 @@ impl<K: PartialEq, V> Waiting<K, V> {
 
 /// A measured service.
 pub struct Service {
-    /// Dropped first: its statistics end.
+    /// Dropped first, so that the statistics of the source end first.
     _source: SourceHandle,
     recorder: RequestRecorder,
     transport: &'static Transport,
@@ -54,7 +54,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Returns a recorder without callback panics: only the response shows that a callback has ended.
+    /// Returns a recorder that does not measure callback panics, because only the response shows that a callback has
+    /// ended.
     pub fn recorder() -> RequestRecorder {
         let known = RequestRecorder::metrics(true).iter().filter(|metric| *metric != Metric::CallbackPanics);
         RequestRecorder::new(known.collect(), Default::default(), true)
@@ -83,7 +84,7 @@ impl Service {
 
 /// A measured client.
 pub struct Client {
-    /// Dropped first: its statistics end.
+    /// Dropped first, so that the statistics of the source end first.
     _source: SourceHandle,
     recorder: CallRecorder,
     transport: &'static Transport,
@@ -93,13 +94,13 @@ pub struct Client {
 /// The calls of a client by their numbers.
 struct Calls {
     waiting: Waiting<i64, WaitingCall>,
-    /// The number of requests being sent, whose sequence numbers are not known yet.
+    /// The number of requests that are being sent, and whose sequence numbers are not known yet.
     sending: u32,
-    /// Responses that another thread took before their call was known.
+    /// Responses that another thread took before the sequence number of their call was known.
     early: Waiting<i64, Response>,
 }
 
-/// A taken response: its time on the monotonic clock, and its timestamps.
+/// A taken response: the time on the monotonic clock at which the response was taken, and its timestamps.
 struct Response {
     time: i64,
     stamps: (i64, i64),
@@ -112,7 +113,7 @@ impl Response {
 }
 
 impl Client {
-    /// Returns a recorder without dropped calls, which cannot be observed here.
+    /// Returns a recorder that does not measure dropped calls, which cannot be observed through rmw.
     pub fn recorder() -> CallRecorder {
         let all = MetricSet::of(SourceKind::Client.metrics());
         CallRecorder::new(all.iter().filter(|metric| *metric != Metric::DroppedCalls).collect())
@@ -123,13 +124,13 @@ impl Client {
         Self { _source: source, recorder, transport, calls: Mutex::new(calls) }
     }
 
-    /// Notes that a request is about to be sent. Returns the time on the monotonic clock.
+    /// Records that a request is about to be sent. Returns the time on the monotonic clock.
     pub fn begin(&self) -> i64 {
         lock(&self.calls).sending += 1;
         monotonic()
     }
 
-    /// Records a request that was sent with that sequence number, or with `None` could not be sent.
+    /// Records that a request was sent with the sequence number `number`, or, if that is `None`, could not be sent.
     pub fn sent(&self, began: i64, number: Option<i64>) {
         let mut calls = lock(&self.calls);
         calls.sending = calls.sending.saturating_sub(1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finds the header stamp in messages of a type, in C, in C++ and serialized, by the type's introspection support.
+//! Finds the header stamp in messages of a type: in C structs, in C++ structs and in serialized messages, with the
+//! type's introspection support.
 
 use std::ffi::{c_char, c_void, CStr};
 
@@ -11,30 +12,30 @@ use crate::{
     real,
 };
 
-/// What is known of a message type.
+/// The known properties of a message type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageType {
-    /// Where the header stamp lies; None if there is none, or if it is not known.
+    /// Where the header stamp lies; `None` if the type has no header stamp, or if its place is unknown.
     pub stamp: Option<Stamp>,
-    /// Whether it is `rosgraph_msgs/Clock`.
+    /// Whether the type is `rosgraph_msgs/Clock`.
     pub is_clock: bool,
-    /// The size of the struct in bytes; 0 if it is not known.
+    /// The size of the struct in bytes; 0 if the size is unknown.
     pub size: usize,
-    /// Whether nothing of it is known, as its introspection library is missing.
+    /// Whether nothing is known about the type, because its introspection library is missing.
     pub is_unknown: bool,
 }
 
 /// The place of a header stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// In the struct, in bytes.
+    /// The offset of the stamp in the struct, in bytes.
     offset: usize,
-    /// Whether it is the first field, so that its place in a serialized message is known.
+    /// Whether the stamp is the first field, so that its place in a serialized message is known.
     is_first: bool,
 }
 
 impl MessageType {
-    /// Reads a type by its type support.
+    /// Reads the properties of a type from its type support.
     ///
     /// # Safety
     ///
@@ -57,7 +58,7 @@ impl MessageType {
     }
 }
 
-/// Returns whether a message or a service is of the interface of lifecycle nodes.
+/// Returns whether a message or a service belongs to the interface of lifecycle nodes.
 ///
 /// # Safety
 ///
@@ -65,14 +66,14 @@ impl MessageType {
 pub unsafe fn is_of_lifecycle(type_support: *const TypeSupport) -> bool {
     const NAMESPACES: [&CStr; 4] =
         [c"lifecycle_msgs__msg", c"lifecycle_msgs::msg", c"lifecycle_msgs__srv", c"lifecycle_msgs::srv"];
-    // SAFETY: By contract. Introspection of both begins with the namespace.
+    // SAFETY: By contract. The introspection of messages and of services begins with the namespace.
     let namespace =
         unsafe { introspection(type_support).and_then(|data| data.cast::<*const c_char>().as_ref()) };
     // SAFETY: Introspection's names are constant strings.
     namespace.is_some_and(|name| !name.is_null() && NAMESPACES.contains(&unsafe { CStr::from_ptr(*name) }))
 }
 
-/// Returns the introspection of a message type; None if its library is not there.
+/// Returns the introspection of a message type; `None` if the introspection library is missing.
 ///
 /// # Safety
 ///
@@ -83,13 +84,13 @@ unsafe fn introspect(type_support: *const TypeSupport) -> Option<&'static Member
     is_of_known_layout(members).then_some(members)
 }
 
-/// Returns the data of a type's or a service's introspection; None if its library is not there.
+/// Returns the introspection data of a message or a service; `None` if the introspection library is missing.
 ///
 /// # Safety
 ///
 /// The type support must be one that rmw accepts.
 unsafe fn introspection(type_support: *const TypeSupport) -> Option<*const c_void> {
-    // SAFETY: By contract it is null or valid.
+    // SAFETY: The caller guarantees that the pointer is null or valid.
     let support = unsafe { type_support.as_ref() }?;
     if support.identifier.is_null() {
         return None;
@@ -100,7 +101,7 @@ unsafe fn introspection(type_support: *const TypeSupport) -> Option<*const c_voi
         true => c"rosidl_typesupport_introspection_cpp",
         false => c"rosidl_typesupport_introspection_c",
     };
-    // SAFETY: That is how rosidl calls it.
+    // SAFETY: rosidl calls the function with these arguments.
     let found = unsafe { support.func?(type_support, wanted.as_ptr()).as_ref() };
     if found.is_none() {
         reset_error();
@@ -108,14 +109,17 @@ unsafe fn introspection(type_support: *const TypeSupport) -> Option<*const c_voi
     Some(found?.data)
 }
 
-/// Humble's introspection knows no keys: where `has_key` is here, it has the pointer to the members.
+/// Returns whether the introspection has the layout of [`Members`]. In Humble's introspection, the pointer to the
+/// members is in the place of `has_key`.
 fn is_of_known_layout(members: &Members) -> bool {
     let has_key = std::ptr::from_ref(&members.has_key).cast::<usize>();
-    // SAFETY: The padding after `has_key`, or the pointer, is as large as this, aligned and initialised: a constant.
+    // SAFETY: `has_key` with the padding after it, or the pointer, has the size of a `usize`, is aligned, and is
+    // initialised, because it is part of a constant.
     unsafe { has_key.read_volatile() <= 1 }
 }
 
-/// The thread's error of rcutils belongs to the host.
+/// Clears the thread's error of rcutils, which a failed call of this library has set: the error state belongs to the
+/// host.
 pub fn reset_error() {
     if let Some(reset) = real::rcutils_reset_error() {
         // SAFETY: It has no arguments.
@@ -128,13 +132,13 @@ fn name(members: &Members) -> Option<(&'static str, &'static str)> {
     Some((text(members.namespace)?, text(members.name)?))
 }
 
-/// Returns a name of introspection.
+/// Converts a name in introspection data.
 fn text(name: *const c_char) -> Option<&'static str> {
     // SAFETY: Introspection's names are constant strings.
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })?.to_str().ok()
 }
 
-/// Returns the field of that name, if it is a single message, with its index.
+/// Returns the field with this name and its index, if the field is a single message.
 fn message_field(
     members: &'static Members,
     name: &str,
@@ -142,7 +146,7 @@ fn message_field(
     if members.members.is_null() {
         return None;
     }
-    // SAFETY: Introspection has as many members.
+    // SAFETY: The introspection data has `count` members.
     let all = unsafe { std::slice::from_raw_parts(members.members, members.count as usize) };
     let is_it = |member: &Member| {
         text(member.name) == Some(name) && member.type_id == Member::MESSAGE && !member.is_array
@@ -165,19 +169,20 @@ impl Stamp {
         (message.size == size_of::<Time>()).then_some(stamp)
     }
 
-    /// Returns the stamp of a message in nanoseconds since the epoch; 0 if it is not set.
+    /// Returns the stamp of a message in nanoseconds since the epoch; 0 if the stamp is not set.
     ///
     /// # Safety
     ///
     /// `message` must be a struct of the type.
     #[inline]
     pub unsafe fn of_message(self, message: *const c_void) -> i64 {
-        // SAFETY: By contract there is a Time at the offset. A loaned message may be misaligned.
+        // SAFETY: The caller guarantees that a Time lies at the offset. A loaned message may be misaligned.
         let time = unsafe { message.cast::<u8>().add(self.offset).cast::<Time>().read_unaligned() };
         header_stamp::nanoseconds(time.sec, time.nanosec)
     }
 
-    /// Returns the stamp of a serialized message likewise; 0 also if its place is not known.
+    /// Returns the stamp of a serialized message in nanoseconds since the epoch; 0 if the stamp is not set, or if its
+    /// place is unknown.
     pub fn of_serialized(self, bytes: &[u8]) -> i64 {
         self.is_first.then(|| header_stamp::read_first(bytes)).flatten().unwrap_or(0)
     }
@@ -192,7 +197,7 @@ mod tests {
         let stamp = Stamp { offset: 0, is_first: true };
         let message = [&[0, 1, 0, 0][..], &7_i32.to_le_bytes(), &5_u32.to_le_bytes(), &[9]].concat();
         assert_eq!(stamp.of_serialized(&message), 7_000_000_005);
-        assert_eq!(stamp.of_serialized(&message[..11]), 0, "it is too short");
+        assert_eq!(stamp.of_serialized(&message[..11]), 0, "the message is too short");
         assert_eq!(Stamp { is_first: false, ..stamp }.of_serialized(&message), 0);
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Lock-free tables: the statistics of an rmw handle by its address, and the subscription of a callback.
+//! Lock-free tables: one maps the address of an rmw handle to the statistics of the handle, another one maps a callback
+//! to its subscription.
 
 use std::{
     ptr::{null_mut, NonNull},
@@ -12,27 +13,27 @@ use std::{
 
 use topic_statistics_core::mutex::lock;
 
-/// A table of values.
+/// A table that owns its values.
 pub struct Table<T>(Pointers<T>);
 
 /// A table of pointers with a bounded size. A lookup takes no lock and allocates nothing. The table never dereferences
 /// the pointers.
 pub struct Pointers<T> {
     slots: [Slot<T>; SLOTS],
-    /// The number of entries. Writers lock it.
+    /// The number of entries. A thread that changes the table locks this mutex.
     length: Mutex<usize>,
 }
 
 struct Slot<T> {
-    /// [`FREE`], [`REMOVED`] or the key.
+    /// The key of the entry, or [`FREE`], or [`REMOVED`].
     key: AtomicUsize,
     value: AtomicPtr<T>,
 }
 
 const SLOTS: usize = 4096;
-/// A free slot: a search ends here.
+/// The key of a free slot, at which a search ends.
 const FREE: usize = 0;
-/// A slot whose entry was removed: a search goes on. No handle has this address.
+/// The key of a slot whose entry was removed: a search continues after this slot. No handle has this address.
 const REMOVED: usize = 1;
 
 impl<T> Table<T> {
@@ -54,7 +55,7 @@ impl<T> Table<T> {
         self.0.get(key).map(|value| unsafe { value.as_ref() })
     }
 
-    /// Adds an entry. Returns false if there is no room. The key must not be in the table.
+    /// Adds an entry. Returns false if the table is full. The key must not be in the table.
     pub fn insert(&self, key: usize, value: Box<T>) -> bool {
         let value = Box::into_raw(value);
         let is_inserted = self.0.insert(key, value);
@@ -67,7 +68,7 @@ impl<T> Table<T> {
 
     /// Removes an entry, and returns its value.
     pub fn remove(&self, key: usize) -> Option<Box<T>> {
-        // SAFETY: `insert` took the pointer from a `Box`, and it is no longer in the table.
+        // SAFETY: `insert` took the pointer from a `Box`, and the table no longer contains the pointer.
         self.0.remove(key).map(|value| unsafe { Box::from_raw(value.as_ptr()) })
     }
 }
@@ -86,7 +87,7 @@ impl<T> Pointers<T> {
     /// Returns the slots in the search order of a key.
     #[inline]
     fn slots_of(&self, key: usize) -> impl Iterator<Item = (usize, &Slot<T>)> {
-        // Fibonacci hashing: the low bits of addresses are equal.
+        // Fibonacci hashing, because the low bits of all addresses are equal.
         let first = (key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS.trailing_zeros());
         (0..SLOTS).map(move |step| {
             let index = (first as usize + step) % SLOTS;
@@ -112,7 +113,7 @@ impl<T> Pointers<T> {
         NonNull::new(self.find(key)?.1.value.load(Ordering::Acquire))
     }
 
-    /// Adds an entry. Returns false if there is no room. The key must not be in the table.
+    /// Adds an entry. Returns false if the table is full. The key must not be in the table.
     pub fn insert(&self, key: usize, value: *mut T) -> bool {
         let mut length = lock(&self.length);
         if *length >= Self::BOUND {
@@ -137,7 +138,7 @@ impl<T> Pointers<T> {
         NonNull::new(value)
     }
 
-    /// Frees removed slots before a free one, so that searches stay short.
+    /// Frees the removed slots that precede a free slot, so that searches stay short.
     fn free_last(&self, mut index: usize) {
         let key = |index: usize| &self.slots[index % SLOTS].key;
         while key(index + 1).load(Ordering::Relaxed) == FREE && key(index).load(Ordering::Relaxed) == REMOVED
@@ -163,7 +164,7 @@ mod tests {
         for number in 0..Table::<usize>::BOUND {
             assert!(table.insert(address(number), Box::new(number)));
         }
-        assert!(!table.insert(1 << 40, Box::new(0)), "there is a bound");
+        assert!(!table.insert(1 << 40, Box::new(0)), "the table is full");
         for number in (0..Table::<usize>::BOUND).step_by(2) {
             assert_eq!(table.remove(address(number)).as_deref(), Some(&number));
             assert_eq!(table.remove(address(number)), None);
@@ -171,7 +172,7 @@ mod tests {
         for number in 0..Table::<usize>::BOUND {
             assert_eq!(get(number), (number % 2 == 1).then_some(number));
         }
-        // Entries that come and go do not make searches longer.
+        // Entries that are added and removed do not make searches longer.
         (1..Table::<usize>::BOUND).step_by(2).for_each(|number| drop(table.remove(address(number))));
         for number in 0..100_000 {
             assert!(table.insert(address(number), Box::new(number)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The tracepoints with which rclcpp reports its callbacks and its intra-process communication. They are functions of
-//! tracetools, which rclcpp calls even if tracing is off. See `tracetools/tracetools.h`.
+//! The tracepoints by which rclcpp reports its callbacks and its intra-process communication. The tracepoints are
+//! functions of tracetools, which rclcpp calls even if tracing is off. See `tracetools/tracetools.h`.
 
 use std::{
     cell::Cell,
@@ -20,7 +20,7 @@ use crate::{
 };
 
 thread_local! {
-    /// The subscription that this thread created last, and the number of its callbacks.
+    /// The last subscription that this thread created, and the number of the subscription's callbacks.
     static CREATED: Cell<(*const Endpoint, usize)> = const { Cell::new((std::ptr::null(), 0)) };
 }
 
@@ -51,7 +51,8 @@ pub unsafe extern "C-unwind" fn ros_trace_rclcpp_subscription_callback_added(
     call!(ros_trace_rclcpp_subscription_callback_added(subscription, callback) else);
 }
 
-/// Adds a callback to the subscription created last: rclcpp adds callbacks just after the creation, on the same thread.
+/// Adds a callback to the last subscription that this thread created: rclcpp adds callbacks right after the creation,
+/// on the same thread.
 fn add_callback(callback: usize) {
     let Ok((subscription, number)) = CREATED.try_with(Cell::get) else { return };
     let Some(measured) = measured_subscription(subscription) else { return };
@@ -76,7 +77,8 @@ pub unsafe extern "C-unwind" fn ros_trace_rclcpp_intra_publish(
     call!(ros_trace_rclcpp_intra_publish(publisher, message) else);
 }
 
-/// Notes that a publisher has intra-process communication, before it publishes the first copy.
+/// Records that a publisher has intra-process communication, before the publisher passes the first copy to the
+/// middleware.
 ///
 /// # Safety
 ///
@@ -114,7 +116,7 @@ pub unsafe extern "C-unwind" fn ros_trace_callback_start(callback: *const c_void
 fn start(callback: usize, is_intra_process: bool) {
     if is_intra_process {
         cause::start_callback(None);
-        // If a subscription ends now, this message is skipped.
+        // If a subscription is ending at this moment, this message is not counted.
         let Ok(_not_ending) = ENDING.try_read() else { return };
         let subscription = CALLBACKS.get(callback).and_then(|found| measured_subscription(found.as_ptr()));
         subscription.inspect(|subscription| subscription.recorder.accept_unmeasured());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A bridge to a simulator. It reads the sensors of a simulated car, publishes their data, and forwards control
+//! A bridge to a simulator. The bridge reads the sensors of a simulated car, publishes their data, and forwards control
 //! commands to the car. Each remote call is timed, and each publisher and the subscription is measured. The statistics
 //! are on `/statistics` and in a table in the log.
 //!
-//! There is no real simulator: each remote call sleeps for some milliseconds. ROS parameter: `slow_call` (additional
-//! seconds of the call `get_image/right`, default 0.0). The table shows the slow call:
+//! The example needs no real simulator: each remote call only sleeps for some milliseconds. ROS parameter: `slow_call`
+//! (additional seconds of the call `get_image/right`, default 0.0). The table shows the slow call:
 //!
 //! ```text
 //! bridge --ros-args -p slow_call:=0.05

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Subscribes to the talker's topics with statistics. They are published on `/statistics` once per second.
+//! Subscribes to the talker's topics with statistics. The statistics are published on `/statistics` once per second.
 //!
 //! ROS parameters: `callback_duration` (duration of the callback of `imu` in seconds, default 0.0) shows the effect of
-//! a slow callback on the ages. `metrics` are the names of the metrics to measure (default: the two of rclcpp). They
-//! are read at the start:
+//! a slow callback on the ages. `metrics` are the names of the metrics to measure (default: the two metrics of rclcpp).
+//! The parameters are read at the start:
 //!
 //! ```text
 //! listener --ros-args -p callback_duration:=0.05 -p metrics:="[message_age, receive_to_callback_ms]"

@@ -3,8 +3,8 @@
 //! Publishes `sensor_msgs/Imu`, with header stamps, on `imu`, and `std_msgs/String` on `chatter`.
 //!
 //! ROS parameters: `rate` (of each topic in Hz, default 10.0), `stamp_age` (age of the stamps in seconds, default 0.0),
-//! `count` (number of messages on each topic after which the talker ends, default 0: no end). They are read at the
-//! start:
+//! `count` (number of messages on each topic after which the talker ends, default 0: no end). The parameters are read
+//! at the start:
 //!
 //! ```text
 //! talker --ros-args -p rate:=100.0

@@ -2,7 +2,7 @@
 
 //! Watches the statistics of its own subscription to `imu`. Logs a warning when messages are too old or missing.
 //!
-//! ROS parameter: `age_limit` (in seconds, default 0.1). It is read at the start:
+//! ROS parameter: `age_limit` (in seconds, default 0.1). The parameter is read at the start:
 //!
 //! ```text
 //! watchdog --ros-args -p age_limit:=0.05

@@ -179,7 +179,7 @@ impl rosidl_runtime_rs::Message for {name} {{
             (Type::One(Element::Primitive(_)) | Type::Array(Element::Primitive(_), _), _) => value.to_owned(),
             (Type::BoundedSequence(..), Access::Owned) => value.to_owned(),
             (Type::BoundedSequence(..), Access::Borrowed) => format!("{value}.clone()"),
-            // A slice is copied at once.
+            // A slice of primitives is copied as a whole.
             (Type::Sequence(Element::Primitive(_)), _) => format!("{value}.as_slice().into()"),
             (Type::One(_) | Type::Array(..), Access::Owned) if same_in_both => value.to_owned(),
             (Type::One(_) | Type::Array(..), Access::Borrowed) if same_in_both => format!("{value}.clone()"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writes the types that represent a service or an action. They have no fields. They derive no traits, like those of
-//! rosidl_generator_rs, so that code for these crates also builds with the other generator's.
+//! Writes the types that represent a service or an action. These types have no fields. Like the types of
+//! rosidl_generator_rs, these types derive no traits, so that code for these crates also builds with crates of
+//! rosidl_generator_rs.
 
 use super::{Layer, Scope};
 

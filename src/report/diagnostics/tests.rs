@@ -18,12 +18,12 @@ fn node() -> NodeNames {
     NodeNames { name, hardware_id }
 }
 
-/// A source with that name, of a subscription of that topic if there is one, and with a window of 41 messages.
+/// Returns a source with this name and a window of 41 messages. With a topic, the source is a subscription.
 fn source(name: &str, topic: Option<&str>) -> Source {
     source_in(&Arc::default(), name, topic)
 }
 
-/// The same, with other sources in the node.
+/// Returns a source like [`source`], in a node with other sources.
 fn source_in(names: &Arc<SourceNames>, name: &str, topic: Option<&str>) -> Source {
     let name = match topic {
         Some(topic) if name == node().name => {
@@ -45,7 +45,7 @@ fn source_in(names: &Arc<SourceNames>, name: &str, topic: Option<&str>) -> Sourc
     source
 }
 
-/// A judge of three windows with these numbers of messages.
+/// Returns a judge after three windows with this number of messages each.
 fn judge(expectations: Expectations, messages: u64) -> Judge {
     let mut judge = Judge::new(expectations);
     for start in 0..3 {
@@ -67,9 +67,9 @@ fn values(status: &DiagnosticStatus) -> BTreeMap<&str, &str> {
     status.values.iter().map(|value| (value.key.as_str(), value.value.as_str())).collect()
 }
 
-/// The spellings that other programs read, from where they are written or read.
+/// The keys as other programs spell them, with the place in which each program writes or reads them.
 const SPELLINGS: &[(&str, &str)] = &[
-    // Ours: the source as on /statistics
+    // a key of this library: the source name as on /statistics
     ("measurement_source_name", "/r1/listener:/imu"),
     // ros/diagnostics: diagnostic_updater/include/diagnostic_updater/update_functions.hpp, FrequencyStatus::run
     ("Events in window", "41"),
@@ -91,7 +91,7 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("tolerance", "10.000000"),
     // the same repository: greenwave_monitor/include/greenwave_diagnostics.hpp
     ("total_dropped_frames", "7"),
-    // our own
+    // keys of this library
     ("message_age.average", "12.500000"),
     ("message_age.maximum", "40.000000"),
     ("warn_unless", "rate=90..110 age<50"),

@@ -47,7 +47,8 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Replaces this process by the program. If that fails, returns the exit status that a shell would return.
+/// Replaces this process by the program. If the program cannot be started, returns the exit status that a shell would
+/// return.
 fn run(program: &OsStr, arguments: &[OsString]) -> ExitCode {
     let library = match find() {
         Ok(library) => library,
@@ -66,7 +67,7 @@ fn run(program: &OsStr, arguments: &[OsString]) -> ExitCode {
     ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
-/// Returns the path of the library. The error names the places that were searched.
+/// Returns the path of the library. The error names the searched places.
 fn find() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| format!("its own path is not known: {error}"))?;
     let directory = program.parent().unwrap_or(Path::new("/"));
