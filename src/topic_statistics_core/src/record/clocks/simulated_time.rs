@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Simulated ROS time and its jumps.
+//! Simulated ROS time, and the detection of its jumps.
 
 use std::{ops::RangeInclusive, sync::PoisonError, time::Duration};
 
@@ -9,20 +9,20 @@ use crate::sync::{
     Mutex,
 };
 
-/// A node's clock that follows `/clock`.
+/// The clock of a node that follows `/clock`.
 ///
-/// rclrs does not report jumps of simulated time. So the clock is read often enough to find them: for each message, and
+/// rclrs does not report jumps of simulated time. To find the jumps, this clock is read for each message, and at least
 /// every [`SimulatedTime::INTERVAL`].
 pub struct SimulatedTime {
     clock: Box<dyn RosClock>,
     timeline: Mutex<Timeline>,
-    /// The jumps of the timeline, to be read for each message that is taken.
+    /// The number of jumps of the timeline, which is read for each message that is taken.
     jumps: AtomicU32,
 }
 
 /// A clock of ROS time.
 pub trait RosClock: Send + Sync {
-    /// Returns the time in nanoseconds; 0 if it has not started.
+    /// Returns the time in nanoseconds; 0 if simulated time has not started.
     fn now(&self) -> i64;
 }
 
@@ -30,34 +30,34 @@ impl SimulatedTime {
     /// How often the clock has to be read to find jumps.
     pub const INTERVAL: Duration = Duration::from_millis(100);
 
-    /// Follows a clock from now on.
+    /// Starts to follow a clock.
     pub fn new(clock: impl RosClock + 'static) -> Self {
         Self { clock: Box::new(clock), timeline: Mutex::default(), jumps: AtomicU32::new(0) }
     }
 
-    /// Reads the clock, to find a jump; `seen` is the monotonic time, in nanoseconds.
+    /// Reads the clock to find a jump. `seen` is the current monotonic time in nanoseconds.
     pub fn refresh(&self, seen: i64) {
         self.now(0, 0, seen);
     }
 
-    /// Returns whether the time has begun: there is a `/clock`.
+    /// Returns whether simulated time has begun: messages arrive on `/clock`.
     pub fn has_begun(&self) -> bool {
         self.timeline.lock().unwrap_or_else(PoisonError::into_inner).last.is_some()
     }
 
-    /// Returns how often the time has jumped, as far as that was seen; the lower bits, because no message waits for
-    /// 65536 jumps.
+    /// Returns how many jumps of the time were detected. The result has only the lower bits of the number, because no
+    /// message waits for 65536 jumps.
     #[inline]
     pub fn jumps(&self) -> u16 {
         self.jumps.load(Ordering::Relaxed) as u16
     }
 
-    /// Returns the simulated time in nanoseconds, to compare a stamp with; 0 if it has not started, or if the stamp is
-    /// from before a jump and may have been under way then. `jumps`: the jumps seen before the message was taken.
-    /// `seen`: the monotonic time, in nanoseconds.
+    /// Returns the simulated time in nanoseconds, to compare a stamp with. The result is 0 if simulated time has not
+    /// started, or if the stamp may be from before a jump that happened while the message was under way. `jumps` is the
+    /// number of jumps seen before the message was taken. `seen` is the current monotonic time in nanoseconds.
     pub fn now(&self, stamp: i64, jumps: u16, seen: i64) -> i64 {
         let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read under the lock, so that the timeline gets the readings in order.
+        // The clock is read under the lock, so that the timeline gets the readings in order.
         let now = self.clock.now();
         timeline.advance(now, seen);
         self.jumps.store(timeline.jumps, Ordering::Relaxed);
@@ -69,52 +69,53 @@ impl SimulatedTime {
     }
 }
 
-/// Finds jumps in the readings of a clock. All times in nanoseconds.
+/// Finds jumps in the readings of a clock. All times are in nanoseconds.
 #[derive(Debug, Default)]
 struct Timeline {
-    /// The last reading that differed from the one before, and when it was read.
+    /// The last reading that differed from the reading before, and the monotonic time of the reading.
     last: Option<(i64, i64)>,
-    /// How many times faster than real time the clock runs, over at least [`RATE_OVER`](Self::RATE_OVER): a delayed
-    /// reading would distort the rate between two readings.
+    /// How many times faster than real time the clock runs. The rate is measured over at least
+    /// [`RATE_OVER`](Self::RATE_OVER), because a delayed reading would distort a rate between two readings.
     rate: f64,
-    /// The rate of the last jump forward, if that may have been a simulation that has become faster: the next readings
-    /// tell.
+    /// The rate during the last jump forward, if the jump may have been a simulation that became faster. The next
+    /// readings show whether it was a jump.
     rate_of_jump: Option<f64>,
-    /// The start of the interval over which the rate is measured.
+    /// The start of the interval over which the rate is measured: simulated time and real time.
     rate_from: Option<(i64, i64)>,
-    /// The time after the last jump. Until messages of the time before have arrived, earlier stamps are of that time.
+    /// The simulated time right after the last jump. Until all messages from before the jump have arrived, earlier
+    /// stamps are assumed to be from before the jump.
     start: i64,
-    /// How far stamps may lie in the future after a jump back, likewise. Later stamps are nearer to the time before the
-    /// jump.
+    /// How far stamps may be in the future after a jump back, until all messages from before the jump have arrived.
+    /// Later stamps are closer to the time before the jump.
     ahead: Option<i64>,
-    /// The stamps of messages that were under way at the last jump back: until these have arrived, they are not used.
-    /// After a small jump they are also stamps of the time after it.
+    /// The stamps of messages that were under way at the last jump back. These stamps are not used until the messages
+    /// have arrived. After a small jump, the range also contains stamps from after the jump.
     under_way: Option<RangeInclusive<i64>>,
     jumps: u32,
-    /// When the last jump was seen, in real time.
+    /// The real time at which the last jump was seen.
     jumped: Option<i64>,
-    /// Until then, in real time, no stamp is used: after two jumps in a row, stamps of the time before both cannot be
-    /// found.
+    /// The real time until which no stamp is used. After two jumps in a row, stamps from before both jumps cannot be
+    /// recognized.
     unusable_until: i64,
 }
 
 impl Timeline {
-    /// A forward step up to this is no jump.
+    /// The largest step forward that is never a jump.
     const STEP: f64 = 1e9;
-    /// Simulated time may run that many times faster than before, or than real time.
+    /// How many times faster than before, or than real time, simulated time may become without a jump.
     const FASTER: f64 = 4.0;
-    /// Simulated time that becomes faster than this, in multiples of real time, has jumped.
+    /// If simulated time runs faster than this multiple of real time, it has jumped.
     const FASTEST: f64 = 100.0;
     /// The longest real time between two readings that give a rate, if `/clock` is not paused.
     const BETWEEN_READINGS: f64 = 2.5e8;
-    /// In nanoseconds of real time.
+    /// The shortest real time over which the rate is measured, in nanoseconds.
     const RATE_OVER: f64 = 1e8;
     /// The longest interval between two messages on `/clock`, unless simulated time is paused.
     const SLOWEST: f64 = 1e9;
-    /// How long a message may be under way, in real time.
+    /// The longest real time that a message may be under way.
     const UNDER_WAY: i64 = 10_000_000_000;
 
-    /// Accepts a reading.
+    /// Accepts a reading of the clock.
     fn advance(&mut self, now: i64, seen: i64) {
         let Some((last, last_seen)) = self.last.filter(|_| now != 0) else {
             if now != 0 {
@@ -128,20 +129,22 @@ impl Timeline {
         }
         let (step, elapsed) = ((now - last) as f64, (seen - last_seen).max(0) as f64);
         self.last = Some((now, seen));
-        // A clock that stands still after a jump has not become faster.
+        // If the clock stands still after a jump forward, the simulation has not become faster.
         let rate_of_jump = self.rate_of_jump.filter(|_| elapsed <= Self::BETWEEN_READINGS);
         let rate = rate_of_jump.unwrap_or(self.rate).max(1.0);
         if step < 0.0 {
             self.jump(now, seen);
             self.ahead = Some(((last - now) / 2).max(Self::STEP as i64));
-            // The time went on from its last reading to the jump; for a publisher, it may be a little ahead.
+            // Simulated time went on from its last reading to the jump, and a publisher's simulated time may be a
+            // little ahead.
             let later = Self::STEP + Self::FASTER * rate * elapsed;
             let first = last.saturating_sub((rate * Self::UNDER_WAY as f64) as i64);
             self.under_way = Some(first..=last.saturating_add(later as i64));
             self.rate_from = self.last;
         } else if step > Self::STEP + Self::FASTER * rate * elapsed.min(Self::SLOWEST) {
             self.jump(now, seen);
-            // If that was no jump but a new rate, the next steps are no jumps. A jump in a pause has no rate.
+            // If the step was not a jump but a new rate, the next steps must not count as jumps. A jump during a pause
+            // gives no rate.
             let rate = step / elapsed.max(1.0);
             let is_possible = rate <= Self::FASTEST && elapsed <= Self::BETWEEN_READINGS;
             self.rate_of_jump = is_possible.then_some(rate);
@@ -165,8 +168,8 @@ impl Timeline {
     }
 
     /// Returns whether a stamp that is read at `seen` can be compared with the time since the last jump. Once every
-    /// message of the time before has arrived, it can, however old it is: a driver that is stuck goes on with an old
-    /// stamp.
+    /// message from before the jump has arrived, any stamp can be compared, even an old one: a faulty driver may send
+    /// the same old stamp again and again.
     fn is_comparable(&self, stamp: i64, now: i64, seen: i64) -> bool {
         let have_arrived = self.jumped.is_none_or(|jumped| seen - jumped >= Self::UNDER_WAY);
         have_arrived
