@@ -15,10 +15,8 @@
 //!
 //! | module | contains |
 //! |---|---|
-//! | [`metric`], [`metric_set`], [`source_kind`] | values: the metrics, and which metrics a kind of source can measure
-//! |
-//! | [`summary`], [`distributions`], [`totals`], [`window`] | values: what a window measured, and the messages received
-//! and lost |
+//! | [`metric`], [`metric_set`], [`source_kind`] | values: the metrics, and which metrics a kind of source can measure |
+//! | [`summary`], [`distributions`], [`totals`], [`window`] | values: what a window measured, and the messages received and lost |
 //! | [`executor`] | values: what the threads of an executor ran in a window |
 //! | [`timestamp`] | values: points in time, and steps of a clock |
 //! | [`collector`] | arithmetic: samples go in, summaries come out |

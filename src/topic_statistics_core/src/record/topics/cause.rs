@@ -19,8 +19,7 @@
 //! |---|---|
 //! | none of the actions below, or triggered a guard condition once | the message |
 //! | triggered guard conditions twice or more | unknown: the callback may have returned |
-//! | took another message, without any other action in between | unknown: the program takes messages itself, or takes
-//! several messages before it calls callbacks |
+//! | took another message, without any other action in between | unknown: the program takes messages itself, or takes several messages before it calls callbacks |
 //! | waited, took a request, called a timer, or ended a callback | no message |
 
 /// A message that a thread has taken.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The collectors of a publisher.
+//! The collectors of a publisher: period, duration and size of its publications.
 
 use crate::{
     collector::{milliseconds_between, FirstPeriod, SummaryCollector},
@@ -17,11 +17,11 @@ use crate::{
     summary::Summary,
 };
 
-/// The collectors of a publisher.
+/// The collectors of a publisher: period, duration and size of its publications.
 pub struct Publications {
     period: Periods,
     duration: SummaryCollector,
-    /// None if it is not measured.
+    /// `None` if the size is not measured.
     size: Option<SummaryCollector>,
 }
 
@@ -37,7 +37,7 @@ impl Publications {
 /// A publication that has succeeded.
 #[derive(Debug)]
 pub struct Publication {
-    /// Its end, in nanoseconds on the monotonic clock.
+    /// The end of the publication, in nanoseconds on the monotonic clock.
     end: i64,
     milliseconds: f64,
     /// The size of the message in bytes; 0 if unknown.
@@ -82,7 +82,8 @@ impl Collector for Publications {
 }
 
 impl Windowed<Publications> {
-    /// Publishes, and records the publication on `clock`, unless it fails. `size` returns the size of the message.
+    /// Publishes with `publish`. Records the publication with the times of `clock`, unless the publication fails.
+    /// `size` returns the size of the message.
     #[inline]
     pub fn measure<Published, E>(
         &self,
@@ -97,7 +98,7 @@ impl Windowed<Publications> {
         let published = publish()?;
         let milliseconds = milliseconds_between(started, clock());
         let size = size(&published);
-        // Read again under the lock, so that the times of two threads are recorded in order.
+        // The clock is read again under the lock, so that the times of two threads are recorded in order.
         self.record(|| Publication { end: clock(), milliseconds, size });
         Ok(())
     }
