@@ -90,7 +90,11 @@ mod tests {
             assert_eq!(find("header", (namespace, "String")), None);
             assert_eq!(find("header", ("my_msgs", "Header")), None);
         }
-        assert_eq!(path(("my_msgs", "Header"), |_| None), None, "also an array or a number `header`");
+        assert_eq!(
+            path(("my_msgs", "Header"), |_| None),
+            None,
+            "a field `header` that is an array or a number has no stamp"
+        );
     }
 
     #[test]
@@ -98,7 +102,7 @@ mod tests {
         let little = [&[0, 1, 0, 0][..], &(-7_i32).to_le_bytes(), &5_u32.to_le_bytes(), &[9]].concat();
         let big = [&[0, 0, 0, 0][..], &(-7_i32).to_be_bytes(), &5_u32.to_be_bytes()].concat();
         assert_eq!([read_first(&little), read_first(&big)], [Some(-6_999_999_995); 2]);
-        assert_eq!(read_first(&little[..11]), None, "it is too short");
+        assert_eq!(read_first(&little[..11]), None, "the message is too short");
         for [first, kind] in
             [[0, 2], [0, 3], [0, 6], [0, 7], [0, 8], [0, 9], [0, 10], [0, 11], [0, 255], [0x28, 0xb5]]
         {

@@ -104,9 +104,19 @@ mod tests {
         use FirstPeriod::{CarriedOver, NoSample};
         for (first, windows, expected, text) in [
             (NoSample, &[&[0, 10, 20, 30, 40][..]][..], &[(4, 10.0)][..], "between messages"),
-            (NoSample, &[&[0], &[10]], &[(0, f64::NAN); 2], "none reaches over the edge of a window"),
-            (CarriedOver, &[&[0], &[1500]], &[(0, f64::NAN), (1, 1500.0)], "it is carried over the edge"),
-            (NoSample, &[&[100, 110, 50, 60]], &[(2, 10.0)], "a clock stepped backwards spoils no other"),
+            (NoSample, &[&[0], &[10]], &[(0, f64::NAN); 2], "no period crosses the edge of a window"),
+            (
+                CarriedOver,
+                &[&[0], &[1500]],
+                &[(0, f64::NAN), (1, 1500.0)],
+                "a period crosses the edge of a window",
+            ),
+            (
+                NoSample,
+                &[&[100, 110, 50, 60]],
+                &[(2, 10.0)],
+                "a step back of the clock affects no other period",
+            ),
         ] {
             let mut periods = PeriodCollector::new(first);
             for (messages, (count, period)) in windows.iter().zip(expected) {
@@ -123,7 +133,8 @@ mod tests {
     }
 
     proptest! {
-        /// The windows of a clock that steps once, by up to an hour back or forth, and the windows of a steady clock.
+        /// Compares the windows of a clock that steps once, by up to an hour forward or back, with the windows of a
+        /// steady clock.
         #[test]
         fn a_clock_step_spoils_at_most_the_samples_that_span_it(
             step in -3_600_000_i64..3_600_000,
@@ -138,7 +149,7 @@ mod tests {
                 for (message, late) in late.iter().enumerate() {
                     let offset = |message: usize| if message >= at { step } else { 0 };
                     let sent = 1_790_000_000_000 + message as i64 * 20;
-                    // The message at the step was stamped before it and is received after it.
+                    // The message at the step was stamped before the step and is received after the step.
                     let stamp = sent + offset(message.saturating_sub(1));
                     ages.accept(stamp * MILLISECOND, (sent + late + offset(message)) * MILLISECOND);
                     periods.accept((sent + late + offset(message)) * MILLISECOND);
@@ -150,7 +161,7 @@ mod tests {
             };
             for (number, (stepped, steady)) in windows(step).into_iter().zip(windows(0)).enumerate() {
                 if at / WINDOW == number {
-                    // The one sample of each that spans the step.
+                    // The windows differ only in the one sample that spans the step.
                     prop_assert_eq!(stepped.0.sample_count, steady.0.sample_count);
                     prop_assert!(stepped.1.sample_count + 1 >= steady.1.sample_count);
                     prop_assert!(stepped.1.sample_count == 0 || stepped.1.minimum >= 0.0);

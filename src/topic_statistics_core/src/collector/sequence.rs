@@ -355,16 +355,16 @@ mod tests {
         for (numbers, expected, text) in [
             (&[1, 2, 3][..], 0, "none"),
             (&[1, 5, 6, 8], 4, "two gaps"),
-            (&[1_000_000, 1_000_001], 0, "the first one of a late joiner"),
-            (&[5, 6, 6, 5, 7], 0, "at or below the last"),
-            (&[5, 4, 3, 6], 0, "before the first"),
-            (&[1, 65, 2], 62, "the last late one that takes its loss back"),
+            (&[1_000_000, 1_000_001], 0, "the first number may be any number"),
+            (&[5, 6, 6, 5, 7], 0, "numbers at or below the last number"),
+            (&[5, 4, 3, 6], 0, "numbers before the first number"),
+            (&[1, 65, 2], 62, "the latest possible number that reduces the losses"),
             (&[1, 66, 2], 64, "64 numbers late"),
             (&[1, 100, 101, 102, 37], 98, "65 numbers late"),
-            (&[u64::MAX - 2, u64::MAX - 1, 0, 1], 0, "across the top"),
-            (&[u64::MAX - 1, 2], 2, "a gap across the top"),
-            (&[u64::MAX - 1, 2, 0], 1, "a late one across the top"),
-            (&[0, 1, u64::MAX - 1, 2], 0, "before the first, across the top"),
+            (&[u64::MAX - 2, u64::MAX - 1, 0, 1], 0, "the numbers wrap around"),
+            (&[u64::MAX - 1, 2], 2, "a gap where the numbers wrap around"),
+            (&[u64::MAX - 1, 2, 0], 1, "a late number where the numbers wrap around"),
+            (&[0, 1, u64::MAX - 1, 2], 0, "a number before the first one, where the numbers wrap around"),
         ] {
             let mut tracker = SequenceTracker::default();
             for number in numbers {
@@ -406,15 +406,15 @@ mod tests {
         }
         assert_eq!(tracker.totals().lost, Some(2 * (HALF - 1)));
         assert_eq!(tracker.accept("one", 2 * HALF - 10, 0), Sequence::Next { gap: HALF - 11 });
-        assert_eq!(tracker.totals().lost, None, "of both publishers");
+        assert_eq!(tracker.totals().lost, None, "the losses of both publishers have no room");
         assert_eq!(tracker.publishers()[0].lost(), Some(2 * HALF - 12));
         assert_eq!(tracker.accept("one", 20, 0), Sequence::Next { gap: 30 });
-        assert_eq!(tracker.publishers()[0].lost(), None, "of one publisher");
+        assert_eq!(tracker.publishers()[0].lost(), None, "the losses of one publisher have no room");
         tracker.accept("one", 19, 0);
         assert_eq!(
             (tracker.publishers()[0].lost(), tracker.totals().lost),
             (None, None),
-            "with a late message"
+            "a late message does not make the losses known"
         );
         assert_eq!(tracker.publishers()[1].lost(), Some(HALF - 1));
         assert_eq!(tracker.totals().out_of_order, Some(1));
@@ -448,7 +448,11 @@ mod tests {
         tracker.accept((), 3, 0);
         tracker.pause();
         assert_eq!(tracker.accept((), 50, 0), Sequence::First);
-        assert_eq!(tracker.accept((), 2, 0), Sequence::Late, "before the first since");
+        assert_eq!(
+            tracker.accept((), 2, 0),
+            Sequence::Late,
+            "the number is before the first one after the pause"
+        );
         assert!(!tracker.has_messages_without);
         let totals = tracker.totals();
         assert_eq!((totals.lost, totals.publishers_seen), (Some(1), Some(1)));
@@ -460,23 +464,26 @@ mod tests {
         const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
         let mut tracker = SequenceTracker::default();
         for gid in 0..MOST {
-            // A clock that is stepped back does not make the busiest the oldest.
+            // If the clock is stepped back, the busiest publisher must not look like the oldest one.
             tracker.accept(gid, 1, -(gid as i64));
         }
         tracker.accept(0, 2, i64::MIN);
         assert_eq!(tracker.totals().publishers_seen, Some(MOST));
         tracker.accept(MOST, 1, 0);
         assert_eq!(tracker.publishers().len() as u64, MOST);
-        assert!(tracker.publishers().iter().all(|publisher| publisher.gid != 1), "1 was silent longest");
+        assert!(
+            tracker.publishers().iter().all(|publisher| publisher.gid != 1),
+            "publisher 1 was silent for the longest time"
+        );
         assert_eq!(tracker.accept(0, 4, 66), Sequence::Next { gap: 1 });
-        assert_eq!(tracker.accept(1, 9, 67), Sequence::First, "it starts anew");
+        assert_eq!(tracker.accept(1, 9, 67), Sequence::First, "a replaced publisher starts again");
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "takes minutes")]
     fn once_a_publisher_had_to_make_room_the_totals_are_not_known() {
         const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
-        // One publisher more than are followed, by turns; every second message is lost.
+        // There is one publisher more than are followed. The publishers send in turn, and every second message is lost.
         let mut tracker = SequenceTracker::default();
         for round in 0..10 {
             for gid in 0..=MOST {
@@ -492,7 +499,7 @@ mod tests {
     #[test]
     fn losses_are_unknown_from_the_first_message_without_a_number() {
         let mut tracker = SequenceTracker::default();
-        assert_eq!(tracker.totals().lost, None, "nothing came yet");
+        assert_eq!(tracker.totals().lost, None, "no message was received yet");
         tracker.accept("mixed", 1, 0);
         assert_eq!(tracker.totals().lost, Some(0));
         for number in [u64::MAX, 5, 2] {
@@ -504,7 +511,7 @@ mod tests {
         assert!(tracker.has_messages_without);
         let totals = tracker.totals();
         assert_eq!((totals.lost, totals.out_of_order, totals.duplicates), (None, None, None));
-        assert_eq!(totals.publishers_seen, Some(2), "they are told apart");
+        assert_eq!(totals.publishers_seen, Some(2), "the publishers are distinguished");
         for (publisher, expected) in
             tracker.publishers().iter().zip([("mixed", 4, 2), ("first without", 2, 3)])
         {
@@ -513,15 +520,16 @@ mod tests {
         }
     }
 
-    /// What a publisher does with one of its messages.
+    /// What happens to one message of a publisher.
     #[derive(Clone, Copy, Debug)]
     enum Fate {
         Comes,
         IsLost,
         ComesTwice,
-        /// After that many later ones of the same publisher; up to 20, so that it is within 64 numbers.
+        /// The message arrives after this number of later messages of the same publisher. The number is at most 20, so
+        /// that the message is within the last 64 numbers.
         ComesLate(usize),
-        /// The publisher restarts before it.
+        /// The publisher restarts before this message.
         AfterARestart,
     }
 
@@ -535,7 +543,8 @@ mod tests {
         ]
     }
 
-    /// The messages of one publisher in the order of arrival: the publisher's life, and the number.
+    /// Returns the messages of one publisher in the order of arrival. Each message has the number of the publisher's
+    /// restart, and its sequence number.
     fn arrivals(fates: &[Fate], start: u64) -> Vec<(u32, u64)> {
         let (mut life, mut number) = (0, start);
         let mut keyed = vec![];
@@ -557,7 +566,7 @@ mod tests {
         keyed.into_iter().map(|(_, message)| message).collect()
     }
 
-    /// Fewer for Miri, which is slow.
+    /// The number of messages; smaller for Miri, which is slow.
     const MESSAGES: usize = if cfg!(miri) { 40 } else { 400 };
 
     proptest! {
@@ -577,14 +586,15 @@ mod tests {
                 .map(|(fates, start)| arrivals(fates, *start).into_iter())
                 .collect();
             let mut tracker = SequenceTracker::default();
-            // The model: for each life of each publisher the numbers received, as steps from the first one.
+            // The reference model: for each publisher and each of its restarts, the received numbers as steps from the
+            // first number.
             let mut came: HashMap<(usize, u32), (u64, HashSet<u64>)> = HashMap::new();
             for (now, index) in order.iter().enumerate() {
                 let publisher = index.index(queues.len());
                 let Some((life, number)) = queues[publisher].next() else { continue };
                 tracker.accept((publisher, life), number, now as i64);
                 let (first, steps_seen) = came.entry((publisher, life)).or_insert((number, HashSet::new()));
-                // Numbers before the first are no concern of the losses.
+                // Numbers before the first number do not change the losses.
                 let step = steps(*first, number);
                 if step < 1000 {
                     steps_seen.insert(step);

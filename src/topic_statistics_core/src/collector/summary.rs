@@ -98,7 +98,7 @@ mod tests {
         collector.summary()
     }
 
-    /// The textbook way, in two passes over all samples.
+    /// Computes the summary by definition, in two passes over all samples.
     fn two_pass(samples: &[f64]) -> Summary {
         let count = samples.len() as f64;
         let average = samples.iter().sum::<f64>() / count;
@@ -133,9 +133,9 @@ mod tests {
     fn the_figures_are_those_of_the_samples() {
         for (samples, minimum, maximum, average, standard_deviation) in [
             (&[4.5][..], 4.5, 4.5, 4.5, f64::NAN), // one sample has no standard deviation
-            (&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0], 2.0, 9.0, 5.0, 2.0), // the population's
+            (&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0], 2.0, 9.0, 5.0, 2.0), // the standard deviation of the population
             (&[-3.0, -1.5, -1.5], -3.0, -1.5, -2.0, 0.5_f64.sqrt()),
-            // What overflows is NaN and not infinite.
+            // A figure that overflows is NaN, and not infinite.
             (&[f64::MAX, f64::MIN, 1.0], f64::MIN, f64::MAX, f64::NAN, f64::NAN),
             (&[1e200, -1e200], -1e200, 1e200, 0.0, f64::NAN),
         ] {
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_small_spread_beside_a_large_offset_is_not_lost() {
-        // 1e9 +- 1e-3: the naive sum of squares has no digit left here.
+        // The samples are 1e9 +- 1e-3. A simple sum of squares would have no correct digit here.
         let summary = collect(&[1e9 - 1e-3, 1e9 + 1e-3].repeat(5_000));
         assert!((summary.standard_deviation - 1e-3).abs() < 1e-7, "{summary:?}");
         assert_eq!(summary.average, 1e9);
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(collector, SummaryCollector::default());
     }
 
-    /// Fewer for Miri, which is slow.
+    /// The number of samples; smaller for Miri, which is slow.
     const SAMPLES: usize = if cfg!(miri) { 20 } else { 500 };
 
     proptest! {
@@ -191,7 +191,7 @@ mod tests {
 
         #[test]
         fn an_offset_does_not_change_the_spread(spread in prop::collection::vec(-1e-3..1e-3, 2..SAMPLES)) {
-            // The samples as they are after the offset took its share of their digits.
+            // The samples as they are after the addition of the offset has rounded them.
             let samples: Vec<f64> = spread.iter().map(|sample| sample + 1e9).collect();
             let centred: Vec<f64> = samples.iter().map(|sample| sample - 1e9).collect();
             let ours = collect(&samples).standard_deviation;

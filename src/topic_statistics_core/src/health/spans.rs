@@ -90,7 +90,7 @@ mod tests {
                 assert_eq!(span.bytes, span.seconds);
             }
             let longest = spans.up_to_now().last().unwrap();
-            assert_eq!(longest.seconds as u64, window + 1, "no window is lost");
+            assert_eq!(longest.seconds as u64, window + 1, "no window is missing in the longest span");
         }
         assert!(spans.len() <= 4 * 13, "{}", spans.len());
         assert!(

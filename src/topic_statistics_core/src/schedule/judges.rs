@@ -47,8 +47,8 @@ pub struct Changed {
     /// Whether the level changed, or the cause of a level other than OK changed. If not, the health is the same, but
     /// after a later window.
     pub is_change: bool,
-    /// The level before the change. `None` if the level and its cause did not change, or if the judge was replaced while
-    /// the level was OK.
+    /// The level before the change. `None` if the level and its cause did not change, or if the judge was replaced
+    /// while the level was OK.
     pub before: Option<Level>,
     /// The new health.
     pub health: Health,

@@ -180,7 +180,7 @@ mod tests {
         totals::Totals,
     };
 
-    /// A subscription that has lost as many messages.
+    /// The collector of a subscription that has lost this number of messages.
     struct Lossy(AtomicU64);
 
     impl WindowedCollector for Lossy {
@@ -238,11 +238,15 @@ mod tests {
             lost.0.store(round, Ordering::Relaxed);
             drop(short);
         }
-        lost.0.store(1, Ordering::Relaxed); // late messages: what was published is not taken back
-        assert_eq!(topics(events.next(start + second / 2)), [], "one event per second");
+        lost.0.store(1, Ordering::Relaxed); // messages arrive late, but published losses stay published
+        assert_eq!(topics(events.next(start + second / 2)), [], "at most one event is published per second");
         assert_eq!(topics(events.next(start + second)), [("/tf".to_owned(), 210)]);
         lost.0.store(4, Ordering::Relaxed);
-        assert_eq!(topics(events.remaining(start + second)), [("/imu".to_owned(), 1)], "at the end at once");
+        assert_eq!(
+            topics(events.remaining(start + second)),
+            [("/imu".to_owned(), 1)],
+            "the last losses are published immediately"
+        );
     }
 
     #[test]
@@ -252,7 +256,7 @@ mod tests {
         let (_live, _) = subscribe(&mut events, "/imu", start);
         assert_eq!(topics(events.next(start)), []);
         for topic in 0..=LossEvents::ENDED {
-            // What has ended is noticed at the next creation.
+            // The end of a subscription is noticed when the next subscription is created.
             let (short, lost) = subscribe(&mut events, &format!("/{topic}"), start);
             let expected = if topic == LossEvents::ENDED { topic } else { 0 };
             assert_eq!(topics(events.next(start)).len(), expected, "{topic}");

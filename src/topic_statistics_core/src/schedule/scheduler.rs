@@ -483,6 +483,6 @@ mod tests {
         drop(new);
         assert!(!collector.is_enabled());
         scheduler.change_defaults(|defaults| defaults.enabled = true);
-        assert!(!collector.is_enabled(), "it is removed");
+        assert!(!collector.is_enabled(), "the source is removed");
     }
 }

@@ -127,8 +127,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the bucket at a scale by integers alone. A sample is `m * 2^e`: its bucket is the last integer below
-    /// `2^scale * log2(sample)`, and so one less than `log2(m^(2^scale))`, rounded up, and `2^scale * e`.
+    /// Returns the bucket of a sample at a scale, computed only with integers. The sample is `m * 2^e`. Its bucket is
+    /// the last integer below `2^scale * log2(sample)`: `log2(m^(2^scale))`, rounded up, minus one, plus `2^scale * e`.
     fn exact(sample: f64, scale: u32) -> i32 {
         let bits = sample.to_bits();
         let (fraction, field) = (bits % (1 << 52), (bits >> 52) as i32);

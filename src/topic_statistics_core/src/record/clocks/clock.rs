@@ -311,7 +311,7 @@ mod tests {
         assert!(now >= before - 10_000 && now <= after + S, "{before} {now} {after}");
     }
 
-    /// Returns a command in a time namespace whose host was suspended for a day.
+    /// Returns a command that runs in a time namespace in which the host was suspended for a day.
     #[cfg(target_os = "linux")]
     fn after_a_day_of_suspend(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
         let mut command = std::process::Command::new("unshare");
@@ -326,7 +326,7 @@ mod tests {
         let can_be = after_a_day_of_suspend("true").output().is_ok_and(|output| output.status.success());
         if !can_be {
             use std::io::Write as _;
-            // Not `eprintln!`, which the test harness keeps to itself.
+            // This is not `eprintln!`, because the test harness captures the output of `eprintln!`.
             let _ = writeln!(
                 std::io::stderr(),
                 "skipped: the test of a suspend, because unshare cannot make a time namespace"
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn a_clock_that_moves_by_more_than_10_us_was_stepped() {
         for (by, width, slept, expected) in [
-            // Read a little differently; the thread is held up between the readings.
+            // The reading differs a little; the thread was delayed between the readings.
             (9_000, 100, 0, None),
             (-9_000, 100, 0, None),
             (2 * S, 5 * S, 0, None),
@@ -361,7 +361,7 @@ mod tests {
             (20_000, 100, 0, Some(0)),
             (S / 2, 100, 0, Some(0)),
             (3600 * S, 100, 0, Some(0)),
-            // A suspend; up to a millisecond is an imprecise reading.
+            // The host was suspended. A difference of up to a millisecond is an imprecise reading.
             (30 * S, 100, 30 * S, Some(30 * S)),
             (S, 100, 400, Some(0)),
             (S, 100, 1_000_000, Some(0)),
@@ -370,9 +370,9 @@ mod tests {
             let mut clock = clock();
             let step = expected.map(|suspended| Step { by, suspended });
             assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), step, "{by} {width} {slept}");
-            // Without a step, the stop of a window is the start of the next.
+            // Without a step, the offset stays, so that the stop of a window is the start of the next window.
             assert_eq!(clock.at(5), EPOCH + step.map_or(0, |step| step.by) + 5);
-            assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), None, "once");
+            assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), None, "a step is found once");
         }
     }
 

@@ -54,14 +54,14 @@ mod tests {
 
     #[test]
     fn a_clock_that_the_kernel_does_not_discipline_has_no_offset() {
-        // As left by chrony and phc2sys: synchronised, with an offset of 0 that was not measured.
+        // chrony and phc2sys leave this state: the clock is synchronized, with an offset of 0 that was not measured.
         assert_eq!(offset(libc::TIME_OK, libc::STA_NANO, 0.0), None);
         assert_eq!(offset(libc::TIME_OK, 0, 0.0), None);
     }
 
     #[test]
     fn the_kernel_reports_an_offset_or_none() {
-        // This machine's clock may be synchronised or not.
+        // This machine's clock may or may not be synchronized.
         assert!(clock_offset().is_none_or(|offset| offset.abs() < 1_000.0));
     }
 }

@@ -192,7 +192,8 @@ mod tests {
 
     const INTERVAL: i64 = SimulatedTime::INTERVAL.as_nanos() as i64;
 
-    /// A timeline that was read every 10 ms of real time, at the given rate, up to a simulated time in seconds.
+    /// Returns a timeline that was read every 10 ms of real time, at the given rate, up to the simulated time `to` in
+    /// seconds.
     fn running(to: i64, rate: i64) -> (Timeline, i64) {
         let (mut timeline, mut seen) = (Timeline::default(), 1);
         for tick in 0..=100 {
@@ -205,12 +206,13 @@ mod tests {
     #[test]
     fn stamps_of_the_time_before_a_jump_are_told_apart() {
         for (to, stamps) in [
-            // No jump: every stamp is of this time.
+            // Without a jump, every stamp is from the present time.
             (1000, &[(0, true), (990, true), (1000, true), (1001, true)][..]),
-            // Before the jump; older than the new time; a publisher whose clock is a little ahead; nearer to one time.
+            // The stamps are from before the jump, older than the new time, from a publisher whose clock is a little
+            // ahead, and closer to one of the two times.
             (10, &[(999, false), (9, false), (10, true), (11, true), (505, true), (506, false)]),
             (900, &[(900, true), (999, false)]),
-            // A /clock of one message a second, or a simulation that has become faster, reads alike.
+            // A `/clock` with one message per second, or a simulation that has become faster, gives the same readings.
             (1001, &[(1000, true)]),
             (2000, &[(1000, false), (2000, true)]),
         ] {
@@ -224,7 +226,10 @@ mod tests {
                 );
             }
             let (stamp, now) = (to * SECOND + 5 * MS, to * SECOND + 10 * MS);
-            assert!(timeline.is_comparable(stamp, now, seen + 10 * MS), "of the time after it: {timeline:?}");
+            assert!(
+                timeline.is_comparable(stamp, now, seen + 10 * MS),
+                "a later stamp is from after the jump: {timeline:?}"
+            );
         }
     }
 
@@ -245,7 +250,7 @@ mod tests {
             let ahead = passed + SECOND;
             assert!(
                 timeline.is_comparable(ahead, passed, until),
-                "a publisher whose clock is ahead: {timeline:?}"
+                "the clock of the publisher is ahead: {timeline:?}"
             );
         }
     }
@@ -254,7 +259,7 @@ mod tests {
     fn a_simulation_faster_than_real_time_is_no_jump() {
         let (mut timeline, seen) = running(100_000, 50);
         assert!(timeline.is_comparable(99_999 * SECOND, 100_000 * SECOND, seen), "{timeline:?}");
-        // A second later, with no message in between.
+        // One second passes, and there is no message in this time.
         for reading in 1..=10 {
             timeline.advance((100_000 + 5 * reading) * SECOND, seen + INTERVAL * reading);
         }
@@ -281,7 +286,7 @@ mod tests {
             timeline.advance(now, seen);
             seen += 10 * MS;
         }
-        // At the same rate, of 50, and read less often.
+        // The simulation continues at the same rate of 50, and the clock is read less often.
         for _ in 0..10 {
             now += 5 * SECOND;
             seen += INTERVAL;
@@ -293,15 +298,15 @@ mod tests {
     #[test]
     fn a_pause_and_a_coarse_clock_are_no_jumps() {
         let (mut timeline, mut seen) = running(1000, 1);
-        seen += 600 * SECOND; // paused
+        seen += 600 * SECOND; // the simulation is paused
         let (mut jumped, _) = running(1000, 1);
         jumped.advance(1100 * SECOND, seen);
         assert!(
             !jumped.is_comparable(1000 * SECOND, 1100 * SECOND, seen + SECOND),
-            "in the pause: {jumped:?}"
+            "a jump during the pause is found: {jumped:?}"
         );
         for second in 0..10 {
-            // A /clock of one message a second, read twice as often.
+            // `/clock` has one message per second, and the clock is read twice as often.
             timeline.advance((1001 + second) * SECOND, seen);
             timeline.advance((1001 + second) * SECOND, seen + 500 * MS);
             seen += SECOND;
@@ -314,7 +319,7 @@ mod tests {
         let (mut timeline, mut seen) = running(1000, 1);
         let mut now = 1000 * SECOND;
         for _ in 0..20 {
-            // Two ticks of 10 ms are seen 0.1 ms apart, and then none for 20 ms.
+            // Two ticks of 10 ms are read 0.1 ms apart, and then there is no tick for 20 ms.
             now += SECOND / 100;
             timeline.advance(now, seen);
             now += SECOND / 100;
@@ -337,7 +342,7 @@ mod tests {
 
     #[test]
     fn an_old_stamp_long_after_a_jump_is_an_old_message() {
-        // A driver that is stuck goes on with its last stamp; the clock of another host is ahead.
+        // A faulty driver repeats its last stamp. The clock of another host is ahead.
         for (to, stamp) in [(1100, 999), (1001 + 5, 1000), (900, 899), (900, 1500), (10, 999)] {
             let (mut timeline, seen) = running(1000, 1);
             timeline.advance(to * SECOND, seen);
@@ -372,7 +377,8 @@ mod tests {
 
     #[test]
     fn a_second_jump_that_no_simulation_can_make_is_a_jump() {
-        // Each may be a simulation that has become 70 times faster; but its clock would not stand still between them.
+        // Each step may be a simulation that has become 70 times faster. But the clock of such a simulation would not
+        // stand still between the steps.
         for (between, jumps) in [(250 * MS, 1), (251 * MS, 2), (10 * SECOND, 2)] {
             let (mut timeline, seen) = running(1000, 1);
             let first = seen + 190 * MS;
@@ -388,7 +394,7 @@ mod tests {
         let (mut timeline, seen) = running(1000, 1);
         timeline.advance(1100 * SECOND, seen + 10 * MS);
         timeline.advance(950 * SECOND, seen + 60 * MS);
-        // A stamp of the time before both jumps would pass for one of now, but for the rule.
+        // Without the rule for two jumps, a stamp from before both jumps would be taken for a present stamp.
         assert!(!timeline.is_comparable(1000 * SECOND, 951 * SECOND, seen + SECOND));
         assert!(timeline.is_comparable(962 * SECOND, 962 * SECOND, seen + 12 * SECOND));
         timeline.unusable_until = 0;

@@ -131,7 +131,7 @@ mod tests {
 
     const EPOCH: i64 = 1_790_000_000 * S;
 
-    /// The filter after steps that were found at `EPOCH` on the new clock.
+    /// Returns a filter after steps that were found at `EPOCH` on the new clock.
     fn filter(steps: &[i64]) -> StampFilter {
         let mut filter = StampFilter::default();
         steps.iter().for_each(|by| filter.add_step(EPOCH, EPOCH, Step { by: *by, suspended: 0 }));
@@ -142,15 +142,20 @@ mod tests {
     fn after_a_step_stamps_of_the_clock_before_it_are_doubtful() {
         let now = EPOCH + 5 * S;
         for (by, stamp, is_doubtful, text) in [
-            (3600 * S, now - 3606 * S, true, "under way across the step"),
-            (3600 * S, now - 2 * MS, false, "a new one"),
-            (3600 * S, now - 3600 * S, false, "another host whose clock was not stepped"),
-            (3600 * S, now + S, false, "another host whose clock is ahead"),
-            (-60 * S, EPOCH + 51 * S, true, "under way across the step"),
-            (-60 * S, EPOCH + S, false, "after a large step back new stamps are good at once"),
-            (-60 * S, EPOCH + 61 * S, false, "another host whose clock was not stepped"),
-            (-S / 2, EPOCH + S / 2 - MS, true, "under way across a small step back, or new"),
-            (-S / 2, EPOCH + S / 2 + MS, false, "the clock has passed the same times"),
+            (3600 * S, now - 3606 * S, true, "the message was under way across the step"),
+            (3600 * S, now - 2 * MS, false, "the stamp is from after the step"),
+            (3600 * S, now - 3600 * S, false, "the clock of the other host was not stepped"),
+            (3600 * S, now + S, false, "the clock of the other host is ahead"),
+            (-60 * S, EPOCH + 51 * S, true, "the message was under way across the step"),
+            (-60 * S, EPOCH + S, false, "after a large step back, new stamps are valid immediately"),
+            (-60 * S, EPOCH + 61 * S, false, "the clock of the other host was not stepped"),
+            (
+                -S / 2,
+                EPOCH + S / 2 - MS,
+                true,
+                "the message was under way across a small step back, or is new",
+            ),
+            (-S / 2, EPOCH + S / 2 + MS, false, "the clock has passed the range of doubtful stamps again"),
         ] {
             assert_eq!(filter(&[by]).is_doubtful(stamp), is_doubtful, "{by}: {text}");
         }
@@ -158,12 +163,13 @@ mod tests {
 
     #[test]
     fn messages_under_way_across_two_steps_are_doubtful() {
-        // Back by a minute, then forward by an hour: those stamps are later than the clock before the second step.
+        // The clock steps back by a minute, and then forward by an hour. So stamps from before both steps are later
+        // than the clock before the second step.
         let stamp = EPOCH + 60 * S - MS;
         assert!(!filter(&[3600 * S]).is_doubtful(stamp));
         let both = filter(&[-60 * S, 3600 * S]);
         assert!(both.is_doubtful(stamp));
-        assert!(!both.is_doubtful(EPOCH + S), "the steps are told apart");
+        assert!(!both.is_doubtful(EPOCH + S), "the two steps are distinguished");
     }
 
     #[test]

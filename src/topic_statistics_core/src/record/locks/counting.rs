@@ -173,7 +173,7 @@ mod tests {
     fn samples_beyond_the_queue_are_counted() {
         let numbers = CountingLock::new(Numbers::default());
         let room = QUEUE as u32;
-        // It has its room again after it was emptied.
+        // The queue has its room again after it was emptied.
         for (recorded, accepted, unrecorded) in
             [(room, room, 0), (room, 2 * room, 0), (room + 5, 3 * room, 5)]
         {
@@ -193,7 +193,7 @@ mod tests {
         let numbers = CountingLock::new(Numbers::default());
         let _held = numbers.lock();
         numbers.begin_sample();
-        assert!(!numbers.await_begun_samples(), "its thread is preempted");
+        assert!(!numbers.await_begun_samples(), "the thread of the sample is preempted");
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 numbers.enqueue_or_count(7, true);

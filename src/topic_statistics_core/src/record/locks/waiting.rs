@@ -107,7 +107,7 @@ mod tests {
         numbers.accepted.sort_unstable();
         let accepted = numbers.accepted.len();
         numbers.accepted.dedup();
-        assert_eq!(accepted, numbers.accepted.len(), "none twice");
+        assert_eq!(accepted, numbers.accepted.len(), "no sample is accepted twice");
         assert_eq!((accepted as u64, numbers.unrecorded), (2 * u64::from(EACH), 0));
     }
 }

@@ -472,7 +472,7 @@ mod tests {
         let source = Source::new("stopwatch".to_owned(), Arc::new(Windowed::new(Durations::default())), None);
         let early = source.health();
         let window = Some(Window::from_nanoseconds(0, 1));
-        source.set_health(Health { window, ..Health::default() }, false); // an empty one
+        source.set_health(Health { window, ..Health::default() }, false); // the first window changes only the window
         assert_eq!((early.borrow().window, &early.borrow().cause), (window, &Cause::NoMessageYet));
         source.set_health(Health { window, cause: Cause::AsExpected, ..Health::default() }, false);
         assert_eq!(early.borrow().cause, Cause::AsExpected);
@@ -490,19 +490,22 @@ mod tests {
             let publishes = scope.spawn(move || {
                 let _guard = publishing.publishing_guard().unwrap();
                 started.send(()).unwrap();
-                blocked.recv_timeout(Duration::from_secs(60)) // as a put that blocks
+                blocked.recv_timeout(Duration::from_secs(60)) // like a Zenoh put that blocks
             });
             begins.recv().unwrap();
             let before = Instant::now();
             source.retire();
             let waited = before.elapsed();
             assert!(waited >= Source::RETIREMENT && waited < Duration::from_secs(30), "{waited:?}");
-            assert!(source.publishing_guard().is_none(), "nothing more is published");
+            assert!(source.publishing_guard().is_none(), "nothing is published after the drop");
             unblock.send(()).unwrap();
             publishes.join().unwrap().unwrap();
         });
         let before = Instant::now();
         source.retire();
-        assert!(before.elapsed() < Source::RETIREMENT, "nothing is being published");
+        assert!(
+            before.elapsed() < Source::RETIREMENT,
+            "the drop does not wait if no message is being published"
+        );
     }
 }

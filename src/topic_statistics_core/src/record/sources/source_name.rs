@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(reserved, ["/relay:/imu", "/relay:/imu (2)", "/relay:/imu (3)", "/relay:/scan"]);
         for created_again in [second, first, third] {
             created_again.release();
-            assert_eq!(&*reserve("/relay:/imu"), &*created_again, "it has its old name");
+            assert_eq!(&*reserve("/relay:/imu"), &*created_again, "the new source has the free name");
         }
     }
 
@@ -147,8 +147,8 @@ mod tests {
         assert_eq!((of_user.plain(), second.plain()), ("/relay:frames (2)", "/relay:frames"));
     }
 
-    /// `SourceName::Node` is rclcpp's form, equal for all sources of a node. Sources without a name in rclcpp are
-    /// numbered.
+    /// `SourceName::Node` is the form that rclcpp uses: it is equal for all sources of a node. Sources that have no
+    /// name in rclcpp are numbered.
     #[test]
     fn a_name_that_is_shown_as_another_has_a_task_of_its_own() {
         let names = Arc::new(SourceNames::default());

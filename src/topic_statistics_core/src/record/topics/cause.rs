@@ -142,9 +142,10 @@ mod tests {
     const A: Message = Message { topic: 1, source: 10, taken: 11 };
     const B: Message = Message { topic: 2, source: 20, taken: 21 };
 
-    /// Returns the causes of the publications (`p`) of a thread that does this, one letter each: takes `a`, `b`, or what
-    /// is not measured (`u`), triggers (`t`), waits or calls a timer (`w`). Subscriptions whose callbacks are reported
-    /// take `A` or `B`, whose callbacks start by `1` and `2`, and all others by `0`, up to their end (`)`).
+    /// Returns the causes of the publications of a thread. Each letter is an action of the thread: `p` publishes; `a`
+    /// and `b` take a message, and `u` takes a message that is not measured; `t` triggers a guard condition; `w` waits
+    /// or calls a timer. `A` and `B` are takes by subscriptions whose callbacks are reported; these callbacks start by
+    /// `1` and `2`. `0` starts any other callback, and `)` ends a callback.
     fn causes(does: &str) -> Vec<Cause> {
         let mut activity = Activity::NONE;
         let mut causes = vec![];
@@ -169,8 +170,8 @@ mod tests {
     #[test]
     fn a_publication_is_caused_by_the_message_of_its_callback() {
         let (a, b) = (Cause::Message(A), Cause::Message(B));
-        // A callback that publishes twice; then one that does not, and one of another topic in the same round: of
-        // rclcpp, of rclpy, and of others in rounds of their own.
+        // A callback publishes twice. Then one callback does not publish, and a callback of another topic runs in the
+        // same round of the executor: of rclcpp, of rclpy, and of executors that take one message per round.
         for executor in ["wA1pp)A1)B2p)", "watpptattbtptw", "wappwawbp"] {
             assert_eq!(causes(executor), [a, a, b], "{executor}");
         }
@@ -188,19 +189,24 @@ mod tests {
     #[test]
     fn a_take_without_a_callback_causes_nothing() {
         let others = [
-            "A0p)",   // a copy that is discarded, then a timer that is called without a wait
-            "A0p",    // which takes by itself
-            "0Ap)",   // in its callback
-            "A1)B0p", // a callback that another thread has the message of
-            "AB1p)",  // of another message than the last one
-            "Ap",     // a program of its own
-            "uu0p)",  // feedback and status of an action, in the same round
+            "A0p)",   // a copy is discarded; then a timer is called without a wait
+            "A0p",    // another callback takes a message itself
+            "0Ap)",   // a take in another callback
+            "A1)B0p", // another thread has taken the message of this callback
+            "AB1p)",  // the callback is not of the last message
+            "Ap",     // a program takes messages itself
+            "uu0p)",  // feedback and status of an action in the same round
         ];
         for other in others {
             assert_eq!(causes(other), [Cause::Other], "{other}");
         }
-        assert_eq!(causes("uup"), [Cause::Message(Message::UNMEASURED)], "in the callback of the feedback");
-        // In a callback, other subscriptions may take what it needs. In one round, others may take for themselves.
+        assert_eq!(
+            causes("uup"),
+            [Cause::Message(Message::UNMEASURED)],
+            "the publication is in the callback of the feedback"
+        );
+        // In a callback, other subscriptions may take messages that the callback needs. In the same round, other
+        // subscriptions may take messages for their own callbacks.
         for callback in ["A1Bp)", "A1Babp)", "BA1p)", "uA1p)", "uuA1p)", "aA1p)", "A1uup)"] {
             assert_eq!(causes(callback), [Cause::Message(A)], "{callback}");
         }
@@ -213,8 +219,9 @@ mod tests {
 
     #[test]
     fn where_the_callback_may_have_returned_the_cause_is_ambiguous() {
-        // Two inputs taken by the program itself; a coroutine of rclpy that goes on after another callback.
-        // An executor that takes first and calls later, as rclrs's with one thread.
+        // A program takes from two inputs itself; or a coroutine of rclpy continues after another callback.
+        // An executor takes several messages first and calls the callbacks later, like the executor of rclrs with one
+        // thread.
         for unknown in ["watbtp", "wabp", "wabap", "wattp", "wattbttp", "waap", "uap", "aup"] {
             assert_eq!(causes(unknown), [Cause::Ambiguous], "{unknown}");
         }

@@ -92,7 +92,7 @@ mod tests {
         test_clock::{at, MS},
     };
 
-    /// Accepts a publication by a message that was sent that many milliseconds before.
+    /// Accepts a publication that is caused by a message sent `milliseconds` before.
     fn accept(hop: &mut Hop, milliseconds: i64) {
         let published = at(0)();
         let source = Present::of_test().system.at(published) - milliseconds * MS;
@@ -142,6 +142,6 @@ mod tests {
         assert_eq!(take(&mut hop, None).sample_count, 0);
         hop.clear(at(0)(), true);
         accept(&mut hop, 10);
-        assert_eq!(take(&mut hop, None).sample_count, 0, "every stamp is doubtful for 10 seconds");
+        assert_eq!(take(&mut hop, None).sample_count, 0, "every stamp is doubtful for 10 s after the step");
     }
 }

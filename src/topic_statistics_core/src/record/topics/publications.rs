@@ -116,7 +116,7 @@ mod tests {
         test_clock::{TestClock, MS},
     };
 
-    /// Returns the periods and durations of a window.
+    /// Returns the periods and the durations of a window.
     fn take(publications: &mut Publications, has_earlier: bool) -> (Summary, Summary) {
         let (_, metrics) = publications.take(&EndedWindow::of_test(has_earlier));
         (metrics[0].1, metrics[1].1)
@@ -134,7 +134,7 @@ mod tests {
         use FirstPeriod::{CarriedOver, NoSample};
         for (first_period, ends, has_earlier, next, expected) in [
             (NoSample, &[0, 10, 30, 20, 40][..], false, &[50, 60][..], 1),
-            // One at 20 may be missing: it spoils its window and not the next.
+            // A publication at 20 may be missing: then its window has no periods, but the next window has.
             (NoSample, &[0, 10, 30], true, &[20, 40, 50], 1),
             (CarriedOver, &[0, 10, 30], true, &[20, 40, 50], 2),
         ] {
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!((periods.sample_count, periods.average), (1, 10.0));
     }
 
-    /// A thread is preempted under the lock, before it reads the clock; another one publishes meanwhile.
+    /// A thread is preempted under the lock, before it reads the clock. Another thread publishes during this time.
     #[test]
     fn a_publication_that_overtakes_the_lock_has_no_wrong_period() {
         let publications = Windowed::new(Publications::new(FirstPeriod::NoSample, false));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     proptest! {
-        /// Publications 1 ms to 20 ms apart in two windows; some are recorded late.
+        /// The publications are 1 ms to 20 ms apart, in two windows. Some are recorded late.
         #[test]
         fn periods_are_between_publications_that_follow_each_other(
             gaps in prop::collection::vec(1_i64..20, 2..20),
@@ -195,7 +195,7 @@ mod tests {
         ) {
             let ends: Vec<i64> = gaps.iter().scan(0, |end, gap| { *end += gap; Some(*end) }).collect();
             let mut recorded: Vec<(usize, i64)> = ends.iter().copied().enumerate().collect();
-            // Stable: a late one follows `late` later ones.
+            // The sort is stable, so a late publication follows `late` later publications.
             recorded.sort_by_key(|(index, _)| index + late[*index]);
             let recorded: Vec<i64> = recorded.into_iter().map(|(_, end)| end).collect();
             let (first, second) = recorded.split_at(edge.min(recorded.len()));

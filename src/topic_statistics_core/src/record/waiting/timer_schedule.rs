@@ -129,7 +129,7 @@ mod tests {
     const MS: i64 = 1_000_000;
     const PERIOD: i64 = 10 * MS;
 
-    /// A timer as `rcl_timer_call` and `rcl_timer_reset` keep it.
+    /// A timer that behaves like `rcl_timer_call` and `rcl_timer_reset`.
     struct Timer {
         last: i64,
         next: i64,
@@ -140,7 +140,7 @@ mod tests {
             self.next = now + PERIOD;
         }
 
-        /// A call at `now`, whose callback starts a little later; the clock is read `width` apart.
+        /// Calls the timer at `now`. The callback starts a little later, and the clock is read twice, `width` apart.
         fn call(&mut self, now: i64, width: i64) -> (TimerReading, ScheduledCall) {
             let (due, since_last) = (self.next, now - self.last);
             self.last = now;
@@ -166,7 +166,11 @@ mod tests {
             ((call.lateness + MS / 2) / MS, call.skipped)
         };
         assert_eq!(call(PERIOD), (0, 0));
-        assert_eq!(call(2 * PERIOD + 55 * MS), (55, 5), "due at 20; rcl skips 30 to 70");
+        assert_eq!(
+            call(2 * PERIOD + 55 * MS),
+            (55, 5),
+            "the call was due at 20 ms, and rcl skips 30 ms to 70 ms"
+        );
         assert_eq!(call(8 * PERIOD), (0, 0));
         assert_eq!(call(9 * PERIOD + 9 * MS), (9, 0));
         assert_eq!(call(10 * PERIOD), (0, 0));
@@ -177,22 +181,22 @@ mod tests {
         assert!(TimerSchedule::new(0).is_none());
         let mut schedule = TimerSchedule::new(PERIOD).unwrap();
         let reading = TimerReading { before: 0, until_next: PERIOD, after: 100, since_last: 0 };
-        assert_eq!(schedule.call(reading), None, "neither the creation nor a call before is known");
+        assert_eq!(schedule.call(reading), None, "neither the creation nor an earlier call is known");
         let mut timer = Timer { last: 0, next: PERIOD };
         let mut call = |schedule: &mut TimerSchedule, now, width| schedule.call(timer.call(now, width).0);
         let mut schedule = TimerSchedule::new(PERIOD).unwrap();
         assert!(call(&mut schedule, PERIOD, 100).is_some());
         assert_eq!(call(&mut schedule, 2 * PERIOD, 6 * MS), None, "the thread was preempted");
-        assert_eq!(call(&mut schedule, 3 * PERIOD, 100), None, "when this one was due, too");
+        assert_eq!(call(&mut schedule, 3 * PERIOD, 100), None, "the due time of this call is unknown, too");
         assert!(call(&mut schedule, 4 * PERIOD, 100).is_some());
         schedule.forget();
-        assert_eq!(call(&mut schedule, 9 * PERIOD + MS, 100), None, "calls between them may be missed");
+        assert_eq!(call(&mut schedule, 9 * PERIOD + MS, 100), None, "calls in between may be missed");
         let late = call(&mut schedule, 10 * PERIOD + PERIOD / 2, 100).unwrap();
         assert_eq!((late.lateness / 1_000, late.skipped), (PERIOD / 2 / 1_000, 0));
     }
 
     proptest! {
-        /// Whatever delays and resets there are, lateness and skipped periods are rcl's.
+        /// For any delays and resets, the lateness and the skipped periods are those of rcl.
         #[test]
         fn lateness_and_skipped_periods_are_those_of_rcl(
             steps in proptest::collection::vec((0..80 * MS, 0..20_000_i64, 0..20_u32), 1..100),
@@ -201,7 +205,7 @@ mod tests {
             let mut schedule = TimerSchedule::new(PERIOD).unwrap();
             for (late, width, reset) in steps {
                 if reset == 0 {
-                    // At any time, but not a whole number of periods after the call was due.
+                    // The timer is reset at any time, but not a whole number of periods after the call was due.
                     timer.reset(timer.next + PERIOD / 4 + late % (PERIOD / 2));
                 }
                 let now = timer.next + late;

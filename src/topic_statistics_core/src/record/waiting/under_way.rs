@@ -109,7 +109,7 @@ mod tests {
         active.end();
         assert_eq!(active.take(), (2, 3));
         active.end();
-        assert_eq!(active.take(), (1, 2), "two at its start");
+        assert_eq!(active.take(), (1, 2), "two requests were in progress at the start of the window");
         active.begin();
         active.end();
         active.end();
