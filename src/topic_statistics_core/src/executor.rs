@@ -51,7 +51,7 @@ pub struct ExecutorCallback {
     /// The kind of the entity that the callback belongs to.
     pub kind: CallbackKind,
     /// The resolved name of the topic, the service or the action. For a timer, the timer's period, because timers have
-    /// no names. Empty for other kinds.
+    /// no names. The name is empty for other kinds.
     pub name: Arc<str>,
 }
 
@@ -122,7 +122,8 @@ pub struct LongestCallback {
 pub struct CallbackWait {
     /// The callback that waited.
     pub waiting: ExecutorCallback,
-    /// The callback that the thread ran during the wait. It can be an earlier run of the callback that waited.
+    /// The callback that the thread ran during the wait. This callback can be an earlier run of the callback that
+    /// waited.
     pub running: ExecutorCallback,
     /// The longest time in milliseconds that `waiting` was ready while `running` ran.
     pub milliseconds: f64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finds the header stamp of a message: which field it is, and what its bytes mean.
+//! Finds the header stamp of a message: which field has the stamp, and what the bytes of the stamp mean.
 //!
 //! The introspection of C, the introspection of C++ and the definitions in recordings describe a type in different
 //! ways, but the rule for the stamp is the same. [`path`] names the fields that lead to the stamp, and each reader
@@ -27,7 +27,7 @@ pub fn path<'a>(
     field_type(PATH[0]).is_some_and(is_header).then_some(PATH)
 }
 
-/// Returns a stamp in nanoseconds since the Unix epoch (1970-01-01 UTC).
+/// Converts a stamp into nanoseconds since the Unix epoch (1970-01-01 UTC).
 #[inline]
 pub const fn nanoseconds(sec: i32, nanosec: u32) -> i64 {
     sec as i64 * 1_000_000_000 + nanosec as i64

@@ -29,8 +29,8 @@ macro_rules! metrics {
         /// A metric of Topic Statistics: a quantity that is measured.
         ///
         /// [`name`](Self::name) and [`unit`](Self::unit) are the values of `metrics_source` and `unit` on
-        /// `/statistics`. `Display` writes the name, and `parse` reads the name. The first two metrics are those of
-        /// rclcpp, and the default metrics of every subscription.
+        /// `/statistics`. `Display` writes the name, and `parse` reads the name. The first two metrics are the metrics
+        /// of rclcpp, and the default metrics of every subscription.
         ///
         /// ```
         /// # extern crate topic_statistics_core as rclrs_topic_statistics;
@@ -153,8 +153,8 @@ metrics! {
         help: "the duration of the callback; of an async callback, from the first poll to the end",
         high: "the body of the callback is slow: put a stopwatch around its parts";
     /// The number of messages of the same publisher that are missing immediately before each message. If a missing
-    /// message arrives late, it is subtracted only from the [totals](crate::Totals). NaN if the middleware does not
-    /// number messages.
+    /// message arrives late, only the [totals](crate::Totals) are corrected. NaN if the middleware does not number
+    /// messages.
     PublicationSeqGap: "publication_seq_gap", "messages", Samples, of [Subscription],
         help: "the messages missing immediately before a message",
         high: "messages are lost: look at the QoS depth, at the load of the receiver and at the link",
@@ -205,8 +205,8 @@ metrics! {
         help: "the share of the window in which a thread of an executor ran callbacks; one sample for each thread",
         high: "what becomes ready has to wait: move a callback to a worker, or make it shorter";
     /// The time that a callback of an executor waited for its thread: for a timer, since the time at which the timer
-    /// was due; for a task, since the task was woken. Not measured if rclrs does not know when the callback became
-    /// ready.
+    /// was due; for a task, since the task was woken. The metric is not measured if rclrs does not know when the
+    /// callback became ready.
     ReadyToRun: "ready_to_run_ms", "ms", Samples, of [Executor],
         help: "the time that a callback of an executor waited for its thread",
         high: "another callback took long: the waits of the window name it",
@@ -261,18 +261,18 @@ metrics! {
     RoundTrip: "round_trip_ms", "ms", Samples, of [Client],
         help: "the time from a call to its response",
         high: "the network, the service or the executor of the client is slow: the delays of the response and the metrics of the service show which";
-    /// The time from when a client sends a request to when the service starts to process it, on the clocks of two
-    /// nodes, as service introspection reports the two times. No node measures this metric: `topic_monitor --services`
-    /// does.
+    /// The time from when a client sends a request to when the service starts to process the request, on the clocks of
+    /// two nodes, as service introspection reports the two times. No node measures this metric:
+    /// `topic_monitor --services` does.
     RequestDelay: "request_delay_ms", "ms", Samples, of [],
         help: "the time from the sending of a request to the start of its service",
         high: "the network or the executor of the service is slow: look at the link and at the service";
-    /// The time from when a service sends a response to when the client receives it, on the clocks of two nodes. No
-    /// node measures this metric: `topic_monitor --services` does.
+    /// The time from when a service sends a response to when the client receives the response, on the clocks of two
+    /// nodes. No node measures this metric: `topic_monitor --services` does.
     ResponseDelay: "response_delay_ms", "ms", Samples, of [],
         help: "the time from the sending of a response to its client",
         high: "the network or the executor of the client is slow: look at the link and at the client";
-    /// The age of the oldest call that is waiting for its response at the end of a window; 0 if no call is waiting. One
+    /// The age of the oldest call that is waiting for its response at the end of a window, 0 if no call is waiting; one
     /// value per window.
     OldestCall: "oldest_call_ms", "ms", Single, of [Client],
         help: "the age of the oldest call that waits for a response; 0 if none waits",
@@ -287,8 +287,8 @@ metrics! {
         help: "the time from the schedule of a timer to its callback",
         high: "another callback of the executor or the worker took long, or the host has no CPU time left: use a worker of its own",
         nan: "the schedule is not known";
-    /// The number of periods of a timer without a call: rcl skips periods that pass before a late call. One value per
-    /// window.
+    /// The number of periods of a timer without a call: rcl skips periods that pass before a late call. The metric has
+    /// one value per window.
     SkippedPeriods: "skipped_periods", "periods", Count, of [Timer],
         help: "the periods of a timer without a callback",
         high: "the timer cannot keep its period: look at `callback_share` and `timer_lateness_ms`",
@@ -364,14 +364,15 @@ metrics! {
     MaxActiveGoals: "max_active_goals", "goals", Single, of [ActionServer, ActionClient],
         help: "the most goals under way at once",
         high: "goals wait for each other";
-    /// The age of the oldest goal in progress at the end of a window; 0 if no goal is in progress. One value per
+    /// The age of the oldest goal in progress at the end of a window, 0 if no goal is in progress; one value per
     /// window.
     OldestGoal: "oldest_goal_ms", "ms", Single, of [ActionServer, ActionClient],
         help: "the age of the oldest goal under way; 0 if there is none",
         high: "if it grows from window to window, the goal is stuck, or the goal of a client has no server";
-    /// The time from the source timestamp of a message to the publication that the message's callback makes. This is
-    /// one hop of a chain of nodes: from a topic that a process receives to a topic that it publishes. No node measures
-    /// this metric: the preloaded library does. NaN in a window with a publication whose cause is not known.
+    /// The time from the source timestamp of a message to the publication that the message's callback makes. This time
+    /// belongs to one hop of a chain of nodes: from a topic that a process receives to a topic that the process
+    /// publishes. No node measures this metric: the preloaded library does. NaN in a window with a publication whose
+    /// cause is not known.
     InputToOutput: "input_to_output_ms", "ms", Samples, of [Hop],
         help: "the time from a message to the publication in its callback",
         high: "the network, the executor or the callback is slow: the metrics of the subscription show which",
@@ -443,7 +444,7 @@ impl Metric {
     }
 
     /// Returns whether the metric needs a header stamp. A [`MessageAge`](Self::MessageAge) that starts at the source
-    /// timestamp needs none, but the result is true for it, too.
+    /// timestamp needs no header stamp, but the result is true for this metric, too.
     #[doc(hidden)]
     pub const fn starts_at_header_stamp(self) -> bool {
         matches!(self, Self::MessageAge | Self::HeaderToSource | Self::HeaderToCallback)

@@ -26,7 +26,7 @@ pub struct Totals {
     /// Messages lost, by the gaps in the publishers' sequence numbers. If a message arrives late, it is no longer
     /// counted as lost.
     pub lost: Option<u64>,
-    /// Messages received after a later one of the same publisher.
+    /// Messages received after a later message of the same publisher.
     pub out_of_order: Option<u64>,
     /// Messages received more than once. These messages are included in `received`.
     pub duplicates: Option<u64>,
@@ -62,8 +62,8 @@ impl Totals {
     }
 
     /// Returns the messages lost and out of order since `before`, which are earlier totals of the same subscription;
-    /// `None` if unknown. If the topic has more publishers than are followed, the result is known until a message of a
-    /// further publisher arrives.
+    /// `None` if the losses are unknown. If the topic has more publishers than are followed, the result is known until
+    /// a message of a further publisher arrives.
     pub(crate) fn losses_since(&self, before: &Self) -> Option<(u64, u64)> {
         if self.received == 0 {
             return Some((0, 0));

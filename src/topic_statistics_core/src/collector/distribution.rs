@@ -61,7 +61,7 @@ pub struct Distribution {
 const NARROW: u32 = Distribution::BUCKETS as u32;
 const WIDE: u32 = NARROW / 2;
 
-/// The counts of one sign.
+/// The counts of the buckets of one sign.
 #[derive(Clone)]
 struct Side {
     /// The index of the bucket whose count is the first of `counts`.
@@ -136,7 +136,7 @@ impl Distribution {
     pub const MIN_SCALE: i32 = 2;
 
     /// The largest number of samples that a distribution has after a [`merge`](Self::merge). A `u64` has room for twice
-    /// as many.
+    /// as many samples.
     const MAX_MERGED: u64 = 1 << 63;
 
     /// Accepts a sample. Returns false and ignores the sample if it is NaN or infinite.
@@ -314,7 +314,7 @@ impl Distribution {
         self.zero_count + self.positive().chain(self.negative()).map(|(_, count)| count).sum::<u64>()
     }
 
-    /// Returns the sum of the samples; NaN if it is too large for an `f64`.
+    /// Returns the sum of the samples; NaN if the sum is too large for an `f64`.
     pub fn sum(&self) -> f64 {
         finite_or_nan(self.sum)
     }
@@ -379,7 +379,7 @@ impl Distribution {
     /// Returns the sample that the given share of all samples does not exceed: `quantile(0.99)` is the 99th percentile.
     ///
     /// The exact quantile of `n` samples is the sample of rank `quantile * n`, rounded up, in ascending order. The
-    /// result is in the same bucket as the exact quantile. It is interpolated by the rank as in Prometheus's
+    /// result is in the same bucket as the exact quantile. The result is interpolated by the rank as in Prometheus's
     /// `histogram_quantile`, which assumes that the samples of a bucket are evenly distributed on a logarithmic scale.
     /// So the result differs from the exact quantile by at most [`relative_error`](Self::relative_error). The result is
     /// never below the minimum or above the maximum.

@@ -6,8 +6,8 @@
 /// At most [`PUBLISHERS`](Self::PUBLISHERS) publishers are followed, so memory is bounded. A further publisher replaces
 /// the publisher with the longest silence; from then on, the totals are unknown.
 ///
-/// Numbers are compared as serial numbers (RFC 1982): a number is later than another if it is ahead by less than half
-/// of all numbers. 0 follows `u64::MAX - 1`, because `u64::MAX` means "not supported" in rmw.
+/// Numbers are compared as serial numbers (RFC 1982): one number is later than another if it is ahead of the other by
+/// less than half of all numbers. 0 follows `u64::MAX - 1`, because `u64::MAX` means "not supported" in rmw.
 ///
 /// ```
 /// use topic_statistics_core::collector::{Sequence, SequenceTracker};
@@ -51,7 +51,7 @@ pub(crate) struct Followed {
 /// The meaning of a message's sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequence {
-    /// The message is the first of its publisher. Messages sent before it are not counted as lost.
+    /// The message is the first of its publisher. Messages sent before the first message are not counted as lost.
     First,
     /// The number is later than all earlier numbers of the publisher.
     Next {
@@ -78,7 +78,7 @@ pub struct SequenceTotals {
     /// Messages lost. The total is also `None` if it overflows, which needs sequence numbers that no real publisher
     /// reaches.
     pub lost: Option<u64>,
-    /// Messages received after a later one of the same publisher.
+    /// Messages received after a later message of the same publisher.
     pub out_of_order: Option<u64>,
     /// Messages received more than once.
     pub duplicates: Option<u64>,
@@ -178,8 +178,8 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.has_lost_track
     }
 
-    /// Corrects the receive times of publishers whose last message came before `start`: makes them earlier by the
-    /// duration `by`, which the clock does not count.
+    /// Corrects the receive times of publishers whose last message came before `start`: makes these times earlier by
+    /// the duration `by`, which the clock does not count.
     pub(crate) fn put_back(&mut self, start: i64, by: i64) {
         for publisher in self.publishers.iter_mut().filter(|publisher| publisher.last_heard < start) {
             publisher.last_heard = publisher.last_heard.saturating_sub(by);
@@ -191,7 +191,7 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.evictions > 0
     }
 
-    /// Returns how often a further publisher replaced a followed one.
+    /// Returns how often a further publisher replaced a followed publisher.
     pub(crate) fn evictions(&self) -> u32 {
         self.evictions
     }

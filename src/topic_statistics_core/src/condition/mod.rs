@@ -15,8 +15,8 @@
 //! - `FIGURE` is a [figure](Figure) of a metric: `mean` (the default), `min`, `max` (the default of `busy`), `std`,
 //!   `count`, `p50`, `p90`, `p99`, `p999`.
 //! - `OPERATOR` is one of `<`, `<=`, `>`, `>=`, `=` (or `==`), `!=`.
-//! - `VALUE` is a number. With `=` and `!=` it can also be a range with both ends (`90..110`), or a number with a
-//!   tolerance (`100±10%`, or `100+-10%`). A value without a unit is in the unit of the quantity: ms, Hz, bytes,
+//! - `VALUE` is a number. With `=` and `!=` the value can also be a range with both ends (`90..110`), or a number with
+//!   a tolerance (`100±10%`, or `100+-10%`). A value without a unit is in the unit of the quantity: ms, Hz, bytes,
 //!   bytes/s, %. Units are `ns`, `us`, `ms`, `s` and `min`; `Hz` and `kHz`; `B`, `kB`, `MB`, `GB`, `KiB`, `MiB` and
 //!   `GiB`; the units of bytes with `/s`; `%`. In a range, a unit at the end also applies to the start; if the start
 //!   has a unit, the end needs one.
@@ -181,7 +181,8 @@ impl Condition {
         &self.name
     }
 
-    /// Returns the condition without its topic, as it was written, but without spaces around the operator: `rate=100±10%`.
+    /// Returns the condition as it was written, but without its topic and without spaces around the operator:
+    /// `rate=100±10%`.
     pub fn requirement(&self) -> String {
         format!("{}{}{}", self.name, self.operator.sign(), self.value)
     }

@@ -143,7 +143,7 @@ impl Figure {
         }
     }
 
-    /// Returns whether this figure is one of the samples or their average, so that it has the samples' unit.
+    /// Returns whether this figure is one of the samples or their average, so that the figure has the samples' unit.
     pub(crate) fn is_of_samples(self) -> bool {
         !matches!(self, Self::StandardDeviation | Self::SampleCount)
     }

@@ -409,7 +409,7 @@ impl Judged {
         }
     }
 
-    /// Returns whether the windows up to now fulfill the condition; `None` if unknown.
+    /// Returns whether the windows up to now fulfill the condition; `None` if this is unknown.
     fn judge(
         &mut self,
         window: &JudgedWindow,

@@ -84,7 +84,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Level {
-    /// The source is as expected, or nothing is known about it yet.
+    /// The source is as expected, or nothing is known about the source yet.
     #[default]
     Ok = 0,
     /// A condition for WARN fails, or messages have only recently resumed after silence.
@@ -245,7 +245,8 @@ impl Expectations {
         Self { stale_after: self.clone().with_silence().stale_after, ..self }
     }
 
-    /// Returns how long silence has to last to be stale. The judge also requires at least one whole window.
+    /// Returns how long silence has to last to be stale. A [`Judge`] also requires at least one whole window of
+    /// silence.
     fn silence_limit(&self) -> Duration {
         self.stale_after.unwrap_or_else(|| {
             let accepted = self.conditions().filter_map(|(_, condition)| {
@@ -300,7 +301,7 @@ fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
 }
 
-/// The health of a source. `Display` is one sentence: `rate 41.2 Hz, expected 90 to 110, since 3 s`.
+/// The health of a source. `Display` writes one sentence: `rate 41.2 Hz, expected 90 to 110, since 3 s`.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Health {
@@ -308,7 +309,7 @@ pub struct Health {
     pub level: Level,
     /// The cause of the level.
     pub cause: Cause,
-    /// The last window that the judge accepted, on the system clock; `None` before the first window.
+    /// The last window that the source's [`Judge`] accepted, on the system clock; `None` before the first window.
     pub window: Option<Window>,
     /// The start of the first window of this level, on the system clock; `None` before the first window.
     pub since: Option<Timestamp>,

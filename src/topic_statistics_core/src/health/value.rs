@@ -68,7 +68,7 @@ impl Value {
     /// middleware does not report the value, or the type has no header. A metric with one sample per window does not
     /// need a message, so silence does not make its value missing.
     ///
-    /// The number of periods is always known in a window with one message: it is 0.
+    /// In a window with one message, the number of periods is known: 0.
     pub fn without_sample(
         metric: Metric,
         figure: Figure,

@@ -64,9 +64,9 @@ impl<'a> From<&'a WindowStatistics> for LastWindow<'a> {
 }
 
 /// Returns the keys and values of a source's diagnostic status. The keys are those of diagnostic_updater's
-/// FrequencyStatus and TimeStampStatus, those that greenwave_monitor's dashboards read, and the keys of this library:
-/// the metrics by `metrics_source`, and the conditions. An unknown value gets no key. Names of metrics are not escaped:
-/// the caller has to escape names that come from the network.
+/// FrequencyStatus and TimeStampStatus, the keys that greenwave_monitor's dashboards read, and the keys of this
+/// library: the metrics by `metrics_source`, and the conditions. An unknown value gets no key. Names of metrics are not
+/// escaped: the caller has to escape names that come from the network.
 pub fn diagnostic_values(judge: &Judge, window: Option<&LastWindow>) -> Vec<(String, String)> {
     let mut values = Values(vec![]);
     values.add_rate(judge, window);

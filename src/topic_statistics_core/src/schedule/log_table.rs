@@ -11,12 +11,12 @@ use crate::{
 /// A row of the table.
 pub struct Row {
     name: String,
-    /// The number of messages; `None` if unknown.
+    /// The number of messages; `None` if the number is unknown.
     count: Option<u64>,
     rate: f64,
     metric: Metric,
     summary: Summary,
-    /// None if the metric has no distribution.
+    /// `None` if the metric has no distribution.
     p99: Option<f64>,
     executor: Option<Arc<ExecutorWindow>>,
 }

@@ -25,8 +25,8 @@ pub struct DistributionParts<'a> {
     pub maximum: f64,
     /// The scale, from [`Distribution::MIN_SCALE`] to [`Distribution::MAX_SCALE`].
     pub scale: i32,
-    /// The largest absolute value that is counted as zero. It is 0, or, at the smallest scale only, the largest `f64`
-    /// below a bucket.
+    /// The largest absolute value that is counted as zero. The threshold is 0, or, at the smallest scale only, the
+    /// largest `f64` below a bucket.
     pub zero_threshold: f64,
     /// The number of samples whose absolute values are at most the zero threshold.
     pub zero_count: u64,

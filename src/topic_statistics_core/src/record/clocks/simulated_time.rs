@@ -78,7 +78,7 @@ struct Timeline {
     /// [`RATE_OVER`](Self::RATE_OVER), because a delayed reading would distort a rate between two readings.
     rate: f64,
     /// The rate during the last jump forward, if the jump may have been a simulation that became faster. The next
-    /// readings show whether it was a jump.
+    /// readings show whether the time really jumped.
     rate_of_jump: Option<f64>,
     /// The start of the interval over which the rate is measured: simulated time and real time.
     rate_from: Option<(i64, i64)>,
@@ -104,7 +104,7 @@ impl Timeline {
     const STEP: f64 = 1e9;
     /// How many times faster than before, or than real time, simulated time may become without a jump.
     const FASTER: f64 = 4.0;
-    /// If simulated time runs faster than this multiple of real time, it has jumped.
+    /// If simulated time runs faster than this multiple of real time, simulated time has jumped.
     const FASTEST: f64 = 100.0;
     /// The longest real time between two readings that give a rate, if `/clock` is not paused.
     const BETWEEN_READINGS: f64 = 2.5e8;
@@ -168,7 +168,7 @@ impl Timeline {
     }
 
     /// Returns whether a stamp that is read at `seen` can be compared with the time since the last jump. Once every
-    /// message from before the jump has arrived, any stamp can be compared, even an old one: a faulty driver may send
+    /// message from before the jump has arrived, any stamp can be compared, even an old stamp: a faulty driver may send
     /// the same old stamp again and again.
     fn is_comparable(&self, stamp: i64, now: i64, seen: i64) -> bool {
         let have_arrived = self.jumped.is_none_or(|jumped| seen - jumped >= Self::UNDER_WAY);

@@ -38,7 +38,7 @@ struct QueuedLock<S: Accept> {
     /// The queue is boxed so that its padding does not enlarge the state.
     queue: Box<ArrayQueue<S::Sample>>,
     /// The number of free places in the queue. A place is not free while another thread is still removing a sample from
-    /// it: a push to this place would wait for that thread, which may be preempted.
+    /// the place: a push to this place would wait for that thread, which may be preempted.
     room: AtomicU32,
     /// Whether the queue may have samples. This flag is quicker to read than the queue.
     ///

@@ -61,7 +61,8 @@ struct SourceHealth {
     watched: Option<Arc<watch::Sender<Health>>>,
 }
 
-/// The topic or service of a source. The endpoint of a subscription also finds the publishers that cannot serve it.
+/// The topic or service of a source. The endpoint of a subscription also finds the publishers that cannot serve the
+/// subscription.
 pub trait Endpoint: Send + Sync {
     /// Returns the resolved name of the topic or the service.
     fn topic(&self) -> &str;
@@ -276,7 +277,7 @@ impl Source {
         self.kind() == SourceKind::Subscription
     }
 
-    /// Returns the topic of a subscription; None for other sources.
+    /// Returns the topic of a subscription; `None` for other sources.
     pub fn topic(&self) -> Option<&str> {
         Some(self.subscription()?.topic())
     }
@@ -286,7 +287,7 @@ impl Source {
         self.endpoint.as_deref().filter(|endpoint| endpoint.given().is_none())
     }
 
-    /// Returns the totals of a subscription; None for other sources.
+    /// Returns the totals of a subscription; `None` for other sources.
     pub fn totals(&self) -> Option<TopicTotals> {
         Some(TopicTotals {
             topic_name: self.topic()?.to_owned(),

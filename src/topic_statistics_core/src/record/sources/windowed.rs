@@ -23,7 +23,7 @@ use crate::{
 /// A collector that can be enabled and that has a lock, with its current window.
 pub struct Windowed<C: Collector> {
     is_enabled: AtomicBool,
-    /// A copy of the epoch in `state`, to be read without the lock.
+    /// A copy of `State::epoch`, to be read without the lock.
     epoch: AtomicU32,
     /// Whether the windows that start from now on have distributions.
     has_distributions: AtomicBool,
@@ -80,7 +80,7 @@ struct State<C> {
     is_enabled: bool,
     /// Whether the collector is disabled forever.
     has_ended: bool,
-    /// A number that changes each time the statistics are enabled, and after each step of the system clock.
+    /// The epoch: a number that changes each time the statistics are enabled, and after each step of the system clock.
     epoch: u32,
     /// Whether a sample that was made before the last accepted sample may not be accepted yet.
     has_earlier: bool,
@@ -149,7 +149,8 @@ impl<C: Collector> Windowed<C> {
         self.is_enabled.load(Ordering::Relaxed)
     }
 
-    /// Returns the epoch of a message or sample that is taken now; `None` while the statistics are disabled. Timestamps
+    /// Returns the epoch of a message or sample that is taken now; `None` while the statistics are disabled. The epoch
+    /// is a number that changes when the statistics are enabled, and after each step of the system clock. Timestamps
     /// that were taken in an earlier epoch may be from the system clock before its step.
     #[inline]
     pub fn epoch(&self) -> Option<u32> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The recorder of a subscription: the callback of the subscription records messages, and the end of a window reads
-//! them.
+//! The recorder of a subscription: the callback of the subscription records messages, and the end of a window reads the
+//! results.
 
 use std::sync::{Arc, OnceLock};
 
@@ -160,8 +160,8 @@ impl Recorder {
                 self.collectors.begin_sample();
                 let callback = clock();
                 let sample = Sample::Message { message: *message, callback, simulated: simulated(callback) };
-                // If statistics were disabled since the message was taken, the message would not be recorded. So it is
-                // not counted, either.
+                // If statistics were disabled since the message was taken, the message would not be recorded. So the
+                // message is not counted, either.
                 let counts = message.epoch.is_of(Epoch(self.epoch.load(Ordering::Relaxed)));
                 self.collectors.enqueue_or_count(sample, counts);
                 self.collectors.end_sample();
@@ -342,8 +342,8 @@ impl Recorder {
     /// Afterwards, each sample made before the stop is accepted, and no later sample is. If a sample may be missing
     /// because its thread was preempted, the order of the window's messages is unknown.
     fn stop_window(&self, collectors: &mut Collectors, clock: &dyn Clock) -> (EndedWindow, Vec<Sample>) {
-        // Since the lock was taken, a thread may have begun to make a sample. This sample is the last of the window, so
-        // this thread waits for it. The order is unknown only if the other thread is preempted.
+        // Since the lock was taken, a thread may have begun to make a sample. This sample is the last sample of the
+        // window, so this thread waits for the sample. The order is unknown only if the other thread is preempted.
         let had_begun_samples = self.collectors.has_begun_samples();
         let ended = collectors.window.end(clock);
         let has_begun_samples = !self.collectors.await_begun_samples();

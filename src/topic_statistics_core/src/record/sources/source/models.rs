@@ -21,7 +21,7 @@ fn window(template: &WindowStatistics, count: u64) -> Arc<WindowStatistics> {
 }
 
 /// Two threads begin to watch a source while its windows end. In the end, each thread has the last window, or is
-/// notified of a newer window than the one it has seen.
+/// notified of a newer window.
 #[test]
 fn a_watcher_misses_no_window() {
     let seen_at_first = [(); 3].map(|()| Reached::default());

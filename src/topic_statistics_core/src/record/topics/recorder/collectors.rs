@@ -43,8 +43,8 @@ pub(super) struct Collectors {
     period: PeriodCollector,
     /// `None` if no metric needs the delays.
     delays: Option<Box<Delays>>,
-    /// Whether a message of this window was recorded after a later message, or may be recorded after it, because
-    /// callbacks run on several threads.
+    /// Whether a message of this window was recorded after a later message, or may be recorded after a later message,
+    /// because callbacks run on several threads.
     is_unordered: bool,
     /// The start of the latest callback in all earlier windows.
     latest_before: i64,
@@ -210,8 +210,8 @@ impl Collectors {
         self.record_of_this_epoch(message, callback, simulated);
     }
 
-    /// Records a message of another [epoch](Epoch). Records only its usable stamps, or does not record the message at
-    /// all.
+    /// Records a message of another [epoch](Epoch) than the current epoch. Records only its usable stamps, or does not
+    /// record the message at all.
     #[cold]
     #[inline(never)]
     fn record_of_another_epoch(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
@@ -284,8 +284,8 @@ impl Collectors {
         self.is_unordered |= callback >= self.latest_before;
     }
 
-    /// Marks the order of the messages as unknown: a message of this window may be recorded later, although it is
-    /// earlier than others.
+    /// Marks the order of the messages as unknown: a message of this window may be recorded later, although the message
+    /// is earlier than others.
     pub(super) fn lose_order(&mut self) {
         self.is_unordered = true;
     }
@@ -503,7 +503,7 @@ impl Collectors {
     }
 
     /// Forgets the last recorded message, because other messages were received after it: nothing can be compared with
-    /// it.
+    /// the last recorded message.
     pub(super) fn forget_last(&mut self) {
         self.span.mark_unmeasured();
         // The periods of this window are NaN anyway, because samples were lost.

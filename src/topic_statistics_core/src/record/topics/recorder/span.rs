@@ -149,7 +149,7 @@ impl Span {
     }
 
     /// Returns the number of intervals between `received` messages in the time from the first message to the last;
-    /// `None` if unknown.
+    /// `None` if the number is unknown.
     pub(super) fn intervals(&self, received: u64) -> Option<u64> {
         let has_later = self.first_of_epoch.is_some() && self.has_later();
         (!self.is_unknown && !has_later).then(|| received.saturating_sub(self.epochs))
