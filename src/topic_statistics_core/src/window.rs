@@ -56,8 +56,8 @@ pub struct WindowStatistics {
     pub window: Window,
     /// The length of the window on the monotonic clock. A step of the system clock does not change the length.
     pub length: Duration,
-    /// The step of the system clock in the window; `None` if the clock was not stepped. If the host was suspended, this
-    /// also counts as a step. In a window with a step, the metrics that compare times with the system clock (ages and
+    /// The step of the system clock in the window; `None` if the clock was not stepped. A suspend of the host also
+    /// counts as a step. In a window with a step, the metrics that compare times with the system clock (ages and
     /// delays) are NaN with a sample count of 0.
     pub clock_step: Option<ClockStep>,
     /// The number of messages, publications, requests, calls, goals or durations, or the value of the counter. For an

@@ -218,7 +218,7 @@ impl Scheduler {
     /// Publishes the losses of a subscription as events from now on. If loss events have no publisher yet, `create`
     /// creates the publisher.
     ///
-    /// Returns the error of `create` if that fails.
+    /// Returns the error of `create` if `create` fails.
     pub fn add_loss_events<E>(
         &self,
         source: &Arc<Source>,

@@ -137,7 +137,7 @@ impl<C: Collector> Windowed<C> {
         }
     }
 
-    /// Returns empty distributions for a window that starts; no distributions if they are not enabled.
+    /// Returns empty distributions for a window that starts; no distributions if distributions are not enabled.
     fn new_distributions(&self) -> Distributions {
         let metrics = if self.has_distributions.load(Ordering::Relaxed) { C::KIND.metrics() } else { &[] };
         Distributions::new(MetricSet::of(metrics))

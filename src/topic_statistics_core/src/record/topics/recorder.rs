@@ -196,7 +196,7 @@ impl Recorder {
         self.collectors.lock().pause_losses();
     }
 
-    /// Returns empty distributions for a window that starts; no distributions if they are not enabled.
+    /// Returns empty distributions for a window that starts; no distributions if distributions are not enabled.
     fn new_distributions(&self) -> Distributions {
         let metrics = self.has_distributions.load(Ordering::Relaxed).then_some(self.options.metrics);
         Distributions::new(metrics.unwrap_or_default())

@@ -39,7 +39,8 @@ pub enum ReceivedTimestamp {
 
 /// A message that a middleware has delivered.
 pub trait Delivered {
-    /// Returns what the middleware reports with each message. This is called for the first message of a subscription.
+    /// Returns what the middleware reports with each message. The recorder calls this function for the first message of
+    /// a subscription.
     fn transport(&self) -> &'static Transport;
 
     /// Returns what the middleware reported with this message, as a result of [`TransportInfo::new`].

@@ -37,9 +37,9 @@ impl History {
     /// The largest number of publishers that are known at the same time.
     const PUBLISHERS: usize = 256;
 
-    /// Adds a message. `callback` and `now` are the arrival of the message on the monotonic clock and on the system
-    /// clock. `last` is the arrival of the previous message on the monotonic clock. `source` is the source timestamp of
-    /// the message, 0 if unknown.
+    /// Adds a message, and decides whether the message is history. `callback` and `now` are the arrival of the message
+    /// on the monotonic clock and on the system clock. `last` is the arrival of the previous message on the monotonic
+    /// clock. `source` is the source timestamp of the message, 0 if unknown.
     pub(super) fn add(&mut self, publisher: Gid, source: i64, callback: i64, now: i64, last: Option<i64>) {
         let known = self.publishers.iter().find(|(gid, ..)| *gid == publisher);
         let (_, first, first_now) = *known.unwrap_or(&(publisher, callback, now));

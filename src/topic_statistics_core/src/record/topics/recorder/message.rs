@@ -10,14 +10,14 @@ use crate::record::topics::transport::TransportInfo;
 /// again in the run.
 ///
 /// A message is not recorded if it is taken in one run and its callback starts in another run. If a step of the system
-/// clock is found between the two, the message has no age, because its stamp may be from the clock before the step. A
-/// message that is taken later, while stamps are filtered (`StampFilter`), is filtered even if its callback starts
-/// after the filter has expired.
+/// clock is found between the take and the callback, the message has no age, because its stamp may be from the clock
+/// before the step. A message that is taken later, while stamps are filtered (`StampFilter`), is filtered even if its
+/// callback starts after the filter has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub(super) u64);
 
 impl Epoch {
-    /// The value while the statistics are disabled.
+    /// The epoch while the statistics are disabled.
     pub(super) const DISABLED: Self = Self(0);
 
     /// Returns the first epoch of the next run of the statistics.
