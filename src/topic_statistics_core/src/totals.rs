@@ -180,11 +180,7 @@ mod tests {
     #[test]
     fn a_sum_is_of_what_is_known_and_has_room() {
         let known = Totals { received: 3, lost: Some(2), ..Totals::default() };
-        assert_eq!(
-            known.plus(&Totals::default()),
-            known,
-            "a subscription that received nothing lost nothing"
-        );
+        assert_eq!(known.plus(&Totals::default()), known, "empty totals change nothing");
         assert_eq!(Totals::default().plus(&known), known);
         let one = Totals { received: 1, lost: Some(u64::MAX - 1), duplicates: Some(1), ..Totals::default() };
         assert_eq!((one.plus(&one).lost, one.plus(&one).duplicates), (None, Some(2)));

@@ -448,11 +448,7 @@ mod tests {
         tracker.accept((), 3, 0);
         tracker.pause();
         assert_eq!(tracker.accept((), 50, 0), Sequence::First);
-        assert_eq!(
-            tracker.accept((), 2, 0),
-            Sequence::Late,
-            "the number is before the first one after the pause"
-        );
+        assert_eq!(tracker.accept((), 2, 0), Sequence::Late, "2 is before the pause");
         assert!(!tracker.has_messages_without);
         let totals = tracker.totals();
         assert_eq!((totals.lost, totals.publishers_seen), (Some(1), Some(1)));
@@ -471,10 +467,7 @@ mod tests {
         assert_eq!(tracker.totals().publishers_seen, Some(MOST));
         tracker.accept(MOST, 1, 0);
         assert_eq!(tracker.publishers().len() as u64, MOST);
-        assert!(
-            tracker.publishers().iter().all(|publisher| publisher.gid != 1),
-            "publisher 1 was silent for the longest time"
-        );
+        assert!(tracker.publishers().iter().all(|publisher| publisher.gid != 1), "1 was silent longest");
         assert_eq!(tracker.accept(0, 4, 66), Sequence::Next { gap: 1 });
         assert_eq!(tracker.accept(1, 9, 67), Sequence::First, "a replaced publisher starts again");
     }

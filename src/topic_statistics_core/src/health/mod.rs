@@ -16,16 +16,16 @@
 //!   it is unknown. A missing value violates its condition. An unknown value neither fulfills nor violates its
 //!   condition: the window is ignored for the condition.
 //! - **A window without a message proves nothing**, unless it proves that a limit is not met.
-//! - **A rate is counted.** A window can cut a period at its start and at its end, so n messages prove only that
-//!   `n - 1` to `n + 1` messages are published in the window's time. The rate is checked over the shortest time, up to
-//!   now, in which enough messages were received to decide: at most 100 messages at the limit of the condition. Without
-//!   a decision, the condition does not fail. So a condition never fails if every period of the topic keeps the limit,
+//! - **A rate is counted.** A window can cut a period at its start and at its end, so n messages prove only a rate of
+//!   `n - 1` to `n + 1` messages in the window's time. The rate is checked over the shortest time, up to now, in which
+//!   enough messages were received to decide: at most the time of 100 messages at the limit of the condition. Without a
+//!   decision, the condition does not fail. So a condition never fails if every period of the topic keeps the limit,
 //!   even if the topic is slow and the windows are short; a rate that misses its limit by 2 % or more is detected.
 //!   `bandwidth` and `frequency_hz` are counted in the same way, and so are the mean, minimum and maximum of a period
 //!   in windows without a period.
-//! - **Stale means silence** and nothing else. A source is stale after no message for three times the longest period
-//!   that the conditions accept (of `rate`, `period` or `silent`), but at least for a whole window; without such a
-//!   condition, after 10 s. The level changes after the first window that reaches this time.
+//! - **Stale means silence** and nothing else. A source is stale if it has had no message for three times the longest
+//!   period that the conditions accept (of `rate`, `period` or `silent`), but at least for a whole window; without such
+//!   a condition, after 10 s. The level changes after the first window that reaches this time.
 //! - **A latched topic** (all its publishers are transient local) may be published only once. Its silence is stale only
 //!   if `rate`, `period` or [`stale_after`](Expectations::stale_after) limits the silence. A window with the history
 //!   that a publisher delivers at matching is not compared with the conditions.

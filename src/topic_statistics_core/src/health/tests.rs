@@ -130,11 +130,7 @@ fn jitter_around_a_limit_ten_percent_away_changes_nothing() {
                 windows.end(messages, period);
             }
             assert_eq!(windows.changes, [], "{rate} Hz, windows of {window} s: {expected}");
-            assert_eq!(
-                windows.judge.health().cause,
-                Cause::AsExpected,
-                "{expected}: the rate was compared with the limit"
-            );
+            assert_eq!(windows.judge.health().cause, Cause::AsExpected, "{expected}: no violation");
         }
     }
 }
@@ -150,10 +146,7 @@ fn jitter_across_the_limit_changes_the_level_as_rarely_as_said() {
             }
             // A change to WARN takes 2 windows, and a change to OK takes 3 windows.
             assert!(windows.changes.len() <= 2 * 600 / 5 + 1, "{expected}: {}", windows.changes.len());
-            assert!(
-                windows.changes.iter().all(|change| change.health.level as u8 <= 1),
-                "the level is never STALE"
-            );
+            assert!(windows.changes.iter().all(|change| change.health.level as u8 <= 1), "never STALE");
             most = most.max(windows.changes.len());
         }
     }
@@ -309,11 +302,7 @@ fn silence_is_stale_after_three_of_the_longest_periods() {
         judged.follow(&format!("2x100:10=O {}x0:-=~S 0:-=S", windows - 1));
         let health = judged.judge.health();
         let since = Some(Timestamp::from_nanoseconds(2_000_000_000));
-        assert_eq!(
-            (&health.cause, health.since),
-            (&Cause::Silence, since),
-            "{text}: silence lasts since the last message"
-        );
+        assert_eq!((&health.cause, health.since), (&Cause::Silence, since), "{text}: since the last message");
     }
     for text in ["rate=0 age<5", "rate>=0"] {
         Windows::new(warn_unless(text), SECOND).follow("2x1:1=O 1000x0:-=O");
@@ -327,11 +316,7 @@ fn after_silence_it_is_warn_until_enough_windows_are_good() {
     judged.follow("2x100:10=O 0:-=S 40:10=W 2x100:10=W 100:90=W 2x100:10=W 100:10=O");
     let last = &judged.changes.last().unwrap().health;
     let since = Some(Timestamp::from_nanoseconds(7_000_000_000));
-    assert_eq!(
-        (last.since, last.lasting),
-        (since, 3 * SECOND),
-        "the level lasts since the first good window"
-    );
+    assert_eq!((last.since, last.lasting), (since, 3 * SECOND), "since the first good window");
     let levels: Vec<_> = judged.changes.iter().map(|change| (change.before, change.health.level)).collect();
     let [ok, warn, stale] = [Level::Ok, Level::Warn, Level::Stale];
     assert_eq!(levels, [(ok, stale), (stale, warn), (warn, ok)]);
@@ -544,8 +529,5 @@ fn history_that_a_restarted_publisher_delivers_is_no_rate() {
         judged.collect::<Vec<_>>()
     };
     assert!(levels(true).iter().all(|level| *level == Level::Ok), "{:?}", levels(true));
-    assert!(
-        levels(false).contains(&Level::Error),
-        "without the flag, the history would be too many messages"
-    );
+    assert!(levels(false).contains(&Level::Error), "without the flag, the rate is too high");
 }

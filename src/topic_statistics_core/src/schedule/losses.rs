@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(
             topics(events.remaining(start + second)),
             [("/imu".to_owned(), 1)],
-            "the last losses are published immediately"
+            "immediately at the end"
         );
     }
 

@@ -200,11 +200,7 @@ mod tests {
         for other in others {
             assert_eq!(causes(other), [Cause::Other], "{other}");
         }
-        assert_eq!(
-            causes("uup"),
-            [Cause::Message(Message::UNMEASURED)],
-            "the publication is in the callback of the feedback"
-        );
+        assert_eq!(causes("uup"), [Cause::Message(Message::UNMEASURED)], "the feedback is the cause");
         // In a callback, other subscriptions may take messages that the callback needs. In the same round, other
         // subscriptions may take messages for their own callbacks.
         for callback in ["A1Bp)", "A1Babp)", "BA1p)", "uA1p)", "uuA1p)", "aA1p)", "A1uup)"] {

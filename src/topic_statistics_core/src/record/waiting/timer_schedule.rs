@@ -166,11 +166,7 @@ mod tests {
             ((call.lateness + MS / 2) / MS, call.skipped)
         };
         assert_eq!(call(PERIOD), (0, 0));
-        assert_eq!(
-            call(2 * PERIOD + 55 * MS),
-            (55, 5),
-            "the call was due at 20 ms, and rcl skips 30 ms to 70 ms"
-        );
+        assert_eq!(call(2 * PERIOD + 55 * MS), (55, 5), "due at 20 ms; rcl skips 30 to 70 ms");
         assert_eq!(call(8 * PERIOD), (0, 0));
         assert_eq!(call(9 * PERIOD + 9 * MS), (9, 0));
         assert_eq!(call(10 * PERIOD), (0, 0));

@@ -293,20 +293,8 @@ fn losses_of_a_window_are_known_where_only_the_totals_are_not() {
     };
     assert_eq!(value(Quantity::Lost, &totals(5, 1), totals(8, 1)), Value::from(3.0));
     assert_eq!(value(Quantity::OutOfOrder, &totals(5, 1), totals(8, 1)), Value::from(6.0));
-    assert_eq!(
-        value(Quantity::Lost, &totals(5, 1), totals(8, 2)),
-        Value::Unknown,
-        "a further publisher makes the losses unknown"
-    );
+    assert_eq!(value(Quantity::Lost, &totals(5, 1), totals(8, 2)), Value::Unknown, "a further publisher");
     let uncounted = Totals { received: MESSAGES, ..Totals::default() };
-    assert_eq!(
-        value(Quantity::Lost, &totals(5, 1), uncounted),
-        Value::Unknown,
-        "messages without numbers make the losses unknown"
-    );
-    assert_eq!(
-        value(Quantity::Lost, &Totals::default(), totals(8, 0)),
-        Value::from(8.0),
-        "the losses of the first window are known"
-    );
+    assert_eq!(value(Quantity::Lost, &totals(5, 1), uncounted), Value::Unknown, "messages without numbers");
+    assert_eq!(value(Quantity::Lost, &Totals::default(), totals(8, 0)), Value::from(8.0), "the first window");
 }

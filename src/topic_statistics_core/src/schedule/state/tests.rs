@@ -356,11 +356,7 @@ fn a_first_window_begins_with_the_creation_and_ends_after_it() {
     let windows = rig.windows(SECOND);
     let [(name, window)] = &windows[..] else { panic!("{windows:?}") };
     assert_eq!((name.as_str(), window.count), ("new", 2));
-    assert_eq!(
-        window.window.start.as_nanoseconds(),
-        TestClock::EPOCH + S / 4,
-        "the window starts when the creation began"
-    );
+    assert_eq!(window.window.start.as_nanoseconds(), TestClock::EPOCH + S / 4, "when the creation began");
     assert_eq!(rig.windows(SECOND)[0].1.window.start, window.window.stop);
 }
 
@@ -655,11 +651,7 @@ fn distributions_are_published_of_the_sources_that_have_them() {
             (1..=100).for_each(|sample| durations.record(|| f64::from(sample)));
         }
         rig.windows(SECOND);
-        assert_eq!(
-            std::mem::take(&mut *rig.reader.metrics.lock().unwrap()).len(),
-            3,
-            "the metrics of all sources are published"
-        );
+        assert_eq!(std::mem::take(&mut *rig.reader.metrics.lock().unwrap()).len(), 3, "all sources' metrics");
         let messages = std::mem::take(&mut *rig.reader.distributions.lock().unwrap());
         for message in &messages {
             let distribution = message.distribution.as_ref().unwrap();
@@ -801,19 +793,13 @@ fn the_options_of_a_source_replace_what_the_node_expects_of_it() {
     rig.begin(&source, SourceOptions::default(), None);
     rig.schedule.expect(&source, Expectations::new().warn_unless("duration<50".parse().unwrap()));
     rig.complete(&source);
-    assert!(
-        rig.schedule.check_measured(&conditions("/node:call: lost=0")).is_ok(),
-        "the source has its own expectations"
-    );
+    assert!(rig.schedule.check_measured(&conditions("/node:call: lost=0")).is_ok(), "it has expectations");
     let (other, _) = rig.add("/node:other", SourceOptions::default());
     assert_eq!(
         rig.schedule.check_measured(&conditions("other: lost=0")).unwrap_err(),
         "other: lost=0: /node:other is a stopwatch, which does not measure publication_seq_gap"
     );
-    assert!(
-        rig.schedule.check_measured(&conditions("other: duration<5")).is_ok(),
-        "the stopwatch measures durations"
-    );
+    assert!(rig.schedule.check_measured(&conditions("other: duration<5")).is_ok(), "durations are measured");
     let is_about =
         |source: &Source| rig.schedule.expectations().select(source.names(), source.kind()).is_some();
     assert!(is_about(&source) && !is_about(&other));

@@ -320,11 +320,7 @@ fn a_window_with_messages_in_another_order_has_no_periods() {
         assert_eq!(metrics.map(|metric| samples(&window, metric)), [5, 0, 5, 1]);
         assert!(window.get(Metric::MessagePeriod).unwrap().average.is_nan());
         assert_eq!(window.get(Metric::TimeSinceLastMessage).unwrap().average, 1.0);
-        assert_eq!(
-            window.totals.unwrap().active,
-            Duration::from_millis(30),
-            "the time is from the first to the last message"
-        );
+        assert_eq!(window.totals.unwrap().active, Duration::from_millis(30), "the first to the last message");
 
         [40, 50].into_iter().for_each(receive);
         let period = test.summary(MS, Metric::MessagePeriod);
@@ -427,11 +423,7 @@ fn a_step_of_the_clock_makes_ages_nan_and_nothing_else() {
         test.clock.pass(110 * MS);
         let now = Timestamp::from_nanoseconds(test.clock.system());
         test.receive_one(4);
-        assert_eq!(
-            test.last_message(&test.clock).unwrap().callback,
-            now,
-            "the time is on the present system clock"
-        );
+        assert_eq!(test.last_message(&test.clock).unwrap().callback, now, "on the present clock");
         let next = test.end();
         assert_eq!(next.clock_step, None);
         assert_eq!(next.window.start, window.window.stop, "windows follow each other");
@@ -665,11 +657,7 @@ fn the_last_message_is_known_if_a_callbacks_end_is_unmeasured() {
     });
     assert_eq!(test.summary(0, Metric::CallbackDuration).sample_count, 0, "one duration is unknown");
     let silence = test.summary(S, Metric::TimeSinceLastMessage);
-    assert_eq!(
-        (silence.sample_count, silence.average),
-        (1, 1020.0),
-        "the silence lasts since the start of the last callback"
-    );
+    assert_eq!((silence.sample_count, silence.average), (1, 1020.0), "since the last callback's start");
 }
 
 #[test]
@@ -747,11 +735,7 @@ fn a_suspend_does_not_change_the_time_of_the_message_before_it() {
     test.disable();
     test.clock.suspend(3600 * S);
     test.restart();
-    assert_eq!(
-        test.totals().unwrap().last_message,
-        Some(last),
-        "the time is kept while the statistics are disabled"
-    );
+    assert_eq!(test.totals().unwrap().last_message, Some(last), "the time does not change");
     assert_eq!(test.publishers()[0].last_message, last);
 
     test.receive_one(2);
@@ -1074,10 +1058,7 @@ fn publishers_that_publish_once_have_no_rate() {
 fn slow_history_is_history_and_a_clock_behind_is_none_for_long() {
     let test = Test::new(RecorderOptions::new().transient_local(true));
     assert!(receive_latched(&test, &[(100, -3000, 1), (900, -2000, 1)]).has_history);
-    assert!(
-        receive_latched(&test, &[(700, -2000, 1)]).has_history,
-        "the message arrives 1.6 s after the first one"
-    );
+    assert!(receive_latched(&test, &[(700, -2000, 1)]).has_history, "1.6 s after the first message");
     assert!(!receive_latched(&test, &[(700, 690, 1)]).has_history);
     // The clock of this publisher is an hour behind.
     let seconds = (0..15).map(|_| receive_latched(&test, &[(100, -3_600_000, 2)]).has_history);

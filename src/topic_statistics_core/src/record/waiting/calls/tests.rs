@@ -52,11 +52,7 @@ fn the_oldest_waiting_call_shows_in_every_window_until_it_ends() {
     response.respond(at(0), || (0, 0));
     let window = end(&recorder);
     assert_eq!((ages(&window), counts(&window)), (3.0, [0.0, 1.0, 0.0]));
-    assert_eq!(
-        window.get(Metric::SourceToCallback).unwrap().sample_count,
-        0,
-        "the response has no timestamps"
-    );
+    assert_eq!(window.get(Metric::SourceToCallback).unwrap().sample_count, 0, "no timestamps");
     drop(oldest);
     let window = end(&recorder);
     assert_eq!((ages(&window), counts(&window)), (1.0, [0.0, 0.0, 1.0]));

@@ -108,7 +108,7 @@ fn a_goal_that_nobody_holds_ends_as_rclrs_ends_it() {
     assert_eq!(
         of(&window, [Metric::GoalAborted]),
         [(25.0, 1)],
-        "the duration starts at the acceptance, because the goal was not executed"
+        "from its acceptance, if it was not executed"
     );
 
     let client = recorder::<false>();

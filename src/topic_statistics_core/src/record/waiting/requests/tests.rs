@@ -79,11 +79,7 @@ fn requests_are_under_way_from_their_taking_to_their_response() {
         window.get(Metric::CallbackDuration).is_none(),
         "an async service has a response duration instead"
     );
-    assert_eq!(
-        window.get(Metric::SourceToCallback).unwrap().sample_count,
-        0,
-        "the request has no timestamps"
-    );
+    assert_eq!(window.get(Metric::SourceToCallback).unwrap().sample_count, 0, "no timestamps");
     drop(requests); // the executor is dropped, so the requests have no response
     let window = end(&recorder, &clock);
     assert_eq!(counts(&window), [0.0, 0.0, 2.0]);
@@ -121,11 +117,7 @@ fn after_a_step_of_the_system_clock_no_delay_is_of_two_clocks() {
     let window = end(&recorder, &clock);
     assert!(window.clock_step.is_some());
     assert_eq!(window.get(Metric::SourceToCallback).unwrap().sample_count, 0);
-    assert_eq!(
-        average(&window, Metric::CallbackDuration),
-        2.0,
-        "durations do not depend on the system clock"
-    );
+    assert_eq!(average(&window, Metric::CallbackDuration), 2.0, "durations are correct");
 
     waits.start(|| clock.at(200)); // taken before the step was found
     waits.respond(|| clock.at(201));
@@ -144,11 +136,7 @@ fn disabled_statistics_take_no_request_and_forget_earlier_ones() {
     request.start(|| clock.at(1));
     assert!(recorder.requests.enable(&clock));
     let window = end(&recorder, &clock);
-    assert_eq!(
-        (window.count, average(&window, Metric::ActiveRequests)),
-        (0, 1.0),
-        "the request is still in progress"
-    );
+    assert_eq!((window.count, average(&window, Metric::ActiveRequests)), (0, 1.0), "still in progress");
     request.respond(|| clock.at(2));
     assert_eq!(average(&end(&recorder, &clock), Metric::ActiveRequests), 0.0);
 }
