@@ -4,14 +4,15 @@
 
 use std::iter;
 
-/// The source of this file: crates are generated anew if it changes.
+/// The source code of this file. If the source changes, the interface crates are generated again.
 #[doc(hidden)]
 pub const SOURCE: &str = include_str!("lib.rs");
 
 /// Returns the tokens of an IDL text: words, strings with their quotes, and single characters. Comments and
-/// preprocessor lines are left out.
+/// preprocessor lines are omitted.
 ///
-/// A word is letters, digits and `_`: the number `1.5` has three tokens. A string without an end is the last token.
+/// A word consists of letters, digits and `_`, so the number `1.5` has three tokens. A string without a closing quote
+/// is the last token.
 ///
 /// ```
 /// let idl = "#include \"Other.idl\"\nmodule p { const string S = L\"a // \\\"b\\\"\"; /* end */ };";
@@ -33,7 +34,7 @@ pub fn tokens(text: &str) -> impl Iterator<Item = &str> {
     all.filter(move |token| !is_skipped(token))
 }
 
-/// Returns the length of the comment, the string, the word or the character at the start of a text.
+/// Returns the length of the token at the start of a text: a comment, a string, a word or a character.
 fn length(text: &str) -> usize {
     let first = text.chars().next().map_or(0, char::len_utf8);
     if text.starts_with("//") || text.starts_with('#') {
@@ -53,10 +54,11 @@ fn length(text: &str) -> usize {
     }
 }
 
-/// Returns a hash of the constants in an IDL text; None if it has none. Comments do not count.
+/// Returns a hash of the constants in an IDL text; `None` if the text has no constants. Comments do not change the
+/// hash.
 ///
-/// The generator of interface crates records it, and the build script compares it with the installed definition. So the
-/// hash is of the tokens, not of the values.
+/// The generator of interface crates records the hash, and the build script compares it with the hash of the installed
+/// definition. So the hash is computed from the tokens, not from the values.
 pub fn constants_hash(idl: &str) -> Option<String> {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325; // FNV-1a
     let (mut module, mut before, mut is_constant, mut has_constants) = ("", "", false, false);

@@ -4,9 +4,11 @@
 
 use crate::{collector::Distribution, metric::Metric, metric_set::MetricSet, summary::Summary};
 
-/// The distributions of the samples of one window or of several, for each metric that has one. The default has none.
+/// The distributions of the samples of one or more windows, one for each metric that has a distribution. The default is
+/// empty.
 ///
-/// A subscription without distributions has a few of these, so an empty one is as small as a pointer.
+/// A subscription that measures no distributions still has a few values of this type, so an empty value is as small as
+/// a pointer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Distributions(Option<Box<List>>);
 
@@ -14,10 +16,10 @@ pub struct Distributions(Option<Box<List>>);
 struct List(Vec<(Metric, Distribution)>);
 
 impl Distributions {
-    /// Returns empty distributions for the metrics that have one.
+    /// Returns empty distributions, one for each of the metrics that can have a distribution.
     pub fn new(metrics: MetricSet) -> Self {
         let metrics = metrics.iter().filter(|metric| metric.has_distribution());
-        let mut list = Vec::with_capacity(metrics.clone().count()); // a distribution is large
+        let mut list = Vec::with_capacity(metrics.clone().count()); // exact: distributions are large
         list.extend(metrics.map(|metric| (metric, Distribution::default())));
         Self::from(list)
     }
@@ -26,12 +28,12 @@ impl Distributions {
         Self((!list.is_empty()).then(|| Box::new(List(list))))
     }
 
-    /// Returns whether there are none.
+    /// Returns whether no metric has a distribution.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Accepts a sample of a metric, if it has a distribution.
+    /// Accepts a sample of a metric. The sample is ignored if the metric has no distribution.
     #[inline]
     pub fn accept(&mut self, metric: Metric, sample: f64) {
         let Some(list) = &mut self.0 else { return };
@@ -40,7 +42,7 @@ impl Distributions {
         }
     }
 
-    /// Adds the samples of `later`.
+    /// Adds the samples of `later` to the distributions of the same metrics.
     pub fn merge(&mut self, later: &Self) {
         if later.is_empty() {
             return;
@@ -48,7 +50,7 @@ impl Distributions {
         let list = &mut self.0.get_or_insert_default().0;
         for (metric, distribution) in later.iter() {
             match list.iter_mut().find(|(listed, _)| *listed == metric) {
-                // There is room for a sample per nanosecond in 292 years.
+                // The sum has room for one sample per nanosecond in 292 years.
                 Some((_, sum)) => drop(sum.merge(distribution)),
                 None => {
                     list.reserve_exact(1);
@@ -64,12 +66,13 @@ impl Distributions {
         self.0.iter().flat_map(|list| list.0.iter().map(|(metric, distribution)| (*metric, distribution)))
     }
 
-    /// Returns the distribution of a metric.
+    /// Returns the distribution of a metric; `None` if the metric has no distribution.
     pub fn get(&self, metric: Metric) -> Option<&Distribution> {
         self.iter().find(|(listed, _)| *listed == metric).map(|(_, distribution)| distribution)
     }
 
-    /// Ends a window with these metrics. A metric without samples, or with discarded samples, has no distribution.
+    /// Ends a window that has these metrics and summaries. A metric without samples, or with discarded samples, has no
+    /// distribution.
     pub fn of_window(self, metrics: &[(Metric, Summary)]) -> Self {
         let mut list = self.0.map(|list| list.0).unwrap_or_default();
         list.retain(|(listed, distribution)| {

@@ -4,10 +4,10 @@
 
 use std::fmt::{self, Write};
 
-/// Displays a name from another node without control characters, at most 255 characters.
+/// Displays a name from another node without control characters; after 255 characters, `…` replaces the rest.
 ///
 /// Characters that a terminal interprets (escape sequences, line breaks), and characters that change the order of text
-/// (Unicode's bidirectional controls), are written as Rust escapes them: `\u{1b}`.
+/// (Unicode's bidirectional controls), are written in Rust's escaped form: `\u{1b}`.
 ///
 /// ```
 /// use topic_statistics_core::Escaped;

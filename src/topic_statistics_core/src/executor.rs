@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Values: what the threads of an executor ran in a window.
+//! Values that describe what the threads of an executor ran in a window.
 
 use std::{fmt, sync::Arc};
 
 use crate::escape::Escaped;
 
-/// What an executor runs.
+/// The kind of a callback that an executor runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CallbackKind {
-    /// A subscription: its callback, or the take of a message.
+    /// A subscription: its callback, or the code that takes a message.
     Subscription,
     /// A timer.
     Timer,
-    /// A service: its callback, or the take of a request.
+    /// A service: its callback, or the code that takes a request.
     Service,
-    /// A client: the take of a response.
+    /// A client: the code that takes a response.
     Client,
     /// An action server.
     ActionServer,
@@ -24,7 +24,7 @@ pub enum CallbackKind {
     ActionClient,
     /// A task: a future that was given to the executor, or code that was given to a worker.
     Task,
-    /// What a client library needs for itself, such as changes of the graph.
+    /// Internal work of a client library, such as the handling of graph changes.
     Internal,
 }
 
@@ -43,20 +43,20 @@ impl fmt::Display for CallbackKind {
     }
 }
 
-/// A callback of an executor. `Display` writes kind and name, without control characters: `subscription /imu`,
+/// A callback of an executor. `Display` writes the kind and the name, without control characters: `subscription /imu`,
 /// `timer 10ms`, `task`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ExecutorCallback {
-    /// What it belongs to.
+    /// The kind of the entity that the callback belongs to.
     pub kind: CallbackKind,
-    /// The resolved name of the topic, the service or the action; the period of a timer, because timers have no names.
-    /// Empty for other kinds.
+    /// The resolved name of the topic, the service or the action. For a timer, the timer's period, because timers have
+    /// no names. The name is empty for other kinds.
     pub name: Arc<str>,
 }
 
 impl ExecutorCallback {
-    /// Creates the name of a callback.
+    /// Creates the identification of a callback from its kind and its name.
     pub fn new(kind: CallbackKind, name: impl Into<Arc<str>>) -> Self {
         Self { kind, name: name.into() }
     }
@@ -72,7 +72,8 @@ impl fmt::Display for ExecutorCallback {
     }
 }
 
-/// What the threads of an executor ran in a window. `Display` writes a line for each of the three parts that it has.
+/// What the threads of an executor ran in a window. `Display` writes one line for the threads, one for the longest
+/// callback, and one for each wait.
 ///
 /// ```text
 /// busy: spin 61.2 %, node 3.1 %, worker 1 0.0 %
@@ -84,10 +85,11 @@ impl fmt::Display for ExecutorCallback {
 pub struct ExecutorWindow {
     /// The threads, in the order of their creation.
     pub threads: Vec<ExecutorThread>,
-    /// The callback with the longest duration; None if none ran. The duration is from its start, also if that was in an
-    /// earlier window, and of a callback that is still running up to the window's end.
+    /// The callback with the longest duration; `None` if no callback ran. A duration starts at the start of the
+    /// callback, even if the callback started in an earlier window. The duration of a callback that is still running
+    /// ends at the window's end.
     pub longest: Option<LongestCallback>,
-    /// The callbacks that waited longest for another one, five pairs at most; the longest wait is first.
+    /// The callbacks that waited longest for another callback: at most five pairs, the longest wait first.
     pub waits: Vec<CallbackWait>,
 }
 
@@ -95,9 +97,9 @@ pub struct ExecutorWindow {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ExecutorThread {
-    /// Its name: `spin`, `node`, `worker 1`.
+    /// The name of the thread: `spin`, `node`, `worker 1`.
     pub name: Arc<str>,
-    /// The share of the window in which it ran callbacks, in percent, from 0 to 100.
+    /// The share of the window in which the thread ran callbacks, in percent, from 0 to 100.
     pub busy: f64,
 }
 
@@ -107,20 +109,21 @@ pub struct ExecutorThread {
 pub struct LongestCallback {
     /// The callback.
     pub callback: ExecutorCallback,
-    /// The name of its thread.
+    /// The name of the thread that ran the callback.
     pub thread: Arc<str>,
-    /// Its duration in milliseconds.
+    /// The duration of the callback in milliseconds.
     pub milliseconds: f64,
 }
 
-/// A callback that was ready, and waited because its thread ran another one. `Display` writes
+/// A callback that was ready, but had to wait because its thread was running another callback. `Display` writes
 /// `timer 10ms waited 45.083 ms for subscription /scan`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CallbackWait {
     /// The callback that waited.
     pub waiting: ExecutorCallback,
-    /// The callback that the thread ran meanwhile. It can be the same one: its earlier run.
+    /// The callback that the thread ran during the wait. This callback can be an earlier run of the callback that
+    /// waited.
     pub running: ExecutorCallback,
     /// The longest time in milliseconds that `waiting` was ready while `running` ran.
     pub milliseconds: f64,

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Which field of a message is its header stamp, and what the stamp's bytes mean.
+//! Finds the header stamp of a message: which field has the stamp, and what the bytes of the stamp mean.
 //!
-//! Introspection of C and of C++ and the definitions in recordings describe a type in different ways. The rule is the
-//! same for all: [`path`] names the fields that lead to the stamp, and each reader follows them in its own description.
+//! The introspection of C, the introspection of C++ and the definitions in recordings describe a type in different
+//! ways, but the rule for the stamp is the same. [`path`] names the fields that lead to the stamp, and each reader
+//! looks for these fields in its own description.
 
-/// Returns the names of the fields that lead to the header stamp, a `builtin_interfaces/Time`; None if a type has none.
+/// Returns the names of the fields that lead to the header stamp, a `builtin_interfaces/Time`; `None` if the type has
+/// no header stamp.
 ///
-/// A `std_msgs/Header` has a stamp, and so has a type with a field `header` that is a single `std_msgs/Header`. A type
-/// is given by its namespace and name: the namespace is `std_msgs__msg` in C, `std_msgs::msg` in C++ and `std_msgs` in a
-/// definition. `field_type` returns the type of the field of that name; None unless that is a single message.
+/// A `std_msgs/Header` has a stamp. A type with a field `header` that is a single `std_msgs/Header` has a stamp, too.
+/// `message_type` is the namespace and the name of a type: the namespace is `std_msgs__msg` in C, `std_msgs::msg` in
+/// C++ and `std_msgs` in a definition. `field_type` returns the type of the field with the given name; `None` if the
+/// field is not a single message.
 pub fn path<'a>(
     message_type: (&str, &str),
     field_type: impl FnOnce(&str) -> Option<(&'a str, &'a str)>,
@@ -24,14 +27,14 @@ pub fn path<'a>(
     field_type(PATH[0]).is_some_and(is_header).then_some(PATH)
 }
 
-/// Returns a stamp in nanoseconds since the epoch.
+/// Converts a stamp into nanoseconds since the Unix epoch (1970-01-01 UTC).
 #[inline]
 pub const fn nanoseconds(sec: i32, nanosec: u32) -> i64 {
     sec as i64 * 1_000_000_000 + nanosec as i64
 }
 
-/// Reads the header stamp of a serialized message whose first field it is, like [`nanoseconds`]. None if the message is
-/// too short or has an unknown encoding.
+/// Reads the header stamp of a serialized message whose first field is the stamp. Returns the stamp in nanoseconds,
+/// like [`nanoseconds`]; `None` if the message is too short or has an unknown encoding.
 pub fn read_first(message: &[u8]) -> Option<i64> {
     let (encapsulation, values) = message.split_first_chunk()?;
     let (sec, values) = values.split_first_chunk()?;
@@ -49,10 +52,10 @@ pub enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// Reads the encapsulation header, the first four bytes of a message.
+    /// Reads the byte order from the encapsulation header, the first four bytes of a message.
     ///
-    /// None if the encoding is another one than CDR of XCDR version 1, which ROS 2 writes. Version 2 has lengths before
-    /// nested types that are not final, and no definition of ROS says which types are final.
+    /// Returns `None` unless the encoding is CDR of XCDR version 1, which ROS 2 writes. In XCDR version 2, nested types
+    /// that are not final start with their length, and no ROS definition says which types are final.
     pub const fn new(encapsulation: [u8; 4]) -> Option<Self> {
         match encapsulation {
             [0, 0, ..] => Some(Self::BigEndian),
@@ -87,7 +90,7 @@ mod tests {
             assert_eq!(find("header", (namespace, "String")), None);
             assert_eq!(find("header", ("my_msgs", "Header")), None);
         }
-        assert_eq!(path(("my_msgs", "Header"), |_| None), None, "also an array or a number `header`");
+        assert_eq!(path(("my_msgs", "Header"), |_| None), None, "an array or a number `header`");
     }
 
     #[test]
@@ -95,7 +98,7 @@ mod tests {
         let little = [&[0, 1, 0, 0][..], &(-7_i32).to_le_bytes(), &5_u32.to_le_bytes(), &[9]].concat();
         let big = [&[0, 0, 0, 0][..], &(-7_i32).to_be_bytes(), &5_u32.to_be_bytes()].concat();
         assert_eq!([read_first(&little), read_first(&big)], [Some(-6_999_999_995); 2]);
-        assert_eq!(read_first(&little[..11]), None, "it is too short");
+        assert_eq!(read_first(&little[..11]), None, "the message is too short");
         for [first, kind] in
             [[0, 2], [0, 3], [0, 6], [0, 7], [0, 8], [0, 9], [0, 10], [0, 11], [0, 255], [0x28, 0xb5]]
         {

@@ -10,54 +10,56 @@ use crate::escape::Escaped;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IncompatiblePublisher {
-    /// The fully qualified name of its node, as the graph has it: display it [`Escaped`].
+    /// The fully qualified name of the publisher's node, as the ROS graph has it. Wrap the name in [`Escaped`] to
+    /// display it.
     pub node: String,
     /// The resolved topic name.
     pub topic: String,
-    /// The reasons; at least one.
+    /// The reasons why the publisher cannot serve the subscription; at least one.
     pub reasons: Vec<Incompatibility>,
 }
 
-/// The reason why a publisher cannot serve a subscription: the QoS that the publisher offers and the subscription
-/// requests, by the tables of [Quality of Service
+/// The reason why a publisher cannot serve a subscription: the QoS that the publisher offers does not meet the QoS that
+/// the subscription requests, by the tables of
+/// [Quality of Service
 /// compatibilities](https://docs.ros.org/en/kilted/Concepts/Intermediate/About-Quality-of-Service-Settings.html#qos-compatibilities).
 ///
-/// An unknown policy, such as a system default, is never reported; nor is any policy with rmw_zenoh_cpp, which matches
-/// by topic and type alone, and with a middleware that this library does not know.
+/// An unknown policy, such as a system default, is never reported. No policy is reported with rmw_zenoh_cpp, which
+/// matches by topic and type alone, or with a middleware that this library does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Incompatibility {
-    /// The publisher offers best effort, the subscription requests reliable.
+    /// The publisher offers best effort, but the subscription requests reliable.
     Reliability,
-    /// The publisher offers volatile, the subscription requests transient local.
+    /// The publisher offers volatile, but the subscription requests transient local.
     Durability,
     /// The publisher offers a longer deadline than the subscription requests.
     Deadline {
-        /// None means infinite.
+        /// The deadline of the publisher; `None` means infinite.
         offered: Option<Duration>,
-        /// The subscription's.
+        /// The deadline of the subscription.
         requested: Duration,
     },
-    /// The publisher offers automatic liveliness, the subscription requests manual by topic.
+    /// The publisher offers automatic liveliness, but the subscription requests manual by topic.
     Liveliness,
     /// The publisher offers a longer liveliness lease than the subscription requests.
     LivelinessLease {
-        /// None means infinite.
+        /// The liveliness lease of the publisher; `None` means infinite.
         offered: Option<Duration>,
-        /// The subscription's.
+        /// The liveliness lease of the subscription.
         requested: Duration,
     },
-    /// The types differ.
+    /// The publisher and the subscription have different message types.
     Type {
-        /// The publisher's, as `package/msg/Name`.
+        /// The type of the publisher, as `package/msg/Name`.
         offered: String,
-        /// The subscription's, likewise.
+        /// The type of the subscription, as `package/msg/Name`.
         requested: String,
     },
 }
 
 impl IncompatiblePublisher {
-    #[doc(hidden)] // for who reads the graph
+    #[doc(hidden)] // for code that reads the graph
     pub fn new(node: String, topic: String, reasons: Vec<Incompatibility>) -> Self {
         Self { node, topic, reasons }
     }

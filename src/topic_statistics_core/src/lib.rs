@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Everything from a sample to a finished window and its judgement, without ROS: the core of
-//! [`rclrs_topic_statistics`](https://docs.rs/rclrs_topic_statistics).
+//! The core of [`rclrs_topic_statistics`](https://docs.rs/rclrs_topic_statistics), without ROS: everything from a
+//! sample to a finished window, and whether the window is as expected.
 //!
-//! Whoever has messages uses it: a client library, a reader of recordings, a simulator. It depends on no message type
-//! and no middleware. Times, what a middleware reports with a message, and the ways out are values and small traits:
-//! [`record::clock::Clock`], [`record::transport::Delivered`], [`record::source::Endpoint`],
-//! [`schedule::outbox::PublishWindows`], [`schedule::losses::PublishLosses`], [`schedule::scheduler::Reports`].
+//! Any program that has messages can use this crate: a client library, a reader of recordings, a simulator. The crate
+//! depends on no message type and no middleware. Values and small traits represent the times, what a middleware reports
+//! with a message, and the outputs: [`record::clock::Clock`], [`record::transport::Delivered`],
+//! [`record::source::Endpoint`], [`schedule::outbox::PublishWindows`], [`schedule::losses::PublishLosses`],
+//! [`schedule::scheduler::Reports`].
 //!
 //! ```text
-//! message -> record -> collector -> schedule -> window -> the ways out of a program
+//! message -> record -> collector -> schedule -> window -> the outputs of a program
 //! ```
 //!
 //! | module | contains |
 //! |---|---|
-//! | [`metric`], [`metric_set`], [`source_kind`] | values: metrics, and which of them a kind of source can measure |
-//! | [`summary`], [`distributions`], [`totals`], [`window`] | values: what was measured in a window, received and lost |
+//! | [`metric`], [`metric_set`], [`source_kind`] | values: the metrics, and which metrics a kind of source can measure |
+//! | [`summary`], [`distributions`], [`totals`], [`window`] | values: what a window measured, and the messages received and lost |
 //! | [`executor`] | values: what the threads of an executor ran in a window |
 //! | [`timestamp`] | values: points in time, and steps of a clock |
-//! | [`collector`] | arithmetic: samples in, summaries out |
+//! | [`collector`] | arithmetic: samples go in, summaries come out |
 //! | [`condition`], [`health`] | conditions on the values of a window, as text; whether a source is as expected |
-//! | [`record`] | what runs with every message, publication and timed scope |
-//! | [`schedule`] | when windows end, and what waits to be published: a state machine, and its thread |
-//! | [`header_stamp`] | which field of a message is its header stamp, and what its bytes mean |
+//! | [`record`] | the code that runs with every message, publication and timed scope |
+//! | [`schedule`] | when windows end, and which windows wait to be published: a state machine and its thread |
+//! | [`header_stamp`] | which field of a message is the header stamp, and what its bytes mean |
 //! | [`escape`], [`incompatible`] | names from the network without control characters; publishers that cannot serve a subscription |
 //!
 //! A module imports only from modules that are later in this list: schedule, record, health, condition, window, totals,
 //! distributions, collector, metric_set, metric, source_kind, executor, incompatible, escape, timestamp, summary, mutex,
 //! sync.
 //!
-//! Programs use it as it is, so its API can change with each version. An author of nodes needs `rclrs_topic_statistics`
-//! only.
+//! The API of this crate can change with each version. The author of a node needs only `rclrs_topic_statistics`.
 
-/// Implements `Debug` for types that have nothing to show.
+/// Implements `Debug` for types that have no fields to show.
 macro_rules! opaque_debug {
     ($($name:ident $(<$parameter:ident: $bound:path>)?),+ $(,)?) => {$(
         impl$(<$parameter: $bound>)? std::fmt::Debug for $name$(<$parameter>)? {

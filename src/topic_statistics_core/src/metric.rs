@@ -6,29 +6,31 @@ use std::{fmt, str::FromStr};
 
 use crate::source_kind::SourceKind;
 
-/// How many samples a window has.
+/// The number of samples of a metric in a window.
 enum Form {
-    /// Any number, so there are distributions.
+    /// A window has any number of samples, so the metric has distributions.
     Samples,
-    /// One, or one for each thread.
+    /// A window has one sample, or one for each thread.
     Single,
-    /// One, which is a count in that window, so that the sum over windows is a count, too.
+    /// A window has one sample, which is a count of events in the window. So the sum over several windows is a count,
+    /// too.
     Count,
 }
 
-/// Defines the metrics from their table: name, unit, how many samples a window has, which kinds of sources can
-/// measure it (a service of another program only by its introspection), what a sample is, what a high value means and what to do
-/// then, and when there is no sample.
+/// Defines the metrics from a table. An entry has the name, the unit, how many samples a window has, which kinds of
+/// sources can measure the metric (a service of another program is measured only by its service introspection), what a
+/// sample is, what a high value means and what to do then, and when there is no sample.
 macro_rules! metrics {
     ($(
         $(#[doc = $doc:literal])+
         $metric:ident: $name:literal, $unit:literal, $form:ident, of [$($kind:ident),*], help: $help:literal,
             high: $high:literal $(, nan: $nan:literal)?;
     )+) => {
-        /// A metric of Topic Statistics: the quantity that is measured.
+        /// A metric of Topic Statistics: a quantity that is measured.
         ///
-        /// [`name`](Self::name) and [`unit`](Self::unit) are `metrics_source` and `unit` on `/statistics`; `Display` writes the
-        /// name, and `parse` reads it. The first two metrics are rclcpp's, and the default of every subscription.
+        /// [`name`](Self::name) and [`unit`](Self::unit) are the values of `metrics_source` and `unit` on
+        /// `/statistics`. `Display` writes the name, and `parse` reads the name. The first two metrics are the metrics
+        /// of rclcpp, and the default metrics of every subscription.
         ///
         /// ```
         /// # extern crate topic_statistics_core as rclrs_topic_statistics;
@@ -60,37 +62,37 @@ macro_rules! metrics {
                 }
             }
 
-            /// Returns the value of `unit`: `ms`, for milliseconds, `bytes`, `Hz`, `%`, or what is counted, such as
-            /// `messages`.
+            /// Returns the value of `unit`: `ms` (milliseconds), `bytes`, `Hz`, `%`, or the name of what is counted,
+            /// such as `messages`.
             pub const fn unit(self) -> &'static str {
                 match self {
                     $(Self::$metric => $unit,)+
                 }
             }
 
-            /// Returns what a sample is, in a few words. A clause without a full stop.
+            /// Returns what a sample is, in a few words: a clause without a period at its end.
             pub const fn help(self) -> &'static str {
                 match self {
                     $(Self::$metric => $help,)+
                 }
             }
 
-            /// Returns what a high value means and, after a colon, what to do. A clause without a full stop.
+            /// Returns what a high value means and, after a colon, what to do: a clause without a period at its end.
             pub const fn high(self) -> &'static str {
                 match self {
                     $(Self::$metric => $high,)+
                 }
             }
 
-            /// Returns when a message, a request or a call gives no sample. Clauses without a full stop; empty if each one
-            /// gives a sample.
+            /// Returns when a message, a request or a call gives no sample: clauses without a period at their end. The
+            /// text is empty if each message, request or call gives a sample.
             pub const fn when_nan(self) -> &'static str {
                 match self {
                     $(Self::$metric => concat!($($nan)?),)+
                 }
             }
 
-            /// Returns the bits of the kinds of sources that can measure it.
+            /// Returns the bits of the kinds of sources that can measure this metric.
             const fn kinds(self) -> u16 {
                 match self {
                     $(Self::$metric => 0 $(| SourceKind::$kind.bit())*,)+
@@ -107,41 +109,41 @@ macro_rules! metrics {
 }
 
 metrics! {
-    /// The age of a message when its callback starts: ROS time less the header stamp (or the source
-    /// timestamp, see [`AgeSource`](crate::AgeSource)).
+    /// The age of a message when its callback starts: ROS time minus the header stamp (or minus the source timestamp,
+    /// see [`AgeSource`](crate::AgeSource)).
     MessageAge: "message_age", "ms", Samples, of [Subscription],
         help: "the start of the callback less the header stamp",
         high: "the message was delayed: the delays below show where",
         nan: "the type has no `std_msgs/Header header`; the stamp is zero; simulated time has not begun; the system clock was stepped";
-    /// The time between the callback starts of two messages, on the monotonic clock.
+    /// The time between the callback starts of two messages in a row, on the monotonic clock.
     MessagePeriod: "message_period", "ms", Samples, of [Subscription],
         help: "the time between the starts of two callbacks",
         high: "messages arrive too rarely or are lost: look at the publisher and at `publication_seq_gap`. A high standard deviation: they arrive in bursts",
         nan: "the first message of the window";
-    /// Source timestamp less header stamp: the delay in the driver and the publisher. NaN on simulated time,
-    /// which source timestamps do not follow.
+    /// The source timestamp minus the header stamp: the delay in the driver and the publisher. NaN if the node uses
+    /// simulated time, because source timestamps do not use simulated time.
     HeaderToSource: "header_to_source_ms", "ms", Samples, of [Subscription],
         help: "the time from the header stamp to the publication",
         high: "the driver or the publishing node is slow: look at its load and at its work between stamping and publishing",
         nan: "simulated time; the stamp is zero";
-    /// Received timestamp less source timestamp: the delay in the middleware and the network. NaN where the
+    /// The received timestamp minus the source timestamp: the delay in the middleware and the network. NaN if the
     /// middleware does not report when a message was received (Cyclone DDS).
     SourceToReceive: "source_to_receive_ms", "ms", Samples, of [Subscription, Service, Client],
         help: "the time from the publication to the reception",
         high: "the network or the middleware is slow, or, if it is negative, the clocks of two hosts differ: look at the link and at `clock_offset_ms` of both hosts",
         nan: "the middleware does not report the reception";
-    /// Callback start less received timestamp: how long the message waited for the executor or the worker.
-    /// NaN where `SourceToReceive` is.
+    /// The callback start minus the received timestamp: how long the message waited for the executor or the worker. NaN
+    /// if `SourceToReceive` is NaN.
     ReceiveToCallback: "receive_to_callback_ms", "ms", Samples, of [Subscription, Service, Client],
         help: "the time from the reception to the callback",
         high: "the executor or the worker is busy: look for a long `callback_duration_ms` in the same node",
         nan: "the middleware does not report the reception";
-    /// Callback start less source timestamp: the sum of the two delays before. Available with every
-    /// middleware.
+    /// The callback start minus the source timestamp: the sum of `SourceToReceive` and `ReceiveToCallback`. This metric
+    /// is available with every middleware.
     SourceToCallback: "source_to_callback_ms", "ms", Samples, of [Subscription, Service, Client],
         help: "the time from the publication to the callback",
         high: "the network or the executor is slow: the two delays before show which";
-    /// Callback start (ROS time) less header stamp: the age from end to end.
+    /// The callback start (in ROS time) minus the header stamp: the age from the stamp to the callback.
     HeaderToCallback: "header_to_callback_ms", "ms", Samples, of [Subscription],
         help: "the time from the header stamp to the callback",
         high: "the message was delayed on its way: the delays above show where",
@@ -150,35 +152,35 @@ metrics! {
     CallbackDuration: "callback_duration_ms", "ms", Samples, of [Subscription, Service, Timer],
         help: "the duration of the callback; of an async callback, from the first poll to the end",
         high: "the body of the callback is slow: put a stopwatch around its parts";
-    /// The number of messages missing immediately before each message, of the same publisher. A message that
-    /// arrives late is subtracted in the [totals](crate::Totals) only. NaN if the middleware does not number
+    /// The number of messages of the same publisher that are missing immediately before each message. If a missing
+    /// message arrives late, only the [totals](crate::Totals) are corrected. NaN if the middleware does not number
     /// messages.
     PublicationSeqGap: "publication_seq_gap", "messages", Samples, of [Subscription],
         help: "the messages missing immediately before a message",
         high: "messages are lost: look at the QoS depth, at the load of the receiver and at the link",
         nan: "the middleware does not number messages; more than 256 publishers";
-    /// The time from the last message to the window's end, on the monotonic clock; one sample per window. NaN
-    /// before the first message since the statistics were enabled.
+    /// The time from the last message to the window's end, on the monotonic clock; one sample per window. NaN before
+    /// the first message after the statistics were enabled.
     TimeSinceLastMessage: "time_since_last_message_ms", "ms", Single, of [Subscription],
         help: "the time from the last message to the end of the window",
         high: "if it grows from window to window, the topic is silent: look at the publisher and at incompatible QoS",
         nan: "no message since the statistics were enabled";
-    /// The kernel's estimate of the offset of this host's clock; one sample per window. NaN where the kernel
-    /// reports that the clock is not synchronised, and where it does not know the offset: chrony and phc2sys
-    /// steer the clock without telling it. It is published once for all subscriptions of a node with the same
-    /// window and publisher, with the host name as `measurement_source_name`.
+    /// The kernel's estimate of the offset of this host's clock; one sample per window. NaN if the kernel reports that
+    /// the clock is not synchronized, or if the kernel does not know the offset: chrony and phc2sys adjust the clock
+    /// without reporting an offset to the kernel. The metric is published once for all subscriptions of a node that
+    /// have the same window and publisher, with the host name as `measurement_source_name`.
     ClockOffset: "clock_offset_ms", "ms", Single, of [Subscription],
         help: "the offset of the clock of a host, as its kernel estimates it",
         high: "the clock of this host is wrong, and so are delays between hosts: look at chrony or PTP",
         nan: "the clock is not synchronised; chrony or phc2sys steer it";
-    /// The size of a message in bytes: serialized (CDR) as it is sent, with the encapsulation header of 4
-    /// bytes, and on DDS with the padding to a multiple of 4. That is what `ros2 topic bw` counts. A
-    /// publisher measures it, too, if it is in its `StatisticsOptions::metrics`.
+    /// The size of a message in bytes: serialized (CDR) as it is sent, with the encapsulation header of 4 bytes, and on
+    /// DDS with the padding to a multiple of 4. `ros2 topic bw` counts the same size. A publisher measures the size,
+    /// too, if `StatisticsOptions::metrics` of the publisher contains this metric.
     MessageSize: "message_size", "bytes", Samples, of [Subscription, Publisher],
         help: "the serialized size of a message, as `ros2 topic bw` counts it",
         high: "messages need much of the network: compress them, or publish less often",
         nan: "the size is unknown";
-    /// The time between the ends of two publications of a `StatsPublisher`, on the monotonic clock.
+    /// The time between the ends of two publications in a row of a `StatsPublisher`, on the monotonic clock.
     /// Publications that fail are not measured.
     PublishPeriod: "publish_period", "ms", Samples, of [Publisher],
         help: "the time between two publications",
@@ -192,65 +194,66 @@ metrics! {
     Duration: "duration_ms", "ms", Samples, of [Stopwatch],
         help: "the duration of code that a stopwatch measures",
         high: "the code is slow: put stopwatches around its parts";
-    /// The frequency of a `Counter` in a window, in Hz. Average, minimum and maximum are this one frequency;
-    /// the sample count is the count.
+    /// The frequency of a `Counter`'s events in a window, in Hz. The average, the minimum and the maximum are all equal
+    /// to this frequency; the sample count is the number of events.
     Frequency: "frequency_hz", "Hz", Single, of [Counter],
         help: "the frequency of a counter's events; the sample count is their number",
         high: "it happens often";
-    /// The share of a window in which a thread of an executor was busy, in percent; one sample per thread.
-    /// The maximum is the busiest thread.
+    /// The share of a window in which a thread of an executor was busy, in percent; one sample per thread. The maximum
+    /// is the share of the busiest thread.
     Busy: "busy", "%", Single, of [Executor],
         help: "the share of the window in which a thread of an executor ran callbacks; one sample for each thread",
         high: "what becomes ready has to wait: move a callback to a worker, or make it shorter";
-    /// The time that a callback of an executor waited for its thread: of a timer since its time, of a task
-    /// since it was woken. Not measured where rclrs does not know when the callback became ready.
+    /// The time that a callback of an executor waited for its thread: for a timer, since the time at which the timer
+    /// was due; for a task, since the task was woken. The metric is not measured if rclrs does not know when the
+    /// callback became ready.
     ReadyToRun: "ready_to_run_ms", "ms", Samples, of [Executor],
         help: "the time that a callback of an executor waited for its thread",
         high: "another callback took long: the waits of the window name it",
         nan: "rclrs does not know when the callback became ready";
-    /// The longest callback of an executor, finished or still running at the window's end; one sample per
-    /// window.
+    /// The duration of the longest callback of an executor, finished or still running at the window's end; one sample
+    /// per window.
     LongestCallback: "longest_callback_ms", "ms", Single, of [Executor],
         help: "the duration of the longest callback of an executor",
         high: "other callbacks wait for it: its name is in the window, in the log and on /diagnostics",
         nan: "nothing ran";
-    /// The requests of a service whose callbacks started in a window; one value per window.
+    /// The number of requests of a service whose callbacks started in a window; one value per window.
     Requests: "requests", "requests", Count, of [Service],
         help: "the requests whose callbacks started",
         high: "clients call often";
-    /// The time between the callback starts of two requests, on the monotonic clock.
+    /// The time between the callback starts of two requests in a row, on the monotonic clock.
     RequestPeriod: "request_period", "ms", Samples, of [Service],
         help: "the time between two requests",
         high: "clients call rarely",
         nan: "the first request of the window";
-    /// The duration from the start of an async service callback, which is its first poll, to its response.
+    /// The time from the start of an async service callback, which is its first poll, to its response.
     ResponseDuration: "response_duration_ms", "ms", Samples, of [Service],
         help: "the time from the start of an async service callback to the response",
         high: "what the callback awaits is slow, or it is not polled: look at the clients that it awaits and at the executor",
         nan: "the callback is not async";
-    /// The requests under way at the end of a window: taken, and not answered; one value per window.
+    /// The number of requests at the end of a window that were taken but not answered; one value per window.
     ActiveRequests: "active_requests", "requests", Single, of [Service],
         help: "the requests under way at the end of the window",
         high: "if it grows from window to window, clients call more often than the service responds: make it faster, or use an async callback";
-    /// The most requests under way at once in a window; one value per window.
+    /// The largest number of requests that were in progress at the same time in a window; one value per window.
     MaxActiveRequests: "max_active_requests", "requests", Single, of [Service],
         help: "the most requests under way at once",
         high: "requests wait for each other: use an async callback or a worker";
-    /// The callbacks of a service that panicked in a window, so that their requests have no response; one
+    /// The number of callbacks of a service that panicked in a window, so that their requests got no response; one
     /// value per window.
     CallbackPanics: "callback_panics", "callbacks", Count, of [Service],
         help: "the callbacks that panicked",
         high: "the callback panics: the message is on standard error";
-    /// The calls of a client that started in a window; one value per window.
+    /// The number of calls of a client that started in a window; one value per window.
     Calls: "calls", "calls", Count, of [Client],
         help: "the calls of a client",
         high: "the client calls often";
-    /// The responses to a client that arrived in a window; one value per window.
+    /// The number of responses to a client that arrived in a window; one value per window.
     Responses: "responses", "responses", Count, of [Client],
         help: "the responses to a client",
         high: "the service responds often";
-    /// The calls of a client that ended in a window without a response: the promise, the client or the
-    /// executor was dropped; one value per window.
+    /// The number of calls of a client that ended in a window without a response, because the promise, the client or
+    /// the executor was dropped; one value per window.
     DroppedCalls: "dropped_calls", "calls", Count, of [Client],
         help: "the calls that ended without a response",
         high: "the service does not respond in the time that the caller waits: look at the service, or wait longer";
@@ -258,32 +261,34 @@ metrics! {
     RoundTrip: "round_trip_ms", "ms", Samples, of [Client],
         help: "the time from a call to its response",
         high: "the network, the service or the executor of the client is slow: the delays of the response and the metrics of the service show which";
-    /// The time from the sending of a request to the start of its service, on the clocks of two nodes, as
-    /// service introspection tells them. No node measures it: `topic_monitor --services` does.
+    /// The time from when a client sends a request to when the service starts to process the request, on the clocks of
+    /// two nodes, as service introspection reports the two times. No node measures this metric:
+    /// `topic_monitor --services` does.
     RequestDelay: "request_delay_ms", "ms", Samples, of [],
         help: "the time from the sending of a request to the start of its service",
         high: "the network or the executor of the service is slow: look at the link and at the service";
-    /// Likewise from the sending of a response to its client.
+    /// The time from when a service sends a response to when the client receives the response, on the clocks of two
+    /// nodes. No node measures this metric: `topic_monitor --services` does.
     ResponseDelay: "response_delay_ms", "ms", Samples, of [],
         help: "the time from the sending of a response to its client",
         high: "the network or the executor of the client is slow: look at the link and at the client";
-    /// The age of the oldest call that waits for its response at the end of a window, 0 if none waits; one
+    /// The age of the oldest call that is waiting for its response at the end of a window, 0 if no call is waiting; one
     /// value per window.
     OldestCall: "oldest_call_ms", "ms", Single, of [Client],
         help: "the age of the oldest call that waits for a response; 0 if none waits",
         high: "if it grows from window to window, the service is stuck, or there is none: look for it in the graph";
-    /// The time between two callback starts of a timer, on the monotonic clock.
+    /// The time between two callback starts in a row of a timer, on the monotonic clock.
     TimerPeriod: "timer_period", "ms", Samples, of [Timer],
         help: "the time between two callbacks of a timer",
         high: "the timer is late or skips: look at `timer_lateness_ms`",
         nan: "the first call of the window";
-    /// Callback start less the time for which rcl has scheduled it, on the timer's clock.
+    /// The callback start minus the time for which rcl scheduled the call, on the timer's clock.
     TimerLateness: "timer_lateness_ms", "ms", Samples, of [Timer],
         help: "the time from the schedule of a timer to its callback",
         high: "another callback of the executor or the worker took long, or the host has no CPU time left: use a worker of its own",
         nan: "the schedule is not known";
-    /// The periods of a timer without a call: rcl skips periods that pass before a late call; one value per
-    /// window.
+    /// The number of periods of a timer without a call: rcl skips periods that pass before a late call. The metric has
+    /// one value per window.
     SkippedPeriods: "skipped_periods", "periods", Count, of [Timer],
         help: "the periods of a timer without a callback",
         high: "the timer cannot keep its period: look at `callback_share` and `timer_lateness_ms`",
@@ -293,77 +298,81 @@ metrics! {
         help: "the duration of a callback of a timer as a percentage of its period",
         high: "above 100, the callback is longer than the period: make it shorter, or the period longer",
         nan: "the period is 0; simulated time";
-    /// The goals that an action server received, or that an action client sent, in a window; one value per
+    /// The number of goals that an action server received, or that an action client sent, in a window; one value per
     /// window.
     Goals: "goals", "goals", Count, of [ActionServer, ActionClient],
         help: "the goals of an action",
         high: "clients send many goals";
-    /// The time from a goal to its acceptance, on the monotonic clock: of a server from the start of its
-    /// callback, of a client from the sending to the response.
+    /// The time from a goal to its acceptance, on the monotonic clock. A server measures from the start of its
+    /// callback; a client measures from the sending of the goal to the response.
     GoalToAcceptance: "goal_to_acceptance_ms", "ms", Samples, of [ActionServer, ActionClient],
         help: "the time from a goal to its acceptance",
         high: "the server decides late, or, of a client alone, the network or an executor is slow: accept before other work";
-    /// The time from the sending of a goal to its first feedback in an action client.
+    /// The time from when an action client sends a goal to when the client receives the first feedback for the goal.
     GoalToFeedback: "goal_to_feedback_ms", "ms", Samples, of [ActionClient],
         help: "the time from the sending of a goal to its first feedback",
         high: "the server starts late: look at its `max_active_goals`";
-    /// The time between two feedback messages that an action server published for the same goal.
+    /// The time between two feedback messages in a row that an action server published for the same goal.
     FeedbackPeriod: "feedback_period_ms", "ms", Samples, of [ActionServer],
         help: "the time between two feedback messages of a goal",
         high: "the loop of the action is slow: put a stopwatch around its parts";
-    /// The time from a request to cancel a goal, as the code of an action server learns of it, to the
-    /// canceled goal.
+    /// The time from a request to cancel a goal, when the code of the action server learns of the request, to the
+    /// cancellation of the goal.
     CancelDelay: "cancel_delay_ms", "ms", Samples, of [ActionServer],
         help: "the time from a request to cancel a goal to its end",
         high: "the server takes long to stop: look at the code after `begin_cancelling`";
-    /// The duration of a goal that succeeded: of a server from the start of its execution, of a client from
-    /// the sending to the result.
+    /// The duration of a goal that succeeded. A server measures from the start of the goal's execution; a client
+    /// measures from the sending of the goal to the result.
     GoalSucceeded: "goal_succeeded_ms", "ms", Samples, of [ActionServer, ActionClient],
         help: "the duration of a goal that succeeded",
         high: "the goal takes long: look at the server";
-    /// Likewise of a goal that was canceled.
+    /// The duration of a goal that was canceled, measured like `GoalSucceeded`.
     GoalCanceled: "goal_canceled_ms", "ms", Samples, of [ActionServer, ActionClient],
         help: "the duration of a goal that was canceled",
         high: "goals are canceled late, or take long to stop: look at `cancel_delay_ms`";
-    /// Likewise of a goal that was aborted.
+    /// The duration of a goal that was aborted, measured like `GoalSucceeded`.
     GoalAborted: "goal_aborted_ms", "ms", Samples, of [ActionServer, ActionClient],
         help: "the duration of a goal that was aborted",
         high: "goals fail late: look at the log of the server";
-    /// The goals that succeeded in a window; one value per window.
+    /// The number of goals that succeeded in a window; one value per window.
     SucceededGoals: "succeeded_goals", "goals", Count, of [ActionServer, ActionClient],
         help: "the goals that succeeded",
         high: "all is well";
-    /// The goals that were canceled in a window; one value per window.
+    /// The number of goals that were canceled in a window; one value per window.
     CanceledGoals: "canceled_goals", "goals", Count, of [ActionServer, ActionClient],
         help: "the goals that were canceled",
         high: "clients cancel many goals";
-    /// The goals that were aborted in a window, also because the server dropped them; one value per window.
+    /// The number of goals that were aborted in a window, for example because the server dropped them; one value per
+    /// window.
     AbortedGoals: "aborted_goals", "goals", Count, of [ActionServer, ActionClient],
         help: "the goals that were aborted",
         high: "goals fail: look at the log of the server";
-    /// The goals that were rejected in a window; one value per window.
+    /// The number of goals that were rejected in a window; one value per window.
     RejectedGoals: "rejected_goals", "goals", Count, of [ActionServer, ActionClient],
         help: "the goals that were rejected",
         high: "the server does not accept: look at its conditions";
-    /// The goals that an action client dropped in a window before it had their results; one value per window.
+    /// The number of goals that an action client dropped in a window before their results arrived; one value per
+    /// window.
     DroppedGoals: "dropped_goals", "goals", Count, of [ActionClient],
         help: "the goals whose results a client did not wait for",
         high: "the server does not end in the time that the caller waits: look at the server, or wait longer";
-    /// The goals under way at the end of a window: received or sent, and not ended; one value per window.
+    /// The number of goals at the end of a window that were received or sent but have not ended; one value per window.
     ActiveGoals: "active_goals", "goals", Single, of [ActionServer, ActionClient],
         help: "the goals under way at the end of the window",
         high: "if it grows from window to window, goals come faster than they end";
-    /// The most goals under way at once in a window; one value per window.
+    /// The largest number of goals that were in progress at the same time in a window; one value per window.
     MaxActiveGoals: "max_active_goals", "goals", Single, of [ActionServer, ActionClient],
         help: "the most goals under way at once",
         high: "goals wait for each other";
-    /// The age of the oldest goal under way at the end of a window, 0 if there is none; one value per window.
+    /// The age of the oldest goal in progress at the end of a window, 0 if no goal is in progress; one value per
+    /// window.
     OldestGoal: "oldest_goal_ms", "ms", Single, of [ActionServer, ActionClient],
         help: "the age of the oldest goal under way; 0 if there is none",
         high: "if it grows from window to window, the goal is stuck, or the goal of a client has no server";
-    /// The time from the source timestamp of a message to the publication that its callback makes: a hop of a
-    /// chain of nodes. No node measures it itself: the preloaded library does. NaN in a window with a
-    /// publication whose cause is not known.
+    /// The time from the source timestamp of a message to the publication that the message's callback makes. This time
+    /// belongs to one hop of a chain of nodes: from a topic that a process receives to a topic that the process
+    /// publishes. No node measures this metric: the preloaded library does. NaN in a window with a publication whose
+    /// cause is not known.
     InputToOutput: "input_to_output_ms", "ms", Samples, of [Hop],
         help: "the time from a message to the publication in its callback",
         high: "the network, the executor or the callback is slow: the metrics of the subscription show which",
@@ -371,10 +380,10 @@ metrics! {
 }
 
 impl Metric {
-    /// Every metric of a subscription, in the same order.
+    /// All metrics of a subscription, in the order of [`ALL`](Self::ALL).
     pub const OF_SUBSCRIPTIONS: &'static [Self] = SourceKind::Subscription.metrics();
 
-    /// Returns the metrics that a source of a kind can measure. `COUNT`: [how many](Self::count_of) they are.
+    /// Returns the metrics that a kind of source can measure. `COUNT` is [the number](Self::count_of) of these metrics.
     pub(crate) const fn of_kind<const COUNT: usize>(kind: SourceKind) -> [Self; COUNT] {
         let (mut of_kind, mut count, mut index) = ([Self::ALL[0]; COUNT], 0, 0);
         while index < Self::ALL.len() {
@@ -387,7 +396,7 @@ impl Metric {
         of_kind
     }
 
-    /// Returns how many metrics a source of a kind can measure.
+    /// Returns the number of metrics that a kind of source can measure.
     pub(crate) const fn count_of(kind: SourceKind) -> usize {
         let (mut count, mut index) = (0, 0);
         while index < Self::ALL.len() {
@@ -397,25 +406,27 @@ impl Metric {
         count
     }
 
-    /// Returns whether a window can have more than a few samples, so that there is a
-    /// [distribution](crate::WindowStatistics::distribution).
+    /// Returns whether a window can have many samples of this metric, so that a
+    /// [distribution](crate::WindowStatistics::distribution) is useful.
     pub const fn has_distribution(self) -> bool {
         matches!(self.form(), Form::Samples)
     }
 
-    /// Returns whether its one sample in a window is a count in that window, so that the sum over windows is a count,
-    /// too.
+    /// Returns whether the metric's one sample in a window is a count of events in the window. Then the sum over
+    /// several windows is a count, too.
     pub const fn is_count(self) -> bool {
         matches!(self.form(), Form::Count)
     }
 
-    /// Returns whether its samples are the times between two events of a source. Those of feedback are of one goal.
+    /// Returns whether the samples are the times between two events of a source. The periods of feedback do not count,
+    /// because both events are of one goal.
     #[doc(hidden)]
     pub const fn is_period(self) -> bool {
         matches!(self, Self::MessagePeriod | Self::PublishPeriod | Self::RequestPeriod | Self::TimerPeriod)
     }
 
-    /// Returns whether it compares times of the system clock: a step of that clock leaves a window without samples.
+    /// Returns whether the metric compares times of the system clock. Such a metric has no samples in a window in which
+    /// the system clock was stepped.
     #[doc(hidden)]
     pub const fn is_of_system_time(self) -> bool {
         matches!(
@@ -432,8 +443,8 @@ impl Metric {
         )
     }
 
-    /// Returns whether it is not measured without a header stamp. A [`MessageAge`](Self::MessageAge) from the source
-    /// timestamp is.
+    /// Returns whether the metric needs a header stamp. A [`MessageAge`](Self::MessageAge) that starts at the source
+    /// timestamp needs no header stamp, but the result is true for this metric, too.
     #[doc(hidden)]
     pub const fn starts_at_header_stamp(self) -> bool {
         matches!(self, Self::MessageAge | Self::HeaderToSource | Self::HeaderToCallback)
@@ -467,7 +478,7 @@ impl fmt::Display for Metric {
     }
 }
 
-/// Returns the names of metrics, separated by commas.
+/// Returns the names of the metrics, separated by commas.
 pub fn names(metrics: &[Metric]) -> String {
     metrics.iter().map(|metric| metric.name()).collect::<Vec<_>>().join(", ")
 }
@@ -477,15 +488,15 @@ fn hint(name: &str) -> String {
     nearest(name, names).map(|nearest| format!(", perhaps {nearest} is meant")).unwrap_or_default()
 }
 
-/// Returns the name that was probably meant: at most two characters differ.
+/// Returns the known name that was probably meant: it differs from `name` by at most two characters.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let distances = names
-        .filter(|known| name.len().abs_diff(known.len()) <= 8) // two characters
+        .filter(|known| name.len().abs_diff(known.len()) <= 8) // at most two characters, of up to four bytes each
         .map(|known| (distance(name, known), known));
     Some(distances.filter(|(distance, known)| *distance <= 2 && 2 * distance < known.len()).min()?.1)
 }
 
-/// Returns how many characters are to be added, removed or replaced to get from one word to the other.
+/// Returns the number of characters to add, remove or replace to change one word into the other.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -500,7 +511,7 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// A name that no metric has.
+/// The error for a name that no metric has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("There is no metric {0:?}{hint}: docs/statistics.md lists all metrics", hint = hint(&self.0))]
 pub struct UnknownMetric(pub String);
@@ -508,7 +519,7 @@ pub struct UnknownMetric(pub String);
 impl FromStr for Metric {
     type Err = UnknownMetric;
 
-    /// Returns the metric with that [`name`](Self::name).
+    /// Returns the metric with the given [`name`](Self::name).
     fn from_str(name: &str) -> Result<Self, UnknownMetric> {
         Self::ALL
             .iter()

@@ -6,12 +6,12 @@ use std::borrow::Borrow;
 
 use crate::metric::Metric;
 
-/// A set of metrics: a bit for each. It is empty by default.
+/// A set of metrics, stored as one bit for each metric. The default set is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MetricSet(u64);
 
 impl MetricSet {
-    /// The set of these metrics.
+    /// Returns the set of these metrics.
     pub const fn of(metrics: &[Metric]) -> Self {
         let (mut bits, mut index) = (0, 0);
         while index < metrics.len() {
@@ -25,28 +25,28 @@ impl MetricSet {
         1 << metric as u32
     }
 
-    /// Returns whether it has the metric.
+    /// Returns whether the set contains the metric.
     #[inline]
     pub const fn contains(self, metric: Metric) -> bool {
         self.0 & Self::bit(metric) != 0
     }
 
-    /// Returns whether it has at least one of these metrics.
+    /// Returns whether the set contains at least one of the metrics in `others`.
     pub const fn intersects(self, others: Self) -> bool {
         self.0 & others.0 != 0
     }
 
-    /// Returns the number of metrics.
+    /// Returns the number of metrics in the set.
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Returns whether it has none.
+    /// Returns whether the set contains no metric.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns its metrics, in the order of [`Metric::ALL`].
+    /// Returns the metrics of the set, in the order of [`Metric::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Metric> + Clone {
         Metric::ALL.iter().copied().filter(move |metric| self.contains(*metric))
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The common parts of the models.
+//! Common code of the loom models. A model is a test that loom runs in many interleavings of its threads.
 
 use std::{
     sync::{
@@ -12,10 +12,10 @@ use std::{
 
 use crate::{record::clock::Clock, sync::atomic::AtomicI64};
 
-/// Runs a model in every interleaving of its threads with at most `preemptions` preemptions. Prints the number of
+/// Runs a model in every interleaving of its threads that has at most `preemptions` preemptions. Prints the number of
 /// interleavings.
 ///
-/// loom's environment variable `LOOM_MAX_PREEMPTIONS` sets a higher bound.
+/// The environment variable `LOOM_MAX_PREEMPTIONS` of loom can set a higher bound.
 pub(crate) fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut loom = loom::model::Builder::new();
     loom.max_branches = 10_000;
@@ -29,7 +29,7 @@ pub(crate) fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static
     });
 }
 
-/// The report at the end of a model, even if it fails.
+/// Prints a report at the end of a model, even if the model fails.
 struct Run {
     interleavings: Arc<AtomicU64>,
     bound: usize,
@@ -49,7 +49,8 @@ impl Drop for Run {
     }
 }
 
-/// Whether something happened in one of the interleavings: a model that never reaches its case proves nothing.
+/// Records whether a case happened in at least one of the interleavings. A model that never reaches its case proves
+/// nothing.
 #[derive(Clone, Default)]
 pub(crate) struct Reached(Arc<std::sync::atomic::AtomicBool>);
 
@@ -63,11 +64,11 @@ impl Reached {
     }
 }
 
-/// A clock that is later by a nanosecond at each reading, so that the readings of all threads have an order. The system
-/// clock is ahead by a constant.
+/// A clock that advances by one nanosecond at each reading, so that the readings of all threads have an order. The
+/// system clock is ahead of the monotonic clock by a constant.
 ///
-/// A [`later`](Self::later) reading of one thread happens before all readings of a window's end that are later still.
-/// The reading of a callback synchronises nothing.
+/// A reading by [`later`](Self::later) happens before all later readings that end a window. The reading by
+/// [`callback`](Self::callback) synchronizes nothing.
 pub(crate) struct Ticks(AtomicI64);
 
 impl Ticks {
@@ -82,7 +83,7 @@ impl Ticks {
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns the time after something was done.
+    /// Returns the time after an action of a thread.
     pub(crate) fn later(&self) -> i64 {
         self.0.fetch_add(1, Ordering::Release)
     }

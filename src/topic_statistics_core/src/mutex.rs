@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Locking a mutex, also after a panic.
+//! Locks a mutex, even if a thread panicked while it held the lock.
 
 use std::sync::PoisonError;
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// Locks a mutex. No panic leaves its data half changed.
+/// Locks a mutex. A poisoned mutex is locked, too, because no panic leaves its data half changed.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,8 @@
 
 use std::fmt;
 
-/// The kind of a source: it decides which metrics a source can measure, and so which conditions apply to it.
+/// The kind of a source. The kind decides which metrics a source can measure, and so which conditions apply to the
+/// source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SourceKind {
@@ -14,7 +15,7 @@ pub enum SourceKind {
     Publisher,
     /// A stopwatch around any code.
     Stopwatch,
-    /// A counter of anything.
+    /// A counter of any events.
     Counter,
     /// An executor.
     Executor,
@@ -28,12 +29,13 @@ pub enum SourceKind {
     ActionServer,
     /// A client of an action.
     ActionClient,
-    /// A hop of a chain: from a topic that a process receives to a topic that it publishes in the callback.
+    /// A hop of a chain of nodes: from a topic that a process receives to a topic that the process publishes in the
+    /// callback.
     Hop,
 }
 
 impl SourceKind {
-    /// Every kind.
+    /// All kinds of sources.
     pub const ALL: [Self; 11] = [
         Self::Subscription,
         Self::Publisher,
@@ -48,13 +50,14 @@ impl SourceKind {
         Self::Hop,
     ];
 
-    /// Returns its bit in a set of kinds.
+    /// Returns the bit of this kind in a set of kinds.
     pub(crate) const fn bit(self) -> u16 {
         1 << self as u16
     }
 
-    /// Returns whether silence is normal: a service or an action server waits for its clients, a client for its node,
-    /// an executor for anything, and a hop for messages that cause a publication.
+    /// Returns whether sources of this kind are normally silent at times. For example, a service or an action server
+    /// waits for its clients, a client waits for its node's calls, and a hop waits for messages that cause a
+    /// publication.
     pub const fn may_be_silent(self) -> bool {
         matches!(
             self,

@@ -2,11 +2,11 @@
 
 //! The summary of a window's samples.
 
-/// The summary of a window's samples. The default has no samples.
+/// The summary of a window's samples. The default summary has no samples.
 ///
-/// All figures except the count are in the unit of the samples. They are NaN if nothing was measured: all of them
-/// without a sample; the standard deviation with one sample, as defined by StatisticDataPoint.msg ("standard deviation
-/// is only available when there are two or more data points").
+/// All figures except the count are in the unit of the samples. All figures are NaN if there is no sample. The standard
+/// deviation is also NaN if there is only one sample, as StatisticDataPoint.msg defines ("standard deviation is only
+/// available when there are two or more data points").
 ///
 /// ```
 /// # extern crate topic_statistics_core as rclrs_topic_statistics;
@@ -27,15 +27,17 @@ pub struct Summary {
     pub minimum: f64,
     /// The largest sample, which may be negative.
     pub maximum: f64,
-    /// The standard deviation of the population (divided by the count), as in libstatistics_collector.
+    /// The standard deviation of the population (the sum of squares is divided by the count), as in
+    /// libstatistics_collector.
     pub standard_deviation: f64,
     /// The number of samples.
     pub sample_count: u64,
 }
 
 impl Summary {
-    /// Creates a summary of these figures, in the order of rclcpp's data points, with the minimum before the maximum.
-    #[doc(hidden)] // for other samples than those of this crate
+    /// Creates a summary from these figures. The order is that of rclcpp's data points, with the minimum before the
+    /// maximum.
+    #[doc(hidden)] // for code outside this crate that has its own samples
     pub const fn new(
         average: f64,
         minimum: f64,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Primitives for the synchronisation of threads.
+//! Primitives for the synchronization of threads.
 //!
-//! In models, `sync_loom.rs` is in place of this file: a model checker decides which
-//! thread runs.
+//! In loom models, `sync_loom.rs` replaces this file: the model checker loom decides which thread runs.
 
 use std::time::{Duration, Instant};
 
@@ -15,11 +14,12 @@ pub(crate) use std::{
 };
 pub(crate) use tokio::sync::watch;
 
-/// A mutex that is unlocked by a plain store: one locked instruction, where std's mutex has two.
+/// A mutex that is unlocked by a plain store. So it needs one locked instruction, where std's mutex needs two.
 pub(crate) type SpinMutex<T> = spin::mutex::Mutex<T, Sleep>;
 pub(crate) type SpinMutexGuard<'a, T> = spin::mutex::MutexGuard<'a, T, Sleep>;
 
-/// Waits for a lock by sleeping, which lets the holder run even if it has a lower priority on the same core.
+/// Waits for a lock by sleeping. During the sleep, the holder of the lock can run even if it has a lower priority on
+/// the same core.
 pub(crate) struct Sleep;
 
 impl spin::RelaxStrategy for Sleep {
@@ -28,7 +28,7 @@ impl spin::RelaxStrategy for Sleep {
     }
 }
 
-/// Returns the time now.
+/// Returns the present time.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

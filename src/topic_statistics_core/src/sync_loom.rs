@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Primitives for the synchronisation of threads under loom, a model checker: in place of `sync.rs`.
-//! `cargo xtask models` runs the models.
+//! Primitives for the synchronization of threads under loom, a model checker. In loom models, this file replaces
+//! `sync.rs`. `cargo xtask models` runs the models.
 //!
-//! The primitives of spin, crossbeam and tokio are not checked here. Each stand-in keeps its original's promises, and
-//! no more.
+//! The models do not check the primitives of spin, crossbeam and tokio. Each replacement in this file guarantees what
+//! the original primitive guarantees, and no more.
 
 use std::{
     cell::Cell,
@@ -22,50 +22,51 @@ pub(crate) use loom::{
 };
 
 thread_local! {
-    /// The time that has passed in models. All threads of a model run on one real thread.
+    /// The time that has passed in a model. All threads of a model run on one real thread.
     static PASSED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Returns the time. It stands still until a model lets it [pass](pass): a model must not depend on its own duration.
+/// Returns the time in the model. The time changes only when the model calls [`pass`], because a model must not depend
+/// on how long it runs.
 pub(crate) fn now() -> Instant {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     *START.get_or_init(Instant::now) + PASSED.get()
 }
 
-/// Returns the time that has passed.
+/// Returns the time that has passed in the model.
 pub(crate) fn passed() -> Duration {
     PASSED.get()
 }
 
-/// Lets time pass.
+/// Lets `time` pass in the model.
 pub(crate) fn pass(time: Duration) {
     PASSED.set(PASSED.get() + time);
 }
 
-/// Lets time pass, without other threads.
+/// Lets `time` pass in the model. No other thread runs during the sleep.
 pub(crate) fn sleep(time: Duration) {
     pass(time);
 }
 
-/// Catches no panic: a model that fails ends.
+/// Runs `code` without catching a panic, because a model ends when it fails.
 pub(crate) fn catch_unwind<R>(code: impl FnOnce() -> R) -> std::thread::Result<R> {
     Ok(code())
 }
 
-/// A mutex that is locked by an exchange and unlocked by a store, as spin's. A thread that waits for it does not spin,
-/// but parks: loom would explore each turn.
+/// A mutex that is locked by an exchange and unlocked by a store, like spin's mutex. A thread that waits for this mutex
+/// parks instead of spinning, because loom would explore each turn of a spin loop.
 pub(crate) struct SpinMutex<T> {
     is_locked: AtomicBool,
     waiting: std::sync::Mutex<Vec<Thread>>,
-    /// The threads that have held it, one after the other.
+    /// The threads that have held the lock, one after the other.
     holders: std::sync::Mutex<Vec<ThreadId>>,
-    /// Never contended: the flag keeps other threads out.
+    /// The data. This std mutex is never contended, because `is_locked` keeps other threads out.
     data: std::sync::Mutex<T>,
 }
 
 pub(crate) struct SpinMutexGuard<'a, T> {
     mutex: &'a SpinMutex<T>,
-    /// None when it is unlocked.
+    /// The guard of the data; `None` when the mutex is unlocked.
     data: Option<std::sync::MutexGuard<'a, T>>,
 }
 
@@ -86,7 +87,7 @@ impl<T> SpinMutex<T> {
         Some(SpinMutexGuard { mutex: self, data: Some(data) })
     }
 
-    /// Returns how often this thread has taken the lock so far. loom does not see this.
+    /// Returns how many times this thread has taken the lock so far. loom does not see this bookkeeping.
     pub(crate) fn times_taken(&self) -> usize {
         let this = thread::current().id();
         self.holders.lock().expect("no panic").iter().filter(|holder| **holder == this).count()
@@ -97,7 +98,7 @@ impl<T> SpinMutex<T> {
             if let Some(guard) = self.try_lock() {
                 return guard;
             }
-            // loom runs no other thread between the exchange and this.
+            // loom runs no other thread between the exchange above and this line.
             self.waiting.lock().expect("no panic").push(thread::current());
             thread::park();
         }
@@ -126,11 +127,11 @@ impl<T> Drop for SpinMutexGuard<'_, T> {
     }
 }
 
-/// A bounded queue, as crossbeam's: a push happens before the pop that returns its value. A pop may miss a push that
-/// does not happen before it. One thread pops at a time.
+/// A bounded queue like crossbeam's. A push happens before the pop that returns the pushed value. A pop may miss a push
+/// that does not happen before the pop. Only one thread pops at a time.
 ///
-/// crossbeam's push waits for a pop that has taken a value and has not freed its place yet. Here it panics: a message
-/// must not wait.
+/// In crossbeam, a push waits for a pop that has taken a value but has not freed the value's place yet. Here, such a
+/// push panics, because a message must not wait.
 pub(crate) struct ArrayQueue<T> {
     room: usize,
     pushed: AtomicUsize,
@@ -141,7 +142,7 @@ pub(crate) struct ArrayQueue<T> {
 
 struct Values<T> {
     queued: VecDeque<T>,
-    /// The number pushed; a thread may not have seen all of them.
+    /// The number of pushed values. A thread may not have seen all of these pushes yet.
     pushed: usize,
 }
 
@@ -155,8 +156,8 @@ impl<T> ArrayQueue<T> {
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
         loop {
             let pushed = self.values().pushed;
-            // The value is there at the moment at which the exchange succeeds: loom runs no other thread before the
-            // next operation.
+            // The value is in the queue at the moment at which the exchange succeeds, because loom runs no other thread
+            // before the next operation.
             let is_full =
                 |freed: &AtomicUsize| pushed - freed.load(Ordering::Acquire).min(pushed) >= self.room;
             if is_full(&self.freed) {
@@ -190,7 +191,7 @@ impl<T> ArrayQueue<T> {
     }
 }
 
-/// A cell that is set once, as std's.
+/// A cell that is set only once, like std's.
 pub(crate) struct OnceLock<T> {
     is_set: AtomicBool,
     value: std::sync::OnceLock<T>,
@@ -215,7 +216,7 @@ impl<T> OnceLock<T> {
     }
 }
 
-/// Channels of tokio. Other threads run before each operation of the sender.
+/// Channels of tokio. Other threads may run before each operation of the sender.
 pub(crate) mod watch {
     pub(crate) use tokio::sync::watch::Receiver;
 

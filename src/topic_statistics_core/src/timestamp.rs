@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Points in time, and steps of their clock.
+//! Points in time, and steps of a clock.
 
 use std::time::{Duration, SystemTime};
 
-/// A point in time: nanoseconds since the epoch of a clock. The item that returns it names the clock: the system clock,
-/// or ROS time, which is simulated time if the node uses it.
+/// A point in time, in nanoseconds since the epoch of a clock. The documentation of each field or function with a
+/// `Timestamp` names the clock: the system clock, or ROS time, which is simulated time if the node uses it.
 ///
 /// ```
 /// # extern crate topic_statistics_core as rclrs_topic_statistics;
@@ -22,23 +22,23 @@ use std::time::{Duration, SystemTime};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Returns that many nanoseconds since the epoch.
+    /// Returns the point in time that is `nanoseconds` after the epoch of the clock.
     pub const fn from_nanoseconds(nanoseconds: i64) -> Self {
         Self(nanoseconds)
     }
 
-    /// Returns the nanoseconds since the epoch.
+    /// Returns the nanoseconds since the epoch of the clock.
     pub const fn as_nanoseconds(self) -> i64 {
         self.0
     }
 
-    /// Returns the time from `earlier` to this; None if that is later.
+    /// Returns the time from `earlier` to this timestamp; `None` if `earlier` is the later one.
     pub fn duration_since(self, earlier: Self) -> Option<Duration> {
         (self >= earlier).then(|| Duration::from_nanos(self.0.abs_diff(earlier.0)))
     }
 }
 
-/// Takes it as a time of the system clock.
+/// Converts a timestamp of the system clock.
 impl From<Timestamp> for SystemTime {
     fn from(time: Timestamp) -> Self {
         let since_epoch = Duration::from_nanos(time.0.unsigned_abs());
@@ -53,14 +53,14 @@ impl From<Timestamp> for SystemTime {
 /// A step of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockStep {
-    /// It was set forward by that time.
+    /// The clock was set forward by this duration.
     Forward(Duration),
-    /// It was set back by that time.
+    /// The clock was set back by this duration.
     Back(Duration),
 }
 
 impl ClockStep {
-    /// Returns a step by that many nanoseconds; negative ones are back.
+    /// Returns the step for a number of nanoseconds; a negative number is a step back.
     pub const fn from_nanoseconds(by: i64) -> Self {
         let length = Duration::from_nanos(by.unsigned_abs());
         if by < 0 {
@@ -70,7 +70,7 @@ impl ClockStep {
         }
     }
 
-    /// Returns the nanoseconds of the step; negative if it is back.
+    /// Returns the nanoseconds of the step; negative for a step back.
     pub fn as_nanoseconds(self) -> i64 {
         match self {
             Self::Forward(by) => i64::try_from(by.as_nanos()).unwrap_or(i64::MAX),

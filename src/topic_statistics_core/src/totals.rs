@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Messages received and lost since a subscription's creation: plain values.
+//! The messages that a subscription received and lost since its creation, as plain values.
 
 use std::time::Duration;
 
@@ -13,48 +13,47 @@ use crate::{
 
 /// The messages that a subscription received and lost since its creation.
 ///
-/// `None` means unknown: lost, out of order, duplicates and publishers, if
-/// [`Metric::PublicationSeqGap`] is not measured; the first three, if the middleware
-/// does not number messages; all of them, once the topic had more publishers than are followed (256), or messages were
-/// counted but not measured ([`WindowStatistics::unrecorded`](crate::WindowStatistics::unrecorded)). Messages lost and
-/// bytes are also unknown after an overflow.
+/// `None` means that a total is unknown. `lost`, `out_of_order`, `duplicates` and `publishers` are unknown if
+/// [`Metric::PublicationSeqGap`] is not measured. The first three are also unknown if the middleware does not number
+/// messages. All four are unknown once the topic had more publishers than are followed (256), or once messages were
+/// counted but not measured ([`WindowStatistics::unrecorded`](crate::WindowStatistics::unrecorded)). `lost` and `bytes`
+/// are also unknown after an overflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Messages with a callback while the statistics were enabled.
+    /// Messages whose callback started while the statistics were enabled.
     pub received: u64,
-    /// Messages lost: gaps in the publishers' sequence numbers. A message that arrives late is no longer counted as
-    /// lost.
+    /// Messages lost, by the gaps in the publishers' sequence numbers. If a message arrives late, it is no longer
+    /// counted as lost.
     pub lost: Option<u64>,
-    /// Messages received after a later one of the same publisher.
+    /// Messages received after a later message of the same publisher.
     pub out_of_order: Option<u64>,
-    /// Messages received more than once; they are included in `received`.
+    /// Messages received more than once. These messages are included in `received`.
     pub duplicates: Option<u64>,
-    /// Publishers from which messages were received. A publisher that restarts counts again.
+    /// Publishers from which messages were received. A publisher that restarts is counted again.
     pub publishers: Option<u64>,
-    /// The size of all messages received, in bytes, as [`Metric::MessageSize`] counts it.
-    /// None if that is not measured, if the size of a message is unknown, and once messages were counted but not
-    /// measured.
+    /// The size of all received messages in bytes, as [`Metric::MessageSize`] counts the size. `None` if sizes are not
+    /// measured, if the size of a message is unknown, or once messages were counted but not measured.
     pub bytes: Option<u64>,
-    /// The start of the first message's callback, on the system clock. A step of the system clock corrects it. Messages
-    /// that were counted but not measured have no time here, nor in the next two.
+    /// The start of the first message's callback, on the system clock, corrected by later steps of the system clock.
+    /// For this field, `last_message` and `active`, messages that were counted but not measured are ignored.
     pub first_message: Option<Timestamp>,
-    /// The start of the last message's callback, likewise.
+    /// The start of the last message's callback, on the system clock, corrected by later steps of the system clock.
     pub last_message: Option<Timestamp>,
-    /// The time from the first message to the last on the monotonic clock, without the time in which the statistics
-    /// were disabled.
+    /// The time from the first message to the last message on the monotonic clock, without the time in which the
+    /// statistics were disabled.
     pub active: Duration,
-    /// The number of intervals between messages in that time; None if messages were counted but not measured after the
-    /// last one, or before the first one.
+    /// The number of intervals between messages in the time `active`; `None` if messages before the first or after the
+    /// last measured message were counted but not measured.
     #[doc(hidden)] // see `rate`
     pub intervals: Option<u64>,
-    /// Losses of the publishers that are followed.
+    /// The losses of the publishers that are followed.
     pub(crate) followed: Option<Followed>,
 }
 
 impl Totals {
-    /// Returns the average rate in Hz while the statistics were enabled; NaN with fewer than two messages, and while
-    /// the last messages were counted but not measured.
+    /// Returns the average rate in Hz while the statistics were enabled. NaN with fewer than two messages, or while the
+    /// last messages were counted but not measured.
     pub fn rate(&self) -> f64 {
         match self.intervals {
             Some(intervals) if !self.active.is_zero() => intervals as f64 / self.active.as_secs_f64(),
@@ -62,20 +61,21 @@ impl Totals {
         }
     }
 
-    /// Returns the messages lost and out of order since `before`, earlier totals of the same subscription; None if
-    /// unknown. After more publishers than are followed, it is known until a message of a further publisher arrives.
+    /// Returns the messages lost and out of order since `before`, which are earlier totals of the same subscription;
+    /// `None` if the losses are unknown. If the topic has more publishers than are followed, the result is known until
+    /// a message of a further publisher arrives.
     pub(crate) fn losses_since(&self, before: &Self) -> Option<(u64, u64)> {
         if self.received == 0 {
             return Some((0, 0));
         }
         let before = if before.received == 0 { Followed::default() } else { before.followed? };
         let now = self.followed.filter(|now| now.evictions == before.evictions)?;
-        // A message that arrives late reduces the losses of a window before.
+        // A message that arrives late reduces the losses of an earlier window.
         Some((now.lost.saturating_sub(before.lost), now.out_of_order.saturating_sub(before.out_of_order)))
     }
 
-    /// Returns the sum. Unknown in either operand means unknown in the sum. A subscription that received nothing lost
-    /// nothing.
+    /// Returns the sum of two totals. A total that is unknown in either operand is unknown in the sum. A subscription
+    /// that received no message counts as having lost none.
     fn plus(&self, other: &Self) -> Self {
         if self.received == 0 {
             return *other;
@@ -95,12 +95,12 @@ impl Totals {
             last_message: self.last_message.max(other.last_message),
             active: self.active + other.active,
             intervals: sum(self.intervals, other.intervals),
-            followed: None, // of several subscriptions
+            followed: None, // unknown for several subscriptions
         }
     }
 }
 
-/// The [totals](Totals) of a subscription, or of ended subscriptions with the same names.
+/// The [totals](Totals) of a subscription, or of all ended subscriptions with the same topic and source name.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TopicTotals {
@@ -108,33 +108,33 @@ pub struct TopicTotals {
     pub topic_name: String,
     /// The `measurement_source_name` of the subscription on `/statistics`.
     pub source_name: String,
-    /// Messages received and lost; of ended subscriptions with the same names, the sum.
+    /// The messages received and lost. For ended subscriptions with the same names, this is the sum of their totals.
     pub totals: Totals,
     pub(crate) distributions: Distributions,
 }
 
-#[doc(hidden)] // for reports
+#[doc(hidden)] // for code that writes reports
 impl TopicTotals {
     /// Creates the totals of a subscription.
     pub fn new(topic_name: &str, source_name: &str, totals: Totals, distributions: Distributions) -> Self {
         Self { topic_name: topic_name.to_owned(), source_name: source_name.to_owned(), totals, distributions }
     }
 
-    /// Returns all distributions.
+    /// Returns the distributions of all metrics.
     pub fn distributions(&self) -> &Distributions {
         &self.distributions
     }
 }
 
 impl TopicTotals {
-    /// Returns the distribution of a metric's samples in all finished windows since the creation that had one; None if
-    /// none had.
+    /// Returns the distribution of a metric's samples in all finished windows since the creation of the subscription;
+    /// `None` if no window had a distribution of the metric.
     pub fn distribution(&self, metric: Metric) -> Option<&Distribution> {
         self.distributions.get(metric)
     }
 }
 
-/// Adds totals to the sum with the same names, or appends them.
+/// Adds totals to the sum with the same names. If there is no such sum, appends the totals to the list.
 pub(crate) fn add_up(sums: &mut Vec<TopicTotals>, more: TopicTotals) {
     let has_its_names =
         |sum: &&mut TopicTotals| sum.topic_name == more.topic_name && sum.source_name == more.source_name;
@@ -147,18 +147,19 @@ pub(crate) fn add_up(sums: &mut Vec<TopicTotals>, more: TopicTotals) {
     }
 }
 
-/// The messages that a subscription received and lost of one publisher.
+/// The messages of one publisher that a subscription received and lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PublisherTotals {
-    /// The identifier of the publisher. rclrs 0.8 does not report to which node it belongs.
+    /// The identifier of the publisher. rclrs 0.8 does not report to which node the publisher belongs.
     pub gid: [u8; 16],
-    /// Messages received, without messages that were counted but not measured.
+    /// Messages received, without the messages that were counted but not measured.
     pub received: u64,
-    /// Messages lost. None if the middleware does not number messages, once messages were counted without being
-    /// measured, and if there is no room for the number.
+    /// Messages lost. `None` if the middleware does not number messages, once messages were counted without being
+    /// measured, or if a `u64` has no room for the number.
     pub lost: Option<u64>,
-    /// Messages received after a later one, likewise.
+    /// Messages received after a later message of this publisher. `None` if the middleware does not number messages, or
+    /// once messages were counted without being measured.
     pub out_of_order: Option<u64>,
     /// The start of the last message's callback, on the system clock.
     pub last_message: Timestamp,
@@ -179,7 +180,7 @@ mod tests {
     #[test]
     fn a_sum_is_of_what_is_known_and_has_room() {
         let known = Totals { received: 3, lost: Some(2), ..Totals::default() };
-        assert_eq!(known.plus(&Totals::default()), known, "what received nothing lost nothing");
+        assert_eq!(known.plus(&Totals::default()), known, "empty totals change nothing");
         assert_eq!(Totals::default().plus(&known), known);
         let one = Totals { received: 1, lost: Some(u64::MAX - 1), duplicates: Some(1), ..Totals::default() };
         assert_eq!((one.plus(&one).lost, one.plus(&one).duplicates), (None, Some(2)));

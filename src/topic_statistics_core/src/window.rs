@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finished windows: plain values that the schedule produces and the reports publish.
+//! Finished windows: plain values that the scheduler produces and publishes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,12 +14,12 @@ use crate::{
     totals::Totals,
 };
 
-/// The start and stop of a window, on the system clock, as it is at the window's end. Windows follow each other without
-/// a gap, except for a step of the system clock.
+/// The start and the stop of a window, on the system clock, as the system clock is at the window's end. Windows follow
+/// each other without a gap, unless the system clock was stepped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Window {
-    /// The stop of the window before.
+    /// The stop of the previous window.
     pub start: Timestamp,
     /// The start of the next window.
     pub stop: Timestamp,
@@ -31,7 +31,7 @@ impl Window {
         Self { start, stop }
     }
 
-    /// Creates a window from nanoseconds since the epoch.
+    /// Creates a window from nanoseconds since the Unix epoch.
     pub const fn from_nanoseconds(start: i64, stop: i64) -> Self {
         Self::new(Timestamp::from_nanoseconds(start), Timestamp::from_nanoseconds(stop))
     }
@@ -52,46 +52,48 @@ impl Window {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WindowStatistics {
-    /// The start and stop of the window, on the system clock.
+    /// The start and the stop of the window, on the system clock.
     pub window: Window,
-    /// The length of the window on the monotonic clock. A step of the system clock does not change it.
+    /// The length of the window on the monotonic clock. A step of the system clock does not change the length.
     pub length: Duration,
-    /// The step of the system clock in the window; a suspend counts as a step. None if there was no step. In a window
-    /// with a step, the metrics that compare times with the system clock (ages and delays) are NaN with a sample count
-    /// of 0.
+    /// The step of the system clock in the window; `None` if the clock was not stepped. A suspend of the host also
+    /// counts as a step. In a window with a step, the metrics that compare times with the system clock (ages and
+    /// delays) are NaN with a sample count of 0.
     pub clock_step: Option<ClockStep>,
-    /// The number of messages, publications, requests, calls or durations, the value of the counter, or what an
-    /// executor ran: each callback, task and take, also a take without a message.
+    /// The number of messages, publications, requests, calls, goals or durations, or the value of the counter. For an
+    /// executor, the number of runs: each callback, each task, and each take, even if there was no message to take.
     pub count: u64,
-    /// Whether the count is exact. It is not if messages could only be counted while this window or the one before it
-    /// ended: some of them may belong to the other window. Then the [rate](Self::rate) is NaN.
+    /// Whether the count is exact. The count is not exact if messages were only counted, and not measured, while this
+    /// window or the previous window ended, because some of these messages may belong to the other window. Then the
+    /// [rate](Self::rate) is NaN.
     pub is_count_known: bool,
-    /// Messages counted but not measured, because the thread that ends the windows was preempted while it held the
-    /// lock. If there are any, the metrics of samples are NaN.
+    /// The number of messages that were counted but not measured, because the thread that ends the windows was
+    /// preempted while it held the lock. If the number is not 0, the metrics that have samples are NaN.
     pub unrecorded: u64,
-    /// Whether the last message of the window had a header stamp of zero: its publisher does not set it. False if ages
-    /// start at the source timestamp, and for types without a header.
+    /// Whether the last message of the window had a header stamp of zero, which means that its publisher does not set
+    /// the stamp. False if ages start at the source timestamp, or if the type has no header.
     pub unstamped: bool,
-    /// Whether the last message of the window had a header stamp, and no age because the node uses simulated time and
-    /// there is no `/clock`. False if ages start at the source timestamp, and for types without a header.
+    /// Whether the last message of the window had a header stamp, but no age because the node uses simulated time and
+    /// there is no `/clock`. False if ages start at the source timestamp, or if the type has no header.
     pub without_clock: bool,
-    /// Whether messages of the window were published before the subscription matched their publisher: the history of
-    /// transient local publishers. Then the [rate](Self::rate) and the periods are NaN.
+    /// Whether messages of the window were published before the subscription matched their publisher. Such messages are
+    /// the history of transient local publishers. In a window with history, the [rate](Self::rate) and the periods are
+    /// NaN.
     pub has_history: bool,
     /// The metrics that are measured, and their summaries.
     pub metrics: Vec<(Metric, Summary)>,
     #[doc(hidden)] // see `distribution`
     pub distributions: Distributions,
-    /// The messages received and lost from the subscription's creation to the window's stop. The difference to the
-    /// window before is this window's. None for other sources than subscriptions.
+    /// The messages received and lost from the subscription's creation to the window's stop. Subtract the totals of the
+    /// previous window to get the numbers of this window. `None` for sources that are not subscriptions.
     pub totals: Option<Totals>,
-    /// What the threads of an executor ran. None for other sources.
+    /// What the threads of an executor ran; `None` for sources of other kinds.
     pub executor: Option<Arc<ExecutorWindow>>,
 }
 
-#[doc(hidden)] // for other sources than those of this crate
+#[doc(hidden)] // for code outside this crate that has its own sources
 impl WindowStatistics {
-    /// Creates a window in which nothing was unusual.
+    /// Creates a window without a clock step, history, or other special case.
     pub fn new(window: Window, length: Duration, count: u64, metrics: Vec<(Metric, Summary)>) -> Self {
         Self {
             window,
@@ -112,8 +114,8 @@ impl WindowStatistics {
 }
 
 impl WindowStatistics {
-    /// Returns the count per second, in Hz; NaN if the count is unknown, if the window has history of transient local
-    /// publishers, and if it has no length.
+    /// Returns the count per second, in Hz. NaN if the count is unknown, if the window has history of transient local
+    /// publishers, or if the window has no length.
     pub fn rate(&self) -> f64 {
         if self.length.is_zero() || !self.is_count_known || self.has_history {
             return f64::NAN;
@@ -121,9 +123,9 @@ impl WindowStatistics {
         self.count as f64 / self.length.as_secs_f64()
     }
 
-    /// Returns the bytes per second of the messages or publications, as [`Metric::MessageSize`] counts them; 0 in
-    /// silence. NaN if that is not measured, if the size of a message or the count is unknown, and if the window has no
-    /// length.
+    /// Returns the bytes per second of the messages or publications, as [`Metric::MessageSize`] counts the bytes; 0 if
+    /// the window has no messages. NaN if the size is not measured, if the size of a message or the count is unknown,
+    /// or if the window has no length.
     pub fn bandwidth(&self) -> f64 {
         match self.get(Metric::MessageSize) {
             Some(sizes) if sizes.sample_count == self.count => {
@@ -134,16 +136,15 @@ impl WindowStatistics {
         }
     }
 
-    /// Returns the summary of a metric; None if it is not measured.
+    /// Returns the summary of a metric; `None` if the metric is not measured.
     pub fn get(&self, metric: Metric) -> Option<&Summary> {
         self.metrics.iter().find(|(measured, _)| *measured == metric).map(|(_, summary)| summary)
     }
 
-    /// Returns the distribution of a metric's samples, the same samples as its summary's.
+    /// Returns the distribution of a metric's samples. The samples are the same as in the metric's summary.
     ///
-    /// None without a sample, if the metric has at most one sample per window, and unless
-    /// `StatisticsOptions::distributions` were enabled when the
-    /// window started.
+    /// `None` if there is no sample, if the metric has at most one sample per window, or if
+    /// `StatisticsOptions::distributions` was not enabled when the window started.
     pub fn distribution(&self, metric: Metric) -> Option<&Distribution> {
         self.distributions.get(metric)
     }
@@ -153,13 +154,14 @@ impl WindowStatistics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MessageTimes {
-    /// The header stamp (ROS time); None if the type has none, or if it is zero.
+    /// The header stamp (ROS time); `None` if the type has no header stamp, or if the stamp is zero.
     pub header: Option<Timestamp>,
-    /// The middleware's source timestamp (system time of the publisher's host); None if the middleware does not report
-    /// it, or if no metric of the subscription needs it.
+    /// The middleware's source timestamp (system time of the publisher's host); `None` if the middleware does not
+    /// report the timestamp, or if no metric of the subscription needs it.
     pub source: Option<Timestamp>,
-    /// The middleware's received timestamp (system time); None as for the source timestamp.
+    /// The middleware's received timestamp (system time); `None` if the middleware does not report the timestamp, or if
+    /// no metric of the subscription needs it.
     pub received: Option<Timestamp>,
-    /// The start of the callback, on the system clock.
+    /// The start of the message's callback, on the system clock.
     pub callback: Timestamp,
 }

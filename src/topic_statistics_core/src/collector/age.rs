@@ -5,15 +5,16 @@ use crate::summary::Summary;
 
 /// Collects the ages of messages, in milliseconds.
 ///
-/// *High* ages: the driver, the network or the executor delays messages. *Negative* ages: the clocks of the publisher
-/// and of this host differ.
+/// *High* ages mean that the driver, the network or the executor delays messages. *Negative* ages mean that the clocks
+/// of the publisher and of this host differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AgeCollector(SummaryCollector);
 
 impl AgeCollector {
-    /// Accepts a message with that stamp, whose callback starts at `now`; both in nanoseconds on the same clock.
+    /// Accepts a message with the stamp `stamp`, whose callback starts at `now`. Both are in nanoseconds on the same
+    /// clock.
     ///
-    /// A stamp or a time of zero means "not set" in ROS, and gives no sample.
+    /// A stamp or a time of zero means "not set" in ROS, so such a message gives no sample.
     #[inline]
     pub fn accept(&mut self, stamp: i64, now: i64) {
         if stamp != 0 && now != 0 {
@@ -21,14 +22,14 @@ impl AgeCollector {
         }
     }
 
-    /// Returns the sample that [`accept`](Self::accept) accepts, if there is one. (That does not call this: it would
-    /// take twice the instructions.)
+    /// Returns the sample that [`accept`](Self::accept) accepts; `None` if the stamp or the time is zero. (`accept`
+    /// does not call this function, because the call would take twice the instructions.)
     #[inline]
     pub(crate) fn sample(stamp: i64, now: i64) -> Option<f64> {
         (stamp != 0 && now != 0).then(|| milliseconds_between(stamp, now))
     }
 
-    /// Ends a window: returns the summary of its ages in milliseconds, and starts the next.
+    /// Ends a window: returns the summary of the window's ages in milliseconds, and starts the next window.
     pub fn take(&mut self) -> Summary {
         self.0.take()
     }
@@ -41,10 +42,10 @@ mod tests {
     #[test]
     fn an_age_is_the_time_since_the_stamp_to_the_nanosecond() {
         for (stamp, now, age, text) in [
-            (1_790_000_000_000_000_001, 1_790_000_000_002_000_002, Some(2.000001), "to the nanosecond"),
-            (5_000_000, 2_000_000, Some(-3.0), "a stamp in the future"),
-            (0, 1_790_000_000_000_000_000, None, "a zero stamp"),
-            (1_790_000_000_000_000_000, 0, None, "an unset clock"),
+            (1_790_000_000_000_000_001, 1_790_000_000_002_000_002, Some(2.000001), "exact to 1 ns"),
+            (5_000_000, 2_000_000, Some(-3.0), "the stamp is in the future"),
+            (0, 1_790_000_000_000_000_000, None, "the stamp is zero"),
+            (1_790_000_000_000_000_000, 0, None, "the clock is not set"),
         ] {
             let mut ages = AgeCollector::default();
             ages.accept(stamp, now);

@@ -11,20 +11,20 @@ mod parts;
 #[cfg(test)]
 mod tests;
 
-/// The distribution of samples in constant memory: a base-2 exponential histogram, as
-/// [OpenTelemetry](https://opentelemetry.io/docs/specs/otel/metrics/data-model/#exponentialhistogram) defines it.
+/// The distribution of samples, in constant memory: a base-2 exponential histogram as defined by
+/// [OpenTelemetry](https://opentelemetry.io/docs/specs/otel/metrics/data-model/#exponentialhistogram).
 ///
 /// At the scale `s`, bucket `i` counts the samples in `(base^i, base^(i+1)]` with `base = 2^(2^-s)`. Negative samples
-/// have buckets of their own, by their absolute values. Zeros are counted exactly. There are at most
-/// [`BUCKETS`](Self::BUCKETS) buckets for each sign: the scale starts at [`MAX_SCALE`](Self::MAX_SCALE), and falls when
-/// the range of the samples grows.
+/// are counted in separate buckets, by their absolute values. Samples of zero are counted exactly. Each sign has at
+/// most [`BUCKETS`](Self::BUCKETS) buckets: the scale starts at [`MAX_SCALE`](Self::MAX_SCALE), and falls when the
+/// range of the samples grows.
 ///
-/// It never falls below [`MIN_SCALE`](Self::MIN_SCALE). Samples of a range that is larger than the buckets of that
-/// scale have, 12 orders of magnitude, lose their smallest ones: they are counted near zero, below the
-/// [`zero_threshold`](Self::zero_threshold). A quantile that is one of these samples is NaN. All other quantiles keep
-/// the bound of their error.
+/// The scale never falls below [`MIN_SCALE`](Self::MIN_SCALE). At that scale the buckets span 12 orders of magnitude.
+/// If the samples have a larger range, the smallest samples are counted near zero, below the
+/// [`zero_threshold`](Self::zero_threshold). A quantile is NaN if its sample was counted near zero. All other quantiles
+/// keep the bound of their error.
 ///
-/// Counts are exact up to 2^63 samples. From 2^32 samples in one bucket on, a count takes the memory of two, so there
+/// Counts are exact up to 2^63 samples. Once one bucket has 2^32 samples, each count takes twice the memory, so there
 /// are half as many buckets, and the scale may fall.
 ///
 /// ```
@@ -40,33 +40,33 @@ mod tests;
 /// ```
 #[derive(Clone)]
 pub struct Distribution {
-    // Minimum and maximum are not adjacent: the compiler would compare adjacent ones together, in ten instructions
-    // instead of two.
+    // The fields of the minimum and the maximum are not adjacent: the compiler would compare adjacent fields together,
+    // in ten instructions instead of two.
     minimum: f64,
     sum: f64,
     maximum: f64,
     /// `MAX_SCALE - scale`.
     shift: i32,
-    /// How many buckets a sign has: [`NARROW`], or [`WIDE`] once a count needs 64 bits.
+    /// The number of buckets of each sign: [`NARROW`], or [`WIDE`] once a count needs 64 bits.
     buckets: u32,
-    /// The first bucket above the zero threshold. If there is one, the scale is [`MIN_SCALE`](Self::MIN_SCALE), and the
-    /// buckets of both signs begin here.
+    /// The first bucket above the zero threshold. If there is a threshold, the scale is [`MIN_SCALE`](Self::MIN_SCALE),
+    /// and the buckets of both signs begin at this index.
     threshold: Option<i32>,
     zero_count: u64,
     positive: Side,
     negative: Side,
 }
 
-/// The buckets of a sign if counts have 32 bits, and if they have 64.
+/// The number of buckets of each sign: `NARROW` if counts have 32 bits, `WIDE` if counts have 64 bits.
 const NARROW: u32 = Distribution::BUCKETS as u32;
 const WIDE: u32 = NARROW / 2;
 
-/// The counts of one sign.
+/// The counts of the buckets of one sign.
 #[derive(Clone)]
 struct Side {
-    /// The index of the bucket that the first count is of.
+    /// The index of the bucket whose count is the first of `counts`.
     first: i32,
-    /// If counts have 64 bits, their upper halves are in the second half.
+    /// If counts have 64 bits, the second half of this array has the upper 32 bits of each count.
     counts: [u32; Distribution::BUCKETS],
 }
 
@@ -104,7 +104,8 @@ impl fmt::Debug for Distribution {
 }
 
 impl PartialEq for Distribution {
-    /// Distributions are equal if all their figures and buckets are.
+    /// Two distributions are equal if their figures (minimum, sum, maximum, scale, zero count, threshold) and their
+    /// buckets are equal.
     fn eq(&self, other: &Self) -> bool {
         let figures = |distribution: &Self| {
             (
@@ -126,18 +127,19 @@ impl Distribution {
     /// The largest number of buckets for each sign.
     pub const BUCKETS: usize = 160;
 
-    /// The scale of samples of a small range, where a quantile has an error of at most 0.3 %. It is the largest schema
-    /// of Prometheus's native histograms.
+    /// The scale that samples of a small range have. At this scale a quantile has an error of at most 0.3 %. The scale
+    /// is also the largest schema of Prometheus's native histograms.
     pub const MAX_SCALE: i32 = MAX_SCALE;
 
-    /// The smallest scale, where a quantile has an error of at most 19 %. With it, all buckets span 12 orders of
-    /// magnitude.
+    /// The smallest scale. At this scale a quantile has an error of at most 19 %, and all buckets together span 12
+    /// orders of magnitude.
     pub const MIN_SCALE: i32 = 2;
 
-    /// The largest number of samples of a [`merge`](Self::merge). As many again have room in a `u64`.
+    /// The largest number of samples that a distribution has after a [`merge`](Self::merge). A `u64` has room for twice
+    /// as many samples.
     const MAX_MERGED: u64 = 1 << 63;
 
-    /// Accepts a sample. Returns false and ignores it if it is NaN or infinite.
+    /// Accepts a sample. Returns false and ignores the sample if it is NaN or infinite.
     #[inline]
     pub fn accept(&mut self, sample: f64) -> bool {
         const INFINITY: u64 = f64::INFINITY.to_bits();
@@ -170,7 +172,7 @@ impl Distribution {
     #[inline]
     fn add_figures(&mut self, sample: f64) {
         self.sum += sample;
-        // One instruction each; `f64::min` needs more, because of NaN.
+        // Each comparison is one instruction; `f64::min` needs more, because of NaN.
         self.minimum = if sample < self.minimum { sample } else { self.minimum };
         self.maximum = if sample > self.maximum { sample } else { self.maximum };
     }
@@ -190,10 +192,10 @@ impl Distribution {
         self.add(&sample);
     }
 
-    /// Adds the samples of another distribution, as if they had been accepted here. The counts are exact, whatever the
-    /// order of merges and samples, while every bucket has fewer than 2^32 samples.
+    /// Adds the samples of another distribution, as if this distribution had accepted them. The counts are exact, and
+    /// do not depend on the order of merges and samples, while every bucket has fewer than 2^32 samples.
     ///
-    /// Returns false, and changes nothing, if there would be more than 2^63 samples.
+    /// Returns false, and changes nothing, if the sum would have more than 2^63 samples.
     #[must_use]
     pub fn merge(&mut self, other: &Self) -> bool {
         let has_room = self.count().checked_add(other.count()).is_some_and(|count| count <= Self::MAX_MERGED);
@@ -203,21 +205,21 @@ impl Distribution {
         has_room
     }
 
-    /// Ends a window: returns its distribution, and starts the next.
+    /// Ends a window: returns the window's distribution, and starts the next window.
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
     }
 
     fn add(&mut self, other: &Self) {
         let sum = self.with_buckets(other, NARROW).or_else(|| self.with_buckets(other, WIDE));
-        // 64 bits have room for all counts.
+        // Counts of 64 bits have room for all samples, so the sum is not `None`.
         *self = sum.unwrap_or_default();
     }
 
-    /// Returns the sum of two distributions in `buckets` buckets for each sign; None if a count overflows.
+    /// Returns the sum of two distributions, with `buckets` buckets for each sign; `None` if a count overflows.
     fn with_buckets(&self, other: &Self, buckets: u32) -> Option<Self> {
         let mut shift = self.shift.max(other.shift);
-        // The first and the last bucket of each sign.
+        // The indices of the first and the last bucket of each sign.
         let mut ranges = [false, true].map(|is_negative| {
             let range = |distribution: &Self| {
                 distribution.range(is_negative).map(|(low, high)| {
@@ -240,14 +242,14 @@ impl Distribution {
         }
         let mut threshold = self.threshold.max(other.threshold);
         if threshold.is_some() || !fit(&ranges) {
-            // The largest buckets that there is room for. Both signs have the same: so the threshold does not depend on
-            // the order of the samples.
+            // Keep the largest buckets that fit. Both signs have the same threshold, so the threshold does not depend
+            // on the order of the samples.
             let high = ranges.iter().flatten().map(|(_, high)| *high).max();
             threshold = threshold.max(high.map(|high| high - (buckets as i32 - 1)));
         }
         let first = |range: Option<(i32, i32)>| match (threshold, range) {
             (Some(threshold), _) => threshold,
-            // The same room on both sides.
+            // The buckets below and above the range get the same room.
             (None, Some((low, high))) => low - (buckets as i32 - 1 - (high - low)) / 2,
             (None, None) => 0,
         };
@@ -272,7 +274,7 @@ impl Distribution {
         Some(sum)
     }
 
-    /// Adds a count to a bucket that exists or is below the threshold. None if the count overflows.
+    /// Adds a count to a bucket that exists or that is below the threshold. Returns `None` if the count overflows.
     fn add_count(&mut self, index: i32, is_negative: bool, count: u64) -> Option<()> {
         if self.threshold.is_some_and(|threshold| index < threshold) {
             self.zero_count += count;
@@ -291,14 +293,14 @@ impl Distribution {
         Some(())
     }
 
-    /// Returns the first and the last bucket that has samples.
+    /// Returns the indices of the first and the last bucket of a sign that have samples.
     fn range(&self, is_negative: bool) -> Option<(i32, i32)> {
         let mut indices = self.side(is_negative).map(|(index, _)| index);
         let first = indices.next()?;
         Some((first, indices.next_back().unwrap_or(first)))
     }
 
-    /// Returns the buckets of a sign that have samples.
+    /// Returns the buckets of one sign that have samples: index and count.
     fn side(&self, is_negative: bool) -> impl DoubleEndedIterator<Item = (i32, u64)> + '_ {
         let side = if is_negative { &self.negative } else { &self.positive };
         let is_wide = self.buckets == WIDE;
@@ -312,17 +314,17 @@ impl Distribution {
         self.zero_count + self.positive().chain(self.negative()).map(|(_, count)| count).sum::<u64>()
     }
 
-    /// Returns the sum of the samples; NaN if it is too large for an `f64`.
+    /// Returns the sum of the samples; NaN if the sum is too large for an `f64`.
     pub fn sum(&self) -> f64 {
         finite_or_nan(self.sum)
     }
 
-    /// Returns the smallest sample; NaN without one.
+    /// Returns the smallest sample; NaN if there is no sample.
     pub fn minimum(&self) -> f64 {
         finite_or_nan(self.minimum)
     }
 
-    /// Returns the largest sample; NaN without one.
+    /// Returns the largest sample; NaN if there is no sample.
     pub fn maximum(&self) -> f64 {
         finite_or_nan(self.maximum)
     }
@@ -337,64 +339,69 @@ impl Distribution {
         self.zero_count
     }
 
-    /// Returns the largest absolute value that is counted as zero. It is 0, so that only zeros are, unless the range of
-    /// the samples is larger than the buckets of the smallest scale.
+    /// Returns the largest absolute value that is counted as zero. The threshold is 0 unless the samples have a larger
+    /// range than the buckets of the smallest scale.
     pub fn zero_threshold(&self) -> f64 {
         self.threshold.map_or(0.0, |threshold| largest_below(threshold, self.scale()))
     }
 
-    /// Returns the buckets of positive samples that have any: index and count, in ascending order.
+    /// Returns the buckets of positive samples with a count above 0: index and count, in ascending order of the
+    /// indices.
     pub fn positive(&self) -> impl DoubleEndedIterator<Item = (i32, u64)> + '_ {
         self.side(false)
     }
 
-    /// Returns the buckets of negative samples that have any: the index of the absolute value, and the count, in
+    /// Returns the buckets of negative samples with a count above 0: the index by the absolute value, and the count, in
     /// ascending order of the indices.
     pub fn negative(&self) -> impl DoubleEndedIterator<Item = (i32, u64)> + '_ {
         self.side(true)
     }
 
-    /// Returns the index of the first bucket of positive samples, and the counts from there to the last one that has
-    /// any.
+    /// Returns the index of the first bucket of positive samples, and the counts from this bucket to the last bucket
+    /// that has samples.
     pub fn positive_counts(&self) -> (i32, Vec<u64>) {
         counts(self.positive())
     }
 
-    /// Returns the same of negative samples, by their absolute values.
+    /// Returns the index of the first bucket of negative samples by their absolute values, and the counts from this
+    /// bucket to the last bucket that has samples.
     pub fn negative_counts(&self) -> (i32, Vec<u64>) {
         counts(self.negative())
     }
 
-    /// Returns an upper bound of the error of each quantile that is not NaN, as a share of the exact quantile:
-    /// `base - 1`, from 0.003 to 0.19. (Samples below 2.2e-308, which have fewer digits, can be off by another 5e-324.)
+    /// Returns an upper bound of the error of each quantile that is not NaN, relative to the exact quantile:
+    /// `base - 1`, from 0.003 to 0.19. (Samples below 2.2e-308 have fewer digits, so their quantiles can have a further
+    /// error of 5e-324.)
     pub fn relative_error(&self) -> f64 {
         (std::f64::consts::LN_2 / f64::from(1 << self.scale())).exp_m1()
     }
 
-    /// Returns the sample that the given share of all samples does not exceed: 0.99 for the 99th percentile.
+    /// Returns the sample that the given share of all samples does not exceed: `quantile(0.99)` is the 99th percentile.
     ///
-    /// The exact quantile of `n` samples is the one of rank `quantile * n`, rounded up, in ascending order. The result
-    /// is in the same bucket, interpolated by the rank as in Prometheus's `histogram_quantile`: the samples of a bucket
-    /// are taken to be evenly distributed on a logarithmic scale. So it differs by at most
-    /// [`relative_error`](Self::relative_error). It is never below the minimum or above the maximum.
+    /// The exact quantile of `n` samples is the sample of rank `quantile * n`, rounded up, in ascending order. The
+    /// result is in the same bucket as the exact quantile. The result is interpolated by the rank as in Prometheus's
+    /// `histogram_quantile`, which assumes that the samples of a bucket are evenly distributed on a logarithmic scale.
+    /// So the result differs from the exact quantile by at most [`relative_error`](Self::relative_error). The result is
+    /// never below the minimum or above the maximum.
     ///
-    /// NaN if there are fewer than `1 / (1 - quantile)` samples, if the [`zero_threshold`](Self::zero_threshold) is not
-    /// zero and the exact quantile's absolute value is at most that threshold, and if `quantile` is not in `[0, 1)`.
+    /// The result is NaN in three cases: there are fewer than `1 / (1 - quantile)` samples; `quantile` is not in
+    /// `[0, 1)`; or the [`zero_threshold`](Self::zero_threshold) is not zero and the absolute value of the exact
+    /// quantile is at most this threshold.
     ///
-    /// Quantiles of several windows must not be averaged; [`merge`](Self::merge) the distributions.
+    /// Do not average the quantiles of several windows: [`merge`](Self::merge) the distributions instead.
     pub fn quantile(&self, quantile: f64) -> f64 {
         let count = self.count();
         if !(0.0..1.0).contains(&quantile) {
             return f64::NAN;
         }
-        // 0.07 is a little more than 7/100; of 100 samples, the rank is 7 nevertheless.
+        // As an `f64`, 0.07 is a little more than 7/100. The rank in 100 samples has to be 7 and not 8.
         let rank = (quantile * count as f64 * (1.0 - 4.0 * f64::EPSILON)).ceil() as u64;
         if rank >= count {
             return f64::NAN;
         }
         let rank = rank.max(1);
         let mut before = 0;
-        // The share of a bucket's samples that are before the rank.
+        // The share of a bucket's samples that come before the rank.
         let share = |before, count| ((rank - before) as f64 - 0.5) / count as f64;
         let in_bucket = |index: f64| boundary(index, self.scale());
         let limited = |value: f64| value.max(self.minimum).min(self.maximum);
@@ -423,14 +430,14 @@ impl Side {
         Self { first, counts: [0; Distribution::BUCKETS] }
     }
 
-    /// Returns slots that all counts above zero are in.
+    /// Returns a range of slots that contains all counts above zero.
     fn slots(&self, is_wide: bool) -> Range<usize> {
-        /// A divisor of the number of buckets.
+        /// The length of a chunk: a divisor of the number of buckets.
         const CHUNK: usize = 16;
         if is_wide {
             return 0..WIDE as usize;
         }
-        // The compiler looks at the counts of a chunk together.
+        // The compiler compares all counts of a chunk in a few instructions.
         let has_counts = |chunk: &[u32]| chunk.iter().fold(0, |all, count| all | count) > 0;
         let mut chunks = self.counts.chunks(CHUNK);
         match chunks.position(has_counts) {
@@ -441,14 +448,14 @@ impl Side {
         }
     }
 
-    /// Returns a count; 0 if there is no such bucket.
+    /// Returns the count in a slot; 0 if there is no such bucket.
     fn count(&self, slot: usize, is_wide: bool) -> u64 {
         let count = |slot: usize| u64::from(self.counts.get(slot).copied().unwrap_or_default());
         count(slot) | if is_wide { count(slot + WIDE as usize) << 32 } else { 0 }
     }
 }
 
-/// Returns the first bucket with samples, and the counts from there to the last one.
+/// Returns the index of the first bucket with samples, and the counts from this bucket to the last one.
 fn counts(mut buckets: impl Iterator<Item = (i32, u64)>) -> (i32, Vec<u64>) {
     let Some((offset, first)) = buckets.next() else { return (0, vec![]) };
     let mut counts = vec![first];

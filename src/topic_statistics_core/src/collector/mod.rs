@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Arithmetic only: samples in, a summary out.
+//! Collectors are arithmetic only: samples go in, and a summary comes out.
 //!
-//! Collectors use no ROS type, no clock and no lock. Every time is an argument. Only
-//! [`SequenceTracker`] allocates, for each publisher that it has not seen before.
+//! Collectors use no ROS type, no clock and no lock. Every time is an argument. Only [`SequenceTracker`] allocates
+//! memory, for each publisher that it has not seen before.
 
 mod age;
 mod distribution;
@@ -20,7 +20,7 @@ pub use summary::SummaryCollector;
 
 use crate::summary::Summary;
 
-/// Returns the summary of one sample, or of none.
+/// Returns the summary of one sample, or of no sample.
 pub(crate) fn single_sample(sample: Option<f64>) -> Summary {
     let mut collector = SummaryCollector::default();
     if let Some(sample) = sample {
@@ -29,7 +29,7 @@ pub(crate) fn single_sample(sample: Option<f64>) -> Summary {
     collector.summary()
 }
 
-/// Returns a value; NaN if it is infinite.
+/// Returns the value, or NaN if the value is infinite.
 fn finite_or_nan(value: f64) -> f64 {
     if value.is_finite() {
         value
@@ -38,12 +38,12 @@ fn finite_or_nan(value: f64) -> f64 {
     }
 }
 
-/// Nanoseconds in a millisecond, the unit of ages and periods on `/statistics`.
+/// The nanoseconds in a millisecond, the unit of ages and periods on `/statistics`.
 const NANOSECONDS_PER_MILLISECOND: f64 = 1e6;
 
-/// Returns `later - earlier`, two times in nanoseconds, in milliseconds.
+/// Returns `later - earlier` in milliseconds. Both times are in nanoseconds.
 ///
-/// The subtraction is of integers: an `f64` has no room for the nanoseconds of today's time.
+/// The times are subtracted as integers, because an `f64` has no room for today's time in nanoseconds.
 #[inline]
 pub(crate) fn milliseconds_between(earlier: i64, later: i64) -> f64 {
     match later.checked_sub(earlier) {
@@ -52,7 +52,7 @@ pub(crate) fn milliseconds_between(earlier: i64, later: i64) -> f64 {
     }
 }
 
-/// Returns the same for times more than 292 years apart.
+/// Returns `later - earlier` in milliseconds, for times that are more than 292 years apart.
 #[cold]
 #[inline(never)]
 fn milliseconds_of_centuries(earlier: i64, later: i64) -> f64 {

@@ -5,13 +5,13 @@ use crate::summary::Summary;
 
 /// Collects the times between messages, in milliseconds.
 ///
-/// A *high* average: messages arrive too rarely or are lost. A *high* standard deviation: they arrive irregularly, such
-/// as in bursts.
+/// A *high* average means that messages arrive too rarely or are lost. A *high* standard deviation means that messages
+/// arrive irregularly, for example in bursts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PeriodCollector {
     periods: SummaryCollector,
-    /// The time of the last message, in nanoseconds. [`NONE`](Self::NONE) is later than any message, so that one
-    /// comparison covers both no message and a clock that was stepped back.
+    /// The time of the last message, in nanoseconds. [`NONE`](Self::NONE) is later than any message, so one comparison
+    /// detects both that there is no last message and that the clock was stepped back.
     last: i64,
     first: FirstPeriod,
 }
@@ -26,26 +26,28 @@ impl Default for PeriodCollector {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FirstPeriod {
-    /// It has none: n messages have n-1 periods, as ROS 2's concept page "Topic statistics" defines it.
+    /// The first message has no period: n messages have n-1 periods, as ROS 2's concept page "Topic statistics"
+    /// defines.
     #[default]
     NoSample,
-    /// Its period is the time since the last message of the windows before, as in rclcpp's implementation. A topic with
-    /// one message per window or less has periods, too.
+    /// The period of the first message is the time since the last message of the windows before, as in rclcpp. So a
+    /// topic with one message per window or less has periods, too.
     CarriedOver,
 }
 
 impl PeriodCollector {
     const NONE: i64 = i64::MAX;
 
-    /// Creates a collector; [`PeriodCollector::default`] is one with [`FirstPeriod::NoSample`].
+    /// Creates a collector. [`PeriodCollector::default`] creates a collector with [`FirstPeriod::NoSample`].
     pub fn new(first: FirstPeriod) -> Self {
         Self { periods: SummaryCollector::default(), last: Self::NONE, first }
     }
 
     /// Accepts a message whose callback starts at `now`, in nanoseconds.
     ///
-    /// The very first message gives no sample, the first one of a window by [`FirstPeriod`]. A message before the last
-    /// one gives no sample: the clock was stepped back.
+    /// The very first message gives no sample. Whether the first message of each later window gives a sample depends on
+    /// [`FirstPeriod`]. A message with an earlier time than the last message gives no sample, because the clock was
+    /// stepped back.
     #[inline]
     pub fn accept(&mut self, now: i64) {
         let last = std::mem::replace(&mut self.last, now);
@@ -54,7 +56,8 @@ impl PeriodCollector {
         }
     }
 
-    /// Returns whether a message is neither the first one of its window nor before the last one.
+    /// Returns whether a message has a period: it is not the first message of its window, and not before the last
+    /// message.
     #[inline(always)]
     pub(crate) fn has_period(&self, now: i64) -> bool {
         now >= self.last
@@ -67,19 +70,19 @@ impl PeriodCollector {
         self.periods.accept_finite(milliseconds_between(last, now));
     }
 
-    /// Returns the sample that [`accept`](Self::accept) will accept, if there is one. (That does not call this: it
-    /// would take twice the instructions.)
+    /// Returns the sample that [`accept`](Self::accept) will accept, if the message has a period. (`accept` does not
+    /// call this function, because the call would take twice the instructions.)
     #[inline]
     pub(crate) fn sample(&self, now: i64) -> Option<f64> {
         (now >= self.last).then(|| milliseconds_between(self.last, now))
     }
 
-    /// Forgets the last message, after one at an unknown time: the next one has no period.
+    /// Forgets the last message, after a message at an unknown time. So the next message has no period.
     pub(crate) fn forget_last(&mut self) {
         self.last = Self::NONE;
     }
 
-    /// Ends a window: returns the summary of its periods in milliseconds, and starts the next.
+    /// Ends a window: returns the summary of the window's periods in milliseconds, and starts the next window.
     pub fn take(&mut self) -> Summary {
         if self.first == FirstPeriod::NoSample {
             self.last = Self::NONE;
@@ -101,9 +104,14 @@ mod tests {
         use FirstPeriod::{CarriedOver, NoSample};
         for (first, windows, expected, text) in [
             (NoSample, &[&[0, 10, 20, 30, 40][..]][..], &[(4, 10.0)][..], "between messages"),
-            (NoSample, &[&[0], &[10]], &[(0, f64::NAN); 2], "none reaches over the edge of a window"),
-            (CarriedOver, &[&[0], &[1500]], &[(0, f64::NAN), (1, 1500.0)], "it is carried over the edge"),
-            (NoSample, &[&[100, 110, 50, 60]], &[(2, 10.0)], "a clock stepped backwards spoils no other"),
+            (NoSample, &[&[0], &[10]], &[(0, f64::NAN); 2], "no period crosses the edge of a window"),
+            (
+                CarriedOver,
+                &[&[0], &[1500]],
+                &[(0, f64::NAN), (1, 1500.0)],
+                "a period crosses the edge of a window",
+            ),
+            (NoSample, &[&[100, 110, 50, 60]], &[(2, 10.0)], "a step back affects no other period"),
         ] {
             let mut periods = PeriodCollector::new(first);
             for (messages, (count, period)) in windows.iter().zip(expected) {
@@ -120,7 +128,8 @@ mod tests {
     }
 
     proptest! {
-        /// The windows of a clock that steps once, by up to an hour back or forth, and the windows of a steady clock.
+        /// Compares the windows of a clock that steps once, by up to an hour forward or back, with the windows of a
+        /// steady clock.
         #[test]
         fn a_clock_step_spoils_at_most_the_samples_that_span_it(
             step in -3_600_000_i64..3_600_000,
@@ -135,7 +144,7 @@ mod tests {
                 for (message, late) in late.iter().enumerate() {
                     let offset = |message: usize| if message >= at { step } else { 0 };
                     let sent = 1_790_000_000_000 + message as i64 * 20;
-                    // The message at the step was stamped before it and is received after it.
+                    // The message at the step was stamped before the step and is received after the step.
                     let stamp = sent + offset(message.saturating_sub(1));
                     ages.accept(stamp * MILLISECOND, (sent + late + offset(message)) * MILLISECOND);
                     periods.accept((sent + late + offset(message)) * MILLISECOND);
@@ -147,7 +156,7 @@ mod tests {
             };
             for (number, (stepped, steady)) in windows(step).into_iter().zip(windows(0)).enumerate() {
                 if at / WINDOW == number {
-                    // The one sample of each that spans the step.
+                    // The windows differ only in the one sample that spans the step.
                     prop_assert_eq!(stepped.0.sample_count, steady.0.sample_count);
                     prop_assert!(stepped.1.sample_count + 1 >= steady.1.sample_count);
                     prop_assert!(stepped.1.sample_count == 0 || stepped.1.minimum >= 0.0);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Counts lost, late and duplicate messages by the publication sequence numbers of a topic's publishers.
+/// Counts lost, late and duplicate messages of a topic by the publication sequence numbers of the topic's publishers.
 ///
-/// Publishers are distinguished by `Gid`, the middleware's identifier; a publisher that restarts has a new one. At most
-/// [`PUBLISHERS`](Self::PUBLISHERS) are followed, so memory is bounded. A further one replaces the publisher with the
-/// longest silence; the totals are unknown from then on.
+/// Publishers are distinguished by `Gid`, the middleware's identifier. A publisher that restarts has a new identifier.
+/// At most [`PUBLISHERS`](Self::PUBLISHERS) publishers are followed, so memory is bounded. A further publisher replaces
+/// the publisher with the longest silence; from then on, the totals are unknown.
 ///
-/// Numbers are compared as serial numbers (RFC 1982): a number is later if it is less than half of all numbers ahead. 0
-/// follows `u64::MAX - 1`; `u64::MAX` means "not supported" in rmw.
+/// Numbers are compared as serial numbers (RFC 1982): one number is later than another if it is ahead of the other by
+/// less than half of all numbers. 0 follows `u64::MAX - 1`, because `u64::MAX` means "not supported" in rmw.
 ///
 /// ```
 /// use topic_statistics_core::collector::{Sequence, SequenceTracker};
@@ -25,21 +25,22 @@ pub struct SequenceTracker<Gid> {
     publishers: Vec<FollowedPublisher<Gid>>,
     /// The index of the publisher of the last message.
     last: usize,
-    /// Counts the messages, to find the publisher that was silent for longest.
+    /// The number of messages, by which to find the publisher that was silent for the longest time.
     messages: u64,
     publishers_seen: u64,
-    /// [`UNKNOWN`] once it had no room.
+    /// The number of messages lost; [`UNKNOWN`] once a `u64` had no room for the number.
     lost: u64,
     out_of_order: u64,
     duplicates: u64,
     has_numbers: bool,
     has_messages_without: bool,
     has_lost_track: bool,
-    /// How often a publisher was replaced. Its losses are not counted if it sends again.
+    /// How often a publisher was replaced. If a replaced publisher sends again, its earlier losses are not counted.
     evictions: u32,
 }
 
-/// Losses of the publishers that are followed. Differences are exact until one is replaced.
+/// The losses of the publishers that are followed. Differences of two such values are exact until a publisher is
+/// replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Followed {
     pub(crate) lost: u64,
@@ -50,44 +51,45 @@ pub(crate) struct Followed {
 /// The meaning of a message's sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequence {
-    /// The first one of its publisher. Messages sent before it are not lost.
+    /// The message is the first of its publisher. Messages sent before the first message are not counted as lost.
     First,
-    /// Later than all numbers before.
+    /// The number is later than all earlier numbers of the publisher.
     Next {
-        /// The number of messages missing immediately before it.
+        /// The number of messages missing immediately before this message.
         gap: u64,
     },
-    /// Lower than an earlier number, and not received yet. If it is among the publisher's last 64 numbers (the latest
-    /// and the 63 before it), it is subtracted from the losses. Otherwise it may have been received before: it counts
-    /// as late, and the losses stay.
+    /// The number is before the latest number, and was not received yet. If the number is among the publisher's last 64
+    /// numbers (the latest and the 63 before it), the losses are reduced by one. Otherwise the message may have been
+    /// received before: the message counts as late, and the losses stay the same.
     Late,
-    /// Received before, and one of the last 64 numbers of its publisher.
+    /// The number was received before, and is among the last 64 numbers of its publisher.
     Duplicate,
-    /// Not numbered: the middleware does not support sequence numbers.
+    /// The message has no number: the middleware does not support sequence numbers.
     Unsupported,
 }
 
 /// The totals of all accepted messages.
 ///
-/// The first three are None before the first numbered message, and after a message without a number. All are None once
-/// there were more publishers than are followed.
+/// The first three totals are `None` before the first numbered message, and after a message without a number. All
+/// totals are `None` once the topic had more publishers than are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SequenceTotals {
-    /// Messages lost. Also None if the sum overflows, which takes sequence numbers that no publisher reaches.
+    /// Messages lost. The total is also `None` if it overflows, which needs sequence numbers that no real publisher
+    /// reaches.
     pub lost: Option<u64>,
-    /// Messages received after a later one of the same publisher.
+    /// Messages received after a later message of the same publisher.
     pub out_of_order: Option<u64>,
     /// Messages received more than once.
     pub duplicates: Option<u64>,
-    /// Publishers from which messages were received. A publisher that restarts counts again.
+    /// Publishers from which messages were received. A publisher that restarts is counted again.
     pub publishers_seen: Option<u64>,
 }
 
 /// A publisher that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowedPublisher<Gid> {
-    /// The identifier that the middleware gives it.
+    /// The identifier that the middleware gives the publisher.
     pub gid: Gid,
     /// Messages received, including duplicates.
     pub received: u64,
@@ -95,18 +97,19 @@ pub struct FollowedPublisher<Gid> {
     pub last_heard: i64,
     /// The position of that message in the sequence of all messages.
     last_message: u64,
-    /// [`UNKNOWN`] once it had no room.
+    /// The number of messages lost; [`UNKNOWN`] once a `u64` had no room for the number.
     lost: u64,
     out_of_order: u64,
-    /// Whether its messages are numbered.
+    /// Whether the messages of this publisher are numbered.
     is_numbered: bool,
-    /// The latest number.
+    /// The latest sequence number.
     number: u64,
-    /// Bit n is set if the number n before the latest was received, or is not missing.
+    /// Bit n is about the number that is n before the latest number: the bit is set if that number was received, or is
+    /// not missing.
     seen: u64,
-    /// The count of numbers from the first to the latest.
+    /// The count of all numbers from the first to the latest number.
     span: u64,
-    /// Whether the next message counts as the first.
+    /// Whether the next message counts as the first message of this publisher.
     is_paused: bool,
 }
 
@@ -132,8 +135,8 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
     /// The largest number of publishers that are followed.
     pub const PUBLISHERS: usize = 256;
 
-    /// Accepts a message of a publisher, received at `now` (nanoseconds on any clock). The number `u64::MAX` means not
-    /// numbered.
+    /// Accepts a message of a publisher, received at `now` (nanoseconds on any clock). The number `u64::MAX` means that
+    /// the message is not numbered.
     #[inline]
     pub fn accept(&mut self, gid: Gid, number: u64, now: i64) -> Sequence {
         self.messages += 1;
@@ -154,7 +157,7 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         let lost = publisher.lost;
         let sequence = publisher.add_number(number);
         if self.lost != UNKNOWN {
-            // The sum includes what the publisher lost before.
+            // The sum includes what this publisher lost before this message.
             self.lost = (self.lost - lost).saturating_add(publisher.lost);
         }
         match sequence {
@@ -165,7 +168,7 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         sequence
     }
 
-    /// Accepts messages with unknown numbers. The totals are unknown from then on.
+    /// Records that messages with unknown numbers were received. From then on, the totals are unknown.
     pub fn lose_track(&mut self) {
         self.has_lost_track = true;
     }
@@ -175,24 +178,25 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.has_lost_track
     }
 
-    /// Puts the last messages of publishers before `start` back by that time, which the clock does not count.
+    /// Corrects the receive times of publishers whose last message came before `start`: makes these times earlier by
+    /// the duration `by`, which the clock does not count.
     pub(crate) fn put_back(&mut self, start: i64, by: i64) {
         for publisher in self.publishers.iter_mut().filter(|publisher| publisher.last_heard < start) {
             publisher.last_heard = publisher.last_heard.saturating_sub(by);
         }
     }
 
-    /// Returns whether there were more publishers than are followed.
+    /// Returns whether the topic had more publishers than are followed.
     pub fn has_evicted(&self) -> bool {
         self.evictions > 0
     }
 
-    /// Returns how often a publisher was replaced by one more than are followed.
+    /// Returns how often a further publisher replaced a followed publisher.
     pub(crate) fn evictions(&self) -> u32 {
         self.evictions
     }
 
-    /// Returns the losses of the publishers that are followed; None if messages are not numbered or were not measured.
+    /// Returns the losses of the publishers that are followed; `None` if messages were not numbered or not measured.
     pub(crate) fn followed(&self) -> Option<Followed> {
         let is_known =
             self.has_numbers && !self.has_messages_without && !self.has_lost_track && self.lost != UNKNOWN;
@@ -200,19 +204,20 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         is_known.then_some(Followed { lost, out_of_order, evictions })
     }
 
-    /// Counts the next message of each publisher as its first: messages that are sent meanwhile are not lost.
+    /// Makes the next message of each publisher count as its first: messages sent until then are not counted as lost.
     pub fn pause(&mut self) {
         self.publishers.iter_mut().for_each(|publisher| publisher.is_paused = true);
     }
 
-    /// Counts the next message of a publisher as its first.
+    /// Makes the next message of one publisher count as its first.
     pub(crate) fn pause_publisher(&mut self, gid: Gid) {
         if let Some(publisher) = self.publishers.iter_mut().find(|publisher| publisher.gid == gid) {
             publisher.is_paused = true;
         }
     }
 
-    /// Returns whether a late number of the publisher that sent the last message was subtracted from the losses.
+    /// Returns whether the tracker subtracted a late number from the losses. The number is of the publisher that sent
+    /// the last message.
     pub(crate) fn is_taken_back(&self, number: u64) -> bool {
         let publisher = self.publishers.get(self.last);
         publisher.is_some_and(|publisher| publisher.can_take_back(steps(number, publisher.number)))
@@ -230,7 +235,7 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         }
     }
 
-    /// Returns the publishers that are followed, in no order.
+    /// Returns the publishers that are followed, in no particular order.
     pub fn publishers(&self) -> &[FollowedPublisher<Gid>] {
         &self.publishers
     }
@@ -269,12 +274,14 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
 }
 
 impl<Gid> FollowedPublisher<Gid> {
-    /// Returns the messages lost; None if its messages are not numbered, or if there is no room for the number.
+    /// Returns the number of messages lost; `None` if the publisher's messages are not numbered, or if a `u64` has no
+    /// room for the number.
     pub fn lost(&self) -> Option<u64> {
         self.is_numbered.then_some(self.lost).filter(|lost| *lost != UNKNOWN)
     }
 
-    /// Returns the messages received after a later one; None if its messages are not numbered.
+    /// Returns the number of messages received after a later message; `None` if the publisher's messages are not
+    /// numbered.
     pub fn out_of_order(&self) -> Option<u64> {
         self.is_numbered.then_some(self.out_of_order)
     }
@@ -304,7 +311,7 @@ impl<Gid> FollowedPublisher<Gid> {
         }
     }
 
-    /// Returns whether it is known if a number `behind` numbers before the latest was received.
+    /// Returns whether `seen` has a bit for the number that is `behind` numbers before the latest.
     fn can_take_back(&self, behind: u64) -> bool {
         behind < self.span && behind < u64::from(u64::BITS)
     }
@@ -326,10 +333,10 @@ impl<Gid> FollowedPublisher<Gid> {
     }
 }
 
-/// More losses than a `u64` can count.
+/// The value that means more losses than a `u64` can count.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Returns how many numbers `to` is ahead of `from`. There is no number `u64::MAX`.
+/// Returns how many numbers `to` is ahead of `from`. `u64::MAX` is not a sequence number.
 pub(crate) fn steps(from: u64, to: u64) -> u64 {
     match to >= from {
         true => to - from,
@@ -348,16 +355,16 @@ mod tests {
         for (numbers, expected, text) in [
             (&[1, 2, 3][..], 0, "none"),
             (&[1, 5, 6, 8], 4, "two gaps"),
-            (&[1_000_000, 1_000_001], 0, "the first one of a late joiner"),
-            (&[5, 6, 6, 5, 7], 0, "at or below the last"),
-            (&[5, 4, 3, 6], 0, "before the first"),
-            (&[1, 65, 2], 62, "the last late one that takes its loss back"),
+            (&[1_000_000, 1_000_001], 0, "the first number may be any number"),
+            (&[5, 6, 6, 5, 7], 0, "numbers at or below the last number"),
+            (&[5, 4, 3, 6], 0, "numbers before the first number"),
+            (&[1, 65, 2], 62, "the latest possible number that reduces the losses"),
             (&[1, 66, 2], 64, "64 numbers late"),
             (&[1, 100, 101, 102, 37], 98, "65 numbers late"),
-            (&[u64::MAX - 2, u64::MAX - 1, 0, 1], 0, "across the top"),
-            (&[u64::MAX - 1, 2], 2, "a gap across the top"),
-            (&[u64::MAX - 1, 2, 0], 1, "a late one across the top"),
-            (&[0, 1, u64::MAX - 1, 2], 0, "before the first, across the top"),
+            (&[u64::MAX - 2, u64::MAX - 1, 0, 1], 0, "the numbers wrap around"),
+            (&[u64::MAX - 1, 2], 2, "a gap where the numbers wrap around"),
+            (&[u64::MAX - 1, 2, 0], 1, "a late number where the numbers wrap around"),
+            (&[0, 1, u64::MAX - 1, 2], 0, "a number before the first one, where the numbers wrap around"),
         ] {
             let mut tracker = SequenceTracker::default();
             for number in numbers {
@@ -399,15 +406,15 @@ mod tests {
         }
         assert_eq!(tracker.totals().lost, Some(2 * (HALF - 1)));
         assert_eq!(tracker.accept("one", 2 * HALF - 10, 0), Sequence::Next { gap: HALF - 11 });
-        assert_eq!(tracker.totals().lost, None, "of both publishers");
+        assert_eq!(tracker.totals().lost, None, "the losses of both publishers have no room");
         assert_eq!(tracker.publishers()[0].lost(), Some(2 * HALF - 12));
         assert_eq!(tracker.accept("one", 20, 0), Sequence::Next { gap: 30 });
-        assert_eq!(tracker.publishers()[0].lost(), None, "of one publisher");
+        assert_eq!(tracker.publishers()[0].lost(), None, "the losses of one publisher have no room");
         tracker.accept("one", 19, 0);
         assert_eq!(
             (tracker.publishers()[0].lost(), tracker.totals().lost),
             (None, None),
-            "with a late message"
+            "a late message does not make the losses known"
         );
         assert_eq!(tracker.publishers()[1].lost(), Some(HALF - 1));
         assert_eq!(tracker.totals().out_of_order, Some(1));
@@ -441,7 +448,7 @@ mod tests {
         tracker.accept((), 3, 0);
         tracker.pause();
         assert_eq!(tracker.accept((), 50, 0), Sequence::First);
-        assert_eq!(tracker.accept((), 2, 0), Sequence::Late, "before the first since");
+        assert_eq!(tracker.accept((), 2, 0), Sequence::Late, "2 is before the pause");
         assert!(!tracker.has_messages_without);
         let totals = tracker.totals();
         assert_eq!((totals.lost, totals.publishers_seen), (Some(1), Some(1)));
@@ -453,7 +460,7 @@ mod tests {
         const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
         let mut tracker = SequenceTracker::default();
         for gid in 0..MOST {
-            // A clock that is stepped back does not make the busiest the oldest.
+            // If the clock is stepped back, the busiest publisher must not look like the oldest one.
             tracker.accept(gid, 1, -(gid as i64));
         }
         tracker.accept(0, 2, i64::MIN);
@@ -462,14 +469,14 @@ mod tests {
         assert_eq!(tracker.publishers().len() as u64, MOST);
         assert!(tracker.publishers().iter().all(|publisher| publisher.gid != 1), "1 was silent longest");
         assert_eq!(tracker.accept(0, 4, 66), Sequence::Next { gap: 1 });
-        assert_eq!(tracker.accept(1, 9, 67), Sequence::First, "it starts anew");
+        assert_eq!(tracker.accept(1, 9, 67), Sequence::First, "a replaced publisher starts again");
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "takes minutes")]
     fn once_a_publisher_had_to_make_room_the_totals_are_not_known() {
         const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
-        // One publisher more than are followed, by turns; every second message is lost.
+        // There is one publisher more than are followed. The publishers send in turn, and every second message is lost.
         let mut tracker = SequenceTracker::default();
         for round in 0..10 {
             for gid in 0..=MOST {
@@ -485,7 +492,7 @@ mod tests {
     #[test]
     fn losses_are_unknown_from_the_first_message_without_a_number() {
         let mut tracker = SequenceTracker::default();
-        assert_eq!(tracker.totals().lost, None, "nothing came yet");
+        assert_eq!(tracker.totals().lost, None, "no message was received yet");
         tracker.accept("mixed", 1, 0);
         assert_eq!(tracker.totals().lost, Some(0));
         for number in [u64::MAX, 5, 2] {
@@ -497,7 +504,7 @@ mod tests {
         assert!(tracker.has_messages_without);
         let totals = tracker.totals();
         assert_eq!((totals.lost, totals.out_of_order, totals.duplicates), (None, None, None));
-        assert_eq!(totals.publishers_seen, Some(2), "they are told apart");
+        assert_eq!(totals.publishers_seen, Some(2), "the publishers are distinguished");
         for (publisher, expected) in
             tracker.publishers().iter().zip([("mixed", 4, 2), ("first without", 2, 3)])
         {
@@ -506,15 +513,16 @@ mod tests {
         }
     }
 
-    /// What a publisher does with one of its messages.
+    /// What happens to one message of a publisher.
     #[derive(Clone, Copy, Debug)]
     enum Fate {
         Comes,
         IsLost,
         ComesTwice,
-        /// After that many later ones of the same publisher; up to 20, so that it is within 64 numbers.
+        /// The message arrives after this number of later messages of the same publisher. The number is at most 20, so
+        /// that the message is within the last 64 numbers.
         ComesLate(usize),
-        /// The publisher restarts before it.
+        /// The publisher restarts before this message.
         AfterARestart,
     }
 
@@ -528,7 +536,8 @@ mod tests {
         ]
     }
 
-    /// The messages of one publisher in the order of arrival: the publisher's life, and the number.
+    /// Returns the messages of one publisher in the order of arrival. Each message has the number of the publisher's
+    /// restart, and its sequence number.
     fn arrivals(fates: &[Fate], start: u64) -> Vec<(u32, u64)> {
         let (mut life, mut number) = (0, start);
         let mut keyed = vec![];
@@ -550,7 +559,7 @@ mod tests {
         keyed.into_iter().map(|(_, message)| message).collect()
     }
 
-    /// Fewer for Miri, which is slow.
+    /// The number of messages; smaller for Miri, which is slow.
     const MESSAGES: usize = if cfg!(miri) { 40 } else { 400 };
 
     proptest! {
@@ -570,14 +579,15 @@ mod tests {
                 .map(|(fates, start)| arrivals(fates, *start).into_iter())
                 .collect();
             let mut tracker = SequenceTracker::default();
-            // The model: for each life of each publisher the numbers received, as steps from the first one.
+            // The reference model: for each publisher and each of its restarts, the received numbers as steps from the
+            // first number.
             let mut came: HashMap<(usize, u32), (u64, HashSet<u64>)> = HashMap::new();
             for (now, index) in order.iter().enumerate() {
                 let publisher = index.index(queues.len());
                 let Some((life, number)) = queues[publisher].next() else { continue };
                 tracker.accept((publisher, life), number, now as i64);
                 let (first, steps_seen) = came.entry((publisher, life)).or_insert((number, HashSet::new()));
-                // Numbers before the first are no concern of the losses.
+                // Numbers before the first number do not change the losses.
                 let step = steps(*first, number);
                 if step < 1000 {
                     steps_seen.insert(step);

@@ -3,11 +3,11 @@
 use super::finite_or_nan;
 use crate::summary::Summary;
 
-/// Collects samples in constant memory.
+/// Collects the summary of samples in constant memory.
 ///
-/// Mean and standard deviation use Welford's algorithm (B. P. Welford, "Note on a method for calculating
-/// corrected sums of squares and products", Technometrics 4 (1962)), which does not cancel if the spread is
-/// small compared with the values.
+/// The mean and the standard deviation use Welford's algorithm (B. P. Welford, "Note on a method for calculating
+/// corrected sums of squares and products", Technometrics 4 (1962)). The algorithm loses no precision if the spread of
+/// the samples is small compared with their values.
 ///
 /// ```
 /// use topic_statistics_core::collector::SummaryCollector;
@@ -22,8 +22,8 @@ use crate::summary::Summary;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SummaryCollector {
-    // Minimum and maximum are not adjacent: the compiler would compare adjacent ones together, in ten instructions
-    // instead of two.
+    // The fields of the minimum and the maximum are not adjacent: the compiler would compare adjacent fields together,
+    // in ten instructions instead of two.
     minimum: f64,
     mean: f64,
     /// The sum of the squares of the differences from the mean.
@@ -39,7 +39,7 @@ impl Default for SummaryCollector {
 }
 
 impl SummaryCollector {
-    /// Accepts a sample. Returns false and ignores it if it is NaN or infinite.
+    /// Accepts a sample. Returns false and ignores the sample if it is NaN or infinite.
     #[inline]
     pub fn accept(&mut self, sample: f64) -> bool {
         if !sample.is_finite() {
@@ -54,20 +54,21 @@ impl SummaryCollector {
     pub(super) fn accept_finite(&mut self, sample: f64) {
         self.count += 1;
         let difference = sample - self.mean;
-        // The conversion of a signed count is one instruction. It overflows after 292 years of messages per nanosecond.
+        // The conversion of a signed count is one instruction. The count overflows after 292 years with one message per
+        // nanosecond.
         self.mean += difference / self.count as i64 as f64;
         self.squares += difference * (sample - self.mean);
-        // One instruction each; `f64::min` needs more, because of NaN.
+        // Each comparison is one instruction; `f64::min` needs more, because of NaN.
         self.minimum = if sample < self.minimum { sample } else { self.minimum };
         self.maximum = if sample > self.maximum { sample } else { self.maximum };
     }
 
-    /// Returns the summary of the samples so far. A figure is NaN if the differences of the samples, or their squares,
-    /// are too large for an `f64`.
+    /// Returns the summary of the samples so far. A figure is NaN if the differences of the samples, or the squares of
+    /// these differences, are too large for an `f64`.
     pub fn summary(&self) -> Summary {
         Summary {
             average: if self.count > 0 { finite_or_nan(self.mean) } else { f64::NAN },
-            // Infinite without a sample.
+            // The minimum and the maximum are infinite if there is no sample.
             minimum: finite_or_nan(self.minimum),
             maximum: finite_or_nan(self.maximum),
             standard_deviation: match self.count {
@@ -78,7 +79,7 @@ impl SummaryCollector {
         }
     }
 
-    /// Ends a window: returns its summary, and starts the next.
+    /// Ends a window: returns the window's summary, and starts the next window.
     pub fn take(&mut self) -> Summary {
         std::mem::take(self).summary()
     }
@@ -97,7 +98,7 @@ mod tests {
         collector.summary()
     }
 
-    /// The textbook way, in two passes over all samples.
+    /// Computes the summary by definition, in two passes over all samples.
     fn two_pass(samples: &[f64]) -> Summary {
         let count = samples.len() as f64;
         let average = samples.iter().sum::<f64>() / count;
@@ -132,9 +133,9 @@ mod tests {
     fn the_figures_are_those_of_the_samples() {
         for (samples, minimum, maximum, average, standard_deviation) in [
             (&[4.5][..], 4.5, 4.5, 4.5, f64::NAN), // one sample has no standard deviation
-            (&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0], 2.0, 9.0, 5.0, 2.0), // the population's
+            (&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0], 2.0, 9.0, 5.0, 2.0), // the standard deviation of the population
             (&[-3.0, -1.5, -1.5], -3.0, -1.5, -2.0, 0.5_f64.sqrt()),
-            // What overflows is NaN and not infinite.
+            // A figure that overflows is NaN, and not infinite.
             (&[f64::MAX, f64::MIN, 1.0], f64::MIN, f64::MAX, f64::NAN, f64::NAN),
             (&[1e200, -1e200], -1e200, 1e200, 0.0, f64::NAN),
         ] {
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_small_spread_beside_a_large_offset_is_not_lost() {
-        // 1e9 +- 1e-3: the naive sum of squares has no digit left here.
+        // The samples are 1e9 +- 1e-3. A simple sum of squares would have no correct digit here.
         let summary = collect(&[1e9 - 1e-3, 1e9 + 1e-3].repeat(5_000));
         assert!((summary.standard_deviation - 1e-3).abs() < 1e-7, "{summary:?}");
         assert_eq!(summary.average, 1e9);
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(collector, SummaryCollector::default());
     }
 
-    /// Fewer for Miri, which is slow.
+    /// The number of samples; smaller for Miri, which is slow.
     const SAMPLES: usize = if cfg!(miri) { 20 } else { 500 };
 
     proptest! {
@@ -190,7 +191,7 @@ mod tests {
 
         #[test]
         fn an_offset_does_not_change_the_spread(spread in prop::collection::vec(-1e-3..1e-3, 2..SAMPLES)) {
-            // The samples as they are after the offset took its share of their digits.
+            // The samples as they are after the addition of the offset has rounded them.
             let samples: Vec<f64> = spread.iter().map(|sample| sample + 1e9).collect();
             let centred: Vec<f64> = samples.iter().map(|sample| sample - 1e9).collect();
             let ours = collect(&samples).standard_deviation;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is wrong with a condition, and where.
+//! The error of a condition: what is wrong, and where in the text.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::{
     metric::{nearest, Metric},
 };
 
-/// A condition that cannot be read. Its text names the place, the mistake and the correct form.
+/// The error for a condition that cannot be read. Its text names the place, the mistake and the correct form.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{problem} (character {character} of \"{text}\")", character = self.character(), text = Escaped(&self.text))]
 pub struct ConditionError {
@@ -18,7 +18,7 @@ pub struct ConditionError {
     problem: String,
 }
 
-/// A wrong word of a condition, and what is wrong with it.
+/// A wrong word of a condition, and the description of the mistake.
 pub(super) type Wrong<'a> = (&'a str, String);
 
 impl ConditionError {
@@ -26,23 +26,24 @@ impl ConditionError {
         Self { text: text.into(), place, problem }
     }
 
-    /// Returns the whole text.
+    /// Returns the whole text of the conditions.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the place of the wrong part in the text, in bytes. It is empty where something is missing at the end.
+    /// Returns the place of the wrong part in the text, as a range of bytes. The range is empty if something is missing
+    /// at the end of the text.
     pub fn place(&self) -> Range<usize> {
         self.place.clone()
     }
 
-    /// Returns the number of the first wrong character, from 1.
+    /// Returns the number of the first wrong character, counted from 1.
     fn character(&self) -> usize {
         self.text[..self.place.start].chars().count() + 1
     }
 }
 
-/// Quotes a word, without control characters; `the end` if it is empty.
+/// Quotes a word, without control characters. An empty word becomes `the end`.
 pub(super) fn quoted(word: &str) -> String {
     match word {
         "" => "the end".to_owned(),

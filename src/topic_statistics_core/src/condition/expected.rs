@@ -7,7 +7,8 @@ use super::{
     units,
 };
 
-/// What a value is compared with, in the unit of the quantity: a range with both ends, or one number twice.
+/// The values that a measured value is compared with, in the unit of the quantity: a range with both ends, or one
+/// number as both ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Expected {
     pub(super) lowest: f64,
@@ -15,9 +16,9 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Parses the value of a quantity with this name and unit. Errors with the wrong part of it.
+    /// Parses the value of a quantity with this name and unit. Returns an error with the wrong part of the value.
     pub(super) fn parse<'a>(text: &'a str, name: &str, unit: &'static str) -> Result<Self, Wrong<'a>> {
-        // Where a part is missing, the whole value is wrong.
+        // If a part is missing, the error is about the whole value.
         let whole = |(word, problem): Wrong<'a>| (if word.is_empty() { text } else { word }, problem);
         let number = |text: &'a str, unit_of: &'a str| number(text, unit_of, name, unit).map_err(whole);
         let tolerance = ["±", "+-"].iter().find_map(|sign| text.split_once(sign));
@@ -49,12 +50,13 @@ impl Expected {
     }
 }
 
-/// Splits a number from its unit.
+/// Splits a text into a number and its unit.
 fn split(text: &str) -> (&str, &str) {
     text.split_at(text.rfind(|c: char| c.is_ascii_digit() || c == '.').map_or(text.len(), |last| last + 1))
 }
 
-/// Parses a number in its unit, by default the unit of `unit_of`. Returns it in the quantity's unit.
+/// Parses a number with a unit; a number without a unit has the unit of `unit_of`. Returns the number in the quantity's
+/// unit.
 fn number<'a>(text: &'a str, unit_of: &'a str, name: &str, unit: &'static str) -> Result<f64, Wrong<'a>> {
     let (digits, of_its_own) = split(text);
     let no_number = || (text, no_number(name, text));
@@ -71,7 +73,7 @@ fn number<'a>(text: &'a str, unit_of: &'a str, name: &str, unit: &'static str) -
     Ok(value * times / parts)
 }
 
-/// Parses a percentage. Returns the part of 1.
+/// Parses a percentage. Returns the percentage as a part of 1.
 fn percentage(text: &str) -> Result<f64, Wrong<'_>> {
     let part = text.strip_suffix('%').and_then(|number| number.parse().ok());
     match part.filter(|part: &f64| part.is_finite() && *part >= 0.0) {

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Conditions on the figures of a window: `rate>=90 age.p99<50ms lost=0`.
+//! Conditions on the values of a window: `rate>=90 age.p99<50ms lost=0`.
 //!
 //! ```text
 //! [TOPIC:] METRIC[.FIGURE] OPERATOR VALUE
 //! ```
 //!
-//! - `TOPIC` is the name of a topic or of a source, as whoever reads the condition understands it. It holds for the
-//!   following conditions of the same text, too, up to the next topic: `/imu: rate>=90 age<50ms /scan: rate>=9`.
-//!   Conditions before the first topic have none.
+//! - `TOPIC` is the name of a topic or of a source; the program that reads the condition decides what the name means. A
+//!   topic also applies to the following conditions of the same text, up to the next topic:
+//!   `/imu: rate>=90 age<50ms /scan: rate>=9`. Conditions before the first topic have no topic.
 //! - `METRIC` is a [quantity](Quantity): `rate` (Hz), `bandwidth` (bytes/s), `received`, `bytes`, `lost`,
-//!   `out_of_order`, `publishers`, or a [`Metric`](crate::Metric) by its name, also without `_ms`. Short names are
+//!   `out_of_order`, `publishers`, or the name of a [`Metric`](crate::Metric), with or without `_ms`. Short names are
 //!   `age`, `period`, `gap`, `silent` and `skipped`.
 //! - `FIGURE` is a [figure](Figure) of a metric: `mean` (the default), `min`, `max` (the default of `busy`), `std`,
 //!   `count`, `p50`, `p90`, `p99`, `p999`.
 //! - `OPERATOR` is one of `<`, `<=`, `>`, `>=`, `=` (or `==`), `!=`.
-//! - `VALUE` is a number, with `=` and `!=` also a range with both ends (`90..110`), or a number with a tolerance
-//!   (`100±10%`, or `100+-10%`). Without a unit it is in the quantity's own: ms, Hz, bytes, bytes/s, %. Units are
-//!   `ns`, `us`, `ms`, `s` and `min`; `Hz` and `kHz`; `B`, `kB`, `MB`, `GB`, `KiB`, `MiB` and `GiB`; these with `/s`;
-//!   `%`. In a range, a unit at the end also applies to the start; a unit at the start needs one at the end.
+//! - `VALUE` is a number. With `=` and `!=` the value can also be a range with both ends (`90..110`), or a number with
+//!   a tolerance (`100±10%`, or `100+-10%`). A value without a unit is in the unit of the quantity: ms, Hz, bytes,
+//!   bytes/s, %. Units are `ns`, `us`, `ms`, `s` and `min`; `Hz` and `kHz`; `B`, `kB`, `MB`, `GB`, `KiB`, `MiB` and
+//!   `GiB`; the units of bytes with `/s`; `%`. In a range, a unit at the end also applies to the start; if the start
+//!   has a unit, the end needs one.
 //!
-//! Blanks separate conditions. NaN fulfils no condition.
+//! Spaces separate conditions. The value NaN fulfills no condition.
 //!
 //! ```
 //! use topic_statistics_core::condition::{Condition, Conditions};
@@ -53,7 +54,7 @@ mod quantity;
 mod tests;
 mod units;
 
-/// Conditions on one quantity each; one or more, if they are parsed.
+/// A list of conditions; each condition is about one quantity. A parsed list has at least one condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions(pub(crate) Vec<Condition>);
 
@@ -79,7 +80,7 @@ impl IntoIterator for Conditions {
     }
 }
 
-/// A condition on one quantity. `Display` writes it as it was read, without blanks.
+/// A condition on one quantity. `Display` writes the condition as it was read, without spaces around the operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     topic: Option<Box<str>>,
@@ -93,18 +94,19 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Returns the topic or the source that it is about, as it was written, before it or before an earlier condition of
-    /// the same text; None if none was.
+    /// Returns the topic or the source that this condition is about, as it was written: before this condition, or
+    /// before an earlier condition of the same text. `None` if no topic was written.
     pub fn topic(&self) -> Option<&str> {
         self.topic.as_deref()
     }
 
-    /// Returns its subject.
+    /// Returns the quantity that this condition is about.
     pub fn quantity(&self) -> Quantity {
         self.quantity
     }
 
-    /// Returns whether a value, in the [unit](Quantity::unit) of the quantity, fulfils it. NaN never does.
+    /// Returns whether a value fulfills this condition. The value is in the [unit](Quantity::unit) of the quantity. NaN
+    /// never fulfills a condition.
     pub fn is_fulfilled_by(&self, value: f64) -> bool {
         let Expected { lowest, highest } = self.expected;
         match self.operator {
@@ -117,8 +119,8 @@ impl Condition {
         }
     }
 
-    /// Returns the lowest value that fulfils it, in the unit of the quantity; with `>`, all above fulfil it. None if
-    /// there is none.
+    /// Returns the lowest value that fulfills this condition, in the unit of the quantity; with the operator `>`, all
+    /// values above the result fulfill it. `None` if the condition has no lower limit.
     pub fn lower_limit(&self) -> Option<f64> {
         match self.operator {
             Operator::Greater | Operator::GreaterOrEqual => Some(self.expected.highest),
@@ -127,8 +129,8 @@ impl Condition {
         }
     }
 
-    /// Returns the highest value that fulfils it, in the unit of the quantity; with `<`, all below fulfil it. None if
-    /// there is none.
+    /// Returns the highest value that fulfills this condition, in the unit of the quantity; with the operator `<`, all
+    /// values below the result fulfill it. `None` if the condition has no upper limit.
     pub fn upper_limit(&self) -> Option<f64> {
         match self.operator {
             Operator::Less | Operator::LessOrEqual => Some(self.expected.lowest),
@@ -137,7 +139,8 @@ impl Condition {
         }
     }
 
-    /// Returns whether all values of a range fulfil it, or none does. None if only some do, or if an end is NaN.
+    /// Returns true if all values of a range fulfill this condition, and false if no value does. `None` if only some
+    /// values do, or if an end of the range is NaN.
     pub(crate) fn is_fulfilled_by_all(&self, lowest: f64, highest: f64) -> Option<bool> {
         let Expected { lowest: from, highest: to } = self.expected;
         let (all, none) = match self.operator {
@@ -157,7 +160,7 @@ impl Condition {
         (all || none).then_some(all)
     }
 
-    /// Returns what it expects, in words and in the unit of the quantity: `90 to 110`.
+    /// Returns the expected values in words, in the unit of the quantity: `90 to 110`.
     pub(crate) fn expectation(&self) -> String {
         let Expected { lowest, highest } = self.expected;
         let (lowest, highest) = (Figures(lowest), Figures(highest));
@@ -178,13 +181,14 @@ impl Condition {
         &self.name
     }
 
-    /// Returns the condition without its topic, as it was written, but for blanks: `rate=100±10%`.
+    /// Returns the condition as it was written, but without its topic and without spaces around the operator:
+    /// `rate=100±10%`.
     pub fn requirement(&self) -> String {
         format!("{}{}{}", self.name, self.operator.sign(), self.value)
     }
 }
 
-/// A number as an operator reads it: with four figures, and without zeros at its end. `-` if it is NaN.
+/// A number for a human reader: with four significant digits, and without zeros at its end. NaN is written as `-`.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Figures(pub(crate) f64);
 
@@ -210,7 +214,7 @@ impl fmt::Display for Figures {
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(topic) = self.topic() {
-            write!(f, "{topic}: ")?; // it has no control characters
+            write!(f, "{topic}: ")?; // a topic has no control characters
         }
         f.write_str(&self.requirement())
     }
@@ -219,7 +223,7 @@ impl fmt::Display for Condition {
 impl FromStr for Conditions {
     type Err = ConditionError;
 
-    /// Errors with the place of the wrong word and the words possible there.
+    /// Returns an error with the place of the wrong word and the words that are possible there.
     fn from_str(text: &str) -> Result<Self, ConditionError> {
         let mut reader = Reader { text, rest: text.trim_start(), topic: None };
         let mut conditions = vec![];
@@ -237,7 +241,7 @@ impl FromStr for Conditions {
 struct Reader<'a> {
     text: &'a str,
     rest: &'a str,
-    /// The last topic, which holds for the conditions that follow.
+    /// The last topic, which applies to the conditions that follow.
     topic: Option<Box<str>>,
 }
 
@@ -278,7 +282,7 @@ impl<'a> Reader<'a> {
     /// Reads a topic, if there is one.
     fn read_topic(&mut self) -> Result<(), ConditionError> {
         let operator = self.rest.find(SIGNS).unwrap_or(self.rest.len());
-        // The name of a source has a colon, too, so the topic ends at the last one.
+        // The name of a source may contain a colon, so the topic ends at the last colon.
         let Some((topic, _)) = self.rest[..operator].rsplit_once(':') else { return Ok(()) };
         let length = topic.len() + 1;
         let topic = topic.trim();
@@ -306,8 +310,8 @@ impl<'a> Reader<'a> {
         word
     }
 
-    /// Returns whether a word is no metric and seems to be a topic: no colon follows, and it has a slash, or a
-    /// condition begins after it.
+    /// Returns whether a word is probably a topic without a colon: the word is no metric, no colon follows, and the
+    /// word has a slash or a condition begins after it.
     fn is_topic_without_colon(&self, word: &str) -> bool {
         let is_metric = word.split('.').next().is_some_and(|name| Quantity::named(name).is_some());
         let mut next = Reader { text: self.text, rest: self.rest, topic: None };
@@ -316,7 +320,7 @@ impl<'a> Reader<'a> {
         !is_metric && !has_colon && (word.contains('/') || is_condition)
     }
 
-    /// Returns an error at a word of the text; at its end if that is empty.
+    /// Returns an error at a word of the text; if the word is empty, at the end of the text.
     fn error(&self, word: &str, problem: impl Into<String>) -> ConditionError {
         let start = match word.is_empty() {
             true => self.text.trim_end().len(),
@@ -326,8 +330,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the name of a source without the number that another source of the same node and name has: `/relay:/imu` of
-/// `/relay:/imu (2)`.
+/// Returns the name of a source without its number. A second source with the same node and name has a number:
+/// `/relay:/imu (2)` becomes `/relay:/imu`.
 fn without_number(topic: &str) -> &str {
     let parts = topic.strip_suffix(')').and_then(|topic| topic.rsplit_once(" ("));
     let is_number = |number: &str| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
@@ -353,9 +357,9 @@ enum Operator {
 const SIGNS: [char; 4] = ['<', '>', '=', '!'];
 
 impl Operator {
-    /// Returns the operator that a text starts with, and how it is written.
+    /// Returns the operator at the start of a text, and how the operator is written.
     fn at_start_of(text: &str) -> Option<(&'static str, Self)> {
-        // Longer ones first, because some operators start with another one.
+        // Longer operators come first, because some operators start with another operator.
         let all = [
             ("<=", Self::LessOrEqual),
             (">=", Self::GreaterOrEqual),

@@ -5,7 +5,7 @@
 use super::error::{quoted, unknown_metric, Wrong};
 use crate::{metric::Metric, summary::Summary};
 
-/// The quantity of a condition: a value of a window.
+/// The quantity that a condition is about: a value of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Quantity {
@@ -27,15 +27,15 @@ pub enum Quantity {
     Metric(Metric, Figure),
 }
 
-/// A figure of a metric's samples.
+/// A figure that summarizes the samples of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Figure {
-    /// `mean`, `avg`, `average`; the default of a metric without a figure, except [`Metric::Busy`].
+    /// `mean`, `avg`, `average`: the default figure of every metric except [`Metric::Busy`].
     Average,
     /// `min`, `minimum`.
     Minimum,
-    /// `max`, `maximum`; the default of [`Metric::Busy`].
+    /// `max`, `maximum`: the default figure of [`Metric::Busy`].
     Maximum,
     /// `std`, `stddev`, `std_dev`.
     StandardDeviation,
@@ -52,8 +52,8 @@ pub enum Figure {
 }
 
 impl Quantity {
-    /// Returns the unit of its values: `Hz`, `bytes/s`, `bytes`, `%`, that of the [metric](Metric::unit), or none for a
-    /// number of samples, messages or publishers.
+    /// Returns the unit of the quantity's values: `Hz`, `bytes/s`, `bytes`, `%`, or the unit of the
+    /// [metric](Metric::unit). The unit is empty for a number of samples, messages or publishers.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Rate => "Hz",
@@ -68,7 +68,7 @@ impl Quantity {
         }
     }
 
-    /// Parses `METRIC[.FIGURE]`. Errors with the wrong part of it.
+    /// Parses `METRIC[.FIGURE]`. Returns an error with the wrong part of the word.
     pub(super) fn parse(word: &str) -> Result<Self, Wrong<'_>> {
         let (name, figure) = match word.split_once('.') {
             Some((name, figure)) => (name, Some(figure)),
@@ -93,7 +93,7 @@ impl Quantity {
         Ok(Self::Metric(metric, figure))
     }
 
-    /// Returns the quantity of that name, of a metric its default figure; None if there is none.
+    /// Returns the quantity with that name; for a metric, with its default figure. `None` if no quantity has that name.
     pub(super) fn named(name: &str) -> Option<Self> {
         let metric = match name {
             "rate" => return Some(Self::Rate),
@@ -112,14 +112,14 @@ impl Quantity {
                 .iter()
                 .find(|metric| metric.name() == name || metric.name().strip_suffix("_ms") == Some(name))?,
         };
-        // `busy<80%` is about each thread: their mean would hide a busy one.
+        // The condition `busy<80%` is about each thread: the mean of all threads would hide a busy thread.
         let figure = if metric == Metric::Busy { Figure::Maximum } else { Figure::Average };
         Some(Self::Metric(metric, figure))
     }
 }
 
 impl Figure {
-    /// Returns the quantile of a percentile, from 0 to 1; None for the other figures.
+    /// Returns the quantile of a percentile, from 0 to 1; `None` for the other figures.
     pub fn quantile(self) -> Option<f64> {
         match self {
             Self::P50 => Some(0.5),
@@ -131,7 +131,7 @@ impl Figure {
     }
 
     /// Returns this figure of a summary; NaN for a percentile, which a summary does not have.
-    #[doc(hidden)] // for other judges than those of this crate
+    #[doc(hidden)] // for code outside this crate that compares windows with expectations
     pub fn read(self, summary: &Summary) -> f64 {
         match self {
             Self::Average => summary.average,
@@ -143,7 +143,7 @@ impl Figure {
         }
     }
 
-    /// Returns whether it is one sample or the samples' average, in their unit.
+    /// Returns whether this figure is one of the samples or their average, so that the figure has the samples' unit.
     pub(crate) fn is_of_samples(self) -> bool {
         !matches!(self, Self::StandardDeviation | Self::SampleCount)
     }

@@ -9,7 +9,7 @@ fn parse(text: &str) -> Vec<Condition> {
     text.parse::<Conditions>().unwrap_or_else(|error| panic!("{text}: {error}")).0
 }
 
-/// Returns the edges of a condition's range, in the unit of its quantity.
+/// Returns the lowest and the highest expected value of a condition, in the unit of its quantity.
 fn expected(text: &str) -> (f64, f64) {
     let Expected { lowest, highest } = parse(text)[0].expected;
     (lowest, highest)
@@ -49,7 +49,7 @@ fn conditions_are_of_values_and_of_figures_of_metrics() {
         let without_unit = metric.name().trim_end_matches("_ms");
         for name in [metric.name(), without_unit] {
             let quantity = parse(&format!("{name}<1"))[0].quantity();
-            // The mean of an executor's threads would hide a busy one.
+            // The mean of an executor's threads would hide a busy thread.
             let figure = if *metric == Metric::Busy { Figure::Maximum } else { Figure::Average };
             assert_eq!(quantity, Quantity::Metric(*metric, figure), "{name}");
         }
@@ -156,7 +156,7 @@ fn a_topic_holds_up_to_the_next_one_also_when_read_again() {
         let written: Vec<_> = conditions.iter().map(ToString::to_string).collect();
         assert_eq!(parse(&written.join(" ")), conditions, "{text}");
         let each: Vec<_> = written.iter().flat_map(|condition| parse(condition)).collect();
-        assert_eq!(each, conditions, "{text}: each one by itself");
+        assert_eq!(each, conditions, "{text}: each condition alone");
     }
 }
 
@@ -222,7 +222,7 @@ fn an_error_points_at_the_wrong_word_and_says_what_is_possible() {
         assert_eq!(&error.text()[error.place()], wrong, "{text}: {error}");
         assert!(error.to_string().contains(right), "{text}: {error}");
     }
-    assert_eq!("µ=1 rte>1".parse::<Conditions>().unwrap_err().place(), 0..2, "the first one");
+    assert_eq!("µ=1 rte>1".parse::<Conditions>().unwrap_err().place(), 0..2, "the first error");
     let error = "rate=100±10% rat\u{1b}>1".parse::<Conditions>().unwrap_err();
     let text = error.to_string();
     assert!(text.contains(r#"there is no metric "rat\u{1b}"; perhaps rate is meant"#), "{text}");
@@ -231,7 +231,7 @@ fn an_error_points_at_the_wrong_word_and_says_what_is_possible() {
 
 #[test]
 fn an_error_repeats_at_most_255_characters_of_a_text() {
-    let hostile = "\u{202e}".repeat(10_000); // each is written as the eight characters \u{202e}
+    let hostile = "\u{202e}".repeat(10_000); // each character is written as the eight characters \u{202e}
     let error = |text: String| text.parse::<Conditions>().unwrap_err().to_string().len();
     let longest = 2 * (255 * 8 + "…".len());
     assert_eq!(error(hostile.clone()), error("x".into()) - 2 + longest);

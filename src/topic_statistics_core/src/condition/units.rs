@@ -2,7 +2,8 @@
 
 //! The units that a value can be written in.
 
-/// How many times and how many parts of a unit another one is. (Two numbers, because 1/1000 has no exact binary form.)
+/// A unit: its name, and two numbers. The unit is the first number divided by the second, in the quantity's default
+/// unit. (Two numbers, because 1/1000 has no exact binary form.)
 type Unit = (&'static str, f64, f64);
 
 const MILLISECONDS: &[Unit] = &[
@@ -26,14 +27,15 @@ const BYTES: &[Unit] = &[
 ];
 const PERCENT: &[Unit] = &[("%", 1.0, 1.0)];
 
-/// Returns how many times and how many parts of a quantity's own unit the written one is; None if it cannot be written.
+/// Returns the two numbers that convert a written unit into a quantity's default unit `own`: multiply by the first,
+/// divide by the second. `None` if the quantity cannot have the written unit.
 pub(super) fn find(own: &str, written: &str) -> Option<(f64, f64)> {
     let (units, suffix) = units_of(own);
     let written = written.strip_suffix(suffix)?;
     units.iter().find(|(name, ..)| *name == written).map(|(_, times, parts)| (*times, *parts))
 }
 
-/// Returns the possible units of a quantity whose own unit is this one, for an error message.
+/// Returns the possible units of a quantity with the default unit `own`, for an error message.
 pub(super) fn names(own: &str) -> String {
     match units_of(own) {
         ([], _) => "a count has no unit".to_owned(),
@@ -44,7 +46,7 @@ pub(super) fn names(own: &str) -> String {
     }
 }
 
-/// Returns the units of a quantity, and what is written after each.
+/// Returns the units of a quantity, and the suffix that follows each unit.
 fn units_of(own: &str) -> (&'static [Unit], &'static str) {
     match own {
         "ms" => (MILLISECONDS, ""),

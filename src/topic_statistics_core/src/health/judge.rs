@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The state machine: one window after the other.
+//! The state machine that compares one window after the other with the expectations of a source.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,106 +19,110 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JudgedWindow {
-    /// Its start and stop, on the system clock.
+    /// The start and the stop of the window, on the system clock.
     pub window: Window,
-    /// Its length on the monotonic clock.
+    /// The length of the window on the monotonic clock.
     pub length: Duration,
-    /// The number of messages; None if unknown.
+    /// The number of messages; `None` if the number is unknown.
     pub messages: Option<u64>,
-    /// Whether some of them are history of transient local publishers. Such a window is not judged.
+    /// Whether some messages are the history of transient local publishers. Such a window is not compared with the
+    /// expectations.
     pub has_history: bool,
 }
 
 impl JudgedWindow {
-    /// Creates a window of that length on the monotonic clock; `messages`: None if their number is unknown.
+    /// Creates a window of that length on the monotonic clock. `messages` is the number of messages; `None` if the
+    /// number is unknown.
     pub fn new(window: Window, length: Duration, messages: Option<u64>) -> Self {
         Self { window, length, messages, has_history: false }
     }
 
-    /// Sets whether some of its messages are history: published before the subscription matched their publisher.
+    /// Sets whether some messages of the window are history: published before the subscription matched their publisher.
     #[must_use]
     pub fn with_history(self, has_history: bool) -> Self {
         Self { has_history, ..self }
     }
 }
 
-/// A change of the level, or, while that is not [`Level::Ok`], of its cause.
+/// A change of a source's level, or a change of the level's cause while the level is not [`Level::Ok`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Change {
-    /// The level before.
+    /// The level before the change.
     pub before: Level,
     /// The health since the change.
     pub health: Health,
 }
 
-/// Judges the windows of one source by its expectations. [The module](super) has the rules.
+/// Compares the windows of one source with the source's expectations. [The module](super) documents the rules.
 ///
-/// Its memory is constant: it does not grow with windows, messages or time.
+/// The memory of a judge is constant: it does not grow with the number of windows, with the number of messages or with
+/// time.
 #[derive(Clone, Debug)]
 pub struct Judge {
     expectations: Arc<Expectations>,
     /// Whether the source had messages before the first window.
     had_messages: bool,
-    /// Those for ERROR first.
+    /// The conditions for ERROR come first.
     conditions: Box<[Judged]>,
-    /// Empty if no condition needs it.
+    /// The messages of the last windows; empty if no condition needs them.
     spans: Spans,
-    /// The longest time that a condition looks back, in seconds; None if none does.
+    /// The longest time over which a condition counts messages, in seconds; `None` if no condition counts messages.
     looks_back: Option<f64>,
-    /// Whether the expectations set a limit for silence: then an empty window is no fault.
+    /// Whether the expectations set a limit for silence: then an empty window does not violate the expectations.
     may_be_silent: bool,
     phase: Phase,
-    /// The length of all windows.
+    /// The total length of all windows.
     elapsed: Duration,
-    /// The last windows in a row that certainly had no message.
+    /// The total length of the last windows in a row that certainly had no message.
     silent: Duration,
-    /// When the level began, by `elapsed`.
+    /// The value of `elapsed` when the level began.
     since: Duration,
     health: Health,
-    /// Whether the last window changed it.
+    /// Whether the last window changed the health.
     has_changed: bool,
-    /// The judged windows by level.
+    /// The number of windows that were compared with the expectations, by level.
     windows: [u64; Level::ALL.len()],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// There was no message yet.
+    /// No message was received yet.
     NoMessageYet,
-    /// There were messages, so the next window is a whole one.
+    /// Messages were received before, so the next window is a whole window.
     Judging {
-        /// After silence, until it is as expected.
+        /// Whether messages have only recently resumed after silence; `None` once the source is as expected.
         after_silence: Option<AfterSilence>,
     },
     Silent,
 }
 
-/// The last windows after silence that have messages, or that need none, if no condition was violated.
+/// The good windows in a row after silence: no condition was violated, and the window has messages or needs no
+/// messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AfterSilence {
     windows: u32,
-    /// When the first of them began.
+    /// The value of `elapsed` when the first of these windows began.
     since: Duration,
 }
 
-/// A condition and its evidence from the windows up to now.
+/// A condition, and what the windows up to now say about the condition.
 #[derive(Clone, Debug)]
 struct Judged {
     level: Level,
     condition: Condition,
     fails: bool,
-    /// The windows in a row that say the opposite.
+    /// The number of windows in a row whose result is the opposite of `fails`.
     opposed: u32,
-    /// When these began.
+    /// The value of `Judge::elapsed` when the first window with the opposite result began.
     opposed_since: Duration,
-    /// When it last changed.
+    /// The value of `Judge::elapsed` when `fails` last changed.
     since: Duration,
-    /// The last value; NaN if it was missing. None if there was none to judge.
+    /// The last value; NaN if the value was missing. `None` before the first value.
     value: Option<f64>,
-    /// The last value that violated it.
+    /// The last value that violated the condition.
     violated_by: f64,
-    /// Why that was missing.
+    /// Why the last value that violated the condition was missing; `None` if it was measured.
     missing: Option<Missing>,
 }
 
@@ -126,18 +130,19 @@ struct Judged {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct JudgedCondition<'a> {
-    /// The level without it.
+    /// The level of the source while this condition fails.
     pub level: Level,
     /// The condition.
     pub condition: &'a Condition,
-    /// Whether it fails: windows in a row violated it.
+    /// Whether the condition fails: enough windows in a row violated it.
     pub fails: bool,
-    /// The last value that was judged, in the unit of its quantity; NaN if it was missing. None before the first one.
+    /// The last value that was compared with the condition, in the unit of the condition's quantity; NaN if the value
+    /// was missing. `None` before the first value.
     pub value: Option<f64>,
 }
 
 impl Judge {
-    /// Creates the judge of a source that had no window yet.
+    /// Creates the judge of a source that has had no window yet.
     pub fn new(expectations: impl Into<Arc<Expectations>>) -> Self {
         let expectations = expectations.into();
         let conditions: Box<[_]> = expectations.conditions().map(Judged::new).collect();
@@ -159,30 +164,31 @@ impl Judge {
         }
     }
 
-    /// Assumes that the source had messages before its first window. Then no first message is expected, and silence
-    /// becomes stale after the same time as after any message: a map that is published once is not published again.
+    /// Assumes that the source had messages before its first window. Then the judge expects no first message, and
+    /// silence becomes stale after the same time as after any message. For example, a map that is published once is not
+    /// published again.
     #[must_use]
     pub fn after_messages(self) -> Self {
         Self { had_messages: true, ..self }
     }
 
-    /// Returns what is expected.
+    /// Returns the expectations of the source.
     pub fn expectations(&self) -> &Arc<Expectations> {
         &self.expectations
     }
 
-    /// Returns the health as of the last window.
+    /// Returns the health after the last window.
     pub fn health(&self) -> &Health {
         &self.health
     }
 
-    /// Returns the number of judged windows by the level that they led to, in the order of [`Level::ALL`]. While a
-    /// first message is awaited, and not overdue, nothing is judged.
+    /// Returns how many windows led to each level, in the order of [`Level::ALL`]. A window does not count while the
+    /// source waits for its first message and the message is not overdue.
     pub fn windows(&self) -> [u64; Level::ALL.len()] {
         self.windows
     }
 
-    /// Returns each condition with the last value, those for ERROR first.
+    /// Returns each condition with its last value. The conditions for ERROR come first.
     pub fn conditions(&self) -> impl Iterator<Item = JudgedCondition<'_>> {
         self.conditions.iter().map(|judged| JudgedCondition {
             level: judged.level,
@@ -192,10 +198,12 @@ impl Judge {
         })
     }
 
-    /// Accepts the next window. Returns the change, if the level changed, or its cause while it is not [`Level::Ok`].
+    /// Accepts the next window. Returns the change if the level changed, or if the cause of a level other than
+    /// [`Level::Ok`] changed.
     ///
-    /// Windows have to follow each other without a gap: after a gap, start with a new judge. `value` returns the
-    /// window's value of a quantity. Of the [counted quantities](super), it is called only for [`Quantity::Bytes`].
+    /// Windows have to follow each other without a gap; after a gap, start with a new judge. `value` returns the
+    /// window's value of a quantity. For the [counted quantities](super), `value` is called only with
+    /// [`Quantity::Bytes`].
     pub fn accept(
         &mut self,
         window: &JudgedWindow,
@@ -229,7 +237,7 @@ impl Judge {
                 self.conditions.iter_mut().for_each(Judged::reset);
                 self.set(self.silence(), Cause::Silence, self.elapsed.saturating_sub(self.silent));
             }
-            // A rate begins after it.
+            // The rate is counted from the window after this one.
             Phase::Judging { .. } if window.has_history => self.spans.clear(),
             Phase::Judging { after_silence } => self.judge(window, start, after_silence, &mut value),
         }
@@ -244,7 +252,8 @@ impl Judge {
         self.has_changed.then(|| Change { before, health: self.health.clone() })
     }
 
-    /// Begins with the first messages, or with the first ones after silence.
+    /// Begins to compare windows with the expectations: after the first messages, or after the first messages that
+    /// follow silence.
     fn begin(&mut self, start: Duration, is_after_silence: bool) {
         let after_silence = is_after_silence.then_some(AfterSilence { windows: 0, since: start });
         self.phase = Phase::Judging { after_silence };
@@ -254,7 +263,7 @@ impl Judge {
         }
     }
 
-    /// Judges a whole window.
+    /// Compares a whole window with the conditions.
     fn judge(
         &mut self,
         window: &JudgedWindow,
@@ -273,11 +282,11 @@ impl Judge {
                 };
                 self.spans.add(messages, bytes, window.length, longest);
             }
-            // The messages of a span have to be known, so the next one begins after this window.
+            // The number of messages in a span has to be known, so the next span begins after this window.
             _ => self.spans.clear(),
         }
         let is_after_silence = after_silence.is_some();
-        // A map that is published once, and late, has no second message.
+        // A topic that publishes a map once, after silence, has no second window with messages.
         let counts = window.messages.is_some_and(|messages| messages > 0 || self.may_be_silent);
         let mut is_violated = false;
         let (raise, clear) = (self.expectations.raise_after, self.expectations.clear_after);
@@ -316,7 +325,7 @@ impl Judge {
         }
     }
 
-    /// Sets level and cause; a change dates from `since`.
+    /// Sets the level and the cause. If they change, the change is dated `since`.
     fn set(&mut self, level: Level, cause: Cause, since: Duration) {
         let is_other = level != self.health.level;
         if is_other || !cause.is_the_same_as(&self.health.cause) {
@@ -328,18 +337,19 @@ impl Judge {
     }
 }
 
-/// Returns three values of a span: the lowest that its messages are evidence of, the counted one, and the highest.
+/// A function that returns three values of a span: the lowest value that the span's messages prove, the counted value,
+/// and the highest value.
 type Evidence = fn(&Span) -> (f64, f64, f64);
 
-/// A quantity that is counted over as many windows as it takes.
+/// A quantity that is counted over as many windows as needed.
 struct Counted {
-    /// How far to look back, in seconds.
+    /// The time over which messages are counted, in seconds.
     looks_back: f64,
     evidence: Evidence,
 }
 
 impl Judged {
-    /// A rate is judged over at most this number of messages.
+    /// The largest number of messages over which a rate is counted.
     const COUNTED: f64 = 100.0;
 
     fn new((level, condition): (Level, &Condition)) -> Self {
@@ -360,12 +370,12 @@ impl Judged {
         *self = Self::new((self.level, &self.condition));
     }
 
-    /// Returns whether it is about the time since the last message, which needs no second window.
+    /// Returns whether the condition is about the time since the last message. Such a condition needs no second window.
     fn is_of_silence(&self) -> bool {
         matches!(self.condition.quantity(), Quantity::Metric(Metric::TimeSinceLastMessage, _))
     }
 
-    /// Returns how its quantity is counted; None if it is not.
+    /// Returns how the quantity of the condition is counted; `None` if the quantity is not counted.
     fn counted(&self) -> Option<Counted> {
         use {Figure::*, Quantity::*};
         let limits = [self.condition.lower_limit(), self.condition.upper_limit()];
@@ -381,7 +391,7 @@ impl Judged {
         };
         match self.condition.quantity() {
             Rate | Metric(self::Metric::Frequency, Average | Minimum | Maximum) => of_rate(Span::rate),
-            // The number of messages for a limit of bytes is not known in advance.
+            // A limit of bytes per second does not say how many messages are needed.
             Bandwidth => Some(Counted { looks_back: Self::BANDWIDTH_LOOKS_BACK, evidence: Span::bandwidth }),
             Metric(metric, figure) if metric.is_period() => match figure {
                 Average => of_period(Span::period),
@@ -399,7 +409,7 @@ impl Judged {
         }
     }
 
-    /// Returns whether the windows up to now fulfil it. None if unknown.
+    /// Returns whether the windows up to now fulfill the condition; `None` if this is unknown.
     fn judge(
         &mut self,
         window: &JudgedWindow,
@@ -416,7 +426,8 @@ impl Judged {
         };
         let is_measured_in_silence = match quantity {
             Quantity::Publishers => true,
-            // A callback or a goal may end, and a response may arrive, in a window in which none begins.
+            // In a window in which no callback and no goal begins, a callback or a goal may end, and a response may
+            // arrive.
             Quantity::Metric(
                 Metric::CallbackDuration
                 | Metric::ResponseDuration
@@ -440,7 +451,7 @@ impl Judged {
                 self.observe(value, fulfils);
                 fulfils
             }
-            // A window without a period is counted.
+            // If a window has no period, its messages are counted.
             (_, Some(counted)) => return self.count(spans, &counted, has_messages),
             (Value::Missing(missing), None) if has_messages => {
                 self.observe(f64::NAN, false);
@@ -452,11 +463,11 @@ impl Judged {
         Some(fulfils)
     }
 
-    /// Judges over the shortest time, up to now, with enough messages to decide.
+    /// Checks the condition over the shortest time, up to now, in which enough messages were received to decide.
     fn count(&mut self, spans: &Spans, counted: &Counted, has_messages: bool) -> Option<bool> {
         for span in spans.up_to_now() {
             if span.seconds == 0.0 {
-                return None; // a window without a length: the windows before it were judged
+                return None; // a window without a length: the windows before it were already checked
             }
             let (lowest, value, highest) = (counted.evidence)(&span);
             if value.is_nan() {
@@ -468,11 +479,12 @@ impl Judged {
             }
             self.value = Some(value);
             if span.seconds >= counted.looks_back {
-                // No violation was found. An empty window is no evidence of that.
+                // The counted messages prove no violation. An empty window does not prove that the condition is
+                // fulfilled.
                 return has_messages.then_some(true);
             }
         }
-        None // the next windows may decide
+        None // the next windows may bring a decision
     }
 
     fn observe(&mut self, value: f64, fulfils: bool) {
@@ -482,7 +494,8 @@ impl Judged {
         }
     }
 
-    /// Changes the state after `windows` equal results in a row. The last one is of a window that starts at `start`.
+    /// Changes the state after `windows` equal results in a row. The last result is of the window that starts at
+    /// `start`.
     fn debounce(&mut self, fulfils: bool, start: Duration, windows: u32) {
         if fulfils != self.fails {
             self.opposed = 0;
@@ -497,24 +510,26 @@ impl Judged {
         }
     }
 
-    /// How far a condition on the bandwidth looks back, in seconds.
+    /// The time over which a condition on the bandwidth counts messages, in seconds.
     const BANDWIDTH_LOOKS_BACK: f64 = 60.0;
 }
 
 impl Span {
-    /// Returns the rate in Hz: the lowest that the messages are evidence of, the counted one, and the highest.
+    /// Returns the rate in Hz: the lowest rate that the messages prove, the counted rate, and the highest rate.
     fn rate(&self) -> (f64, f64, f64) {
         let messages = self.messages as f64;
         ((messages - 1.0).max(0.0) / self.seconds, messages / self.seconds, (messages + 1.0) / self.seconds)
     }
 
-    /// Returns the period in milliseconds, likewise.
+    /// Returns the period in milliseconds: the lowest period that the messages prove, the counted period, and the
+    /// highest period.
     fn period(&self) -> (f64, f64, f64) {
         let (lowest, rate, highest) = self.rate();
         (1e3 / highest, 1e3 / rate, 1e3 / lowest)
     }
 
-    /// Returns the bytes per second, likewise; NaN if the bytes are unknown.
+    /// Returns the bytes per second: the lowest value that the messages prove, the counted value, and the highest
+    /// value. NaN if the bytes are unknown.
     fn bandwidth(&self) -> (f64, f64, f64) {
         if self.messages == 0 {
             return (0.0, 0.0, f64::INFINITY); // the next message may have any size

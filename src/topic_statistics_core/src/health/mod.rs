@@ -1,35 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Whether a topic is as expected: a state machine that is given finished windows, and nothing else.
+//! Decides whether a topic is as expected. The module is a state machine whose only input is finished windows.
 //!
 //! [`Expectations`] are conditions for [`Level::Warn`] and [`Level::Error`], and the times after which silence is
-//! [`Level::Stale`]. A [`Judge`] is given one window after the other, without a gap, and returns each change.
+//! [`Level::Stale`]. A [`Judge`] accepts one window after the other, without a gap, compares each window with the
+//! expectations, and returns each change.
 //!
 //! # The rules
 //!
-//! - **A condition fails** when windows violate it twice in a row, and holds again after three windows that fulfil it
-//!   ([`raise_after`](Expectations::raise_after), [`clear_after`](Expectations::clear_after)). The level is the worst
-//!   failing condition's level. A condition on `silent` fails at once.
-//! - **A [value](Value) is one of three**: measured; missing, because of a fault of the source; or unknown. A missing
-//!   value violates its condition. An unknown value neither fulfils nor violates it: the window is left out.
-//! - **A window without a message is no evidence**, unless it proves that a limit is missed.
-//! - **A rate is counted**, and a window cuts a period at both of its ends: n messages are evidence of a rate of
-//!   `n - 1` to `n + 1` messages in that time. The rate is judged over the shortest time, up to now, with enough
-//!   evidence to decide: at most 100 messages at its limit. Without a decision there is no alarm. So a topic whose
-//!   every period keeps the limit is never in alarm, however slow it is and however short the windows are; a rate that
-//!   misses its limit by 2 % or more is found. The same holds for `bandwidth`, for `frequency_hz`, and for the mean,
-//!   minimum and maximum of a period in windows that have none.
-//! - **Stale means silence** and nothing else: no message for three times the longest period that the conditions accept
-//!   (of `rate`, `period` or `silent`), but a whole window at least; 10 s without such a condition. It takes effect at
-//!   once.
-//! - **A latched topic** (all publishers are transient local) may be published once: its silence is stale only if
-//!   `rate`, `period` or [`stale_after`](Expectations::stale_after) limits it. A window with the history that a publisher
-//!   delivers at matching is not judged.
-//! - **After silence** the level is [`Level::Warn`] until no condition is violated in `clear_after` windows with
+//! - **A condition fails** after two windows in a row that violate it, and holds again after three windows in a row
+//!   that fulfill it ([`raise_after`](Expectations::raise_after) and [`clear_after`](Expectations::clear_after) change
+//!   these numbers). The level of a source is the worst level of its failing conditions. A condition on `silent` fails
+//!   after one window.
+//! - **A [value](Value) has one of three states**: it is measured; it is missing, because of a fault of the source; or
+//!   it is unknown. A missing value violates its condition. An unknown value neither fulfills nor violates its
+//!   condition: the window is ignored for the condition.
+//! - **A window without a message proves nothing**, unless it proves that a limit is not met.
+//! - **A rate is counted.** A window can cut a period at its start and at its end, so n messages prove only a rate of
+//!   `n - 1` to `n + 1` messages in the window's time. The rate is checked over the shortest time, up to now, in which
+//!   enough messages were received to decide: at most the time of 100 messages at the limit of the condition. Without a
+//!   decision, the condition does not fail. So a condition never fails if every period of the topic keeps the limit,
+//!   even if the topic is slow and the windows are short; a rate that misses its limit by 2 % or more is detected.
+//!   `bandwidth` and `frequency_hz` are counted in the same way, and so are the mean, minimum and maximum of a period
+//!   in windows without a period.
+//! - **Stale means silence** and nothing else. A source is stale if it has had no message for three times the longest
+//!   period that the conditions accept (of `rate`, `period` or `silent`), but at least for a whole window; without such
+//!   a condition, after 10 s. The level changes after the first window that reaches this time.
+//! - **A latched topic** (all its publishers are transient local) may be published only once. Its silence is stale only
+//!   if `rate`, `period` or [`stale_after`](Expectations::stale_after) limits the silence. A window with the history
+//!   that a publisher delivers at matching is not compared with the conditions.
+//! - **After silence** the level is [`Level::Warn`] until no condition was violated in `clear_after` windows with
 //!   messages. A window with an unknown number of messages does not count. Windows without messages count if `silent`
-//!   or [`stale_after`](Expectations::stale_after) limits silence.
-//! - **At the start** nothing is judged until a first whole window after the first message. A topic without any message
-//!   is stale after 10 s, or after three of its longest periods if these are longer.
+//!   or [`stale_after`](Expectations::stale_after) limits the silence.
+//! - **At the start** windows are compared with the conditions only from the first whole window after the first message
+//!   on. A topic without any message is stale after 10 s, or after three of its longest accepted periods if this time
+//!   is longer.
 //!
 //! ```
 //! use topic_statistics_core::health::{Expectations, JudgedWindow, Judge, Level, Value};
@@ -59,7 +64,7 @@ mod value;
 mod values;
 
 pub use judge::{Change, Judge, JudgedCondition, JudgedWindow};
-#[doc(hidden)] // of a whole node
+#[doc(hidden)] // for the expectations of a whole node
 pub use node::{check, needed, Names, NodeExpectations};
 pub use value::{Missing, Value};
 pub use values::{
@@ -75,18 +80,18 @@ use crate::{
     window::Window,
 };
 
-/// The level of a source, with the values and words of `diagnostic_msgs/msg/DiagnosticStatus`.
+/// The level of a source, with the values and names of `diagnostic_msgs/msg/DiagnosticStatus`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Level {
-    /// As expected, or nothing is known yet.
+    /// The source is as expected, or nothing is known about the source yet.
     #[default]
     Ok = 0,
-    /// A condition for WARN fails, or messages have only recently resumed.
+    /// A condition for WARN fails, or messages have only recently resumed after silence.
     Warn = 1,
-    /// A condition for ERROR fails, or silence is an error.
+    /// A condition for ERROR fails, or the source is silent and its silence is set to mean an error.
     Error = 2,
-    /// Silence: no message.
+    /// The source is silent: it has no messages.
     Stale = 3,
 }
 
@@ -111,18 +116,18 @@ impl std::fmt::Display for Level {
     }
 }
 
-/// The meaning of silence.
+/// The level that silence leads to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Silence {
-    /// [`Level::Stale`].
+    /// Silence leads to [`Level::Stale`].
     #[default]
     Stale,
-    /// [`Level::Error`].
+    /// Silence leads to [`Level::Error`].
     Error,
 }
 
-/// The expectations of a source.
+/// The expectations of a source: conditions, and limits for silence.
 ///
 /// ```
 /// # extern crate topic_statistics_core as rclrs_topic_statistics;
@@ -164,63 +169,66 @@ impl Default for Expectations {
 impl Expectations {
     const RAISE_AFTER: u32 = 2;
     const CLEAR_AFTER: u32 = 3;
-    /// The time to wait for a first message, and for the next one, unless the conditions set another.
+    /// The time to wait for the first message, and for the next message, unless the conditions set another time.
     const SILENCE: Duration = Duration::from_secs(10);
-    /// Silence, in periods that are still accepted.
+    /// The number of accepted periods after which silence is stale.
     const SILENT_PERIODS: f64 = 3.0;
 
-    /// Returns expectations without a condition: silence only.
+    /// Returns expectations without conditions: the source is only expected to have messages.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds conditions without which the level is [`Level::Warn`].
+    /// Adds conditions. If one of these conditions fails, the level is [`Level::Warn`] or worse.
     pub fn warn_unless(mut self, conditions: Conditions) -> Self {
         self.warn_unless.extend(conditions.0);
         self
     }
 
-    /// Adds conditions without which the level is [`Level::Error`].
+    /// Adds conditions. If one of these conditions fails, the level is [`Level::Error`].
     pub fn error_unless(mut self, conditions: Conditions) -> Self {
         self.error_unless.extend(conditions.0);
         self
     }
 
-    /// Sets after how many windows in a row that violate a condition it fails; 0 is taken as 1. Default: 2.
+    /// Sets the number of windows in a row that have to violate a condition until the condition fails; 0 means 1.
+    /// Default: 2.
     pub fn raise_after(self, windows: u32) -> Self {
         Self { raise_after: windows.max(1), ..self }
     }
 
-    /// Sets after how many windows in a row that fulfil a condition it holds again; 0 is taken as 1. Default: 3.
+    /// Sets the number of windows in a row that have to fulfill a failing condition until the condition holds again; 0
+    /// means 1. Default: 3.
     pub fn clear_after(self, windows: u32) -> Self {
         Self { clear_after: windows.max(1), ..self }
     }
 
     /// Sets how long to wait for the first message. Default: 10 s, or three times the longest period that a condition
-    /// accepts, if that is longer.
+    /// accepts if this time is longer.
     pub fn first_message_within(self, time: Duration) -> Self {
         Self { first_message_within: Some(time), ..self }
     }
 
-    /// Sets the silence after which the source is stale, at least a whole window; [`Duration::MAX`]: never. Default:
-    /// three times the longest period that a condition accepts; 10 s without such a condition.
+    /// Sets how long a source has to be silent to be stale. The silence always lasts for at least a whole window; with
+    /// [`Duration::MAX`], the source is never stale. Default: three times the longest period that a condition accepts,
+    /// or 10 s without such a condition.
     pub fn stale_after(self, time: Duration) -> Self {
         Self { stale_after: Some(time), ..self }
     }
 
-    /// Sets the meaning of silence, also before the first message. Default: [`Silence::Stale`].
+    /// Sets the level that silence leads to, also before the first message. Default: [`Silence::Stale`].
     pub fn silence(self, silence: Silence) -> Self {
         Self { silence, ..self }
     }
 
-    /// Returns the conditions, those for ERROR first.
+    /// Returns the conditions. The conditions for ERROR come first.
     pub fn conditions(&self) -> impl Iterator<Item = (Level, &Condition)> {
         let errors = self.error_unless.iter().map(|condition| (Level::Error, condition));
         errors.chain(self.warn_unless.iter().map(|condition| (Level::Warn, condition)))
     }
 
-    /// Returns the expectations of a source that may be silent. Silence is stale only if an option or a condition
-    /// limits it.
+    /// Returns the expectations of a source that may be silent. The silence of such a source is stale only if an option
+    /// or a condition limits the silence.
     pub(crate) fn with_silence(self) -> Self {
         let is_limited = self.conditions().any(|(_, condition)| longest_period(condition).is_some());
         let never = |limit: Option<Duration>| limit.or((!is_limited).then_some(Duration::MAX));
@@ -231,13 +239,14 @@ impl Expectations {
         }
     }
 
-    /// Returns the expectations of a latched topic: its publishers are transient local, and may publish once. Silence
-    /// after the first message is stale only if an option or a condition limits it.
+    /// Returns the expectations of a latched topic, whose publishers are transient local and may publish only once.
+    /// Silence after the first message is stale only if an option or a condition limits the silence.
     pub fn latched(self) -> Self {
         Self { stale_after: self.clone().with_silence().stale_after, ..self }
     }
 
-    /// Returns how long silence lasts until it is stale; at least a whole window.
+    /// Returns how long silence has to last to be stale. A [`Judge`] also requires at least one whole window of
+    /// silence.
     fn silence_limit(&self) -> Duration {
         self.stale_after.unwrap_or_else(|| {
             let accepted = self.conditions().filter_map(|(_, condition)| {
@@ -256,7 +265,7 @@ impl Expectations {
         self.first_message_within.unwrap_or_else(|| self.default_limit())
     }
 
-    /// Returns 10 s, or three times the longest period that a condition is about, if that is longer.
+    /// Returns 10 s, or three times the longest period that a condition is about, if this time is longer.
     fn default_limit(&self) -> Duration {
         let shortest = |condition: &Condition| match condition.quantity() {
             Quantity::Rate => condition.upper_limit().map(|rate| 1.0 / rate.max(0.0)),
@@ -272,11 +281,11 @@ impl Expectations {
     }
 }
 
-/// Returns the longest period that a condition accepts, in seconds; infinite if it accepts any. None if the condition
-/// does not limit periods.
+/// Returns the longest period that a condition accepts, in seconds; infinite if the condition accepts any period.
+/// `None` if the condition does not limit periods.
 fn longest_period(condition: &Condition) -> Option<f64> {
     match condition.quantity() {
-        // A rate of 0 is an infinite period.
+        // A rate of 0 means an infinite period.
         Quantity::Rate | Quantity::Metric(Metric::Frequency, Figure::Average) => {
             condition.lower_limit().map(|rate| 1.0 / rate.max(0.0))
         }
@@ -287,53 +296,54 @@ fn longest_period(condition: &Condition) -> Option<f64> {
     }
 }
 
-/// Returns a duration; the longest one if it is infinite.
+/// Converts seconds into a duration; the longest duration if the seconds are infinite.
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
 }
 
-/// The health of a source. `Display` is one sentence: `rate 41.2 Hz, expected 90 to 110, since 3 s`.
+/// The health of a source. `Display` writes one sentence: `rate 41.2 Hz, expected 90 to 110, since 3 s`.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Health {
-    /// The level.
+    /// The level of the source.
     pub level: Level,
-    /// Why.
+    /// The cause of the level.
     pub cause: Cause,
-    /// The last window that was judged, on the system clock; None before the first one.
+    /// The last window that the source's [`Judge`] accepted, on the system clock; `None` before the first window.
     pub window: Option<Window>,
-    /// The start of the first window of this level, on the system clock; None before the first window.
+    /// The start of the first window of this level, on the system clock; `None` before the first window.
     pub since: Option<Timestamp>,
-    /// The time from then to the end of the last window, on the monotonic clock.
+    /// The time from `since` to the end of the last window, on the monotonic clock.
     pub lasting: Duration,
 }
 
-/// Why a source has its level.
+/// The reason for a source's level.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// There was no message yet.
+    /// The source has had no message yet.
     #[default]
     NoMessageYet,
-    /// All conditions hold.
+    /// All conditions are fulfilled.
     AsExpected,
-    /// A condition fails: the first one of the worst level.
+    /// A condition fails. If several conditions fail, this one is the first of the worst level.
     Condition {
         /// The condition, with its limits.
         condition: Condition,
-        /// The last value that violated it, in the unit of its quantity; NaN if it was [missing](Value::Missing).
+        /// The last value that violated the condition, in the unit of the condition's quantity; NaN if the value was
+        /// [missing](Value::Missing).
         value: f64,
-        /// Why that value was missing; None if it was measured.
+        /// Why the value was missing; `None` if the value was measured.
         missing: Option<Missing>,
     },
-    /// There is no message any more.
+    /// The source has no messages any more.
     Silence,
-    /// There are messages again, but not for long enough to be as expected.
+    /// The source has messages again after silence, but not for long enough to be as expected.
     MessagesAgain,
 }
 
 impl Cause {
-    /// Returns whether both are the same, whatever the value is.
+    /// Returns whether two causes are the same, ignoring the value that violated a condition.
     fn is_the_same_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Condition { condition, .. }, Self::Condition { condition: other, .. }) => {

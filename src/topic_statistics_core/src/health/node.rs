@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The expectations of a node: which conditions apply to which source, and which measurements they need.
+//! The expectations of a node: which conditions apply to which source, and which metrics the conditions need.
 
 use std::sync::Arc;
 
@@ -14,29 +14,29 @@ use crate::{
 /// The expectations of a node's sources.
 #[derive(Clone, Debug, Default)]
 pub struct NodeExpectations {
-    /// None if nothing is.
+    /// The expectations; `None` if the node has no expectations.
     pub expectations: Option<Arc<Expectations>>,
-    /// The node's options expect nothing but messages, of all subscriptions.
+    /// Whether the node's options have no conditions, and so expect only that all subscriptions receive messages.
     expects_messages: bool,
 }
 
 /// The names by which a condition can select a source.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
-    /// The `measurement_source_name`.
+    /// The `measurement_source_name` of the source.
     pub source: &'a str,
-    /// The same without the number that distinguishes sources with equal names.
+    /// The `measurement_source_name` without the number that distinguishes sources with equal names.
     pub plain_source: &'a str,
-    /// The resolved topic of a subscription or a publisher.
+    /// The resolved topic name of a subscription or a publisher.
     pub topic: Option<&'a str>,
-    /// The topic as the node's code has it.
+    /// The topic name as it is written in the node's code.
     pub given: Option<&'a str>,
 }
 
 impl Names<'_> {
-    /// Returns whether a condition with that topic is about the source.
+    /// Returns whether a condition with the topic `topic` is about the source.
     pub fn include(self, topic: &str) -> bool {
-        // The source of a stopwatch or a counter has it after the node's name.
+        // The source name of a stopwatch or a counter has the given name after the node's name and a colon.
         let after_node = |source: &'_ str| source.split_once(':').is_some_and(|(_, name)| name == topic);
         [self.topic, self.given].contains(&Some(topic))
             || [self.source, self.plain_source]
@@ -46,13 +46,13 @@ impl Names<'_> {
 }
 
 impl NodeExpectations {
-    /// The expectations of the node's options.
+    /// Creates the expectations of a node from the node's options.
     pub fn new(options: Option<Expectations>) -> Self {
         let expects_messages = options.as_ref().is_some_and(|options| options.conditions().next().is_none());
         Self { expects_messages, expectations: options.map(Arc::new) }
     }
 
-    /// Returns these with other conditions for a level.
+    /// Returns a copy in which `conditions` replace the conditions for `level`.
     pub fn with(&self, level: Level, conditions: Vec<Condition>) -> Self {
         let mut expectations = self.expectations.as_deref().cloned().unwrap_or_default();
         match level {
@@ -63,7 +63,7 @@ impl NodeExpectations {
         Self { expectations: (!is_empty).then(|| Arc::new(expectations)), ..*self }
     }
 
-    /// Returns the expectations of a source; None if there are none.
+    /// Returns the expectations of one source; `None` if the source has no expectations.
     pub fn select(&self, names: Names<'_>, kind: SourceKind) -> Option<Expectations> {
         let is_subscription = kind == SourceKind::Subscription;
         let selected = self.expectations.as_ref()?.select(names, kind, is_subscription);
@@ -74,11 +74,11 @@ impl NodeExpectations {
 
 #[doc(hidden)] // for authors of nodes
 impl Expectations {
-    /// The largest number of conditions for a level.
+    /// The largest number of conditions for one level.
     pub const CONDITIONS: usize = 1000;
 
-    /// Returns the conditions that apply to a source: on quantities that its kind measures, with its name and, if
-    /// `takes_all`, without a name.
+    /// Returns the conditions that apply to a source. The source's kind has to measure the quantity of the condition,
+    /// and the condition has to have the source's name, or no name if `takes_all` is true.
     pub fn select(&self, names: Names<'_>, kind: SourceKind, takes_all: bool) -> Self {
         let is_about = |condition: &Condition| {
             condition.topic().map_or(takes_all, |topic| names.include(topic))
@@ -90,7 +90,7 @@ impl Expectations {
         Self { warn_unless: about(&self.warn_unless), error_unless: about(&self.error_unless), ..*self }
     }
 
-    /// Returns the conditions on quantities that a source can measure; None if there is no such condition.
+    /// Returns the conditions on quantities that a source can measure; `None` if no condition is left.
     pub fn measurable(mut self, can_measure: impl Fn(Metric) -> bool) -> Option<Self> {
         let had_conditions = self.conditions().next().is_some();
         let is_measurable = |condition: &Condition| needed(condition.quantity()).is_none_or(&can_measure);
@@ -104,8 +104,8 @@ impl Expectations {
         self.conditions().filter_map(|(_, condition)| needed(condition.quantity()))
     }
 
-    /// Errors with the reason if a condition's quantity is never measured. A condition with a topic may apply to any
-    /// source.
+    /// Returns an error with the reason if a source of this kind never measures the quantity of a condition. A
+    /// condition with a topic is checked for any source, because it may apply to any source.
     pub fn check(&self, kind: SourceKind) -> Result<(), (String, String)> {
         for (_, condition) in self.conditions() {
             let kind = condition.topic().is_none().then_some(kind);
@@ -115,7 +115,8 @@ impl Expectations {
     }
 }
 
-/// Errors with the reason if a condition is about something that such a source, or any source, never measures.
+/// Returns an error with the reason if a source of this kind never measures the condition's quantity. With the kind
+/// `None`, the condition is checked for any source.
 pub fn check(condition: &Condition, kind: Option<SourceKind>) -> Result<(), String> {
     let quantity = condition.quantity();
     match (quantity, kind) {
@@ -138,7 +139,7 @@ pub fn is_measured_by(quantity: Quantity, kind: SourceKind) -> bool {
     quantity != Quantity::Publishers && needed(quantity).is_none_or(|metric| kind.measures(metric))
 }
 
-/// Returns the metric that a quantity needs; None if it is always known.
+/// Returns the metric that a quantity needs; `None` if the quantity is always known.
 pub fn needed(quantity: Quantity) -> Option<Metric> {
     match quantity {
         Quantity::Metric(metric, _) => Some(metric),

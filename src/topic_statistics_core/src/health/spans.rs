@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! How many messages there were in the last window, in the last two, and so on, in little memory.
+//! Counts the messages of the last window, of the last two windows, and so on, in little memory.
 
 use std::{collections::VecDeque, time::Duration};
 
-/// The messages of some windows that follow each other.
+/// The messages of several windows that follow each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Span {
     pub(super) messages: u64,
-    /// NaN if unknown.
+    /// The bytes of the messages; NaN if the bytes are unknown.
     pub(super) bytes: f64,
     pub(super) seconds: f64,
-    /// It has two windows to this power.
+    /// The span has 2 to this power windows.
     power: u8,
 }
 
-/// The spans up to now. Old windows are joined, so that a span of many windows takes little memory: four spans of each
-/// power of two.
+/// The spans up to now. Spans of old windows are joined to save memory: for each power of two, at most four spans have
+/// that number of windows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spans {
-    /// The newest first; so powers do not fall.
+    /// The newest span is first, so the powers never decrease.
     spans: VecDeque<Span>,
 }
 
 impl Spans {
-    /// The number of spans with the same number of windows.
+    /// The largest number of spans with the same number of windows.
     const OF_A_POWER: usize = 4;
 
-    /// Adds a window. Forgets windows older than the last `longest` seconds.
+    /// Adds a window. Discards windows older than the last `longest` seconds.
     pub(super) fn add(&mut self, messages: u64, bytes: f64, length: Duration, longest: f64) {
         self.spans.push_front(Span { messages, bytes, seconds: length.as_secs_f64(), power: 0 });
         let mut start = 0;
@@ -58,7 +58,7 @@ impl Spans {
         self.spans.clear();
     }
 
-    /// Returns the sums up to now, the shortest first: of the last window, and so on.
+    /// Returns sums of spans up to now, the shortest first: the sum of the last span, of the last two spans, and so on.
     pub(super) fn up_to_now(&self) -> impl Iterator<Item = Span> + '_ {
         self.spans.iter().scan(Span::default(), |sum, span| {
             sum.messages = sum.messages.saturating_add(span.messages);
@@ -90,7 +90,7 @@ mod tests {
                 assert_eq!(span.bytes, span.seconds);
             }
             let longest = spans.up_to_now().last().unwrap();
-            assert_eq!(longest.seconds as u64, window + 1, "no window is lost");
+            assert_eq!(longest.seconds as u64, window + 1, "no window is missing in the longest span");
         }
         assert!(spans.len() <= 4 * 13, "{}", spans.len());
         assert!(

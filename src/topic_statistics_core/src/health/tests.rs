@@ -17,7 +17,7 @@ fn warn_unless(text: &str) -> Expectations {
     Expectations::new().warn_unless(conditions(text))
 }
 
-/// A judge with consecutive windows.
+/// A judge that is given windows in a row.
 struct Windows {
     judge: Judge,
     length: Duration,
@@ -30,7 +30,7 @@ impl Windows {
         Self { judge: Judge::new(expectations), length, stop: 0, changes: vec![] }
     }
 
-    /// Ends a window with this number of messages, and this value for every quantity that is not counted.
+    /// Ends a window with `messages` messages. Every quantity that is not counted has the value `value`.
     fn end(&mut self, messages: u64, value: impl Into<Value>) -> Level {
         self.end_of(Some(messages), value.into())
     }
@@ -48,9 +48,9 @@ impl Windows {
         windows.into_iter().map(|(messages, value)| self.end(messages, value)).collect()
     }
 
-    /// Ends windows. Each step says to which level they lead: `3x100:10=W` are three windows with 100 messages and a
-    /// value of 10, and WARN after each of them. `?` are messages and `-` is a value that is not known, `!` is a value
-    /// that is missing, `*` is any level and `~S` any other than STALE.
+    /// Ends windows. Each step says which level the windows lead to: `3x100:10=W` means three windows with 100 messages
+    /// and a value of 10, with WARN after each window. `?` is an unknown number of messages, `-` is an unknown value,
+    /// `!` is a missing value, `*` is any level, and `~S` is any level other than STALE.
     fn follow(&mut self, steps: &str) {
         for step in steps.split_whitespace() {
             let (windows, level) = step.split_once('=').unwrap();
@@ -74,7 +74,7 @@ impl Windows {
     }
 }
 
-/// The times of messages, in seconds.
+/// The times of a topic's messages, in seconds.
 struct Topic {
     random: fastrand::Rng,
     time: f64,
@@ -88,8 +88,8 @@ impl Topic {
         Self { time: random.f64() / rate, random, period: 1.0 / rate, jitter }
     }
 
-    /// Returns the messages of the windows until that time: how many, and the mean period in milliseconds as a
-    /// subscription measures it.
+    /// Returns the messages of the windows until the time `until`: their number, and the mean period in milliseconds as
+    /// a subscription measures it.
     fn windows(&mut self, window: f64, from: f64, until: f64) -> Vec<(u64, f64)> {
         let count = ((until - from) / window).round() as usize;
         let windows = (1..=count).map(|index| {
@@ -130,7 +130,7 @@ fn jitter_around_a_limit_ten_percent_away_changes_nothing() {
                 windows.end(messages, period);
             }
             assert_eq!(windows.changes, [], "{rate} Hz, windows of {window} s: {expected}");
-            assert_eq!(windows.judge.health().cause, Cause::AsExpected, "{expected}: it was judged");
+            assert_eq!(windows.judge.health().cause, Cause::AsExpected, "{expected}: no violation");
         }
     }
 }
@@ -144,25 +144,26 @@ fn jitter_across_the_limit_changes_the_level_as_rarely_as_said() {
             for (messages, period) in Topic::new(seed, rate, 0.05).windows(1.0, 0.0, 600.0) {
                 windows.end(messages, period);
             }
-            // A change to WARN takes 2 windows, and one to OK 3.
+            // A change to WARN takes 2 windows, and a change to OK takes 3 windows.
             assert!(windows.changes.len() <= 2 * 600 / 5 + 1, "{expected}: {}", windows.changes.len());
-            assert!(windows.changes.iter().all(|change| change.health.level as u8 <= 1), "never stale");
+            assert!(windows.changes.iter().all(|change| change.health.level as u8 <= 1), "never STALE");
             most = most.max(windows.changes.len());
         }
     }
-    assert!(most > 0, "the jitter is across the limit");
+    assert!(most > 0, "the jitter crosses the limit");
 }
 
 #[test]
 fn a_rate_that_halves_is_found_when_the_messages_prove_it() {
-    // 1 s windows. At 30 and 1000 Hz one window proves it; two windows in a row raise.
+    // The windows last for 1 s. At 30 Hz and 1000 Hz, one window proves that the rate is too low; two windows in a row
+    // raise the level.
     for (rate, until_warn, until_ok) in [(1000.0, 2, 3), (30.0, 2, 3), (1.0, 8, 24), (0.3, 30, 80)] {
         let mut windows = Windows::new(warn_unless(&format!("rate>={}", 0.9 * rate)), SECOND);
         let mut topic = Topic::new(7, rate, 0.05);
         windows.levels(topic.windows(1.0, 0.0, 100.0));
         topic.period *= 2.0;
         let found = windows.levels(topic.windows(1.0, 100.0, 400.0));
-        let raised = found.iter().position(|level| *level == Level::Warn).expect("it is found") + 1;
+        let raised = found.iter().position(|level| *level == Level::Warn).expect("the low rate is found") + 1;
         assert!(found[raised..].iter().all(|level| *level == Level::Warn), "{rate} Hz: it lasts");
         topic.period /= 2.0;
         let found = windows.levels(topic.windows(1.0, 400.0, 800.0));
@@ -181,7 +182,8 @@ fn a_rate_that_misses_its_limit_by_two_percent_is_found() {
     }
 }
 
-/// Its window before it would be counted twice. On a clock that stands still, a window can begin and end at once.
+/// Without this rule, the window before would be counted twice. On a clock that stands still, a window can begin and
+/// end at the same time.
 #[test]
 fn a_window_without_a_length_is_no_evidence_of_a_rate() {
     for expected in ["rate>=50", "rate=50±10%", "message_period<=20"] {
@@ -201,7 +203,7 @@ fn a_window_without_a_length_is_no_evidence_of_a_rate() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Any periods, any windows, any phase: the promise of the rules.
+    /// The rules promise this for any periods, any windows and any phase.
     #[test]
     fn a_topic_that_keeps_the_limit_is_never_in_alarm(
         seed: u64,
@@ -217,7 +219,7 @@ proptest! {
             time += period * (1.0 - tolerance * random.f64());
         }
         let (lower, upper) = (1.0 / period, 1.0 / (period * (1.0 - tolerance)));
-        // The limits sometimes equal rounded values.
+        // The limits sometimes are equal to rounded values.
         for expected in [format!("rate>={}", lower * (1.0 - 1e-9)), format!("rate<={}", upper * (1.0 + 1e-9))] {
             let expectations = warn_unless(&expected).stale_after(seconds(4.0 * period));
             let expectations = expectations.first_message_within(Duration::MAX);
@@ -227,8 +229,8 @@ proptest! {
         }
     }
 
-    /// The result of each window, against a second implementation of the rule: `Some(true)` fulfils, and `None` is
-    /// unknown.
+    /// Compares the result of each window with a second implementation of the rule. `Some(true)` means fulfilled, and
+    /// `None` means unknown.
     #[test]
     fn a_condition_fails_after_as_many_windows_in_a_row_as_set(
         says in prop::collection::vec(prop::option::of(any::<bool>()), 1..200),
@@ -259,10 +261,10 @@ proptest! {
             prop_assert_eq!(level == Level::Warn, fails);
         }
         prop_assert_eq!(windows.changes.len(), changes);
-        prop_assert!(changes <= 2 * says.len() / (raise + clear) as usize + 1, "the promised number");
+        prop_assert!(changes <= 2 * says.len() / (raise + clear) as usize + 1, "the level changes at most as often as promised");
     }
 
-    /// Any windows: nothing panics, silence is stale, and stale is silence.
+    /// For any windows, nothing panics, silence leads to STALE, and STALE means silence.
     #[test]
     fn stale_is_silence_and_nothing_else(
         windows_of in prop::collection::vec(
@@ -310,21 +312,22 @@ fn silence_is_stale_after_three_of_the_longest_periods() {
 #[test]
 fn after_silence_it_is_warn_until_enough_windows_are_good() {
     let mut judged = Windows::new(warn_unless("rate>=90 age<50"), SECOND);
-    // The first window is not whole; a bad one restarts the count.
+    // The first window is not a whole window. A bad window restarts the count of good windows.
     judged.follow("2x100:10=O 0:-=S 40:10=W 2x100:10=W 100:90=W 2x100:10=W 100:10=O");
     let last = &judged.changes.last().unwrap().health;
     let since = Some(Timestamp::from_nanoseconds(7_000_000_000));
-    assert_eq!((last.since, last.lasting), (since, 3 * SECOND), "since the first of the good ones");
+    assert_eq!((last.since, last.lasting), (since, 3 * SECOND), "since the first good window");
     let levels: Vec<_> = judged.changes.iter().map(|change| (change.before, change.health.level)).collect();
     let [ok, warn, stale] = [Level::Ok, Level::Warn, Level::Stale];
     assert_eq!(levels, [(ok, stale), (stale, warn), (warn, ok)]);
 
     for (text, steps) in [
-        // A percentile that has not enough samples does not matter.
+        // A percentile without enough samples does not matter.
         ("age.p99<50", "3x1:-=O 9x0:-=O 0:-=S 3x1:-=W 1:-=O"),
-        // There may have been no message in windows that are not known.
+        // In windows with an unknown number of messages, there may have been no message.
         ("age<50", "3x1:10=O 9x0:-=O 0:-=S 2x1:10=W 10x?:-=W 1:10=W 1:10=O"),
-        // Windows without messages do not count: three good windows with messages since the first one.
+        // Windows without messages do not count. The level needs three good windows with messages since the first
+        // message after silence.
         ("rate>=0.27", "2x1:0=O 11x0:0=~S 0:0=S 1:0=W 3x0:0=W 1:0=W 2x0:0=W 1:0=W 3x0:0=W 1:0=O"),
     ] {
         Windows::new(warn_unless(text), SECOND).follow(steps);
@@ -340,12 +343,12 @@ fn nothing_is_judged_before_a_whole_window_or_a_deadline() {
         let mut judged = Windows::new(warn_unless(text), SECOND);
         judged.follow(&format!("{}x0:-=O {}x0:-=S", windows - 1, 41 - windows));
         assert_eq!((judged.changes.len(), &judged.judge.health().cause), (1, &Cause::NoMessageYet));
-        judged.follow("100:0=W 2x100:1=W 100:1=O"); // a late start
+        judged.follow("100:0=W 2x100:1=W 100:1=O"); // the first message arrives late
     }
     let expectations = warn_unless("rate>=90").silence(Silence::Error).first_message_within(2 * SECOND);
     Windows::new(expectations, SECOND).follow("0:-=O 0:-=E 5x100:1=* 0:-=E");
 
-    // One that had messages before needs no first one.
+    // A source that had messages before needs no first message.
     for (text, windows) in [("rate>=90", 1), ("silent<60s", 180), ("age<50", 10)] {
         let mut judged = Windows::new(warn_unless(text), SECOND);
         judged.judge = judged.judge.after_messages();
@@ -357,7 +360,7 @@ fn nothing_is_judged_before_a_whole_window_or_a_deadline() {
 #[test]
 fn windows_are_counted_by_the_level_that_they_led_to() {
     let mut judged = Windows::new(warn_unless("rate>=90").first_message_within(3 * SECOND), SECOND);
-    // Two windows are not judged, one is overdue.
+    // Two windows are not compared with the expectations; in the third window, the first message is overdue.
     judged.levels([(0, f64::NAN); 3]);
     assert_eq!(judged.judge.windows(), [0, 0, 0, 1]);
     judged.levels([(100, 1.0); 10]);
@@ -367,11 +370,11 @@ fn windows_are_counted_by_the_level_that_they_led_to() {
 #[test]
 fn a_window_says_of_samples_only_what_is_known() {
     let mut judged = Windows::new(warn_unless("age<50 lost=0").stale_after(Duration::MAX), SECOND);
-    // Without messages, nothing; then unknown, as after a step of the clock.
+    // At first, windows without messages prove nothing. Then the value is unknown, as after a step of the clock.
     judged.follow("1:10=O 1:0=O 0:90=O 0:-=O 0:90=O 100x1:-=O 1:!=O 0:!=O 1:-=O 1:!=W");
     let text = "age not measured, because the header stamps are not set, expected below 50, since 4 s";
     assert_eq!(judged.judge.health().to_string(), text);
-    judged.follow("100x1:-=W 1:0=W 1:-=W 1:0=W 1:0=O"); // nor does it clear
+    judged.follow("100x1:-=W 1:0=W 1:-=W 1:0=W 1:0=O"); // unknown values do not clear the level, either
 }
 
 #[test]
@@ -405,21 +408,21 @@ fn without_a_clock_what_is_on_simulated_time_is_missing() {
 
 #[test]
 fn windows_of_unknown_messages_neither_raise_nor_clear() {
-    // 132 and 68 messages: some of the second window were counted in the first.
+    // The windows count 132 and 68 messages: some messages of the second window were counted in the first window.
     let mut judged = Windows::new(warn_unless("rate=100±10%"), SECOND);
     judged.follow("3x100:0=O 2x?:-=O 3x100:0=O 50:0=O 50:0=W ?:-=W 2x100:0=W ?:-=W 100:0=O");
 
-    // At 1 Hz, several windows decide. No span crosses one that is not known.
+    // At 1 Hz, several windows are needed to decide. No span contains a window with an unknown number of messages.
     let mut slow = Windows::new(warn_unless("rate>=0.9"), SECOND);
     slow.follow("30x1:0=O");
     slow.follow(&"1:0=* 0:0=* ".repeat(15));
-    slow.follow("?:-=W 9x1:0=W 19x1:0=* 1:0=O"); // 9 messages prove no 0.9 Hz
+    slow.follow("?:-=W 9x1:0=W 19x1:0=* 1:0=O"); // 9 messages do not prove a rate of at least 0.9 Hz
 
-    // Silence is known messages only.
+    // Only windows that certainly have no message are silence.
     Windows::new(warn_unless("age<50"), SECOND).follow("2x1:0=O 100x?:-=O 9x0:0=O 0:0=S");
 }
 
-/// A map is published once, perhaps late, and then rarely. What is not known clears nothing.
+/// A map is published once, perhaps late, and then rarely. Unknown values do not clear the level.
 #[test]
 fn a_topic_that_may_be_silent_needs_no_second_message() {
     let mut map = Windows::new(warn_unless("silent<5min"), SECOND);
@@ -460,7 +463,7 @@ fn the_worst_condition_that_fails_gives_the_level_and_the_cause() {
     let levels: Vec<_> = judged.changes.iter().map(|change| change.health.level).collect();
     assert_eq!(levels, [error, warn, Level::Ok]);
 
-    // Another cause of the same level is a change, too.
+    // Another cause with the same level is a change, too.
     judged.levels([(80, 10.0), (80, 90.0), (80, 90.0), (100, 90.0), (100, 90.0), (100, 90.0)]);
     let texts: Vec<_> = judged.changes[3..].iter().map(|change| change.health.to_string()).collect();
     assert_eq!(
@@ -480,8 +483,9 @@ fn bandwidth_is_counted_with_the_messages_that_were_received() {
     for (messages, _) in topic.windows(1.0, 300.0, 400.0) {
         judged.end(messages, messages as f64 * 500.0);
     }
-    assert_eq!(judged.judge.health().level, Level::Warn, "messages of half the size");
-    // 20.4 MB/s, 2 % above the limit: a window of unknown bytes is left out, and so are those before it.
+    assert_eq!(judged.judge.health().level, Level::Warn, "messages of half the size have half the bandwidth");
+    // The bandwidth is 20.4 MB/s, 2 % above the limit. A window with unknown bytes is ignored, and so are the windows
+    // before it.
     let mut camera = Windows::new(warn_unless("bandwidth>=20MB/s"), SECOND);
     camera.follow("20x30:20.4e6=O 30:-=O 100x30:20.4e6=O 15:10.2e6=O 15:10.2e6=W 50x30:-=W");
 }
@@ -500,11 +504,11 @@ fn a_source_that_may_be_silent_is_stale_where_that_is_limited() {
     assert_eq!(own.stale_after, Some(SECOND));
 }
 
-/// A client calls once. The service is stuck, and later responds.
+/// A client calls once. The service is stuck, and responds later.
 #[test]
 fn a_call_without_a_response_is_judged_in_windows_without_calls() {
     let expectations = Expectations::new().error_unless(conditions("oldest_call<1500ms")).with_silence();
-    // Silence is no fault.
+    // The silence of the client is no violation.
     Windows::new(expectations, SECOND).follow("0:0=O 1:500=O 0:1500=O 0:2500=E 0:3500=E 2x0:0=E 100x0:0=O");
 }
 
@@ -525,5 +529,5 @@ fn history_that_a_restarted_publisher_delivers_is_no_rate() {
         judged.collect::<Vec<_>>()
     };
     assert!(levels(true).iter().all(|level| *level == Level::Ok), "{:?}", levels(true));
-    assert!(levels(false).contains(&Level::Error), "as messages, they are too many");
+    assert!(levels(false).contains(&Level::Error), "without the flag, the rate is too high");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Health in one sentence.
+//! Writes the health of a source as one sentence.
 
 use std::{fmt, time::Duration};
 
@@ -43,7 +43,7 @@ fn violation(
     write!(f, ", expected {}", condition.expectation())
 }
 
-/// A time as an operator reads it.
+/// A time in a form for human readers.
 struct Seconds(Duration);
 
 impl fmt::Display for Seconds {

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The value of a quantity in a window: the one rule.
+//! The value of a quantity in a window, and the rule for a value that was not measured.
 
 use std::fmt;
 
 use crate::{condition::Figure, metric::Metric};
 
-/// The value of a quantity in a window: one of three.
+/// The value of a quantity in a window: measured, missing or unknown.
 ///
-/// Only the first two raise or clear a level. NaN becomes [`Unknown`](Self::Unknown): the metrics, rates and totals are
-/// NaN or `None` wherever they are not known.
+/// Only measured and missing values raise or clear a level. NaN becomes [`Unknown`](Self::Unknown), because metrics,
+/// rates and totals are NaN or `None` if they are not known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// The value, in the [unit](crate::condition::Quantity::unit) of its quantity. It is not NaN.
+    /// The value was measured, in the [unit](crate::condition::Quantity::unit) of its quantity. The value is not NaN.
     Measured(f64),
-    /// There is no value because something is wrong with the source. It violates every condition.
+    /// The value is missing because something is wrong with the source. A missing value violates every condition.
     Missing(Missing),
-    /// Unknown: neither fulfils a condition nor violates it.
+    /// The value is unknown. An unknown value neither fulfills nor violates a condition.
     Unknown,
 }
 
-/// Why a value is missing. `Display`: `the header stamps are not set`.
+/// The reason for a missing value. `Display` writes, for example, `the header stamps are not set`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Missing {
-    /// There was no message.
+    /// The window had no message.
     Messages,
     /// The publisher does not set the header stamps.
     HeaderStamps,
-    /// The node uses simulated time, and there is no `/clock`.
+    /// The node uses simulated time, but there is no `/clock`.
     Clock,
 }
 
@@ -58,16 +58,17 @@ impl From<Option<u64>> for Value {
 }
 
 impl Value {
-    /// Returns the value of a metric without samples in a window. The window has `messages` messages (`None`: unknown),
-    /// and is [`unstamped`](crate::WindowStatistics::unstamped) or
-    /// [`without_clock`](crate::WindowStatistics::without_clock) or neither.
+    /// Returns the value of a metric that has no samples in a window. The window has `messages` messages (`None` if the
+    /// number is unknown). The flags are [`unstamped`](crate::WindowStatistics::unstamped) and
+    /// [`without_clock`](crate::WindowStatistics::without_clock) of the window.
     ///
-    /// It is missing in three cases: in silence; if it starts at the header stamp and the publisher does not set it;
-    /// and if it needs simulated time and that has not begun. Otherwise it is unknown: the system clock was stepped,
-    /// samples were lost, a callback still runs, the middleware does not report it, or the type has no header. A metric
-    /// with one sample per window does not need a message, so silence is no reason there.
+    /// The value is missing in three cases: the source is silent; the metric starts at the header stamp, but the
+    /// publisher does not set the stamp; or the metric needs simulated time, but simulated time has not begun. In all
+    /// other cases the value is unknown: the system clock was stepped, samples were lost, a callback still runs, the
+    /// middleware does not report the value, or the type has no header. A metric with one sample per window does not
+    /// need a message, so silence does not make its value missing.
     ///
-    /// The number of periods is measured in a window of one message: 0.
+    /// In a window with one message, the number of periods is known: 0.
     pub fn without_sample(
         metric: Metric,
         figure: Figure,
@@ -89,7 +90,7 @@ impl Value {
         }
     }
 
-    /// Returns the value; NaN if it was not measured.
+    /// Returns the value; NaN if the value was not measured.
     pub fn or_nan(self) -> f64 {
         match self {
             Self::Measured(value) => value,

@@ -15,34 +15,35 @@ use crate::{
 
 /// The key of the longest callback of an executor's window.
 pub const LONGEST_CALLBACK: &str = "longest_callback";
-/// The key of the longest wait of a callback in an executor's window begins so; the number 1 to 5 follows.
+/// The prefix of the keys of the longest waits in an executor's window; a number from 1 to 5 follows the prefix.
 pub const CALLBACK_WAIT: &str = "callback_wait_";
 
-/// The key of the judged windows by level: four numbers in the order of [`Level::ALL`].
+/// The key of the numbers of judged windows (windows that were compared with the expectations): four numbers, one for
+/// each level, in the order of [`Level::ALL`].
 pub const WINDOWS_JUDGED: &str = "windows_judged";
 
-/// A source's last window, for its diagnostic status.
+/// The last window of a source, as the source's diagnostic status needs it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LastWindow<'a> {
-    /// The number of messages; None if unknown.
+    /// The number of messages in the window; `None` if the number is unknown.
     pub messages: Option<u64>,
-    /// Its length on the monotonic clock.
+    /// The length of the window on the monotonic clock.
     pub length: Duration,
     /// Messages per second; NaN if unknown.
     pub rate: f64,
-    /// The messages received up to its end; None if unknown.
+    /// The messages received up to the end of the window; `None` if the number is unknown.
     pub received: Option<u64>,
-    /// The messages lost up to its end; None if unknown.
+    /// The messages lost up to the end of the window; `None` if the number is unknown.
     pub lost: Option<u64>,
-    /// The metrics by `metrics_source`, with their summaries.
+    /// The metrics by their `metrics_source` names, with their summaries.
     pub metrics: Vec<(&'a str, Summary)>,
-    /// What the threads of an executor ran; None for other sources.
+    /// What the threads of an executor ran; `None` for sources of other kinds.
     pub executor: Option<&'a ExecutorWindow>,
 }
 
 impl<'a> LastWindow<'a> {
-    /// Creates a window with these metrics. All else is unknown.
+    /// Creates a window with these metrics. All other values are unknown.
     pub fn new(length: Duration, metrics: Vec<(&'a str, Summary)>) -> Self {
         Self { messages: None, length, rate: f64::NAN, received: None, lost: None, metrics, executor: None }
     }
@@ -62,9 +63,10 @@ impl<'a> From<&'a WindowStatistics> for LastWindow<'a> {
     }
 }
 
-/// Returns the keys and values of a source's diagnostic status: the keys of diagnostic_updater's FrequencyStatus and
-/// TimeStampStatus, the keys that greenwave_monitor's dashboards read, and our own: the metrics by `metrics_source`,
-/// and the conditions. An unknown value has no key. Names of metrics are not escaped: escape names from the network.
+/// Returns the keys and values of a source's diagnostic status. The keys are those of diagnostic_updater's
+/// FrequencyStatus and TimeStampStatus, the keys that greenwave_monitor's dashboards read, and the keys of this
+/// library: the metrics by `metrics_source`, and the conditions. An unknown value gets no key. Names of metrics are not
+/// escaped: the caller has to escape names that come from the network.
 pub fn diagnostic_values(judge: &Judge, window: Option<&LastWindow>) -> Vec<(String, String)> {
     let mut values = Values(vec![]);
     values.add_rate(judge, window);
@@ -78,7 +80,8 @@ pub fn diagnostic_values(judge: &Judge, window: Option<&LastWindow>) -> Vec<(Str
     values.0
 }
 
-/// Returns the sentence of a diagnostic status: the health's, and the number of further conditions that fail.
+/// Returns the sentence of a diagnostic status: the sentence of the health, and the number of further conditions that
+/// fail.
 pub fn diagnostic_message(judge: &Judge) -> String {
     let health = judge.health();
     let failing = judge.conditions().filter(|judged| judged.fails).count();
@@ -101,17 +104,18 @@ impl Values {
         }
     }
 
-    /// As `%f` of C.
+    /// Adds a value in the format `%f` of C.
     fn add_number(&mut self, key: impl Into<String>, value: f64) {
         if value.is_finite() {
             self.add(key, format_args!("{value:.6}"));
         }
     }
 
-    /// The keys of diagnostic_updater's FrequencyStatus and of greenwave_monitor for the rate.
+    /// Adds the keys of diagnostic_updater's FrequencyStatus and of greenwave_monitor for the rate.
     fn add_rate(&mut self, judge: &Judge, window: Option<&LastWindow>) {
         let mut judged = judge.conditions().filter(|judged| judged.condition.quantity() == Quantity::Rate);
-        // It is counted over as many windows as it takes: one window of a slow topic has no message.
+        // The judge counts the rate over as many windows as needed, because one window of a slow topic may have no
+        // message.
         let counted = judged.find_map(|judged| judged.value);
         let rate = counted.or(window.map(|window| window.rate)).unwrap_or(f64::NAN);
         if let Some(window) = window {
@@ -124,7 +128,7 @@ impl Values {
         self.add_number("frame_rate_msg", rate);
         self.add_count("total_dropped_frames", window.and_then(|window| window.lost));
         let (lowest, highest) = limits(judge, |quantity| quantity == Quantity::Rate);
-        // A lower limit for WARN and an upper limit for ERROR make no range.
+        // A lower limit for WARN and an upper limit for ERROR together are not a range.
         let range = lowest.zip(highest).filter(|((of_lowest, _), (of_highest, _))| of_lowest == of_highest);
         let (lowest, highest) = (lowest.map(|(_, limit)| limit), highest.map(|(_, limit)| limit));
         if let Some(((_, lowest), (_, highest))) = range {
@@ -139,7 +143,7 @@ impl Values {
         self.add_number("Maximum acceptable frequency (Hz)", highest.unwrap_or(f64::NAN));
     }
 
-    /// The keys of diagnostic_updater's TimeStampStatus, in seconds, and greenwave_monitor's key for the age.
+    /// Adds the keys of diagnostic_updater's TimeStampStatus, in seconds, and greenwave_monitor's key for the age.
     fn add_ages(&mut self, judge: &Judge, window: &LastWindow) {
         let ages = window.metrics.iter().find(|(name, _)| *name == Metric::MessageAge.name());
         let Some((_, ages)) = ages else { return };
@@ -156,7 +160,7 @@ impl Values {
         self.add_number("current_delay_from_realtime_ms", ages.average);
     }
 
-    /// Our own keys, by `metrics_source`.
+    /// Adds the keys of this library for the metrics, by `metrics_source`.
     fn add_metrics(&mut self, window: &LastWindow) {
         for (metric, summary) in &window.metrics {
             self.add_number(format!("{metric}.average"), summary.average);
@@ -164,7 +168,8 @@ impl Values {
         }
     }
 
-    /// What an executor ran: the share of each thread, and which callback made which other one wait.
+    /// Adds what an executor ran: the busy share of each thread, the longest callback, and which callback waited for
+    /// which.
     fn add_callbacks(&mut self, window: &LastWindow) {
         let Some(ExecutorWindow { threads, longest, waits }) = window.executor else { return };
         for thread in threads {
@@ -199,10 +204,11 @@ impl Values {
     }
 }
 
-/// A limit and the level of the conditions that have it.
+/// A limit, and the level of the conditions that have this limit.
 type Limit = Option<(Level, f64)>;
 
-/// Returns the limits of a quantity: from the conditions for WARN, or else for ERROR.
+/// Returns the lower and the upper limit of a quantity: each limit is from the conditions for WARN, or, if these have
+/// none, from the conditions for ERROR.
 fn limits(judge: &Judge, is_it: impl Fn(Quantity) -> bool) -> (Limit, Limit) {
     let limit = |bound: fn(&Condition) -> Option<f64>, better: fn(f64, f64) -> f64| {
         let limits = |level: Level| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The collectors of any code: of a stopwatch and of a counter.
+//! The collectors that measure any code: the collector of a stopwatch and the collector of a counter.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// The collector of a stopwatch, in milliseconds.
+/// The collector of a stopwatch; durations are in milliseconds.
 #[derive(Debug, Default)]
 pub struct Durations(SummaryCollector);
 
@@ -43,12 +43,12 @@ impl Collector for Durations {
     }
 }
 
-/// A count, which all clones share: since the window's start.
+/// A count of events since the start of the window. All clones share the count.
 #[derive(Clone, Debug, Default)]
 pub struct Count(Arc<AtomicU64>);
 
 impl Count {
-    /// Adds `count`.
+    /// Adds `count` events.
     #[inline]
     pub fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
@@ -56,7 +56,7 @@ impl Count {
 }
 
 impl Collector for Count {
-    /// There are none: it is counted without the lock.
+    /// A counter has no samples: its events are counted without the lock.
     type Sample = std::convert::Infallible;
 
     const KIND: SourceKind = SourceKind::Counter;
@@ -67,7 +67,7 @@ impl Collector for Count {
 
     fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
         let count = self.0.swap(0, Ordering::Relaxed);
-        // NaN if the window has no length.
+        // The frequency is NaN if the window has no length.
         let frequency = single_sample(Some(count as f64 / ended.length().as_secs_f64()));
         (count, vec![(Metric::Frequency, Summary { sample_count: count, ..frequency })])
     }

@@ -5,16 +5,16 @@
 //! | module | contains |
 //! |---|---|
 //! | [`code`] | the collectors of stopwatches and counters |
-//! | `waiting` | what waits and what is waited for: [`requests`] of a service, [`calls`] of a client, [`goals`] of an action, [`timer_calls`], [`executions`] of an executor |
-//! | `topics` | the [`recorder`] of a subscription, [`publications`] of a publisher, [`hops`] from one to the other; what a [`middleware`] reports with a message ([`transport`]) |
-//! | `sources` | a [`source`] of statistics as the schedule sees it, its [name](source_name) and [`options`]; [`windowed`], a collector behind a switch and a lock |
-//! | `locks` | the lock that a message never waits for, the lock that loses no sample, and their queue |
-//! | `clocks` | the monotonic [`clock`] with the offset of system time, [`simulated_time`], stamps that a step makes doubtful, the [`host`] |
+//! | `waiting` | waiting times and durations: [`requests`] of a service, [`calls`] of a client, [`goals`] of an action, [`timer_calls`], [`executions`] of an executor |
+//! | `topics` | the [`recorder`] of a subscription, [`publications`] of a publisher, [`hops`] from an input topic to an output topic, what a [`middleware`] reports with a message ([`transport`]) |
+//! | `sources` | a [`source`] of statistics with the interface that the scheduler needs, its [name](source_name) and [`options`]; [`windowed`], a collector that can be enabled and that has a lock |
+//! | `locks` | the lock that never makes a message wait, the lock that loses no sample, and their queue |
+//! | `clocks` | the monotonic [`clock`] with the offset of system time, [`simulated_time`], a filter for stamps from before a clock step, the [`host`] |
 //!
 //! A module imports only from modules that are later in this list: code, waiting, topics, sources, locks, clocks. Other
-//! modules of the core, and programs, use the files by their names in this module.
+//! modules of the core, and programs, use the names that this module re-exports.
 //!
-//! The way of a message:
+//! The path of a message:
 //!
 //! ```text
 //! a taken message -> transport::TransportInfo -> Recorder::record -> CountingLock -> collectors

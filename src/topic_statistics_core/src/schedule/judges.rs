@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The expectations of the sources, and their judges, which are in the entries of the schedule.
+//! The expectations of a node's sources, and the judges of the sources. A judge compares the windows of one source with
+//! its expectations. The judges are stored in the entries of the schedule.
 
 use std::{
     sync::Arc,
@@ -21,20 +22,20 @@ use crate::{
     window::WindowStatistics,
 };
 
-/// The expectations of a node, and what its judges have to report.
+/// The expectations of a node, and the results of its judges that are not reported yet.
 #[derive(Default)]
 pub struct Judges {
     node: NodeExpectations,
-    /// When the diagnostics are due, if there is a judge; None: now.
+    /// The time at which the diagnostics are due; `None` means now.
     due: Option<Instant>,
-    /// When they were due last.
+    /// The last time at which the diagnostics were published.
     last: Option<Instant>,
     publishes: bool,
     changed: Vec<Changed>,
-    /// When conditions that are judged nowhere are reported; None if there are none to check, and before the first
-    /// [`next`](Schedule::next).
+    /// The time at which conditions that apply to no source are reported. `None` if there are no conditions to check,
+    /// or before the first call of [`next`](Schedule::next).
     check_names_at: Option<Instant>,
-    /// The levels whose conditions were checked.
+    /// The levels whose conditions were already checked.
     checked: Vec<Level>,
 }
 
@@ -43,22 +44,23 @@ pub struct Judges {
 pub struct Changed {
     /// The source.
     pub source: Arc<Source>,
-    /// Whether the level changed, or its cause while it is not OK. Otherwise it is the same health, as of a later
-    /// window.
+    /// Whether the level changed, or the cause of a level other than OK changed. If not, the health is the same, but
+    /// after a later window.
     pub is_change: bool,
-    /// The level before; None if only the judge is new, so that the health is unknown again.
+    /// The level before the change. `None` if the level and its cause did not change, or if the judge was replaced
+    /// while the level was OK.
     pub before: Option<Level>,
     /// The new health.
     pub health: Health,
 }
 
-/// The judge of a source. The default has no expectations, and takes no more memory than a pointer.
+/// The judge of a source. The default value has no expectations, and takes no more memory than a pointer.
 #[derive(Default)]
 pub struct SourceJudge(Option<Box<Expected>>);
 
-/// What is expected of a source. It has at least one of the two.
+/// What is expected of a source. At least one of the two fields has a value.
 struct Expected {
-    /// The expectations of the source's own options, without the node's.
+    /// The expectations from the source's own options, without the node's expectations.
     own: Option<Expectations>,
     judged: Option<Judged>,
 }
@@ -68,7 +70,7 @@ struct Judged {
     judge: Judge,
     /// The totals before the window.
     totals: Option<Totals>,
-    /// The samples of the percentiles, since these were judged last.
+    /// The samples for the percentiles in conditions, since each percentile was last compared with its condition.
     samples: Vec<(Metric, Figure, Distribution)>,
 }
 
@@ -77,19 +79,20 @@ struct Judged {
 pub struct Diagnosed {
     /// The source.
     pub source: Arc<Source>,
-    /// Its judge, as of its last window.
+    /// The judge of the source, after the source's last window.
     pub judge: Judge,
 }
 
 impl Judges {
     /// The time between two diagnostics.
     const INTERVAL: Duration = Duration::from_secs(1);
-    /// How long sources have to be created until a condition on another name is reported.
+    /// How long to wait for new sources before a condition whose name no source has is reported.
     const NAMES_KNOWN_AFTER: Duration = Duration::from_secs(15);
-    /// The shortest time between two diagnostics, used when a source becomes an error.
+    /// The shortest time between two diagnostics. This time is used when the level of a source becomes ERROR.
     const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
 
-    /// Creates the judges, by what the node expects of its sources.
+    /// Creates the judges. `node` is what the node expects of its sources, and `publishes` is whether health is
+    /// published.
     pub fn new(node: NodeExpectations, publishes: bool) -> Self {
         Self { node, publishes, ..Self::default() }
     }
@@ -99,7 +102,7 @@ impl Judges {
         &self.node
     }
 
-    /// Sets the node's expectations of its sources. Call [`update`](Self::update) for each of them next.
+    /// Sets what the node expects of its sources. Call [`update`](Self::update) for each source next.
     pub fn set_node(&mut self, node: NodeExpectations) {
         let before = std::mem::replace(&mut self.node, node);
         let is_same = |level| conditions_for(&before, level).eq(conditions_for(&self.node, level));
@@ -107,7 +110,7 @@ impl Judges {
         self.check_names_at = None;
     }
 
-    /// Applies the expectations of a source. Its judge restarts if they have changed.
+    /// Applies the expectations to a source. If the source's expectations have changed, its judge restarts.
     pub fn update(&mut self, source: &Arc<Source>, source_judge: &mut SourceJudge) {
         let (names, kind) = (source.names(), source.kind());
         let expectations = match source_judge.own() {
@@ -116,7 +119,8 @@ impl Judges {
         };
         let expectations =
             expectations.and_then(|own| own.measurable(|metric| source.collector.can_measure(metric)));
-        // The names of its callbacks have no room in its metrics: they are published in its status.
+        // The callback names of an executor do not fit into its metrics, so they are published in the executor's
+        // diagnostic status.
         let expectations = match kind {
             SourceKind::Executor if self.publishes => expectations.or_else(|| Some(Expectations::new())),
             _ => expectations,
@@ -157,7 +161,7 @@ impl Judges {
         }
     }
 
-    /// Judges a window.
+    /// Compares a window with the expectations of its source.
     pub fn judge(
         &mut self,
         source: &Arc<Source>,
@@ -177,8 +181,8 @@ impl Judges {
         self.changed.push(Changed { source: Arc::clone(source), is_change, before, health });
     }
 
-    /// Returns the conditions of the node that are judged nowhere, each with the reason. Each is returned once, some
-    /// time after it was set: its source may be created later.
+    /// Returns the conditions of the node that apply to no source, each with the reason. Each condition is returned
+    /// only once, some time after it was set, because its source may be created later.
     pub fn check_names(&mut self, sources: impl Fn() -> Vec<Arc<Source>>, now: Instant) -> Vec<String> {
         let all = [Level::Error, Level::Warn];
         let unchecked = all.into_iter().filter(|level| !self.checked.contains(level));
@@ -215,27 +219,28 @@ impl Judges {
         unjudged.collect()
     }
 
-    /// Returns when [`check_names`](Self::check_names) is due.
+    /// Returns the time at which [`check_names`](Self::check_names) is due.
     pub fn check_names_wake(&self) -> Option<Instant> {
         self.check_names_at
     }
 
-    /// Returns whether there is new health of a source since the last [`take_changed`](Self::take_changed).
+    /// Returns whether a source has new health since the last call of [`take_changed`](Self::take_changed).
     pub fn has_changed(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// Takes the new health of sources.
+    /// Takes the new health of all sources.
     pub fn take_changed(&mut self) -> Vec<Changed> {
         std::mem::take(&mut self.changed)
     }
 
-    /// Returns when the diagnostics are due; None if they are not published. Without a judge, there are none.
+    /// Returns the time at which the diagnostics are due; `None` if the diagnostics are not published. The caller
+    /// ignores this time if no source has a judge.
     pub fn wake(&self, now: Instant) -> Option<Instant> {
         self.publishes.then(|| self.due.unwrap_or(now))
     }
 
-    /// Begins the diagnostics. Returns whether they are due.
+    /// Starts the diagnostics if they are due. Returns whether they are due.
     pub fn start_diagnostics(&mut self, now: Instant) -> bool {
         let is_due = self.wake(now).is_some_and(|due| due <= now);
         if is_due {
@@ -246,7 +251,7 @@ impl Judges {
 }
 
 impl SourceJudge {
-    /// Sets the expectations of the source's own options. Call [`Judges::update`] next.
+    /// Sets the expectations from the source's own options. Call [`Judges::update`] next.
     pub fn expect(&mut self, own: Expectations) {
         match &mut self.0 {
             Some(expected) => expected.own = Some(own),
@@ -254,22 +259,22 @@ impl SourceJudge {
         }
     }
 
-    /// Returns the expectations of the source's own options.
+    /// Returns the expectations from the source's own options.
     pub fn own(&self) -> Option<&Expectations> {
         self.0.as_ref()?.own.as_ref()
     }
 
-    /// Returns the judge; None if nothing is expected of the source.
+    /// Returns the judge; `None` if the source has no expectations.
     pub fn judge(&self) -> Option<&Judge> {
         Some(&self.0.as_ref()?.judged.as_ref()?.judge)
     }
 
-    /// Returns the health of its source for the diagnostics; None if nothing is expected of it.
+    /// Returns the health of the source for the diagnostics; `None` if the source has no expectations.
     pub fn diagnose(&self, source: &Arc<Source>) -> Option<Diagnosed> {
         Some(Diagnosed { source: Arc::clone(source), judge: self.judge()?.clone() })
     }
 
-    /// Returns whether the samples of the source are needed in distributions.
+    /// Returns whether the conditions need the samples of the source as distributions.
     pub fn needs_distributions(&self) -> bool {
         self.judge().is_some_and(|judge| needs_distributions(judge.expectations()))
     }
@@ -286,7 +291,7 @@ impl SourceJudge {
     }
 }
 
-/// Returns whether a condition of the node is about a source.
+/// Returns whether a condition of the node is about this source.
 pub(super) fn is_about(condition: &Condition, source: &Source) -> bool {
     match condition.topic() {
         Some(topic) => source.names().include(topic),
@@ -313,7 +318,7 @@ pub(super) fn why_unmeasured(source: &Source, metric: Metric) -> String {
     )
 }
 
-/// Returns the node's expectations for a level.
+/// Returns the node's conditions for a level.
 fn conditions_for(node: &NodeExpectations, level: Level) -> impl Iterator<Item = &Condition> {
     let conditions = node.expectations.iter().flat_map(|own| own.conditions());
     conditions.filter(move |(condition_level, _)| *condition_level == level).map(|(_, condition)| condition)
@@ -323,7 +328,7 @@ fn needs_distributions(expectations: &Expectations) -> bool {
     expectations.conditions().any(|(_, condition)| quantile(condition).is_some())
 }
 
-/// Returns the quantile that a condition is about; None if it is about something else.
+/// Returns the quantile that a condition is about; `None` if the condition is not about a quantile.
 fn quantile(condition: &Condition) -> Option<(Metric, Figure, f64)> {
     match condition.quantity() {
         Quantity::Metric(metric, figure) => Some((metric, figure, figure.quantile()?)),
@@ -352,7 +357,7 @@ impl Judged {
     fn judge(&mut self, window: &WindowStatistics) -> Option<Change> {
         for (metric, _, samples) in &mut self.samples {
             if let Some(more) = window.distribution(*metric) {
-                // There is room for a sample per nanosecond in 292 years.
+                // The distribution has room for one sample per nanosecond in 292 years.
                 let _has_room = samples.merge(more);
             }
         }
@@ -375,7 +380,7 @@ impl Judged {
     }
 }
 
-/// Returns a window's value of a quantity. `before`: the totals before the window.
+/// Returns a window's value of a quantity. `before` are the totals before the window.
 fn value(
     quantity: Quantity,
     window: &WindowStatistics,
@@ -386,10 +391,11 @@ fn value(
     let since = |count: fn(&Totals) -> Option<u64>| {
         let count = |totals: &Totals| if totals.received == 0 { Some(0) } else { count(totals) };
         let (before, now) = (before.and_then(count), window.totals.as_ref().and_then(count));
-        // A message that arrives late reduces the losses of a window before.
+        // A message that arrives late reduces the losses of an earlier window.
         now.zip(before).map(|(now, before)| now.saturating_sub(before))
     };
-    // After more publishers than are followed, totals stay unknown, but a window's losses do not.
+    // Once the topic had more publishers than are followed, the totals stay unknown, but the losses of a window may be
+    // known.
     let followed = before.zip(window.totals.as_ref()).and_then(|(before, now)| now.losses_since(before));
     match quantity {
         Quantity::Rate => window.rate().into(),
@@ -413,7 +419,7 @@ fn value(
             let distribution = samples
                 .iter()
                 .find(|(own_metric, own_figure, _)| (*own_metric, *own_figure) == (metric, figure));
-            // Too few samples: unknown.
+            // A quantile of too few samples is unknown.
             distribution.map_or(Value::Unknown, |(.., samples)| samples.quantile(quantile).into())
         }
         _ => Value::Unknown,

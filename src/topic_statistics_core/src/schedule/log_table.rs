@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finished windows as a table for the node's log.
+//! Writes finished windows as a table for the node's log.
 
 use std::{fmt::Write, sync::Arc, time::Duration};
 
@@ -11,23 +11,23 @@ use crate::{
 /// A row of the table.
 pub struct Row {
     name: String,
-    /// None if unknown.
+    /// The number of messages; `None` if the number is unknown.
     count: Option<u64>,
     rate: f64,
     metric: Metric,
     summary: Summary,
-    /// None if the metric has no distribution.
+    /// `None` if the metric has no distribution.
     p99: Option<f64>,
     executor: Option<Arc<ExecutorWindow>>,
 }
 
 impl Row {
-    /// Returns the row of a window: its first metric that has samples, or its first metric.
+    /// Returns the row of a window. The row shows the first metric that has samples, or else the first metric.
     pub fn new(source: &str, statistics: &WindowStatistics) -> Self {
         let metrics = &statistics.metrics;
         let shown = metrics.iter().find(|(_, summary)| summary.sample_count > 0).or(metrics.first());
         let (metric, summary) = shown.copied().unwrap_or((Metric::MessagePeriod, Summary::default()));
-        // A custom name can have any character.
+        // A custom name can contain any character, so the name is escaped.
         Self {
             name: Escaped(source).to_string(),
             count: statistics.is_count_known.then_some(statistics.count),
@@ -40,8 +40,9 @@ impl Row {
     }
 }
 
-/// Returns the table of windows of that length, with p99 if there are distributions. Below the row of an executor are
-/// lines about its threads and callbacks. The table starts with a line of its own, because the log has a prefix.
+/// Returns a table of windows of that length. The table has a column for the 99th percentile if a row has a
+/// distribution. Below the row of an executor are lines about its threads and callbacks. The table starts with a title
+/// on a separate line, because the log puts a prefix before the first line.
 pub fn render(length: Duration, rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(4);
     let has_p99 = rows.iter().any(|row| row.p99.is_some());
@@ -179,7 +180,7 @@ mod tests {
             table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(columns[0][5..], ["max", "p99", "of"]);
         let p99: f64 = columns[1][6].parse().unwrap();
-        assert!((p99 - 99.0).abs() < 99.0 * 0.045, "at scale 4: {table}");
+        assert!((p99 - 99.0).abs() < 99.0 * 0.045, "the error at scale 4 is below 4.5 %: {table}");
         assert_eq!(columns[2][5..7], ["99.000", "-"]);
         assert_eq!(columns[3][5..7], ["-", "-"]);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Events, when subscriptions of the node lose messages.
+//! Events that are published when subscriptions of the node lose messages.
 
 use std::{
     collections::BTreeMap,
@@ -11,32 +11,33 @@ use std::{
 use super::outbox::{Failures, PublishError};
 use crate::record::source::{Source, WindowedCollector};
 
-/// A publisher of losses.
+/// A publisher of loss events.
 pub trait PublishLosses: Send + Sync {
-    /// Publishes the messages that subscriptions of a node have lost. Errors as the middleware does.
+    /// Publishes the messages that subscriptions of a node have lost. Returns the error of the middleware if this
+    /// fails.
     fn publish(&self, lost: &MessagesLost) -> Result<(), PublishError>;
 }
 
-/// The messages that subscriptions of a node have lost since the event before.
+/// The messages that subscriptions of a node have lost since the previous event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessagesLost {
     /// The fully qualified name of the node.
     pub node_name: String,
-    /// The topics, each with the messages lost; at least one.
+    /// The topics, each with the number of messages lost; at least one topic.
     pub topics: Vec<(String, u64)>,
 }
 
-/// The losses of subscriptions, and the published part.
+/// The losses of a node's subscriptions, and how many of these losses were published.
 pub struct LossEvents {
     node_name: String,
-    /// The shortest time between two events; None if events are disabled.
+    /// The shortest time between two events; `None` if events are disabled.
     interval: Option<Duration>,
-    /// The earliest time of the next event; None before the first one.
+    /// The earliest time of the next event; `None` before the first subscription.
     not_before: Option<Instant>,
-    /// None before a subscription measures losses.
+    /// The publisher of the events; `None` before a subscription measures losses.
     publisher: Option<Arc<dyn PublishLosses>>,
     subscriptions: Vec<Subscription>,
-    /// Unpublished losses of ended subscriptions, by topic.
+    /// The unpublished losses of ended subscriptions, by topic.
     ended: BTreeMap<String, u64>,
 }
 
@@ -48,17 +49,17 @@ struct Subscription {
 }
 
 impl Subscription {
-    /// Returns the losses that were not published, and counts them as published.
+    /// Returns the losses that were not published yet, and counts them as published.
     fn take(&mut self) -> u64 {
         let lost = self.collector.totals().and_then(|totals| totals.lost).unwrap_or(0);
-        // A late message reduces the losses, but not those that were published.
+        // A late message reduces the losses, but not the losses that were already published.
         let new = lost.saturating_sub(self.published);
         self.published += new;
         new
     }
 }
 
-/// An event, and its publisher.
+/// A loss event, and the publisher of the event.
 pub struct Event {
     lost: MessagesLost,
     publisher: Arc<dyn PublishLosses>,
@@ -68,7 +69,7 @@ impl Event {
     /// Publishes the event.
     pub fn publish(&self, failures: &mut Failures) {
         let Self { publisher, lost } = self;
-        // Twice, as the messages of windows.
+        // A failed publication is repeated once, as for the messages of windows.
         if let Err(error) = publisher.publish(lost).or_else(|_| publisher.publish(lost)) {
             failures.add(|| format!("an event on {error}"));
         }
@@ -76,10 +77,11 @@ impl Event {
 }
 
 impl LossEvents {
-    /// The largest number of topics with losses of ended subscriptions that wait for an event.
+    /// The largest number of topics for which losses of ended subscriptions wait for an event.
     const ENDED: usize = 1000;
 
-    /// Publishes at most `max_rate` events per second, of a node of that name; 0 disables them.
+    /// Creates the loss events of the node `node_name`. At most `max_rate` events are published per second; 0 disables
+    /// the events.
     pub fn new(node_name: String, max_rate: f64) -> Self {
         Self {
             node_name,
@@ -91,7 +93,7 @@ impl LossEvents {
         }
     }
 
-    /// Returns whether events are enabled and have no publisher yet.
+    /// Returns whether events are enabled and still need a publisher.
     pub fn needs_publisher(&self) -> bool {
         self.interval.is_some() && self.publisher.is_none()
     }
@@ -113,10 +115,10 @@ impl LossEvents {
         }
     }
 
-    /// Keeps only the losses of subscriptions that have ended.
+    /// Removes the subscriptions that have ended, and keeps only their losses.
     fn collect_ended(&mut self, now: Instant) {
         self.subscriptions.retain_mut(|subscription| {
-            // Read before the losses: later losses are read the next time.
+            // Whether the source still exists is read before its losses: later losses are read the next time.
             let lives = subscription.source.strong_count() > 0;
             if !lives {
                 let lost = subscription.take();
@@ -128,16 +130,16 @@ impl LossEvents {
             lives
         });
         if self.ended.len() >= Self::ENDED {
-            self.not_before = Some(now); // an event is due, whatever the rate
+            self.not_before = Some(now); // an event is due now, even if this exceeds the rate
         }
     }
 
-    /// Returns when to look for losses; None if there is no subscription.
+    /// Returns the time at which to look for losses; `None` if no subscription has losses to look for.
     pub fn wake(&self) -> Option<Instant> {
         self.not_before.filter(|_| !self.subscriptions.is_empty() || !self.ended.is_empty())
     }
 
-    /// Returns the event that is due, if there are losses since the last one.
+    /// Returns the event that is due; `None` if no event is due, or if there are no losses since the last event.
     pub fn next(&mut self, now: Instant) -> Option<Event> {
         if self.wake()? > now {
             return None;
@@ -146,7 +148,7 @@ impl LossEvents {
         self.remaining(now)
     }
 
-    /// Returns the event of all losses that were not published, even if it is too early for an event.
+    /// Returns an event with all losses that were not published, even if it is too early for an event.
     pub fn remaining(&mut self, now: Instant) -> Option<Event> {
         let publisher = Arc::clone(self.publisher.as_ref()?);
         self.collect_ended(now);
@@ -178,7 +180,7 @@ mod tests {
         totals::Totals,
     };
 
-    /// A subscription that has lost as many messages.
+    /// The collector of a subscription that has lost this number of messages.
     struct Lossy(AtomicU64);
 
     impl WindowedCollector for Lossy {
@@ -236,11 +238,15 @@ mod tests {
             lost.0.store(round, Ordering::Relaxed);
             drop(short);
         }
-        lost.0.store(1, Ordering::Relaxed); // late messages: what was published is not taken back
-        assert_eq!(topics(events.next(start + second / 2)), [], "one event per second");
+        lost.0.store(1, Ordering::Relaxed); // messages arrive late, but published losses stay published
+        assert_eq!(topics(events.next(start + second / 2)), [], "at most one event is published per second");
         assert_eq!(topics(events.next(start + second)), [("/tf".to_owned(), 210)]);
         lost.0.store(4, Ordering::Relaxed);
-        assert_eq!(topics(events.remaining(start + second)), [("/imu".to_owned(), 1)], "at the end at once");
+        assert_eq!(
+            topics(events.remaining(start + second)),
+            [("/imu".to_owned(), 1)],
+            "immediately at the end"
+        );
     }
 
     #[test]
@@ -250,7 +256,7 @@ mod tests {
         let (_live, _) = subscribe(&mut events, "/imu", start);
         assert_eq!(topics(events.next(start)), []);
         for topic in 0..=LossEvents::ENDED {
-            // What has ended is noticed at the next creation.
+            // The end of a subscription is noticed when the next subscription is created.
             let (short, lost) = subscribe(&mut events, &format!("/{topic}"), start);
             let expected = if topic == LossEvents::ENDED { topic } else { 0 };
             assert_eq!(topics(events.next(start)).len(), expected, "{topic}");

@@ -2,10 +2,10 @@
 
 //! Ends windows, and decides what then leaves the node.
 //!
-//! [`state`] is a state machine: it is given the time, ends windows, and returns what to do. [`judges`] judge the
-//! windows. [`outbox`] has the messages that wait to be published, [`losses`] the events of lost messages.
-//! [`log_table`] writes windows as a table. [`scheduler`] is the thread that drives the state machine, waits, and does
-//! what it returns.
+//! [`state`] is a state machine: it accepts the present time, ends windows, and returns what to do. [`judges`] compares
+//! the windows with the expectations of their sources. [`outbox`] has the messages that wait to be published, and
+//! [`losses`] has the events of lost messages. [`log_table`] writes windows as a table. [`scheduler`] is the thread
+//! that drives the state machine: it waits, and does what the state machine returns.
 
 pub mod judges;
 pub mod log_table;

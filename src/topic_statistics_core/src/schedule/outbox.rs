@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Messages of finished windows that wait to be published.
+//! The messages of finished windows that wait to be published.
 
 use std::{
     collections::VecDeque,
@@ -16,9 +16,9 @@ use crate::{
     window::{Window, WindowStatistics},
 };
 
-/// A publisher of the windows of sources: their metrics, and their distributions.
+/// A publisher of the windows of sources: of their metrics and their distributions.
 pub trait PublishWindows: Send + Sync {
-    /// Publishes a metric of a window of that source. Errors as the middleware does.
+    /// Publishes a metric of a window of the source. Returns the error of the middleware if this fails.
     fn publish_metric(
         &self,
         source: &str,
@@ -27,8 +27,8 @@ pub trait PublishWindows: Send + Sync {
         summary: &Summary,
     ) -> Result<(), PublishError>;
 
-    /// Publishes the distribution of a metric of a window of that source. Errors as the middleware does. Does nothing by
-    /// default, for whoever has no message for distributions.
+    /// Publishes the distribution of a metric of a window of the source. Returns the error of the middleware if this
+    /// fails. The default implementation does nothing, for publishers that have no message for distributions.
     fn publish_distribution(
         &self,
         _source: &str,
@@ -40,7 +40,7 @@ pub trait PublishWindows: Send + Sync {
     }
 }
 
-/// Why something was not published.
+/// The reason why a message was not published.
 pub type PublishError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A shared publisher of windows.
@@ -54,12 +54,12 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Returns whether there are none.
+    /// Returns whether there are no failures.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Adds a failure. Its description is kept if it is the first one.
+    /// Adds a failure. Only the description of the first failure is kept.
     pub fn add(&mut self, description: impl FnOnce() -> String) {
         self.count += 1;
         self.first.get_or_insert_with(description);
@@ -71,20 +71,21 @@ impl Failures {
         self.first = self.first.take().or(later.first);
     }
 
-    /// Returns the warning about the failures, and forgets them.
+    /// Returns the warning about the failures, and clears the failures. `None` if there were no failures.
     pub fn take(&mut self) -> Option<String> {
         let Self { count, first } = std::mem::take(self);
         Some(format!("{count} messages of topic statistics could not be published: {}", first?))
     }
 }
 
-/// Messages of finished windows that wait to be published.
+/// The messages of finished windows that wait to be published.
 ///
-/// The messages of a window's end are published in small batches, so that a reader needs no deep queue.
+/// When many windows end at the same time, their messages are published in small batches, so that a reader does not
+/// need a deep queue.
 #[derive(Default)]
 pub(crate) struct Outbox {
     messages: VecDeque<Outgoing>,
-    /// The earliest time of the next batch; None before the first one.
+    /// The earliest time of the next batch; `None` before the first batch.
     not_before: Option<Instant>,
     /// The time between two batches.
     gap: Duration,
@@ -92,31 +93,32 @@ pub(crate) struct Outbox {
     discarded: u64,
 }
 
-/// One metric of a finished window, or its distribution.
+/// A message: one metric of a finished window, or the distribution of one metric.
 #[non_exhaustive]
 pub struct Outgoing {
     /// The source of the window.
     pub source: Arc<Source>,
-    /// Where it is published.
+    /// The publisher of the message.
     pub publisher: WindowPublisher,
-    /// The window.
+    /// The statistics of the window.
     pub statistics: Arc<WindowStatistics>,
-    /// The index of the metric.
+    /// The index of the metric in the window's metrics.
     pub metric: usize,
     /// Whether this is the metric's distribution.
     pub is_distribution: bool,
 }
 
 impl Outbox {
-    /// Half of the usual queue depth of a reader, 10.
+    /// The number of messages in a batch: half of a reader's usual queue depth, which is 10.
     pub(crate) const BATCH: usize = 5;
-    /// Longer than a reader takes for a batch; rclpy's takes the longest.
+    /// The usual time between two batches. It is longer than any reader needs for a batch; a reader of rclpy needs the
+    /// longest time.
     const GAP: Duration = Duration::from_millis(10);
-    /// The largest number of messages: all metrics of some 1800 subscriptions, a few megabytes; with distributions, of
-    /// some 1000, and 15 megabytes.
+    /// The largest number of waiting messages. That is enough for all metrics of about 1800 subscriptions (a few
+    /// megabytes), or for about 1000 subscriptions with distributions (15 megabytes).
     pub(crate) const BOUND: usize = 20_000;
 
-    /// Appends a message. If there is no room, the oldest window is discarded.
+    /// Appends a message. If the outbox is full, all messages of the oldest window are discarded.
     pub(crate) fn push(&mut self, message: Outgoing) {
         if self.messages.len() >= Self::BOUND {
             self.discard_oldest_window();
@@ -138,13 +140,14 @@ impl Outbox {
         self.discarded
     }
 
-    /// Sets the time between batches so that the messages are published by the middle of a window of this length.
+    /// Sets the time between batches for windows with this publish period, so that all messages are published by the
+    /// middle of the next window.
     pub(crate) fn pace(&mut self, period: Duration) {
         let batches = self.messages.len().div_ceil(Self::BATCH).max(1);
         self.gap = Self::GAP.min(period / 2 / u32::try_from(batches).unwrap_or(u32::MAX));
     }
 
-    /// Takes the next batch; empty if it is not due.
+    /// Takes the next batch. The result is empty if the batch is not due.
     pub(crate) fn next_batch(&mut self, now: Instant) -> Vec<Outgoing> {
         if self.messages.is_empty() || self.not_before.is_some_and(|not_before| now < not_before) {
             return vec![];
@@ -153,7 +156,7 @@ impl Outbox {
         self.messages.drain(..self.messages.len().min(Self::BATCH)).collect()
     }
 
-    /// Returns when the next batch is due, `now` at the earliest; None if no message waits.
+    /// Returns the time at which the next batch is due, not earlier than `now`; `None` if no message waits.
     pub(crate) fn wake(&self, now: Instant) -> Option<Instant> {
         (!self.messages.is_empty()).then(|| self.not_before.map_or(now, |not_before| not_before.max(now)))
     }
@@ -165,7 +168,7 @@ impl Outbox {
 }
 
 impl Outgoing {
-    /// Publishes the message, unless its source is retired.
+    /// Publishes the message, unless the handle of its source was dropped.
     pub fn publish(&self, failures: &mut Failures) {
         let Some(_guard) = self.source.publishing_guard() else { return };
         let (metric, summary) = &self.statistics.metrics[self.metric];
@@ -182,8 +185,9 @@ impl Outgoing {
             Some(distribution) => self.publisher.publish_distribution(source, *metric, window, distribution),
             None => self.publisher.publish_metric(source, *metric, window, summary),
         };
-        // Twice: with Fast DDS, a publication can fail while the system clock is stepped forward. If that did not help,
-        // the rest of the batch is tried once: each publication may wait before it fails.
+        // A failed publication is repeated once, because with Fast DDS a publication can fail while the system clock is
+        // stepped forward. If the second attempt also fails, the rest of the batch is tried only once, because each
+        // publication may wait before it fails.
         let may_repeat = failures.is_empty();
         let result = publish().or_else(|error| if may_repeat { publish() } else { Err(error) });
         if let Err(error) = result {

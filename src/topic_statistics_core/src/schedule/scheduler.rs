@@ -34,43 +34,47 @@ use crate::{
     totals::TopicTotals,
 };
 
-/// Drives the [`Schedule`] of a node, on a thread of its own.
+/// Drives the [`Schedule`] of a node on a separate thread.
 pub struct Scheduler {
     node_name: String,
     reports: Box<dyn Reports>,
     state: Mutex<State>,
-    /// Wakes the thread when the schedule changes, and the thread that waits for its end.
+    /// Wakes the scheduler's thread when the schedule changes, and wakes a thread that waits for the end of the
+    /// scheduler's thread.
     changed: Condvar,
     simulated: Option<Arc<SimulatedTime>>,
 }
 
-/// The ways out of a node, beside the publishers of its windows and losses. They are called while nothing is locked.
+/// The outputs of a node, in addition to the publishers of its windows and losses. No lock is held while these
+/// functions are called.
 pub trait Reports: Send + Sync {
-    /// Logs a text.
+    /// Writes a text to the log.
     fn log(&self, severity: Severity, text: &str);
 
-    /// Publishes the health of these sources, if health is published. Errors as the middleware does.
+    /// Publishes the health of these sources, if health is published. Returns the error of the middleware if this
+    /// fails.
     fn publish_health(&self, diagnosed: &[&Diagnosed]) -> Result<(), PublishError>;
 }
 
 /// The severity of a text in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// A table of windows, for the node's log only.
+    /// A table of windows, only for the node's log.
     Table,
     /// A source is as expected again.
     Info,
-    /// Somebody should look at it.
+    /// The user of the node should look at the problem.
     Warn,
-    /// Something does not work.
+    /// A part of the statistics does not work.
     Error,
 }
 
-/// A source that is being created. Its samples are recorded already. Dropping this removes it without a trace.
+/// A source that is being created. Its samples are already recorded. If this value is dropped before the source is
+/// complete, the source is removed and leaves no totals.
 #[must_use]
 pub struct NewSource {
     scheduler: Arc<Scheduler>,
-    /// None when it is complete.
+    /// The collector of the source; `None` when the source is complete.
     collector: Option<Arc<dyn WindowedCollector>>,
 }
 
@@ -83,7 +87,7 @@ impl Drop for NewSource {
 }
 
 impl NewSource {
-    /// Completes the source, which has the collector that was added. Returns its handle.
+    /// Completes the source. `source` has the collector that was added before. Returns the handle of the source.
     pub fn complete(mut self, source: Arc<Source>) -> SourceHandle {
         self.collector = None;
         self.scheduler.change(|schedule, now| schedule.complete(&source, now));
@@ -97,25 +101,26 @@ struct State {
     thread: Progress,
 }
 
-/// How far the thread is.
+/// The progress of the scheduler's thread.
 #[derive(Clone, Copy, PartialEq)]
 enum Progress {
     Running,
-    /// The statistics have ended, and the file of totals is there; it may not be on the disk yet.
+    /// The statistics have ended, and the file of totals was written; the file may not be on the disk yet.
     HasWritten,
     HasEnded,
 }
 
 impl Scheduler {
-    /// How long waiting messages are published after the end was requested.
+    /// How long waiting messages are still published after the end was requested.
     const DRAIN: Duration = Duration::from_millis(300);
-    /// How long the publishers live after their last message. DDS takes back what a reader has not received when its
-    /// publisher ends, and rclrs 0.8 cannot wait for acknowledgements.
+    /// How long the publishers live after their last message. When a DDS publisher ends, DDS discards messages that a
+    /// reader has not received yet, and rclrs 0.8 cannot wait for acknowledgments.
     const LINGER: Duration = Duration::from_millis(100);
-    /// How long to wait for the end of the thread: a thread is dropping the statistics meanwhile.
+    /// How long to wait for the end of the thread. During this time, the thread that drops the statistics is blocked.
     const END: Duration = Duration::from_millis(900);
 
-    /// Creates a scheduler for a node of that fully qualified name. [`start`](Self::start) starts its thread.
+    /// Creates a scheduler for the node with this fully qualified name. [`start`](Self::start) starts the scheduler's
+    /// thread.
     pub fn new(
         node_name: String,
         reports: Box<dyn Reports>,
@@ -126,8 +131,8 @@ impl Scheduler {
         Self { node_name, reports, state: Mutex::new(state), changed: Condvar::new(), simulated }
     }
 
-    /// Starts the thread. It runs until the scheduler is [closed](Self::close), calls `at_end`, and last waits until
-    /// the file that this returns is on the disk.
+    /// Starts the thread. The thread runs until the scheduler is [closed](Self::close). Then it calls `at_end`, and
+    /// finally waits until the file that `at_end` returns is on the disk.
     pub fn start(
         self: &Arc<Self>,
         at_end: impl FnOnce(&Self) -> Option<File> + Send + 'static,
@@ -154,8 +159,8 @@ impl Scheduler {
         })
     }
 
-    /// Waits for the end of the thread, with a limit. Does not wait on the thread itself, where a waker may drop the
-    /// statistics.
+    /// Waits for the end of the thread, with a time limit. Returns immediately if it is called on the scheduler's
+    /// thread itself: a waker on this thread may drop the statistics.
     pub fn wait_for_end(&self, thread: JoinHandle<()>) {
         if thread::current().id() == thread.thread().id() {
             return;
@@ -165,7 +170,7 @@ impl Scheduler {
         while state.thread != Progress::HasEnded {
             let left = deadline.saturating_duration_since(now());
             if left.is_zero() {
-                // A busy disk may take seconds; the kernel writes the file, whether this process lives or not.
+                // A busy disk may take seconds. The kernel writes the file even if this process has ended.
                 if state.thread == Progress::HasWritten {
                     return;
                 }
@@ -193,13 +198,13 @@ impl Scheduler {
         &self.node_name
     }
 
-    /// Logs an error.
+    /// Writes an error to the log.
     pub fn log_error(&self, text: &str) {
         self.reports.log(Severity::Error, text);
     }
 
-    /// Adds the collector of a source that is being created. If its statistics are enabled, its first window starts
-    /// now.
+    /// Adds the collector of a source that is being created. If the source's statistics are enabled, its first window
+    /// starts now.
     pub fn add(
         self: &Arc<Self>,
         collector: Arc<dyn WindowedCollector>,
@@ -210,58 +215,60 @@ impl Scheduler {
         NewSource { scheduler: Arc::clone(self), collector: Some(collector) }
     }
 
-    /// Publishes the losses of a subscription as events from now on. `create` creates their publisher, if there is none
-    /// yet.
+    /// Publishes the losses of a subscription as events from now on. If loss events have no publisher yet, `create`
+    /// creates the publisher.
     ///
-    /// Errors as `create` does.
+    /// Returns the error of `create` if `create` fails.
     pub fn add_loss_events<E>(
         &self,
         source: &Arc<Source>,
         create: impl FnOnce() -> Result<Arc<dyn PublishLosses>, E>,
     ) -> Result<(), E> {
-        // The publisher is created while nothing is locked. If two threads create one, one of them is dropped.
+        // The publisher is created while no lock is held. If two threads create a publisher, one of the publishers is
+        // dropped.
         let needs_publisher = self.lock().schedule.needs_loss_publisher();
         let publisher = if needs_publisher { Some(create()?) } else { None };
         self.change(|schedule, now| schedule.add_loss_events(source, publisher, now));
         Ok(())
     }
 
-    /// Sets the expectations of a source's own options. Call this before the source is [complete](NewSource::complete).
+    /// Sets the expectations from a source's own options. Call this before the source is
+    /// [complete](NewSource::complete).
     pub fn expect(&self, source: &Arc<Source>, own: Expectations) {
         self.change(|schedule, _| schedule.expect(source, own));
     }
 
-    /// Returns the node's expectations of its sources.
+    /// Returns what the node expects of its sources.
     pub fn expectations(&self) -> NodeExpectations {
         self.lock().schedule.expectations().clone()
     }
 
-    /// Sets the conditions for a level of the sources that leave it to the node.
+    /// Sets the conditions for a level. They apply to the sources whose own options have no expectations.
     pub fn set_conditions(&self, level: Level, conditions: Vec<Condition>) {
         self.change(|schedule, _| schedule.set_conditions(level, conditions));
     }
 
-    /// Errors with the reason if one of these conditions needs a metric that its source does not measure.
+    /// Returns an error with the reason if one of these conditions needs a metric that its source does not measure.
     pub fn check_measured(&self, conditions: &[Condition]) -> Result<(), String> {
         self.lock().schedule.check_measured(conditions)
     }
 
-    /// Returns the totals of each subscription, and of those that have ended.
+    /// Returns the totals of each subscription, and the totals of ended subscriptions.
     pub fn totals(&self) -> Vec<TopicTotals> {
         self.lock().schedule.totals()
     }
 
-    /// Returns what the sources have that leave it to the node.
+    /// Returns the default options, for sources that do not set an option.
     pub fn defaults(&self) -> SourceDefaults {
         self.lock().schedule.defaults()
     }
 
-    /// Changes what the sources have that leave it to the node; see [`Schedule::change_defaults`].
+    /// Changes the default options; see [`Schedule::change_defaults`].
     pub fn change_defaults(&self, change: impl FnOnce(&mut SourceDefaults)) {
         self.change(|schedule, now| schedule.change_defaults(change, now, &HostClock));
     }
 
-    /// Ends the thread permanently. Finished windows are published, windows under way are not.
+    /// Ends the thread permanently. Finished windows are still published, but current windows are not.
     pub fn close(&self) {
         self.change(|schedule, _| schedule.close());
     }
@@ -277,7 +284,7 @@ impl Scheduler {
         loop {
             match state.schedule.next(now(), &HostClock) {
                 Action::HandOut(out) => {
-                    drop(state); // watchers run foreign code, and logging publishes
+                    drop(state); // watchers run foreign code, and logging publishes a message
                     self.hand_out(out);
                     state = self.lock();
                 }
@@ -296,7 +303,7 @@ impl Scheduler {
                     state.schedule.add_failures(failures);
                 }
                 Action::CheckPublishers(sources) => {
-                    drop(state); // the graph has locks of its own
+                    drop(state); // the ROS graph has other locks
                     let (again, warnings) = self.check_publishers(&sources);
                     drop(sources);
                     state = self.lock();
@@ -327,21 +334,21 @@ impl Scheduler {
         }
     }
 
-    /// Looks for publishers that cannot serve these subscriptions. Returns when to check again, and warnings.
+    /// Looks for publishers that cannot serve these subscriptions. Returns the time of the next check, and warnings.
     fn check_publishers(&self, sources: &[Arc<Source>]) -> (Option<Instant>, Vec<String>) {
         let (now, mut warnings) = (now(), vec![]);
         let again = sources.iter().filter_map(|source| source.check_publishers(now, &mut warnings)).min();
         (again, warnings)
     }
 
-    /// Publishes the health of these sources, unless they are retired.
+    /// Publishes the health of these sources, except sources whose handle was dropped.
     fn publish_diagnostics(&self, diagnosed: Vec<Diagnosed>) -> Failures {
         let mut failures = Failures::default();
         let with_guards =
             diagnosed.iter().filter_map(|judged| Some((judged, judged.source.publishing_guard()?)));
         let (diagnosed, _guards): (Vec<_>, Vec<_>) = with_guards.unzip();
         if diagnosed.is_empty() {
-            return failures; // all are disabled
+            return failures; // all sources are disabled or dropped
         }
         if let Err(error) = self.reports.publish_health(&diagnosed) {
             failures.add(|| error.to_string());
@@ -349,7 +356,8 @@ impl Scheduler {
         failures
     }
 
-    /// Publishes the last messages, as far as there is time. Returns when readers had time to receive them.
+    /// Publishes the last messages, for as long as there is time. Returns after readers had time to receive the
+    /// messages.
     fn drain(
         &self,
         event: Option<Event>,
@@ -359,7 +367,7 @@ impl Scheduler {
     ) {
         let deadline = now() + Self::DRAIN;
         let mut failures = Failures::default();
-        // The event first: it has the losses of the whole time.
+        // The event is published first, because it has all losses that were not published yet.
         if let Some(event) = &event {
             event.publish(&mut failures);
             published = Some(now());
@@ -383,11 +391,11 @@ impl Scheduler {
         if let Some(published) = published {
             sleep((published + Self::LINGER).saturating_duration_since(now()));
         }
-        // Their publishers end here, if nothing else needs them.
+        // The publishers of these messages end here, if no other code needs them.
         drop((event, messages));
     }
 
-    /// Gives finished windows to their watchers, and writes to the node's log. Nothing may be locked.
+    /// Gives finished windows to their watchers, and writes to the node's log. The caller must not hold a lock.
     fn hand_out(&self, out: HandOut) {
         for (source, statistics) in out.finished {
             source.finish(statistics);
@@ -475,6 +483,6 @@ mod tests {
         drop(new);
         assert!(!collector.is_enabled());
         scheduler.change_defaults(|defaults| defaults.enabled = true);
-        assert!(!collector.is_enabled(), "it is removed");
+        assert!(!collector.is_enabled(), "the source is removed");
     }
 }

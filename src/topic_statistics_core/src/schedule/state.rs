@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The schedule of a node's windows: a state machine without thread, clock or node.
+//! The schedule of a node's windows: a state machine that has no thread, no clock and no node.
 
 use std::{
     sync::{Arc, Weak},
@@ -28,46 +28,47 @@ use crate::{
 
 /// The schedule of a node's windows.
 ///
-/// [`next`](Self::next) drives it: it takes the time and returns what to do. Every other method changes its next
-/// results.
+/// [`next`](Self::next) drives the schedule: it accepts the present time and returns what to do. Every other method
+/// changes what `next` will return.
 pub struct Schedule {
-    /// What the sources have that leave it to the node.
+    /// The default options, for sources that do not set an option.
     defaults: SourceDefaults,
     /// Whether windows are logged as tables.
     logs_tables: bool,
     entries: Vec<Entry>,
-    /// A separate list, so that the other entries need no memory for these.
+    /// The sources that are being created. The list is separate, so that the other entries need no memory for new
+    /// sources.
     new_entries: Vec<NewEntry>,
-    /// The totals of ended subscriptions; None if they are not kept.
+    /// The totals of ended subscriptions; `None` if these totals are not kept.
     ended: Option<Vec<TopicTotals>>,
     /// The next end of a window, for each publish period: all windows with the same period end together.
     window_ends: Vec<WindowEnd>,
     outbox: Outbox,
     loss_events: LossEvents,
     judges: Judges,
-    /// When to look for publishers that cannot serve a subscription.
+    /// The time at which to look for publishers that cannot serve a subscription.
     check_publishers_at: Option<Instant>,
     finished: Vec<(Arc<Source>, Arc<WindowStatistics>)>,
     tables: Vec<String>,
     warnings: Vec<String>,
-    /// Whether the last thing to do was to hand out.
+    /// Whether the last action was to hand out windows or to publish health.
     has_handed_out: bool,
-    /// Whether the last thing to do was to publish health.
+    /// Whether the last action was to publish health.
     has_diagnosed: bool,
     failures: Failures,
     warned: Warned,
     is_closed: bool,
 }
 
-/// What to do next.
+/// What the caller has to do next.
 pub enum Action {
-    /// Give finished windows to their watchers, and write to the node's log.
+    /// Give finished windows to their watchers, and write texts to the node's log.
     HandOut(HandOut),
-    /// Publish, then [report the failures](Schedule::add_failures).
+    /// Publish these messages, then [report the failures](Schedule::add_failures).
     Publish {
-        /// Losses.
+        /// The losses to publish.
         event: Option<Event>,
-        /// Metrics and distributions.
+        /// The metrics and distributions to publish.
         batch: Vec<Outgoing>,
     },
     /// Publish the health of these sources, then [report the failures](Schedule::add_failures).
@@ -75,26 +76,27 @@ pub enum Action {
     /// Look for publishers that cannot serve these subscriptions, then [report the
     /// result](Schedule::add_publisher_check).
     CheckPublishers(Vec<Arc<Source>>),
-    /// Wait until that time, or until another method is called; None: until another method is called.
+    /// Wait until this time, or until another method is called. `None`: wait until another method is called.
     Wait(Option<Instant>),
-    /// Publish what is left, for as long as there is time; the schedule is closed.
+    /// The schedule is closed. Publish the remaining messages, for as long as there is time.
     End {
-        /// Losses.
+        /// The losses to publish.
         event: Option<Event>,
-        /// Metrics and distributions.
+        /// The metrics and distributions to publish.
         messages: Vec<Outgoing>,
-        /// What is handed out.
+        /// The remaining windows, health changes, tables and warnings to hand out.
         rest: HandOut,
     },
 }
 
-/// The results of ended windows for others. Watchers run foreign code, so nothing may be locked meanwhile.
+/// The results of ended windows that other code receives. Watchers run foreign code, so the caller must not hold a
+/// lock.
 #[derive(Default)]
 #[non_exhaustive]
 pub struct HandOut {
     /// Finished windows, for their watchers.
     pub finished: Vec<(Arc<Source>, Arc<WindowStatistics>)>,
-    /// New health of sources, for their watchers, and, if it has changed, for the node's log.
+    /// The new health of sources: for their watchers, and, if the health has changed, for the node's log.
     pub changed: Vec<Changed>,
     /// Tables for the node's log.
     pub tables: Vec<String>,
@@ -102,21 +104,22 @@ pub struct HandOut {
     pub warnings: Vec<String>,
 }
 
-/// A source, and the needs of its windows.
+/// A source, with what the ends of its windows need.
 struct Entry {
     source: Weak<Source>,
     options: SourceOptions,
-    /// When its first window had started, on the monotonic clock in nanoseconds, so that it lasts at least one period.
+    /// The time at which the source's first window started, on the monotonic clock in nanoseconds. The first window has
+    /// to last for at least one period.
     first_started: Option<i64>,
-    /// None: its windows are not published.
+    /// The publisher of the source's windows; `None` if the windows are not published.
     publisher: Option<WindowPublisher>,
     judge: SourceJudge,
 }
 
-/// A source that is being created: it is enabled and disabled like others, but none of its windows ends.
+/// A source that is being created. The source is enabled and disabled like other sources, but none of its windows ends.
 struct NewEntry {
     collector: Weak<dyn WindowedCollector>,
-    /// Without its source.
+    /// The entry of the source, in which the source is still missing.
     entry: Entry,
 }
 
@@ -126,21 +129,22 @@ struct WindowEnd {
     at: Instant,
 }
 
-/// Warnings that are given once for the whole node, or not too often.
+/// Warnings that are given only once for the whole node, or not too often.
 #[derive(Default)]
 struct Warned {
-    /// The offset of the system clock from the monotonic clock after its last step, in nanoseconds.
+    /// The offset of the system clock from the monotonic clock after the last step of the system clock, in nanoseconds.
     clock_offset: Option<i64>,
-    /// When failures were reported last.
+    /// The last time at which failures were reported.
     failures: Option<Instant>,
     discarded_windows: bool,
     forgotten_totals: bool,
 }
 
 impl Schedule {
-    /// The largest number of totals of ended subscriptions.
+    /// The largest number of totals of ended subscriptions that are kept.
     const ENDED: usize = 1000;
-    /// How soon publishers are checked after a subscription was enabled: those enabled together are checked together.
+    /// The time from the enabling of a subscription to the check of its publishers. Subscriptions that are enabled
+    /// within this time are checked together.
     const CHECK_TOGETHER: Duration = Duration::from_millis(100);
 
     /// Creates a schedule without sources.
@@ -173,17 +177,17 @@ impl Schedule {
         self
     }
 
-    /// Sets the expectations of the node's options, and whether the health of sources is published.
+    /// Sets the expectations from the node's options, and whether the health of sources is published.
     pub fn judge_by(&mut self, expectations: NodeExpectations, publishes_health: bool) {
         self.judges = Judges::new(expectations, publishes_health);
     }
 
-    /// Returns the node's expectations of its sources.
+    /// Returns what the node's options expect of its sources.
     pub fn expectations(&self) -> &NodeExpectations {
         self.judges.node()
     }
 
-    /// Sets the conditions for a level of the node's sources that have no expectations of their own.
+    /// Sets the conditions for a level. They apply to the node's sources whose own options have no expectations.
     pub fn set_conditions(&mut self, level: Level, conditions: Vec<Condition>) {
         let node = self.judges.node().with(level, conditions);
         self.judges.set_node(node);
@@ -196,16 +200,17 @@ impl Schedule {
         }
     }
 
-    /// Sets the expectations of a source's own options, instead of the node's. Call this between [`add`](Self::add) and
-    /// [`complete`](Self::complete).
+    /// Sets the expectations from a source's own options, which replace the node's expectations. Call this between
+    /// [`add`](Self::add) and [`complete`](Self::complete).
     pub fn expect(&mut self, source: &Source, own: Expectations) {
         if let Some(new) = self.new_entries.iter_mut().find(|new| new.collects_by(&source.collector)) {
             new.entry.judge.expect(own);
         }
     }
 
-    /// Errors with the reason if one of these conditions of the node would apply to a source that does not measure its
-    /// quantity. A name of several sources selects the sources whose kind measures it.
+    /// Returns an error with the reason if one of these conditions of the node would apply to a source that does not
+    /// measure the condition's quantity. If several sources have the name in a condition, the condition applies only to
+    /// the sources whose kind measures the quantity.
     pub fn check_measured(&self, conditions: &[Condition]) -> Result<(), String> {
         let without_own = self.entries.iter().filter(|entry| entry.judge.own().is_none());
         let sources: Vec<_> = without_own.filter_map(|entry| entry.source.upgrade()).collect();
@@ -223,8 +228,8 @@ impl Schedule {
         Ok(())
     }
 
-    /// Adds the collector of a source that is being created. If its statistics are enabled, its first window starts
-    /// now. No window of it ends before [`complete`](Self::complete).
+    /// Adds the collector of a source that is being created. If the source's statistics are enabled, its first window
+    /// starts now. No window of the source ends before [`complete`](Self::complete) is called.
     pub fn add(
         &mut self,
         collector: &Arc<dyn WindowedCollector>,
@@ -244,7 +249,7 @@ impl Schedule {
         self.update(now, clock);
     }
 
-    /// Completes the source whose collector was [added](Self::add): its windows end from now on.
+    /// Completes the source whose collector was [added](Self::add). From now on, windows of the source end.
     pub fn complete(&mut self, source: &Arc<Source>, now: Instant) {
         let Some(index) = self.new_entries.iter().position(|new| new.collects_by(&source.collector)) else {
             return;
@@ -257,13 +262,13 @@ impl Schedule {
         }
     }
 
-    /// Removes the collector of a source that could not be created. It has no window and no totals.
+    /// Removes the collector of a source that could not be created. Such a source has no window and no totals.
     pub fn abandon(&mut self, collector: &Arc<dyn WindowedCollector>) {
         self.new_entries.retain(|new| !new.collects_by(collector));
         collector.disable();
     }
 
-    /// Returns whether loss events are enabled and have no publisher yet.
+    /// Returns whether loss events are enabled and still need a publisher.
     pub fn needs_loss_publisher(&self) -> bool {
         self.loss_events.needs_publisher()
     }
@@ -293,13 +298,13 @@ impl Schedule {
         self.update(now, clock);
     }
 
-    /// Returns what the sources have that leave it to the node.
+    /// Returns the default options, for sources that do not set an option.
     pub fn defaults(&self) -> SourceDefaults {
         self.defaults
     }
 
-    /// Changes what the sources have that leave it to the node. Distributions begin with the next windows. After
-    /// another publish period, the windows under way end one new period from now.
+    /// Changes the default options. A change of the distributions applies to the windows that start next. After a
+    /// change of the publish period, the current windows end one new period from now.
     pub fn change_defaults(
         &mut self,
         change: impl FnOnce(&mut SourceDefaults),
@@ -310,10 +315,10 @@ impl Schedule {
         self.update(now, clock);
     }
 
-    /// Removes a source that is retired, and keeps its totals. Returns whether there is a new warning.
+    /// Removes a source whose handle was dropped, and keeps its totals. Returns whether there is a new warning.
     pub fn remove(&mut self, source: &Source) -> bool {
         self.entries.retain(|entry| !std::ptr::eq(entry.source.as_ptr(), source));
-        source.collector.disable(); // a change may have enabled it since it retired
+        source.collector.disable(); // a change may have enabled the source since its handle was dropped
         let (Some(ended), Some(totals)) = (&mut self.ended, source.totals()) else { return false };
         add_up(ended, totals);
         if ended.len() <= Self::ENDED {
@@ -332,13 +337,13 @@ impl Schedule {
         true
     }
 
-    /// Returns the totals of each subscription, and of those that have ended.
+    /// Returns the totals of each subscription, and the totals of ended subscriptions.
     pub fn totals(&self) -> Vec<TopicTotals> {
         let live = self.entries.iter().filter_map(|entry| entry.source.upgrade());
         live.filter_map(|source| source.totals()).chain(self.ended.iter().flatten().cloned()).collect()
     }
 
-    /// Disables all sources permanently. Finished windows are still published, windows under way are not.
+    /// Disables all sources permanently. Finished windows are still published, but current windows are not.
     pub fn close(&mut self) {
         self.is_closed = true;
         for source in self.entries.iter().filter_map(|entry| entry.source.upgrade()) {
@@ -349,12 +354,12 @@ impl Schedule {
         }
     }
 
-    /// Has the publishers checked by that time.
+    /// Schedules a check of the publishers at this time or earlier.
     pub fn check_publishers_by(&mut self, time: Instant) {
         self.check_publishers_at = Some(self.check_publishers_at.map_or(time, |earlier| earlier.min(time)));
     }
 
-    /// Accepts the result of [`Action::CheckPublishers`]: warnings, and when to check again.
+    /// Accepts the result of [`Action::CheckPublishers`]: the warnings, and the time of the next check.
     pub fn add_publisher_check(&mut self, mut warnings: Vec<String>, again: Option<Instant>) {
         self.warnings.append(&mut warnings);
         if let Some(again) = again {
@@ -372,8 +377,8 @@ impl Schedule {
         if self.is_closed {
             return self.end(now);
         }
-        // Where ending all windows takes longer than their period, windows are always due. So after each hand-out, the
-        // publishers' check and the waiting messages come first.
+        // If it takes longer than a period to end all windows, windows are always due. So after windows were handed
+        // out, the check of the publishers and the waiting messages come before the next windows.
         if !std::mem::take(&mut self.has_handed_out) {
             self.end_windows(now, clock);
         }
@@ -388,7 +393,8 @@ impl Schedule {
             let sources = self.entries.iter().filter_map(|entry| entry.source.upgrade());
             return Action::CheckPublishers(sources.collect());
         }
-        // Where publishing takes longer than the interval of health, the waiting messages have their turn.
+        // If publishing takes longer than the interval of health, health is always due. So after health was published,
+        // the waiting messages come next.
         let has_diagnosed = std::mem::take(&mut self.has_diagnosed);
         if !has_diagnosed && self.has_judges() && self.judges.start_diagnostics(now) {
             (self.has_diagnosed, self.has_handed_out) = (true, true);
@@ -410,7 +416,7 @@ impl Schedule {
         }
     }
 
-    /// Returns when `next` has something to do.
+    /// Returns the time at which `next` will have something to do; `None` if nothing is scheduled.
     fn wake(&self, now: Instant) -> Option<Instant> {
         let ends = self.window_ends.iter().map(|end| end.at);
         let others = [
@@ -423,7 +429,7 @@ impl Schedule {
         ends.chain(others.into_iter().flatten()).min()
     }
 
-    /// Returns whether something is expected of a source.
+    /// Returns whether at least one source has expectations.
     fn has_judges(&self) -> bool {
         self.entries.iter().any(|entry| entry.judge.judge().is_some())
     }
@@ -446,8 +452,8 @@ impl Schedule {
         }
     }
 
-    /// Enables and disables the sources and their distributions as their options say, and schedules the ends of their
-    /// windows. A closed schedule enables none.
+    /// Enables or disables the sources and their distributions by their options, and schedules the ends of their
+    /// windows. A closed schedule enables no source.
     fn update(&mut self, now: Instant, clock: &dyn Clock) {
         if self.is_closed {
             return;
@@ -494,8 +500,8 @@ impl Schedule {
             has_ended = true;
             let begun = clock.monotonic();
             self.end_windows_of(*period, now, clock);
-            // If whole periods were missed (the host was suspended, or the thread was held up meanwhile), the next
-            // window is longer: there are no empty windows.
+            // Whole periods may have been missed, because the host was suspended or the thread was delayed. Then the
+            // next window is longer, so that no windows are empty.
             let ended = now + duration(clock.monotonic() - begun);
             *at += *period;
             if *at <= ended {
@@ -520,16 +526,16 @@ impl Schedule {
         self.entries.retain(|entry| entry.source.strong_count() > 0);
     }
 
-    /// Ends the windows with this period.
+    /// Ends the windows with this publish period.
     fn end_windows_of(&mut self, period: Duration, now: Instant, clock: &dyn Clock) {
-        // The offset of the host's clock is published once by each publisher.
+        // Each publisher publishes the offset of the host's clock only once.
         let mut with_clock_offset: Vec<WindowPublisher> = vec![];
         let mut rows = vec![];
         for entry in &mut self.entries {
             if entry.options.publish_period.unwrap_or(self.defaults.publish_period) != period {
                 continue;
             }
-            // A first window that would be too short is joined with the next.
+            // If a first window would be too short, it does not end now, but at the next end.
             let is_too_short = |started| duration(clock.monotonic() - started) < period;
             if entry.first_started.is_some_and(is_too_short) {
                 continue;
@@ -575,24 +581,25 @@ impl Schedule {
 }
 
 impl Entry {
-    /// Returns whether it has distributions: by its options or the node's, or because a percentile is judged.
+    /// Returns whether the source needs distributions: because of its own or the node's options, or because a condition
+    /// is about a percentile.
     fn needs_distributions(&self, of_node: bool) -> bool {
         self.options.distributions.unwrap_or(of_node) || self.judge.needs_distributions()
     }
 }
 
 impl NewEntry {
-    /// Returns whether this is the entry of that collector.
+    /// Returns whether this is the entry of `collector`.
     fn collects_by(&self, collector: &Arc<dyn WindowedCollector>) -> bool {
         std::ptr::addr_eq(self.collector.as_ptr(), Arc::as_ptr(collector))
     }
 }
 
 impl Warned {
-    /// Returns the warning of a step of the system clock, whose offset from the monotonic clock is `offset` since then.
-    /// None if another source has reported the same step.
+    /// Returns the warning about a step of the system clock. `offset` is the offset from the monotonic clock after the
+    /// step. Returns `None` if another source has already reported the same step.
     fn clock_step(&mut self, step: i64, offset: i64) -> Option<String> {
-        // Each source reads the offset by itself, with a small difference.
+        // Each source reads the offset separately, so the offsets of one step differ slightly.
         const SAME: u64 = 50_000;
         let before = self.clock_offset.replace(offset);
         let is_new = before.is_none_or(|before| offset.abs_diff(before) > SAME);
@@ -602,7 +609,7 @@ impl Warned {
         })
     }
 
-    /// Returns whether to report failures, at most once per second.
+    /// Returns whether to report failures now: at most once per second.
     fn may_report_failures(&mut self, now: Instant) -> bool {
         const INTERVAL: Duration = Duration::from_secs(1);
         let may = self.failures.is_none_or(|last| now.saturating_duration_since(last) >= INTERVAL);

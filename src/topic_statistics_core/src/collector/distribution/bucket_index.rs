@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The bucket of a sample, without rounding.
+//! The index of a sample's bucket, computed without rounding.
 //!
-//! At the scale `s` the bucket `i` has the samples in `(base^i, base^(i+1)]`, where `base = 2^(2^-s)`. A logarithm in
-//! floating point puts samples near a boundary into the wrong bucket. Here the bits of the sample are compared with the
-//! boundaries.
+//! At the scale `s`, bucket `i` has the samples in `(base^i, base^(i+1)]`, where `base = 2^(2^-s)`. A logarithm in
+//! floating point puts samples near a boundary into the wrong bucket. So this module compares the bits of the sample
+//! with the boundaries instead.
 
-/// The largest scale: 256 buckets from one power of two to the next. It is also the largest schema of Prometheus.
+/// The largest scale: 256 buckets from one power of two to the next. This scale is also the largest schema of
+/// Prometheus.
 pub(super) const MAX_SCALE: i32 = 8;
 
-/// The buckets from one power of two to the next at [`MAX_SCALE`].
+/// The number of buckets from one power of two to the next at [`MAX_SCALE`].
 const BUCKETS: usize = 1 << MAX_SCALE;
 
 const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
 
-/// The mantissas are divided into 512 cells of equal length. None has more than one boundary.
+/// The mantissas are divided into 512 cells of equal length. No cell has more than one bucket boundary.
 const CELLS: usize = 2 * BUCKETS;
 
-/// The bits of a mantissa that do not select the cell.
+/// The number of low bits of a mantissa, which do not select the cell.
 const CELL_BITS: u32 = MANTISSA_BITS - CELLS.trailing_zeros();
 
-/// For each cell: added to the low bits of a mantissa in it, the sum has the number of the bucket above [`CELL_BITS`].
+/// A number for each cell. The sum of this number and the low bits of a mantissa has the number of the bucket above
+/// [`CELL_BITS`].
 static CELL_OF_MANTISSA: [u64; CELLS] = cells();
 
-/// Returns the bucket of a normal sample at [`MAX_SCALE`], from the bits of its absolute value.
+/// Returns the bucket of a normal sample at [`MAX_SCALE`]. `magnitude` has the bits of the sample's absolute value.
 ///
-/// Each smaller scale has the bucket `index >> (MAX_SCALE - scale)`.
+/// At a smaller scale, the sample is in the bucket `index >> (MAX_SCALE - scale)`.
 #[inline]
 pub(super) fn index_of_normal(magnitude: u64) -> i32 {
-    // A power of two is the last sample of its bucket. It is the only boundary that an `f64` can be equal to, so with
-    // one less for all samples, each boundary is the first of the next bucket.
+    // A power of two is the last sample of its bucket, and the only boundary that an `f64` can be equal to. With 1
+    // subtracted from all samples, each boundary is the first value of the next bucket.
     let below = magnitude - 1;
     let cell = CELL_OF_MANTISSA[(below >> CELL_BITS) as usize % CELLS];
     let bucket = (cell + below % (1 << CELL_BITS)) >> CELL_BITS;
@@ -37,7 +39,7 @@ pub(super) fn index_of_normal(magnitude: u64) -> i32 {
     exponent * BUCKETS as i32 + bucket as i32
 }
 
-/// Returns the bucket of any sample at a scale, from its absolute value (not zero).
+/// Returns the bucket of any sample at a scale. `magnitude` is the sample's absolute value, and not zero.
 pub(super) fn index_of(magnitude: f64, scale: i32) -> i32 {
     let index = if magnitude < f64::MIN_POSITIVE {
         index_of_subnormal(magnitude)
@@ -47,7 +49,7 @@ pub(super) fn index_of(magnitude: f64, scale: i32) -> i32 {
     index >> (MAX_SCALE - scale)
 }
 
-/// Returns the bucket of a subnormal sample at [`MAX_SCALE`], from its absolute value (not zero).
+/// Returns the bucket of a subnormal sample at [`MAX_SCALE`]. `magnitude` is the sample's absolute value, and not zero.
 pub(super) fn index_of_subnormal(magnitude: f64) -> i32 {
     const SHIFT: i32 = 64;
     // The product is exact and normal.
@@ -55,7 +57,7 @@ pub(super) fn index_of_subnormal(magnitude: f64) -> i32 {
     index_of_normal(normal.to_bits()) - SHIFT * BUCKETS as i32
 }
 
-/// Returns `base^index`. An index that is not an integer is between two boundaries.
+/// Returns `base^index`. If the index is not an integer, the result is between two boundaries.
 pub(super) fn boundary(index: f64, scale: i32) -> f64 {
     (index / f64::from(1 << scale)).exp2()
 }
@@ -63,7 +65,7 @@ pub(super) fn boundary(index: f64, scale: i32) -> f64 {
 /// Returns the largest sample that is below a bucket: `base^index`, rounded down.
 pub(super) fn largest_below(index: i32, scale: i32) -> f64 {
     let is_below = |bits: u64| index_of(f64::from_bits(bits), scale) < index;
-    // `exp2` is off by a few bits at most: the search begins below.
+    // The result of `exp2` is wrong by a few bits at most, so the search begins 8 values below the result.
     let mut bits = boundary(index.into(), scale).to_bits().saturating_sub(8).max(1);
     while is_below(bits + 1) {
         bits += 1;
@@ -77,7 +79,7 @@ const fn cells() -> [u64; CELLS] {
     let (mut cell, mut bucket) = (0, 0);
     while cell < CELLS {
         let start = (cell as u64) << CELL_BITS;
-        // The boundary after the bucket, if it is in this cell: mantissas from there on are of the next bucket.
+        // The next boundary, if it is in this cell: the mantissas from this boundary on are in the next bucket.
         let in_cell = boundaries[bucket + 1] - start;
         if in_cell < 1 << CELL_BITS {
             bucket += 1;
@@ -91,10 +93,10 @@ const fn cells() -> [u64; CELLS] {
     cells
 }
 
-/// Returns the integer parts of the boundaries' mantissas, `(2^(bucket/256) - 1) * 2^52`, and `2^52` as the last.
+/// Returns the integer part of each boundary's mantissa, `(2^(bucket/256) - 1) * 2^52`, and `2^52` as the last number.
 const fn boundaries() -> [u64; BUCKETS + 1] {
-    /// 2^(1/256) with 127 bits after the point. The error of its powers is below 2^-116; a test compares the boundaries
-    /// with exact ones.
+    /// 2^(1/256) with 127 bits after the point. The error of the powers of this number is below 2^-116; a test compares
+    /// the boundaries with exact boundaries.
     const ROOT: u128 = 0x8058_d7d2_d5e5_f6b0_94d5_89f6_08ee_4aa2;
     let mut boundaries = [1 << MANTISSA_BITS; BUCKETS + 1];
     let (mut bucket, mut power) = (0, 1_u128 << 127);
@@ -106,7 +108,7 @@ const fn boundaries() -> [u64; BUCKETS + 1] {
     boundaries
 }
 
-/// Returns the product of two numbers with 127 bits after the point; it is at most 2.
+/// Returns the product of two numbers with 127 bits after the point. The product is at most 2.
 const fn product(a: u128, b: u128) -> u128 {
     let (a_high, a_low) = (a >> 64, a as u64 as u128);
     let (b_high, b_low) = (b >> 64, b as u64 as u128);
@@ -125,8 +127,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the bucket at a scale by integers alone. A sample is `m * 2^e`: its bucket is the last integer below
-    /// `2^scale * log2(sample)`, and so one less than `log2(m^(2^scale))`, rounded up, and `2^scale * e`.
+    /// Returns the bucket of a sample at a scale, computed only with integers. The sample is `m * 2^e`. Its bucket is
+    /// the last integer below `2^scale * log2(sample)`: `log2(m^(2^scale))`, rounded up, minus one, plus `2^scale * e`.
     fn exact(sample: f64, scale: u32) -> i32 {
         let bits = sample.to_bits();
         let (fraction, field) = (bits % (1 << 52), (bits >> 52) as i32);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A distribution from its parts, as a message has them.
+//! Creates a distribution from its parts, for example from the fields of a message.
 
 use std::fmt;
 
@@ -9,34 +9,34 @@ use super::{
     Distribution, WIDE,
 };
 
-/// The parts of a [`Distribution`], under the names of `topic_statistics_interfaces/msg/MetricsDistribution`.
+/// The parts of a [`Distribution`], with the field names of `topic_statistics_interfaces/msg/MetricsDistribution`.
 ///
-/// The default has no samples.
+/// The default parts are those of a distribution without samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DistributionParts<'a> {
     /// The number of samples: the sum of all counts.
     pub count: u64,
-    /// The sum of the samples; NaN if it is too large for an `f64`. It is taken as it is.
+    /// The sum of the samples; NaN if the sum is too large for an `f64`. The value is not checked against the buckets.
     pub sum: f64,
-    /// The smallest sample; NaN without one.
+    /// The smallest sample; NaN if there is no sample.
     pub minimum: f64,
-    /// The largest sample; NaN without one.
+    /// The largest sample; NaN if there is no sample.
     pub maximum: f64,
     /// The scale, from [`Distribution::MIN_SCALE`] to [`Distribution::MAX_SCALE`].
     pub scale: i32,
-    /// The largest absolute value that is counted as zero: 0, or at the smallest scale the largest `f64` below a
-    /// bucket.
+    /// The largest absolute value that is counted as zero. The threshold is 0, or, at the smallest scale only, the
+    /// largest `f64` below a bucket.
     pub zero_threshold: f64,
     /// The number of samples whose absolute values are at most the zero threshold.
     pub zero_count: u64,
     /// The index of the first bucket of positive samples.
     pub positive_offset: i32,
-    /// The counts of consecutive buckets of positive samples, at most [`Distribution::BUCKETS`].
+    /// The counts of consecutive buckets of positive samples, at most [`Distribution::BUCKETS`] counts.
     pub positive_counts: &'a [u64],
-    /// The index of the first bucket of negative samples, by their absolute values.
+    /// The index of the first bucket of negative samples, by the absolute values of the samples.
     pub negative_offset: i32,
-    /// The counts of consecutive buckets of negative samples, at most [`Distribution::BUCKETS`].
+    /// The counts of consecutive buckets of negative samples, at most [`Distribution::BUCKETS`] counts.
     pub negative_counts: &'a [u64],
 }
 
@@ -58,15 +58,15 @@ impl Default for DistributionParts<'_> {
     }
 }
 
-/// Invalid parts of a distribution. The message names the wrong part and the valid values.
+/// The error for invalid parts of a distribution. The error message names the wrong part and the valid values.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidDistribution(String);
 
-/// Where a distribution's smallest or largest sample lies.
+/// The place of a distribution's smallest or largest sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
-    /// Bucket `i` of negative samples is `Negative(-i)`, so that places are in the order of the samples.
+    /// Bucket `i` of negative samples is `Negative(-i)`, so that places are ordered like the samples.
     Negative(i32),
     Zero,
     Positive(i32),
@@ -75,10 +75,10 @@ enum Place {
 impl Distribution {
     /// Returns the distribution with exactly these figures and buckets, for example from a message.
     ///
-    /// Counts beyond 32 bits may need more room than there is for the buckets; then the scale is smaller, as after a
+    /// Counts beyond 32 bits may need more room than the buckets have. Then the scale is smaller, as after a
     /// [`merge`](Self::merge).
     ///
-    /// Errors with the invalid part. Nothing is allocated for valid ones.
+    /// Returns an error that names the invalid part. Valid parts cause no allocation.
     pub fn from_parts(parts: &DistributionParts<'_>) -> Result<Self, InvalidDistribution> {
         let &DistributionParts { scale, zero_count, count, sum, .. } = parts;
         if !(Self::MIN_SCALE..=Self::MAX_SCALE).contains(&scale) {
@@ -106,7 +106,7 @@ impl Distribution {
             return Ok(Self::default());
         }
 
-        // Two halves with counts of 64 bits. Their sum has the form that a distribution of the same samples has.
+        // The two halves have counts of 64 bits. Their sum has the form that a distribution of the same samples has.
         let half = |number: usize| {
             let mut half = Self { shift: MAX_SCALE - scale, buckets: WIDE, threshold, ..Self::default() };
             for (side, counts, offset, range) in [
@@ -114,7 +114,7 @@ impl Distribution {
                 (&mut half.negative, parts.negative_counts, parts.negative_offset, negative),
             ] {
                 if range.is_none() {
-                    continue; // The offset of no samples is any number.
+                    continue; // The offset of a side without samples is any number.
                 }
                 let counts = counts.chunks(WIDE as usize).nth(number).unwrap_or_default();
                 side.first = offset + (number * WIDE as usize) as i32;
@@ -133,7 +133,7 @@ impl Distribution {
     }
 }
 
-/// Returns the first bucket above the zero threshold; None if it is 0.
+/// Returns the first bucket above the zero threshold; `None` if the threshold is 0.
 fn threshold(parts: &DistributionParts<'_>) -> Result<Option<i32>, InvalidDistribution> {
     let &DistributionParts { zero_threshold: threshold, scale, .. } = parts;
     if threshold == 0.0 {
@@ -151,7 +151,8 @@ fn threshold(parts: &DistributionParts<'_>) -> Result<Option<i32>, InvalidDistri
     }
 }
 
-/// Checks the buckets of a sign. Returns the first and the last one that has samples.
+/// Checks the buckets of a sign. Returns the first and the last bucket that have samples; `None` if no bucket has
+/// samples.
 fn side(
     sign: &'static str,
     offset: i32,

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The quantiles that are compared, in thousandths.
+/// The quantiles that the tests compare, in thousandths.
 const THOUSANDTHS: [u64; 8] = [0, 1, 70, 500, 570, 900, 990, 999];
 
-/// Fewer for Miri, which is slow.
+/// The number of samples; smaller for Miri, which is slow.
 const SAMPLES: usize = if cfg!(miri) { 30 } else { 3000 };
 
 fn collect(samples: &[f64]) -> Distribution {
@@ -21,7 +21,7 @@ fn collect(samples: &[f64]) -> Distribution {
     distribution
 }
 
-/// Returns a distribution with a repeated sample, by merges.
+/// Returns a distribution in which one sample is repeated, created by merges.
 fn repeated(sample: f64, times: u64) -> Distribution {
     let (mut all, mut power) = (Distribution::default(), collect(&[sample]));
     for bit in 0..u64::BITS - times.leading_zeros() {
@@ -36,7 +36,7 @@ fn repeated(sample: f64, times: u64) -> Distribution {
     all
 }
 
-/// The parts of a distribution, as a message has them.
+/// The parts of a distribution, as the fields of a message.
 #[derive(Clone, Debug)]
 struct Message {
     count: u64,
@@ -51,7 +51,7 @@ struct Message {
 }
 
 impl Message {
-    /// The parts with empty buckets before the first one, as far as there is room.
+    /// Returns the parts, with `padding` empty buckets before the first bucket, as far as there is room.
     fn of(distribution: &Distribution, padding: usize) -> Self {
         let counts = |buckets: BTreeMap<i32, u64>| {
             let (Some(first), Some(last)) = (buckets.keys().next(), buckets.keys().next_back()) else {
@@ -92,7 +92,7 @@ impl Message {
     }
 }
 
-/// All published values except the sum: it is rounded.
+/// All published values of a distribution except the sum, which is rounded.
 #[derive(Debug, PartialEq)]
 struct Parts {
     scale: i32,
@@ -127,7 +127,7 @@ fn index(sample: f64, scale: i32) -> i32 {
     bucket_index::index_of(sample.abs(), scale)
 }
 
-/// Returns the parts of a distribution by their definition, from all samples in ascending order.
+/// Returns the parts that a distribution has by definition, from all samples in ascending order.
 fn expected(sorted: &[f64]) -> Parts {
     let negative: Vec<f64> = sorted.iter().copied().filter(|sample| *sample < 0.0).rev().collect();
     let positive: Vec<f64> = sorted.iter().copied().filter(|sample| *sample > 0.0).collect();
@@ -164,7 +164,7 @@ fn expected(sorted: &[f64]) -> Parts {
     }
 }
 
-/// Fails unless a distribution fits the samples, and each quantile is NaN or within its error.
+/// Returns an error unless the distribution fits the samples, and each quantile is NaN or within its error.
 fn is_of(distribution: &Distribution, samples: &[f64]) -> Result<(), TestCaseError> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -190,13 +190,13 @@ fn is_of(distribution: &Distribution, samples: &[f64]) -> Result<(), TestCaseErr
     Ok(())
 }
 
-/// Samples of a range of some powers of ten.
+/// A strategy for samples that span the given powers of ten.
 fn of_orders(orders: std::ops::Range<f64>) -> BoxedStrategy<f64> {
     orders.prop_map(|order| 10_f64.powf(order)).boxed()
 }
 
-/// Samples of one kind, or of several: any finite bits; ages of nanoseconds to days; a small range; zeros; tiny and
-/// huge ones.
+/// A strategy for samples of one kind or of several kinds: any finite bits, ages from nanoseconds to days, a small
+/// range, zeros, tiny and huge samples.
 fn samples() -> impl Strategy<Value = Vec<f64>> {
     let any = (0..f64::INFINITY.to_bits()).prop_map(f64::from_bits).boxed();
     let kinds = [
@@ -218,7 +218,7 @@ fn samples() -> impl Strategy<Value = Vec<f64>> {
     })
 }
 
-/// Parts; one of them may be a lie.
+/// A strategy for parts of a distribution, of which at most one is wrong.
 fn lies() -> impl Strategy<Value = Message> {
     let count = prop_oneof![0..4_u64, any::<u64>(), Just(u64::MAX), Just(1 << 63)];
     let number = prop_oneof![any::<f64>(), of_orders(-9.0..9.0), Just(0.0), Just(f64::NAN), Just(f64::MAX)];
@@ -237,7 +237,7 @@ fn lies() -> impl Strategy<Value = Message> {
             6 => message.positive.0 = offset,
             7 => message.negative.0 = offset,
             8 => message.positive.1 = counts,
-            // More samples in a bucket, and in the count: no lie, if there is room.
+            // More samples in a bucket and in the count are not wrong if there is room for them.
             _ => {
                 if let Some(bucket) = message.positive.1.first_mut() {
                     *bucket = bucket.wrapping_add(count);
@@ -270,7 +270,7 @@ proptest! {
             .iter()
             .scan(0, |start, end| Some(collect(&samples[std::mem::replace(start, *end)..*end])))
             .collect();
-        // Pairs are merged until one is left: a tree of merges.
+        // Merges pairs until one distribution is left: a tree of merges.
         while windows.len() > 1 {
             let other = windows.swap_remove(order.index(windows.len()));
             let into = order.index(windows.len());
@@ -282,7 +282,7 @@ proptest! {
     #[test]
     fn its_parts_give_the_same_distribution(samples in samples(), times in 1..1_u64 << 62, padding in 0_usize..3) {
         let distribution = collect(&samples);
-        // Counts beyond 32 bits.
+        // The counts are beyond 32 bits.
         let mut many = repeated(samples[0], times);
         let again = |original: &Distribution| {
             Distribution::from_parts(&Message::of(original, padding).parts()).unwrap()
@@ -294,7 +294,7 @@ proptest! {
         }
         let mut again = again(&many);
         prop_assert_eq!(again.merge(&distribution), many.merge(&distribution));
-        prop_assert_eq!(parts(&again), parts(&many), "the same is merged");
+        prop_assert_eq!(parts(&again), parts(&many), "the merged distributions are equal");
     }
 
     #[test]
@@ -339,7 +339,7 @@ fn the_quantiles_are_those_of_hdrhistogram() {
     let mut theirs = Histogram::<u64>::new(4).unwrap();
     let mut ours = Distribution::default();
     for _ in 0..SAMPLES * 30 {
-        // Nanoseconds around 1 ms, with a long tail up to some 10 s.
+        // Nanoseconds around 1 ms, with a long tail up to about 10 s.
         let normal = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
         let tail = if random.u32(0..20) == 0 { 10_f64.powf(4.0 * random.f64()) } else { 1.0 };
         let sample = (1e6 * normal.exp() * tail) as u64 + 1;
@@ -351,12 +351,12 @@ fn the_quantiles_are_those_of_hdrhistogram() {
     {
         let (ours, error) = (ours.quantile(quantile), ours.relative_error());
         let theirs = theirs.value_at_quantile(quantile) as f64;
-        // hdrhistogram has four digits.
+        // hdrhistogram has a precision of four digits.
         assert!(
             (ours - theirs).abs() <= (error + 1e-4) * theirs,
             "{quantile}: {ours}, hdrhistogram {theirs}"
         );
-        // Half of the bound and less: the interpolation is worth it.
+        // The error is less than half of the bound, so the interpolation is useful.
         assert!(cfg!(miri) || (ours / theirs - 1.0).abs() < error / 2.0, "{quantile}: {ours}, {theirs}");
     }
 }
@@ -380,19 +380,19 @@ fn a_quantile_needs_samples_beyond_it() {
     }
     let distribution = repeated(1.0, 1 << 40);
     for quantile in [1.0, 2.0, -0.1, f64::NAN, f64::INFINITY] {
-        assert!(distribution.quantile(quantile).is_nan(), "{quantile} is no share");
+        assert!(distribution.quantile(quantile).is_nan(), "{quantile} is not a share");
     }
 }
 
 #[test]
 fn the_rounding_of_a_share_does_not_change_the_rank() {
-    // In floating point 0.07 * 100 is a little more than 7, and 0.57 * 100 a little less than 57.
+    // In floating point, 0.07 * 100 is a little more than 7, and 0.57 * 100 is a little less than 57.
     let distribution = collect(&(1..=100).map(f64::from).collect::<Vec<_>>());
     for (quantile, exact) in [(0.07, 7.0), (0.14, 14.0), (0.57, 57.0)] {
         let ours = distribution.quantile(quantile);
         assert!((ours / exact - 1.0).abs() <= distribution.relative_error(), "{quantile}: {ours}");
     }
-    assert!((8.0 / 7.0 - 1.0) > 2.0 * distribution.relative_error(), "7 and 8 can be told apart");
+    assert!((8.0 / 7.0 - 1.0) > 2.0 * distribution.relative_error(), "7 and 8 are in different buckets");
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn the_error_is_the_width_of_a_bucket() {
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn the_scale_falls_with_the_161st_bucket_and_not_before() {
-    // The middles of the first and the last of the buckets.
+    // The middles of the first and the last bucket.
     let of_buckets = |buckets: i32, scale: i32, sign: f64| {
         let middle = |index: i32| sign * boundary(f64::from(index) + 0.5, scale);
         collect(&[middle(-7), middle(-7 + buckets - 1)])
@@ -451,7 +451,7 @@ fn the_scale_falls_with_the_161st_bucket_and_not_before() {
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn samples_beyond_12_orders_of_magnitude_are_near_zero() {
-    // 1 ms, then the age of a message from 1970 in ms.
+    // The samples are 1 ms, and then the age of a message from 1970 in milliseconds.
     let (usual, of_1970) = (1.0, 1.79e12);
     let mut distribution = repeated(usual, 999);
     assert_eq!(distribution.quantile(0.99), usual);
@@ -459,14 +459,14 @@ fn samples_beyond_12_orders_of_magnitude_are_near_zero() {
     let threshold = distribution.zero_threshold();
     assert!(usual < threshold && threshold < 2.0, "{threshold}");
     assert_eq!((distribution.zero_count(), distribution.count()), (999, 1100));
-    assert!(distribution.quantile(0.5).is_nan(), "what is near zero is not known");
+    assert!(distribution.quantile(0.5).is_nan(), "a quantile near zero is unknown");
     let p99 = distribution.quantile(0.99);
     assert!((p99 / of_1970 - 1.0).abs() <= distribution.relative_error(), "{p99}");
-    // Those that come after it, too, of both signs.
+    // Later samples are also counted near zero, whatever their sign.
     assert!(distribution.accept(usual) && distribution.accept(-usual));
     assert_eq!((distribution.zero_count(), distribution.negative().count()), (1001, 0));
     assert_eq!((distribution.minimum(), distribution.maximum()), (-usual, of_1970));
-    // A larger one moves the threshold.
+    // A larger sample moves the threshold.
     assert!(distribution.accept(1e13));
     assert!(distribution.zero_threshold() > 5.0 * threshold);
     assert_eq!(distribution.zero_count(), 1001);
@@ -481,14 +481,15 @@ fn a_bucket_counts_beyond_32_bits() {
     assert!(distribution.accept(5.0) && distribution.accept(5.0));
     assert_eq!(distribution.scale(), 8, "80 buckets are enough for 5 to 6");
     assert_eq!(counts(&distribution), [FULL + 2, 1]);
-    // The lower half overflows again.
+    // The lower 32 bits overflow again.
     assert!(distribution.merge(&repeated(5.0, FULL - 2)));
     assert_eq!(counts(&distribution), [2 * FULL, 1]);
     for _ in 0..4 {
         assert!(distribution.accept(5.0));
     }
     assert_eq!(counts(&distribution), [2 * FULL + 4, 1]);
-    // With 64 bits there are only 80 buckets. 5 and 7 are 124 apart at scale 8, and 62 at 7; 5 and 8 are 87 apart at 7.
+    // With counts of 64 bits there are only 80 buckets. 5 and 7 are 124 buckets apart at scale 8, and 62 at scale 7; 5
+    // and 8 are 87 buckets apart at scale 7.
     assert!(distribution.accept(7.0));
     assert_eq!((distribution.scale(), counts(&distribution)), (7, vec![2 * FULL + 4, 1, 1]));
     assert!(distribution.accept(8.0));
@@ -498,12 +499,14 @@ fn a_bucket_counts_beyond_32_bits() {
     assert!((median / 5.0 - 1.0).abs() <= distribution.relative_error(), "{median}");
 }
 
-/// With 64 bits there are only 80 buckets: the places after them have the upper halves of the counts.
+/// With counts of 64 bits there are only 80 buckets. The slots after these buckets have the upper 32 bits of the
+/// counts.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn the_bucket_after_the_80th_changes_no_count_beyond_32_bits() {
     for buckets in 1..80 {
-        // The first one is in the middle of its places, so one of these is the next after the last.
+        // The first bucket is in the middle of its slots, so for some `buckets` the next bucket is just after the last
+        // slot.
         let mut distribution = repeated(5.0, 1 << 32);
         let sample = 5.0 * (f64::from(buckets) / 256.0).exp2();
         assert_eq!(index(sample, 8) - index(5.0, 8), buckets);
@@ -512,7 +515,8 @@ fn the_bucket_after_the_80th_changes_no_count_beyond_32_bits() {
     }
 }
 
-/// The bucket at the threshold is a bucket: its overflow is not near zero.
+/// The bucket at the threshold counts its samples like other buckets. If its count overflows, the samples are not
+/// counted near zero.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn the_bucket_at_the_threshold_counts_beyond_32_bits() {
@@ -538,7 +542,7 @@ fn counts_of_billions_are_exact() {
         assert_eq!(distribution.quantile(quantile), 0.1);
     }
 
-    // At scale 8 two buckets; at scale 2, after the third sample, one.
+    // The samples have two buckets at scale 8, and one bucket at scale 2, after the third sample.
     let mut distribution = repeated(5.0, 3_000_000_000);
     assert!(distribution.merge(&repeated(5.1, 3_000_000_000)));
     assert_eq!(distribution.positive().count(), 2);
@@ -559,7 +563,7 @@ fn samples_beyond_2_to_the_63_are_refused_and_change_nothing() {
     assert!(!distribution.merge(&collect(&[1.0])));
     assert_eq!((parts(&distribution), distribution.sum()), before);
     assert!(distribution.merge(&Distribution::default()));
-    assert!(distribution.accept(1.0), "one at a time there is room for 292 years, at one per nanosecond");
+    assert!(distribution.accept(1.0), "single samples have room for 292 years, at one per nanosecond");
     assert_eq!((distribution.count(), distribution.quantile(0.5)), ((1 << 63) + 1, -5.0));
 }
 
@@ -581,10 +585,10 @@ fn the_order_does_not_matter_where_the_scale_changes() {
 fn distributions_are_equal_if_all_figures_and_buckets_are() {
     let one = collect(&[1.0, 2.0, 3.0, 4.0]);
     assert_eq!(one, collect(&[4.0, 3.0, 2.0, 1.0]));
-    assert_ne!(one, collect(&[1.0, 2.4, 2.6, 4.0]), "the same figures, and other buckets");
+    assert_ne!(one, collect(&[1.0, 2.4, 2.6, 4.0]), "the figures are equal, but the buckets differ");
     assert_ne!(collect(&[-1.0, -2.0, -3.0, -4.0]), collect(&[-1.0, -2.4, -2.6, -4.0]));
     let (sample, close) = (collect(&[1.5]), collect(&[1.5 + 1e-9]));
-    assert!(sample != close && sample.positive().eq(close.positive()), "the same bucket, and other figures");
+    assert!(sample != close && sample.positive().eq(close.positive()), "the figures are different");
     assert!(format!("{one:?}").starts_with("Distribution { count: 4, sum: 10.0, minimum: 1.0, maximum: 4.0,"));
 }
 
@@ -605,7 +609,8 @@ fn a_distribution_has_at_most_1500_bytes() {
 
 #[test]
 fn parts_that_no_distribution_has_are_refused() {
-    // At the scale 8: two samples of 1 in bucket -1, one of 1.5 in bucket 149; -3 in bucket 405; and a zero.
+    // At the scale 8, there are two samples of 1 in bucket -1, one sample of 1.5 in bucket 149, one sample of -3 in
+    // bucket 405, and a zero.
     let right = Message::of(&collect(&[1.0, 1.0, 1.5, -3.0, 0.0]), 0);
     assert_eq!((right.scale, right.positive.0, right.negative.0), (8, -1, 405));
     assert!(Distribution::from_parts(&right.parts()).is_ok());
@@ -621,7 +626,7 @@ fn parts_that_no_distribution_has_are_refused() {
     };
     let count = |count: u64, sum: u128| format!("The count is {count}, and the sum of all counts is {sum}:");
     let scale = |scale: i32| format!("The scale is {scale}: it has to be from 2 to 8");
-    let overflows = u128::from(u64::MAX) + 4; // to 3
+    let overflows = u128::from(u64::MAX) + 4; // the sum overflows to 3
     type Lie = &'static dyn Fn(&mut Message);
     let rows: [(Lie, _); 11] = [
         (&|message| message.scale = 9, scale(9)),

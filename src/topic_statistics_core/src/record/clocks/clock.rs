@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The clocks: one reading of the monotonic clock for each message, and system time as that reading plus an offset.
+//! The clocks: one reading of the monotonic clock for each message, and system time as this reading plus an offset.
 //!
-//! The kernel slews both clocks alike. So the offset between them changes by steps only: the system clock is set, a
-//! leap second, a suspend (which the monotonic clock does not count). The offset is read again at the end of each
-//! window: a different offset is a step of the system clock in that window.
+//! The kernel slews both clocks in the same way, so the offset between the clocks changes only by steps: the system
+//! clock is set, a leap second is inserted, or the host is suspended (the monotonic clock does not count that time).
+//! The offset is read again at the end of each window. If the offset has changed, the system clock was stepped in that
+//! window.
 
 use std::time::Duration;
 
@@ -16,30 +17,31 @@ use crate::{
     window::{Window, WindowStatistics},
 };
 
-/// Returns the monotonic clock (CLOCK_MONOTONIC) in nanoseconds. Steps of the system clock do not change it.
+/// Returns the time of the monotonic clock (CLOCK_MONOTONIC) in nanoseconds. Steps of the system clock do not change
+/// the monotonic clock.
 #[cfg(unix)]
 #[inline]
 pub fn monotonic() -> i64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// Returns the system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
+/// Returns the time of the system clock, in nanoseconds since the Unix epoch; 0 if the clock is set past the year 2262.
 #[cfg(unix)]
 #[inline]
 pub fn system_time() -> i64 {
     read(libc::CLOCK_REALTIME)
 }
 
-/// In a model, all clocks have the time that the model lets pass.
+/// Returns the time that has passed in a loom model: all clocks have the same time there.
 #[cfg(topic_statistics_loom)]
 fn read(_: libc::clockid_t) -> i64 {
     i64::try_from(crate::sync::passed().as_nanos()).expect("a model does not last for 292 years")
 }
 
-/// `clock_gettime` costs a message a third less than the same by std's `Instant` or `SystemTime`.
+/// Reads a clock with `clock_gettime`, which takes a third less time per message than `Instant` or `SystemTime` of std.
 #[cfg(all(unix, not(topic_statistics_loom)))]
 #[inline]
-#[allow(clippy::useless_conversion)] // they have 32 bits on 32-bit platforms
+#[allow(clippy::useless_conversion)] // the types have 32 bits on 32-bit platforms
 fn read(clock: libc::clockid_t) -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a whole timespec, and POSIX has these clocks everywhere, so that the call cannot fail.
@@ -48,7 +50,7 @@ fn read(clock: libc::clockid_t) -> i64 {
     seconds.and_then(|seconds| seconds.checked_add(i64::from(now.tv_nsec))).unwrap_or(0)
 }
 
-/// Returns the monotonic clock in nanoseconds since its first reading.
+/// Returns the time of the monotonic clock, in nanoseconds since its first reading.
 #[cfg(not(unix))]
 pub fn monotonic() -> i64 {
     static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
@@ -56,22 +58,22 @@ pub fn monotonic() -> i64 {
     i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Returns the system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
+/// Returns the time of the system clock, in nanoseconds since the Unix epoch; 0 if the clock is set past the year 2262.
 #[cfg(not(unix))]
 pub fn system_time() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(0)
 }
 
-/// The clocks that the end of a window reads, in nanoseconds. A test can have its own.
+/// The clocks that are read at the end of a window, in nanoseconds. A test can implement its own clocks.
 pub trait Clock: Send + Sync {
-    /// Returns the monotonic clock.
+    /// Returns the time of the monotonic clock.
     fn monotonic(&self) -> i64;
 
-    /// Returns the system clock, since the epoch.
+    /// Returns the time of the system clock since the Unix epoch.
     fn system(&self) -> i64;
 
-    /// Returns how long the host was suspended since it started; 0 where it does not report that.
+    /// Returns how long the host was suspended since its start; 0 if the host does not report this time.
     fn suspended(&self) -> i64;
 }
 
@@ -107,16 +109,16 @@ pub(crate) struct SystemClock {
     suspended: i64,
 }
 
-/// A step of the system clock against the monotonic one, in nanoseconds.
+/// A step of the system clock relative to the monotonic clock, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The difference of the offset: positive forward, negative back.
+    /// The change of the offset: positive for a step forward, negative for a step back.
     pub(crate) by: i64,
-    /// The part of it during which the host was suspended.
+    /// The part of the step during which the host was suspended.
     pub(crate) suspended: i64,
 }
 
-/// Bounds of the offset of a clock: one reading of it between two of the monotonic clock.
+/// Bounds of the offset of a clock, from one reading of the clock between two readings of the monotonic clock.
 #[derive(Clone, Copy)]
 struct Bounds {
     lowest: i64,
@@ -127,13 +129,13 @@ impl Bounds {
     const GOOD: i64 = 1_000;
     const READINGS: u32 = 5;
 
-    /// Reads the offset of the system clock.
+    /// Reads the bounds of the system clock's offset.
     fn of_system_time(clock: &dyn Clock) -> Self {
         Self::read(|| clock.monotonic(), || clock.system())
     }
 
-    /// Reads the clocks. Returns the closest of a few readings, because the thread may be preempted between two of
-    /// them.
+    /// Reads the clocks several times, because the thread may be preempted between two readings. Returns the closest
+    /// bounds.
     fn read(monotonic: impl Fn() -> i64, other: impl Fn() -> i64) -> Self {
         let mut best: Option<Self> = None;
         for _ in 0..Self::READINGS {
@@ -160,21 +162,22 @@ impl Bounds {
 }
 
 impl SystemClock {
-    /// A smaller difference is drift or an imprecise reading, and no step.
+    /// The largest difference of the offset that is not a step. A smaller difference is drift or an imprecise reading.
     const TOLERANCE: i64 = 10_000;
 
-    /// Reads the offset.
+    /// Reads the offset of the system clock.
     pub(crate) fn now(clock: &dyn Clock) -> Self {
         Self { offset: Bounds::of_system_time(clock).middle(), suspended: clock.suspended() }
     }
 
-    /// Returns the system time at a time of the monotonic clock.
+    /// Returns the system time at the time `monotonic` of the monotonic clock.
     #[inline(always)]
     pub(crate) fn at(self, monotonic: i64) -> i64 {
         monotonic + self.offset
     }
 
-    /// Reads the offset again. Returns the step of the system clock since the last reading, if there was one.
+    /// Reads the offset again. Returns the step of the system clock since the last reading; `None` if the clock was not
+    /// stepped.
     pub(crate) fn check(&mut self, clock: &dyn Clock) -> Option<Step> {
         self.observe(Bounds::of_system_time(clock), || clock.suspended())
     }
@@ -183,10 +186,10 @@ impl SystemClock {
         let is_the_same =
             self.offset >= bounds.lowest - Self::TOLERANCE && self.offset <= bounds.highest + Self::TOLERANCE;
         if is_the_same {
-            return None; // the offset stays, so that the stop of a window is exactly the start of the next
+            return None; // the offset stays the same, so the stop of a window is exactly the next start
         }
         let before = std::mem::replace(self, Self { offset: bounds.middle(), suspended: suspended() });
-        // A suspend takes milliseconds at least; a smaller difference is an imprecise reading.
+        // A suspend takes at least several milliseconds, so a smaller difference is an imprecise reading.
         let suspended = match self.suspended - before.suspended {
             slept if slept > 1_000_000 => slept,
             _ => 0,
@@ -195,48 +198,49 @@ impl SystemClock {
     }
 }
 
-/// The window under way.
+/// The clock of the current window, which has not ended yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowClock {
-    /// When it started, on the monotonic clock.
+    /// The start of the current window, on the monotonic clock.
     start: i64,
     pub(crate) system: SystemClock,
 }
 
-/// A window that has ended; times in nanoseconds on the monotonic clock.
+/// A window that has ended. The times are in nanoseconds on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedWindow {
     pub(crate) start: i64,
     pub(crate) stop: i64,
-    /// Both on the system clock as it is at the end.
+    /// The start and the stop on the system clock, as the system clock is at the window's end.
     pub(crate) window: Window,
     pub(crate) step: Option<Step>,
-    /// Whether there may be a sample that was made before the last one and is not accepted yet.
+    /// Whether a sample that was made before the last accepted sample may not be accepted yet.
     pub(crate) has_earlier: bool,
 }
 
 impl WindowClock {
-    /// Creates it without a window.
+    /// Creates a clock without a window.
     pub(crate) fn new(clock: &dyn Clock) -> Self {
         Self { start: 0, system: SystemClock::now(clock) }
     }
 
-    /// Returns when it started, on the monotonic clock.
+    /// Returns the start of the current window, on the monotonic clock.
     pub(crate) fn start(&self) -> i64 {
         self.start
     }
 
-    /// Starts a first window now. Returns its start on the monotonic clock, and the step of the system clock since it
-    /// was read last, if there was one.
+    /// Starts a first window now. Returns the start of the window on the monotonic clock, and the step of the system
+    /// clock since its last reading; `None` if the clock was not stepped.
     pub(crate) fn restart(&mut self, clock: &dyn Clock) -> (i64, Option<Step>) {
         self.start = clock.monotonic();
         (self.start, self.system.check(clock))
     }
 
-    /// Ends the window and starts the next, now.
+    /// Ends the current window and starts the next window, now.
     pub(crate) fn end(&mut self, clock: &dyn Clock) -> EndedWindow {
         let stop = clock.monotonic();
-        // After the stop: a step in between counts for this window, and is never missed.
+        // The system clock is checked after the stop. So a step between the two readings counts for this window, and no
+        // step is missed.
         let step = self.system.check(clock);
         let start = std::mem::replace(&mut self.start, stop);
         let window = Window::from_nanoseconds(self.system.at(start), self.system.at(stop));
@@ -245,12 +249,12 @@ impl WindowClock {
 }
 
 impl EndedWindow {
-    /// Returns its length on the monotonic clock.
+    /// Returns the length of the window on the monotonic clock.
     pub(crate) fn length(&self) -> Duration {
         duration(self.stop - self.start)
     }
 
-    /// Returns system time less monotonic time at the window's end.
+    /// Returns the system time minus the monotonic time at the window's end.
     pub(crate) fn clock_offset(&self) -> i64 {
         self.window.stop.as_nanoseconds() - self.stop
     }
@@ -269,7 +273,7 @@ impl EndedWindow {
         }
     }
 
-    /// Returns the end of a window of a second.
+    /// Returns an ended window of one second.
     #[cfg(test)]
     pub(crate) fn of_test(has_earlier: bool) -> Self {
         let window = Window::from_nanoseconds(0, 1_000_000_000);
@@ -277,7 +281,7 @@ impl EndedWindow {
     }
 }
 
-/// Returns nanoseconds as a duration; 0 if they are negative.
+/// Converts nanoseconds into a duration; 0 if the nanoseconds are negative.
 pub(crate) fn duration(nanoseconds: i64) -> Duration {
     Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))
 }
@@ -307,7 +311,7 @@ mod tests {
         assert!(now >= before - 10_000 && now <= after + S, "{before} {now} {after}");
     }
 
-    /// Returns a command in a time namespace whose host was suspended for a day.
+    /// Returns a command that runs in a time namespace in which the host was suspended for a day.
     #[cfg(target_os = "linux")]
     fn after_a_day_of_suspend(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
         let mut command = std::process::Command::new("unshare");
@@ -322,7 +326,7 @@ mod tests {
         let can_be = after_a_day_of_suspend("true").output().is_ok_and(|output| output.status.success());
         if !can_be {
             use std::io::Write as _;
-            // Not `eprintln!`, which the test harness keeps to itself.
+            // This is not `eprintln!`, because the test harness captures the output of `eprintln!`.
             let _ = writeln!(
                 std::io::stderr(),
                 "skipped: the test of a suspend, because unshare cannot make a time namespace"
@@ -347,7 +351,7 @@ mod tests {
     #[test]
     fn a_clock_that_moves_by_more_than_10_us_was_stepped() {
         for (by, width, slept, expected) in [
-            // Read a little differently; the thread is held up between the readings.
+            // The reading differs a little; the thread was delayed between the readings.
             (9_000, 100, 0, None),
             (-9_000, 100, 0, None),
             (2 * S, 5 * S, 0, None),
@@ -357,7 +361,7 @@ mod tests {
             (20_000, 100, 0, Some(0)),
             (S / 2, 100, 0, Some(0)),
             (3600 * S, 100, 0, Some(0)),
-            // A suspend; up to a millisecond is an imprecise reading.
+            // The host was suspended. A difference of up to a millisecond is an imprecise reading.
             (30 * S, 100, 30 * S, Some(30 * S)),
             (S, 100, 400, Some(0)),
             (S, 100, 1_000_000, Some(0)),
@@ -366,9 +370,9 @@ mod tests {
             let mut clock = clock();
             let step = expected.map(|suspended| Step { by, suspended });
             assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), step, "{by} {width} {slept}");
-            // Without a step, the stop of a window is the start of the next.
+            // Without a step, the offset stays, so that the stop of a window is the start of the next window.
             assert_eq!(clock.at(5), EPOCH + step.map_or(0, |step| step.by) + 5);
-            assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), None, "once");
+            assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), None, "a step is found once");
         }
     }
 

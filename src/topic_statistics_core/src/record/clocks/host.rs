@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! This host: its name, and the offset of its clock.
+//! This host: its name, and the offset of its system clock.
 
 /// Returns the host's name.
 pub fn name() -> String {
     gethostname::gethostname().to_string_lossy().into_owned()
 }
 
-/// Returns the kernel's estimate of the clock's offset in milliseconds: the correction from a time daemon
-/// (adjtimex(2)). None if the kernel reports an unsynchronised clock, or if its phase-locked loop is off: chrony and
-/// phc2sys steer the clock by its frequency, and leave an offset of 0 in the kernel.
+/// Returns the kernel's estimate of the system clock's offset in milliseconds: the correction that a time daemon
+/// requested (adjtimex(2)). `None` if the kernel reports that the clock is not synchronized, or if the kernel's
+/// phase-locked loop is off: chrony and phc2sys adjust the clock's frequency, and leave an offset of 0 in the kernel.
 #[cfg(all(target_os = "linux", not(miri)))]
 pub fn clock_offset() -> Option<f64> {
     // SAFETY: a timex has only integers; zero is a valid value of each.
@@ -19,13 +19,13 @@ pub fn clock_offset() -> Option<f64> {
     offset(clock, state.status, state.offset as f64)
 }
 
-/// Returns None: only Linux has adjtimex(2), and Miri does not.
+/// Returns `None`: only Linux has adjtimex(2), and Miri does not emulate it.
 #[cfg(any(not(target_os = "linux"), miri))]
 pub fn clock_offset() -> Option<f64> {
     None
 }
 
-/// Returns the offset in milliseconds from the result of adjtimex.
+/// Converts the result of adjtimex into the offset in milliseconds.
 #[cfg(target_os = "linux")]
 fn offset(clock: i32, status: i32, offset: f64) -> Option<f64> {
     let is_synchronised = clock != -1
@@ -54,14 +54,14 @@ mod tests {
 
     #[test]
     fn a_clock_that_the_kernel_does_not_discipline_has_no_offset() {
-        // As left by chrony and phc2sys: synchronised, with an offset of 0 that was not measured.
+        // chrony and phc2sys leave this state: the clock is synchronized, with an offset of 0 that was not measured.
         assert_eq!(offset(libc::TIME_OK, libc::STA_NANO, 0.0), None);
         assert_eq!(offset(libc::TIME_OK, 0, 0.0), None);
     }
 
     #[test]
     fn the_kernel_reports_an_offset_or_none() {
-        // This machine's clock may be synchronised or not.
+        // This machine's clock may or may not be synchronized.
         assert!(clock_offset().is_none_or(|offset| offset.abs() < 1_000.0));
     }
 }

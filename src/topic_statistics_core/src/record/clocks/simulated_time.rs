@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Simulated ROS time and its jumps.
+//! Simulated ROS time, and the detection of its jumps.
 
 use std::{ops::RangeInclusive, sync::PoisonError, time::Duration};
 
@@ -9,20 +9,20 @@ use crate::sync::{
     Mutex,
 };
 
-/// A node's clock that follows `/clock`.
+/// The clock of a node that follows `/clock`.
 ///
-/// rclrs does not report jumps of simulated time. So the clock is read often enough to find them: for each message, and
+/// rclrs does not report jumps of simulated time. To find the jumps, this clock is read for each message, and at least
 /// every [`SimulatedTime::INTERVAL`].
 pub struct SimulatedTime {
     clock: Box<dyn RosClock>,
     timeline: Mutex<Timeline>,
-    /// The jumps of the timeline, to be read for each message that is taken.
+    /// The number of jumps of the timeline, which is read for each message that is taken.
     jumps: AtomicU32,
 }
 
 /// A clock of ROS time.
 pub trait RosClock: Send + Sync {
-    /// Returns the time in nanoseconds; 0 if it has not started.
+    /// Returns the time in nanoseconds; 0 if simulated time has not started.
     fn now(&self) -> i64;
 }
 
@@ -30,34 +30,34 @@ impl SimulatedTime {
     /// How often the clock has to be read to find jumps.
     pub const INTERVAL: Duration = Duration::from_millis(100);
 
-    /// Follows a clock from now on.
+    /// Starts to follow a clock.
     pub fn new(clock: impl RosClock + 'static) -> Self {
         Self { clock: Box::new(clock), timeline: Mutex::default(), jumps: AtomicU32::new(0) }
     }
 
-    /// Reads the clock, to find a jump; `seen` is the monotonic time, in nanoseconds.
+    /// Reads the clock to find a jump. `seen` is the current monotonic time in nanoseconds.
     pub fn refresh(&self, seen: i64) {
         self.now(0, 0, seen);
     }
 
-    /// Returns whether the time has begun: there is a `/clock`.
+    /// Returns whether simulated time has begun: messages arrive on `/clock`.
     pub fn has_begun(&self) -> bool {
         self.timeline.lock().unwrap_or_else(PoisonError::into_inner).last.is_some()
     }
 
-    /// Returns how often the time has jumped, as far as that was seen; the lower bits, because no message waits for
-    /// 65536 jumps.
+    /// Returns how many jumps of the time were detected. The result has only the lower bits of the number, because no
+    /// message waits for 65536 jumps.
     #[inline]
     pub fn jumps(&self) -> u16 {
         self.jumps.load(Ordering::Relaxed) as u16
     }
 
-    /// Returns the simulated time in nanoseconds, to compare a stamp with; 0 if it has not started, or if the stamp is
-    /// from before a jump and may have been under way then. `jumps`: the jumps seen before the message was taken.
-    /// `seen`: the monotonic time, in nanoseconds.
+    /// Returns the simulated time in nanoseconds, to compare a stamp with. The result is 0 if simulated time has not
+    /// started, or if the stamp may be from before a jump that happened while the message was under way. `jumps` is the
+    /// number of jumps seen before the message was taken. `seen` is the current monotonic time in nanoseconds.
     pub fn now(&self, stamp: i64, jumps: u16, seen: i64) -> i64 {
         let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read under the lock, so that the timeline gets the readings in order.
+        // The clock is read under the lock, so that the timeline gets the readings in order.
         let now = self.clock.now();
         timeline.advance(now, seen);
         self.jumps.store(timeline.jumps, Ordering::Relaxed);
@@ -69,52 +69,53 @@ impl SimulatedTime {
     }
 }
 
-/// Finds jumps in the readings of a clock. All times in nanoseconds.
+/// Finds jumps in the readings of a clock. All times are in nanoseconds.
 #[derive(Debug, Default)]
 struct Timeline {
-    /// The last reading that differed from the one before, and when it was read.
+    /// The last reading that differed from the reading before, and the monotonic time of the reading.
     last: Option<(i64, i64)>,
-    /// How many times faster than real time the clock runs, over at least [`RATE_OVER`](Self::RATE_OVER): a delayed
-    /// reading would distort the rate between two readings.
+    /// How many times faster than real time the clock runs. The rate is measured over at least
+    /// [`RATE_OVER`](Self::RATE_OVER), because a delayed reading would distort a rate between two readings.
     rate: f64,
-    /// The rate of the last jump forward, if that may have been a simulation that has become faster: the next readings
-    /// tell.
+    /// The rate during the last jump forward, if the jump may have been a simulation that became faster. The next
+    /// readings show whether the time really jumped.
     rate_of_jump: Option<f64>,
-    /// The start of the interval over which the rate is measured.
+    /// The start of the interval over which the rate is measured: simulated time and real time.
     rate_from: Option<(i64, i64)>,
-    /// The time after the last jump. Until messages of the time before have arrived, earlier stamps are of that time.
+    /// The simulated time right after the last jump. Until all messages from before the jump have arrived, earlier
+    /// stamps are assumed to be from before the jump.
     start: i64,
-    /// How far stamps may lie in the future after a jump back, likewise. Later stamps are nearer to the time before the
-    /// jump.
+    /// How far stamps may be in the future after a jump back, until all messages from before the jump have arrived.
+    /// Later stamps are closer to the time before the jump.
     ahead: Option<i64>,
-    /// The stamps of messages that were under way at the last jump back: until these have arrived, they are not used.
-    /// After a small jump they are also stamps of the time after it.
+    /// The stamps of messages that were under way at the last jump back. These stamps are not used until the messages
+    /// have arrived. After a small jump, the range also contains stamps from after the jump.
     under_way: Option<RangeInclusive<i64>>,
     jumps: u32,
-    /// When the last jump was seen, in real time.
+    /// The real time at which the last jump was seen.
     jumped: Option<i64>,
-    /// Until then, in real time, no stamp is used: after two jumps in a row, stamps of the time before both cannot be
-    /// found.
+    /// The real time until which no stamp is used. After two jumps in a row, stamps from before both jumps cannot be
+    /// recognized.
     unusable_until: i64,
 }
 
 impl Timeline {
-    /// A forward step up to this is no jump.
+    /// The largest step forward that is never a jump.
     const STEP: f64 = 1e9;
-    /// Simulated time may run that many times faster than before, or than real time.
+    /// How many times faster than before, or than real time, simulated time may become without a jump.
     const FASTER: f64 = 4.0;
-    /// Simulated time that becomes faster than this, in multiples of real time, has jumped.
+    /// If simulated time runs faster than this multiple of real time, simulated time has jumped.
     const FASTEST: f64 = 100.0;
     /// The longest real time between two readings that give a rate, if `/clock` is not paused.
     const BETWEEN_READINGS: f64 = 2.5e8;
-    /// In nanoseconds of real time.
+    /// The shortest real time over which the rate is measured, in nanoseconds.
     const RATE_OVER: f64 = 1e8;
     /// The longest interval between two messages on `/clock`, unless simulated time is paused.
     const SLOWEST: f64 = 1e9;
-    /// How long a message may be under way, in real time.
+    /// The longest real time that a message may be under way.
     const UNDER_WAY: i64 = 10_000_000_000;
 
-    /// Accepts a reading.
+    /// Accepts a reading of the clock.
     fn advance(&mut self, now: i64, seen: i64) {
         let Some((last, last_seen)) = self.last.filter(|_| now != 0) else {
             if now != 0 {
@@ -128,20 +129,22 @@ impl Timeline {
         }
         let (step, elapsed) = ((now - last) as f64, (seen - last_seen).max(0) as f64);
         self.last = Some((now, seen));
-        // A clock that stands still after a jump has not become faster.
+        // If the clock stands still after a jump forward, the simulation has not become faster.
         let rate_of_jump = self.rate_of_jump.filter(|_| elapsed <= Self::BETWEEN_READINGS);
         let rate = rate_of_jump.unwrap_or(self.rate).max(1.0);
         if step < 0.0 {
             self.jump(now, seen);
             self.ahead = Some(((last - now) / 2).max(Self::STEP as i64));
-            // The time went on from its last reading to the jump; for a publisher, it may be a little ahead.
+            // Simulated time went on from its last reading to the jump, and a publisher's simulated time may be a
+            // little ahead.
             let later = Self::STEP + Self::FASTER * rate * elapsed;
             let first = last.saturating_sub((rate * Self::UNDER_WAY as f64) as i64);
             self.under_way = Some(first..=last.saturating_add(later as i64));
             self.rate_from = self.last;
         } else if step > Self::STEP + Self::FASTER * rate * elapsed.min(Self::SLOWEST) {
             self.jump(now, seen);
-            // If that was no jump but a new rate, the next steps are no jumps. A jump in a pause has no rate.
+            // If the step was not a jump but a new rate, the next steps must not count as jumps. A jump during a pause
+            // gives no rate.
             let rate = step / elapsed.max(1.0);
             let is_possible = rate <= Self::FASTEST && elapsed <= Self::BETWEEN_READINGS;
             self.rate_of_jump = is_possible.then_some(rate);
@@ -165,8 +168,8 @@ impl Timeline {
     }
 
     /// Returns whether a stamp that is read at `seen` can be compared with the time since the last jump. Once every
-    /// message of the time before has arrived, it can, however old it is: a driver that is stuck goes on with an old
-    /// stamp.
+    /// message from before the jump has arrived, any stamp can be compared, even an old stamp: a faulty driver may send
+    /// the same old stamp again and again.
     fn is_comparable(&self, stamp: i64, now: i64, seen: i64) -> bool {
         let have_arrived = self.jumped.is_none_or(|jumped| seen - jumped >= Self::UNDER_WAY);
         have_arrived
@@ -189,7 +192,8 @@ mod tests {
 
     const INTERVAL: i64 = SimulatedTime::INTERVAL.as_nanos() as i64;
 
-    /// A timeline that was read every 10 ms of real time, at the given rate, up to a simulated time in seconds.
+    /// Returns a timeline that was read every 10 ms of real time, at the given rate, up to the simulated time `to` in
+    /// seconds.
     fn running(to: i64, rate: i64) -> (Timeline, i64) {
         let (mut timeline, mut seen) = (Timeline::default(), 1);
         for tick in 0..=100 {
@@ -202,12 +206,13 @@ mod tests {
     #[test]
     fn stamps_of_the_time_before_a_jump_are_told_apart() {
         for (to, stamps) in [
-            // No jump: every stamp is of this time.
+            // Without a jump, every stamp is from the present time.
             (1000, &[(0, true), (990, true), (1000, true), (1001, true)][..]),
-            // Before the jump; older than the new time; a publisher whose clock is a little ahead; nearer to one time.
+            // The stamps are from before the jump, older than the new time, from a publisher whose clock is a little
+            // ahead, and closer to one of the two times.
             (10, &[(999, false), (9, false), (10, true), (11, true), (505, true), (506, false)]),
             (900, &[(900, true), (999, false)]),
-            // A /clock of one message a second, or a simulation that has become faster, reads alike.
+            // A `/clock` with one message per second, or a simulation that has become faster, gives the same readings.
             (1001, &[(1000, true)]),
             (2000, &[(1000, false), (2000, true)]),
         ] {
@@ -221,7 +226,7 @@ mod tests {
                 );
             }
             let (stamp, now) = (to * SECOND + 5 * MS, to * SECOND + 10 * MS);
-            assert!(timeline.is_comparable(stamp, now, seen + 10 * MS), "of the time after it: {timeline:?}");
+            assert!(timeline.is_comparable(stamp, now, seen + 10 * MS), "after the jump: {timeline:?}");
         }
     }
 
@@ -242,7 +247,7 @@ mod tests {
             let ahead = passed + SECOND;
             assert!(
                 timeline.is_comparable(ahead, passed, until),
-                "a publisher whose clock is ahead: {timeline:?}"
+                "the clock of the publisher is ahead: {timeline:?}"
             );
         }
     }
@@ -251,7 +256,7 @@ mod tests {
     fn a_simulation_faster_than_real_time_is_no_jump() {
         let (mut timeline, seen) = running(100_000, 50);
         assert!(timeline.is_comparable(99_999 * SECOND, 100_000 * SECOND, seen), "{timeline:?}");
-        // A second later, with no message in between.
+        // One second passes, and there is no message in this time.
         for reading in 1..=10 {
             timeline.advance((100_000 + 5 * reading) * SECOND, seen + INTERVAL * reading);
         }
@@ -278,7 +283,7 @@ mod tests {
             timeline.advance(now, seen);
             seen += 10 * MS;
         }
-        // At the same rate, of 50, and read less often.
+        // The simulation continues at the same rate of 50, and the clock is read less often.
         for _ in 0..10 {
             now += 5 * SECOND;
             seen += INTERVAL;
@@ -290,15 +295,15 @@ mod tests {
     #[test]
     fn a_pause_and_a_coarse_clock_are_no_jumps() {
         let (mut timeline, mut seen) = running(1000, 1);
-        seen += 600 * SECOND; // paused
+        seen += 600 * SECOND; // the simulation is paused
         let (mut jumped, _) = running(1000, 1);
         jumped.advance(1100 * SECOND, seen);
         assert!(
             !jumped.is_comparable(1000 * SECOND, 1100 * SECOND, seen + SECOND),
-            "in the pause: {jumped:?}"
+            "a jump during the pause is found: {jumped:?}"
         );
         for second in 0..10 {
-            // A /clock of one message a second, read twice as often.
+            // `/clock` has one message per second, and the clock is read twice as often.
             timeline.advance((1001 + second) * SECOND, seen);
             timeline.advance((1001 + second) * SECOND, seen + 500 * MS);
             seen += SECOND;
@@ -311,7 +316,7 @@ mod tests {
         let (mut timeline, mut seen) = running(1000, 1);
         let mut now = 1000 * SECOND;
         for _ in 0..20 {
-            // Two ticks of 10 ms are seen 0.1 ms apart, and then none for 20 ms.
+            // Two ticks of 10 ms are read 0.1 ms apart, and then there is no tick for 20 ms.
             now += SECOND / 100;
             timeline.advance(now, seen);
             now += SECOND / 100;
@@ -334,7 +339,7 @@ mod tests {
 
     #[test]
     fn an_old_stamp_long_after_a_jump_is_an_old_message() {
-        // A driver that is stuck goes on with its last stamp; the clock of another host is ahead.
+        // A faulty driver repeats its last stamp. The clock of another host is ahead.
         for (to, stamp) in [(1100, 999), (1001 + 5, 1000), (900, 899), (900, 1500), (10, 999)] {
             let (mut timeline, seen) = running(1000, 1);
             timeline.advance(to * SECOND, seen);
@@ -369,7 +374,8 @@ mod tests {
 
     #[test]
     fn a_second_jump_that_no_simulation_can_make_is_a_jump() {
-        // Each may be a simulation that has become 70 times faster; but its clock would not stand still between them.
+        // Each step may be a simulation that has become 70 times faster. But the clock of such a simulation would not
+        // stand still between the steps.
         for (between, jumps) in [(250 * MS, 1), (251 * MS, 2), (10 * SECOND, 2)] {
             let (mut timeline, seen) = running(1000, 1);
             let first = seen + 190 * MS;
@@ -385,7 +391,7 @@ mod tests {
         let (mut timeline, seen) = running(1000, 1);
         timeline.advance(1100 * SECOND, seen + 10 * MS);
         timeline.advance(950 * SECOND, seen + 60 * MS);
-        // A stamp of the time before both jumps would pass for one of now, but for the rule.
+        // Without the rule for two jumps, a stamp from before both jumps would be taken for a present stamp.
         assert!(!timeline.is_comparable(1000 * SECOND, 951 * SECOND, seen + SECOND));
         assert!(timeline.is_comparable(962 * SECOND, 962 * SECOND, seen + 12 * SECOND));
         timeline.unusable_until = 0;

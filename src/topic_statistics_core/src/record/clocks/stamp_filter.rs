@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Stamps that may be of the system clock before its step.
+//! A filter for stamps that may be from the system clock before its last step.
 
 use super::clock::{EndedWindow, Step};
 
-/// Finds stamps that may be of the system clock before its step.
+/// Finds stamps that may be from the system clock before a step of that clock.
 ///
-/// A message can be stamped before a step and received in a window after it. Stamp and callback are then on different
-/// clocks, and the message has no age. It is under way for at most [`UNDER_WAY`](Self::UNDER_WAY). So its stamp lies
-/// within `UNDER_WAY` before the end of the step's window, on the clock before the step. Other stamps are valid at
-/// once: stamps from unstepped hosts are newer; stamps of the new clock overlap only after a small backward step, until
-/// the clock has passed the same times again.
+/// A message can be stamped before a step and received in a later window. Then the stamp and the callback are on
+/// different clocks, and the message has no age. A message is under way for at most [`UNDER_WAY`](Self::UNDER_WAY). So
+/// the doubtful stamps are within `UNDER_WAY` before the end of the window with the step, on the clock before the step.
+/// Other stamps are valid immediately: stamps from hosts without a step are newer, and stamps of the new clock are in
+/// this range only after a small step back, until the clock has passed the range again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StampFilter {
-    /// The oldest first.
+    /// The doubtful stamps of each step, the oldest step first.
     stamps: Vec<DoubtfulStamps>,
 }
 
-/// The stamps of messages that were under way at a step, in nanoseconds on the system clock.
+/// The range of stamps of messages that were under way at a step, in nanoseconds on the system clock.
 #[derive(Clone, Copy, Debug)]
 struct DoubtfulStamps {
     first: i64,
     last: i64,
-    /// The messages arrive before this time, on the monotonic clock.
+    /// The time on the monotonic clock before which all these messages arrive.
     until: i64,
-    /// Whether they have arrived. They may not be recorded yet, so the stamps are kept until the next step.
+    /// Whether the messages have arrived. Some arrived messages may not be recorded yet, so the range is kept until the
+    /// next step.
     have_expired: bool,
 }
 
@@ -35,13 +36,14 @@ impl DoubtfulStamps {
 }
 
 impl StampFilter {
-    /// How long a message may be under way, in the network and in the middleware's queue. No measured latency can
-    /// replace it: a queue may have grown in the window of the step itself, where ages are unknown.
+    /// How long a message may be under way, in the network and in the middleware's queue. This constant cannot be
+    /// replaced by a measured latency, because a queue may have grown in the window of the step itself, where ages are
+    /// unknown.
     const UNDER_WAY: i64 = 10_000_000_000;
-    /// The largest number of steps in that time that are distinguished.
+    /// The largest number of steps within `UNDER_WAY` that are distinguished.
     const STEPS: usize = 8;
 
-    /// Ends a window. Returns whether other stamps are doubtful from now on.
+    /// Ends a window. Returns whether the set of doubtful stamps has changed.
     pub(crate) fn end_window(&mut self, ended: &EndedWindow) -> bool {
         let has_expired = self.expire(ended.stop);
         if let Some(step) = ended.step {
@@ -50,8 +52,8 @@ impl StampFilter {
         has_expired || ended.step.is_some()
     }
 
-    /// Starts the first window, at that time on the monotonic clock. `has_stepped`: the system clock was stepped,
-    /// perhaps more than once, while none was under way. Then every stamp may be of another clock.
+    /// Starts the first window, at the time `start` on the monotonic clock. `has_stepped` means that the system clock
+    /// was stepped, perhaps more than once, while no window was open. Then every stamp may be from another clock.
     pub(crate) fn restart(&mut self, start: i64, has_stepped: bool) {
         self.expire(start);
         if has_stepped {
@@ -64,11 +66,11 @@ impl StampFilter {
         }
     }
 
-    /// Adds a step that was found at `stop` on the system clock, `now` on the monotonic clock.
+    /// Adds a step that was found at the time `stop` on the system clock and at the time `now` on the monotonic clock.
     fn add_step(&mut self, stop: i64, now: i64, step: Step) {
         let before = stop.saturating_sub(step.by);
-        // If the host was suspended, and its clock was stepped in the same window, stamps may be of the clock in
-        // between.
+        // If the host was suspended and its clock was set in the same window, stamps may be from the clock between the
+        // two events.
         let stepped = step.by - step.suspended;
         let (earlier, later) = match step.suspended {
             0 => (0, 0),
@@ -94,24 +96,24 @@ impl StampFilter {
         self.stamps.push(stamps);
     }
 
-    /// Returns whether a stamp may be of a clock before a step.
+    /// Returns whether a stamp may be from the clock before a step.
     pub(crate) fn is_doubtful(&self, stamp: i64) -> bool {
         self.stamps.iter().any(|doubtful| !doubtful.have_expired && doubtful.contain(stamp))
     }
 
-    /// Returns whether a stamp of a message that arrived after the last step was found may be of a clock before a step.
-    /// The message may have arrived before stamps expired.
+    /// Returns whether a stamp may be from the clock before a step, for a message that arrived after the last step was
+    /// found. The message may have arrived before doubtful stamps expired.
     pub(crate) fn was_doubtful(&self, stamp: i64) -> bool {
         self.stamps.iter().any(|doubtful| doubtful.contain(stamp))
     }
 
-    /// Returns whether no stamp is doubtful.
+    /// Returns whether no stamp is doubtful now.
     pub(crate) fn is_empty(&self) -> bool {
         self.stamps.iter().all(|doubtful| doubtful.have_expired)
     }
 
-    /// Expires the stamps of messages that have arrived before `now`, on the monotonic clock. Returns whether there
-    /// were any.
+    /// Expires the ranges whose messages have arrived before `now`, on the monotonic clock. Returns whether a range has
+    /// expired.
     fn expire(&mut self, now: i64) -> bool {
         let mut some_expired = false;
         for doubtful in self.stamps.iter_mut().filter(|doubtful| !doubtful.have_expired) {
@@ -129,7 +131,7 @@ mod tests {
 
     const EPOCH: i64 = 1_790_000_000 * S;
 
-    /// The filter after steps that were found at `EPOCH` on the new clock.
+    /// Returns a filter after steps that were found at `EPOCH` on the new clock.
     fn filter(steps: &[i64]) -> StampFilter {
         let mut filter = StampFilter::default();
         steps.iter().for_each(|by| filter.add_step(EPOCH, EPOCH, Step { by: *by, suspended: 0 }));
@@ -140,15 +142,15 @@ mod tests {
     fn after_a_step_stamps_of_the_clock_before_it_are_doubtful() {
         let now = EPOCH + 5 * S;
         for (by, stamp, is_doubtful, text) in [
-            (3600 * S, now - 3606 * S, true, "under way across the step"),
-            (3600 * S, now - 2 * MS, false, "a new one"),
-            (3600 * S, now - 3600 * S, false, "another host whose clock was not stepped"),
-            (3600 * S, now + S, false, "another host whose clock is ahead"),
-            (-60 * S, EPOCH + 51 * S, true, "under way across the step"),
-            (-60 * S, EPOCH + S, false, "after a large step back new stamps are good at once"),
-            (-60 * S, EPOCH + 61 * S, false, "another host whose clock was not stepped"),
-            (-S / 2, EPOCH + S / 2 - MS, true, "under way across a small step back, or new"),
-            (-S / 2, EPOCH + S / 2 + MS, false, "the clock has passed the same times"),
+            (3600 * S, now - 3606 * S, true, "the message was under way across the step"),
+            (3600 * S, now - 2 * MS, false, "the stamp is from after the step"),
+            (3600 * S, now - 3600 * S, false, "the clock of the other host was not stepped"),
+            (3600 * S, now + S, false, "the clock of the other host is ahead"),
+            (-60 * S, EPOCH + 51 * S, true, "the message was under way across the step"),
+            (-60 * S, EPOCH + S, false, "after a large step back, new stamps are valid immediately"),
+            (-60 * S, EPOCH + 61 * S, false, "the clock of the other host was not stepped"),
+            (-S / 2, EPOCH + S / 2 - MS, true, "the message was under way across the step, or is new"),
+            (-S / 2, EPOCH + S / 2 + MS, false, "the clock has passed the range of doubtful stamps again"),
         ] {
             assert_eq!(filter(&[by]).is_doubtful(stamp), is_doubtful, "{by}: {text}");
         }
@@ -156,12 +158,13 @@ mod tests {
 
     #[test]
     fn messages_under_way_across_two_steps_are_doubtful() {
-        // Back by a minute, then forward by an hour: those stamps are later than the clock before the second step.
+        // The clock steps back by a minute, and then forward by an hour. So stamps from before both steps are later
+        // than the clock before the second step.
         let stamp = EPOCH + 60 * S - MS;
         assert!(!filter(&[3600 * S]).is_doubtful(stamp));
         let both = filter(&[-60 * S, 3600 * S]);
         assert!(both.is_doubtful(stamp));
-        assert!(!both.is_doubtful(EPOCH + S), "the steps are told apart");
+        assert!(!both.is_doubtful(EPOCH + S), "the two steps are distinguished");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The clocks of a test, which change only when the test changes them.
+//! The clocks of a test. The time changes only when the test changes it.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
@@ -13,24 +13,24 @@ use crate::record::sources::source::WindowedCollector;
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const S: i64 = 1000 * MS;
 
-/// Returns a reading of the monotonic clock: so many milliseconds after the start.
+/// Returns a function that reads the monotonic clock: `milliseconds` after the start of the test.
 pub(crate) fn at(milliseconds: i64) -> impl Fn() -> i64 {
     move || TestClock::START + milliseconds * MS
 }
 
-/// Clocks that start at [`EPOCH`](Self::EPOCH).
+/// Clocks of a test. The system clock starts at [`EPOCH`](Self::EPOCH).
 pub(crate) struct TestClock {
     started: Instant,
-    /// Since the start.
+    /// The monotonic time since the start, in nanoseconds.
     passed: AtomicI64,
     stepped: AtomicI64,
     suspended: AtomicI64,
-    /// What passes before each reading of the monotonic clock: the thread is held up.
+    /// The time that passes before each reading of the monotonic clock, as if the thread were preempted.
     pub(crate) held_up: AtomicI64,
 }
 
 impl TestClock {
-    /// The system time at the start.
+    /// The system time at the start of the test.
     pub(crate) const EPOCH: i64 = 1_790_000_000 * S;
     const START: i64 = 1000 * S;
 
@@ -39,8 +39,8 @@ impl TestClock {
         Self { started: Instant::now(), passed, stepped, suspended, held_up }
     }
 
-    /// Enables a collector. Its first window starts now. No stamp is doubtful, although for the collector the clock of
-    /// the host was stepped to this one.
+    /// Enables a collector and starts its first window now. No stamp is doubtful, although the collector sees a step
+    /// from the host's clock to this clock.
     pub(crate) fn enable(collector: &dyn WindowedCollector) -> Self {
         let clock = Self::new();
         clock.set(-11 * S);
@@ -50,18 +50,18 @@ impl TestClock {
         clock
     }
 
-    /// Lets so many nanoseconds pass. Returns the monotonic time after them.
+    /// Lets `time` nanoseconds pass. Returns the monotonic time after that.
     pub(crate) fn pass(&self, time: i64) -> i64 {
         self.set(self.passed() + time)
     }
 
-    /// Sets the time since the start. Returns the monotonic time.
+    /// Sets the time since the start of the test. Returns the monotonic time.
     pub(crate) fn set(&self, passed: i64) -> i64 {
         self.passed.store(passed, Ordering::Relaxed);
         Self::START + passed
     }
 
-    /// Steps the system clock.
+    /// Steps the system clock by `by` nanoseconds.
     pub(crate) fn step(&self, by: i64) {
         self.stepped.fetch_add(by, Ordering::Relaxed);
     }
@@ -71,12 +71,12 @@ impl TestClock {
         self.suspended.fetch_add(time, Ordering::Relaxed);
     }
 
-    /// Returns the time since the start.
+    /// Returns the time since the start of the test.
     pub(crate) fn passed(&self) -> i64 {
         self.passed.load(Ordering::Relaxed)
     }
 
-    /// Returns the time as the schedule is given it.
+    /// Returns the time in the form that the scheduler's functions expect.
     pub(crate) fn now(&self) -> Instant {
         self.started + Duration::from_nanos(self.passed() as u64)
     }
@@ -96,7 +96,7 @@ impl Clock for TestClock {
     }
 }
 
-/// A clock whose reader is held up before its n-th reading, counted from 0. Something happens meanwhile.
+/// A clock whose reader is delayed before its n-th reading, counted from 0. During the delay, `meanwhile` runs.
 pub(crate) struct HeldUp<'a, F> {
     clock: &'a TestClock,
     reading: i64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A lock that never waits: a sample that finds the queue full is counted.
+//! A lock that never makes a sample wait. If the queue is full, the sample is only counted.
 
 use super::{Accept, QueuedLock};
 use crate::sync::{
@@ -8,27 +8,27 @@ use crate::sync::{
     SpinMutexGuard,
 };
 
-/// A lock for the messages of a subscription. Recording never waits: a message that finds the lock held goes to the
-/// queue, and one that finds the queue full is only counted.
+/// A lock for the messages of a subscription. A thread that records a message never waits: if another thread holds the
+/// lock, the message goes to the queue, and if the queue is full, the message is only counted.
 pub(crate) struct CountingLock<S: CountUnrecorded> {
     lock: QueuedLock<S>,
-    /// The samples that are being made while the lock is held, and are not in the queue yet.
+    /// The number of samples that are being made while another thread holds the lock, and are not in the queue yet.
     being_made: AtomicU32,
-    /// Whether the queue was full for a sample, and the number of such samples to count. The flag is set by a swap, as
-    /// the queue's.
+    /// Whether the queue was full for a sample. The number of such samples is in `unrecorded`. This flag is set by a
+    /// swap, like the flag `has_queued` of the queue.
     is_incomplete: AtomicBool,
     unrecorded: AtomicU64,
 }
 
-/// State that accepts the loss of samples.
+/// State that accepts that samples are lost.
 pub(crate) trait CountUnrecorded: Accept {
-    /// Accepts the loss of samples because the queue was full; `count` of them count as messages.
+    /// Accepts that samples were lost because the queue was full. `count` is how many of the lost samples are messages.
     fn count_unrecorded(&mut self, count: u64);
 }
 
 impl<S: CountUnrecorded> CountingLock<S> {
-    /// How often samples that are being made are looked for: some microseconds. A model needs no more than that both
-    /// happen.
+    /// How often the lock checks for samples that are being made: this takes some microseconds. A loom model only needs
+    /// both outcomes to happen.
     const WAITS: u32 = if cfg!(topic_statistics_loom) { 2 } else { 100 };
 
     pub(crate) fn new(state: S) -> Self {
@@ -40,11 +40,11 @@ impl<S: CountUnrecorded> CountingLock<S> {
         }
     }
 
-    /// Returns the state, with all samples recorded before, if no other thread holds it. Otherwise the sample goes to
-    /// the [queue](Self::enqueue_or_count).
+    /// Returns the state if no other thread holds the lock; all samples recorded before are accepted first. If another
+    /// thread holds the lock, the caller puts its sample into the [queue](Self::enqueue_or_count).
     ///
-    /// Read the clock while holding the lock: then the sample belongs to one side of a window's end, which reads it
-    /// under the lock too.
+    /// Read the clock while holding the lock. The end of a window also reads the clock under the lock, so the sample is
+    /// clearly before or after the end of the window.
     #[inline(always)]
     pub(crate) fn try_lock(&self) -> Option<SpinMutexGuard<'_, S>> {
         let mut state = self.lock.state.try_lock()?;
@@ -54,7 +54,7 @@ impl<S: CountUnrecorded> CountingLock<S> {
         Some(state)
     }
 
-    /// Waits for the lock. Returns the state with all samples recorded before.
+    /// Waits for the lock. Returns the state after all samples recorded before are accepted.
     pub(crate) fn lock(&self) -> SpinMutexGuard<'_, S> {
         let mut state = self.lock.state.lock();
         self.drain_queue(&mut state);
@@ -65,29 +65,31 @@ impl<S: CountUnrecorded> CountingLock<S> {
     #[inline(never)]
     fn drain_queue(&self, state: &mut S) {
         self.lock.drain_queue(state);
-        // Now, because samples that are recorded from now on are later.
+        // Count the lost samples now: samples that are recorded from now on are later than the lost ones.
         if let Some(count) = self.take_unrecorded() {
             state.count_unrecorded(count);
         }
     }
 
-    /// Begins to make a sample whose order counts, while the lock is held and before the clock is read: then call
-    /// [`enqueue_or_count`](Self::enqueue_or_count) with it, and [`end_sample`](Self::end_sample).
+    /// Begins to make a sample whose order matters, while another thread holds the lock. Call this before you read the
+    /// clock. Then call [`enqueue_or_count`](Self::enqueue_or_count) with the sample, and
+    /// [`end_sample`](Self::end_sample).
     pub(crate) fn begin_sample(&self) {
         self.being_made.fetch_add(1, Ordering::Relaxed);
-        // Whoever reads a later time sees that this one is being made.
+        // A thread that reads a later time sees that this sample is being made.
         fence(Ordering::Release);
     }
 
-    /// Returns whether samples are being made that are not in the queue yet. It sees samples begun before the caller
-    /// read the clock; those that are no longer being made are visible in the queue.
+    /// Returns whether samples are being made that are not in the queue yet. The result includes all samples that were
+    /// begun before the caller read the clock. Samples that are no longer being made are visible in the queue.
     pub(crate) fn has_begun_samples(&self) -> bool {
         fence(Ordering::Acquire);
         self.being_made.load(Ordering::Acquire) > 0
     }
 
-    /// Waits for the samples [begun](Self::has_begun_samples) before the caller read the clock, about as long as it
-    /// takes to make one. Returns whether all of them are in the queue: if not, a thread was preempted.
+    /// Waits until the samples that were [begun](Self::has_begun_samples) before the caller read the clock are in the
+    /// queue, but only about as long as it takes to make a sample. Returns whether all of these samples are in the
+    /// queue. If they are not, a thread was preempted.
     pub(crate) fn await_begun_samples(&self) -> bool {
         (0..Self::WAITS).any(|_| {
             let is_over = !self.has_begun_samples();
@@ -98,7 +100,8 @@ impl<S: CountUnrecorded> CountingLock<S> {
         })
     }
 
-    /// Puts a sample into the queue. If there is no room, it is lost, and counted if `counts`.
+    /// Puts a sample into the queue. If the queue is full, the sample is lost; if `counts` is true, the lost sample is
+    /// counted.
     #[cold]
     #[inline(never)]
     pub(crate) fn enqueue_or_count(&self, sample: S::Sample, counts: bool) {
@@ -109,34 +112,34 @@ impl<S: CountUnrecorded> CountingLock<S> {
             }
             self.unrecorded.fetch_add(u64::from(counts), Ordering::Relaxed);
             self.is_incomplete.swap(true, Ordering::Release);
-            // The samples that filled the queue may have been accepted meanwhile.
+            // Another thread may have accepted the samples that filled the queue, so the flag is set again.
             self.lock.set_queued();
         }
     }
 
-    /// Ends a sample that was begun: it is in the queue, or counted.
+    /// Ends a sample that was begun. The sample is now in the queue, or counted as lost.
     pub(crate) fn end_sample(&self) {
         self.being_made.fetch_sub(1, Ordering::Release);
     }
 
-    /// Returns how many lost samples are to be counted; None if none was lost since the last call.
+    /// Returns how many lost samples are to be counted; `None` if no sample was lost since the last call.
     pub(crate) fn take_unrecorded(&self) -> Option<u64> {
         self.is_incomplete.swap(false, Ordering::Acquire).then(|| self.unrecorded.swap(0, Ordering::Relaxed))
     }
 
-    /// Returns a sample that was recorded since the lock was taken.
+    /// Returns a sample that was queued after the lock was taken; `None` if the queue is empty.
     pub(crate) fn dequeue(&self) -> Option<S::Sample> {
         self.lock.dequeue()
     }
 
-    /// Returns how often this thread has taken the lock so far.
+    /// Returns how many times this thread has taken the lock so far.
     #[cfg(all(test, topic_statistics_loom))]
     pub(crate) fn times_taken(&self) -> usize {
         self.lock.state.times_taken()
     }
 }
 
-/// Records a sample while the lock is held.
+/// Records a sample while another thread holds the lock.
 #[cfg(test)]
 pub(super) fn enqueue_or_count(numbers: &CountingLock<super::Numbers>, number: u32, counts: bool) {
     numbers.begin_sample();
@@ -170,7 +173,7 @@ mod tests {
     fn samples_beyond_the_queue_are_counted() {
         let numbers = CountingLock::new(Numbers::default());
         let room = QUEUE as u32;
-        // It has its room again after it was emptied.
+        // The queue has its room again after it was emptied.
         for (recorded, accepted, unrecorded) in
             [(room, room, 0), (room, 2 * room, 0), (room + 5, 3 * room, 5)]
         {
@@ -190,7 +193,7 @@ mod tests {
         let numbers = CountingLock::new(Numbers::default());
         let _held = numbers.lock();
         numbers.begin_sample();
-        assert!(!numbers.await_begun_samples(), "its thread is preempted");
+        assert!(!numbers.await_begun_samples(), "the thread of the sample is preempted");
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 numbers.enqueue_or_count(7, true);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The lock that a message never waits for.
+//! Locks for state that accepts samples. A message never waits for a lock.
 //!
-//! Two locks stand on one queue: [`CountingLock`] counts a sample that finds the queue full, [`WaitingLock`] waits.
+//! Two locks use the same queue. If the queue is full, [`CountingLock`] counts the sample as lost, and [`WaitingLock`]
+//! waits.
 
 use crate::sync::{
     atomic::{AtomicBool, AtomicU32, Ordering},
@@ -15,7 +16,8 @@ mod waiting;
 pub(crate) use counting::{CountUnrecorded, CountingLock};
 pub(crate) use waiting::{ConfirmOrder, WaitingLock};
 
-/// The capacity of a queue. In a model, the fewer samples fill it, the fewer interleavings lead there.
+/// The capacity of a queue. In a loom model the queue is smaller: fewer samples fill it, so fewer interleavings have to
+/// run.
 pub(crate) const QUEUE: usize = if cfg!(topic_statistics_loom) { 2 } else { 8 };
 
 /// State that accepts samples.
@@ -26,22 +28,22 @@ pub(crate) trait Accept {
     fn accept(&mut self, sample: &Self::Sample);
 }
 
-/// State behind a lock, with a small queue for samples that are recorded while another thread holds it.
+/// State behind a lock, with a small queue for samples that are recorded while another thread holds the lock.
 ///
-/// The end of a window holds the lock for some hundred nanoseconds, or longer while its thread is preempted. A callback
-/// that records meanwhile puts its sample into the queue and goes on. The next thread that takes the lock accepts the
-/// queue first.
+/// The end of a window holds the lock for a few hundred nanoseconds, or longer if its thread is preempted. A callback
+/// that records a sample during this time puts the sample into the queue and continues. The next thread that takes the
+/// lock accepts the queued samples first.
 struct QueuedLock<S: Accept> {
     state: SpinMutex<S>,
-    /// Boxed, so that its padding does not pad the state.
+    /// The queue is boxed so that its padding does not enlarge the state.
     queue: Box<ArrayQueue<S::Sample>>,
-    /// The free places in the queue. A place with a pop under way is not free: a push there would wait for the pop, and
-    /// its thread may be preempted.
+    /// The number of free places in the queue. A place is not free while another thread is still removing a sample from
+    /// the place: a push to this place would wait for that thread, which may be preempted.
     room: AtomicU32,
-    /// Whether the queue may have samples; quicker to read than the queue.
+    /// Whether the queue may have samples. This flag is quicker to read than the queue.
     ///
-    /// This flag is set by a swap, not by a store: the thread that clears it then sees the writes of all threads that
-    /// set it, not only of the last one.
+    /// The flag is set by a swap, not by a store. So the thread that clears the flag sees the writes of all threads
+    /// that set it, and not only of the last thread.
     has_queued: AtomicBool,
 }
 
@@ -55,14 +57,14 @@ impl<S: Accept> QueuedLock<S> {
         }
     }
 
-    /// Returns whether the queue may have samples, which the holder of the lock has to
-    /// [drain](Self::drain_queue) first.
+    /// Returns whether the queue may have samples. If so, the holder of the lock has to [drain](Self::drain_queue) the
+    /// queue first.
     #[inline(always)]
     fn has_queued(&self) -> bool {
         self.has_queued.load(Ordering::Relaxed)
     }
 
-    /// Has the next holder of the lock look into the queue.
+    /// Makes the next holder of the lock look into the queue.
     fn set_queued(&self) {
         self.has_queued.swap(true, Ordering::Release);
     }
@@ -71,33 +73,34 @@ impl<S: Accept> QueuedLock<S> {
     #[cold]
     #[inline(never)]
     fn drain_queue(&self, state: &mut S) {
-        // Before the queue is emptied: a sample that is pushed meanwhile is accepted now or the next time.
+        // The flag is cleared before the queue is emptied. So a sample that is pushed in between is accepted now or by
+        // the next holder.
         self.has_queued.swap(false, Ordering::Acquire);
         while let Some(sample) = self.dequeue() {
             state.accept(&sample);
         }
     }
 
-    /// Returns a sample that was recorded since the lock was taken.
+    /// Returns a sample that was queued after the lock was taken; `None` if the queue is empty.
     fn dequeue(&self) -> Option<S::Sample> {
         let sample = self.queue.pop()?;
         self.return_room();
         Some(sample)
     }
 
-    /// Takes room in the queue for a sample. Returns whether there is any.
+    /// Takes a place in the queue for a sample. Returns whether there was a free place.
     fn take_room(&self) -> bool {
         let take = |room: u32| room.checked_sub(1);
         self.room.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).is_ok()
     }
 
-    /// Gives room in the queue back.
+    /// Gives a place in the queue back.
     fn return_room(&self) {
         self.room.fetch_add(1, Ordering::Release);
     }
 
-    /// Puts a sample into the queue, after room was taken for it. Returns it as an error if this thread does not see
-    /// yet that other samples were removed meanwhile.
+    /// Puts a sample into the queue, after a place was taken for the sample. Returns the sample as an error if this
+    /// thread does not see yet that another thread has removed a sample.
     fn push(&self, sample: S::Sample) -> Result<(), S::Sample> {
         self.queue.push(sample)?;
         self.set_queued();
@@ -105,7 +108,7 @@ impl<S: Accept> QueuedLock<S> {
     }
 }
 
-/// The samples of the tests and models.
+/// The state of the tests and models. Its samples are numbers.
 #[cfg(test)]
 #[derive(Default)]
 struct Numbers {

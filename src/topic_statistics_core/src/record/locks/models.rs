@@ -8,7 +8,7 @@ use crate::{
     sync::thread,
 };
 
-/// Records as the callback of a subscription does.
+/// Records a number in the way in which a subscription's callback records a message.
 fn record(numbers: &CountingLock<Numbers>, number: u32) {
     match numbers.try_lock() {
         Some(mut numbers) => numbers.accept(&number),
@@ -16,8 +16,8 @@ fn record(numbers: &CountingLock<Numbers>, number: u32) {
     }
 }
 
-/// Two threads record while a third one takes the lock. When both have recorded, whoever takes the lock next has both
-/// samples, even if it only tries the lock.
+/// Two threads record while a third thread takes the lock. After both have recorded, the next thread that takes the
+/// lock has both samples, even if this thread only tries to lock.
 #[test]
 fn a_queued_sample_is_accepted_by_the_next_holder_of_the_lock() {
     let queued = Reached::default();
@@ -40,8 +40,8 @@ fn a_queued_sample_is_accepted_by_the_next_holder_of_the_lock() {
     queued.assert();
 }
 
-/// One thread records more than the queue has room for while another takes the lock and gives it back. Each sample is
-/// accepted once or counted once, and samples are accepted in order.
+/// One thread records more samples than fit into the queue, while another thread takes and releases the lock. Each
+/// sample has to be accepted once or counted once, and samples have to be accepted in order.
 #[test]
 fn every_sample_is_accepted_or_counted_once() {
     const SAMPLES: u32 = 4;
@@ -72,8 +72,8 @@ fn every_sample_is_accepted_or_counted_once() {
     accepted_after.assert();
 }
 
-/// Three threads record where a sample may wait: none is lost and none is accepted twice, although the queue has room
-/// for two.
+/// Three threads record on a lock that may wait. Every sample has to be accepted exactly once, although the queue has
+/// room for only two samples.
 #[test]
 fn a_recording_that_may_wait_loses_nothing() {
     let waited = Reached::default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A lock that loses no sample: one that finds the queue full waits.
+//! A lock that loses no sample: if the queue is full, the recording thread waits.
 
 use super::{Accept, QueuedLock, QUEUE};
 use crate::sync::{
@@ -8,13 +8,13 @@ use crate::sync::{
     SpinMutexGuard,
 };
 
-/// A lock for publications and timed scopes. Recording waits only if the lock is held and the queue is full: so no
-/// sample is lost.
+/// A lock for publications and timed scopes. A thread that records waits only if another thread holds the lock and the
+/// queue is full. So no sample is lost.
 pub(crate) struct WaitingLock<S: ConfirmOrder>(QueuedLock<S>);
 
-/// State that accepts samples which may be recorded in another order than they were made.
+/// State that accepts samples which may be recorded in a different order than they were made.
 pub(crate) trait ConfirmOrder: Accept {
-    /// Accepts that no sample follows that was made before the last one.
+    /// Accepts that no sample will follow that was made before the last accepted sample.
     fn confirm_order(&mut self);
 }
 
@@ -23,7 +23,7 @@ impl<S: ConfirmOrder> WaitingLock<S> {
         Self(QueuedLock::new(state))
     }
 
-    /// Returns the state, with all samples recorded before, if no other thread holds it.
+    /// Returns the state if no other thread holds the lock. All samples recorded before are accepted first.
     #[inline(always)]
     fn try_lock(&self) -> Option<SpinMutexGuard<'_, S>> {
         let mut state = self.0.state.try_lock()?;
@@ -33,15 +33,15 @@ impl<S: ConfirmOrder> WaitingLock<S> {
         Some(state)
     }
 
-    /// Waits for the lock. Returns the state with all samples recorded before.
+    /// Waits for the lock. Returns the state after all samples recorded before are accepted.
     pub(crate) fn lock(&self) -> SpinMutexGuard<'_, S> {
         let mut state = self.0.state.lock();
         self.0.drain_queue(&mut state);
         state
     }
 
-    /// Makes and records a sample. Waits for the lock only if the queue is full: where many threads record at any rate,
-    /// one thread that is preempted while it records would soon fill it.
+    /// Makes and records a sample. Waits for the lock only if the queue is full. The queue can fill if a thread is
+    /// preempted while it records, and other threads record at a high rate.
     #[inline]
     pub(crate) fn record(&self, sample: impl FnOnce() -> S::Sample) {
         match self.try_lock() {
@@ -50,7 +50,7 @@ impl<S: ConfirmOrder> WaitingLock<S> {
         }
     }
 
-    /// Makes a sample while the lock is held, and accepts it.
+    /// Makes a sample while the lock is held, and accepts the sample.
     #[inline]
     fn accept(&self, mut state: SpinMutexGuard<'_, S>, sample: impl FnOnce() -> S::Sample) {
         state.accept(&sample());
@@ -60,20 +60,20 @@ impl<S: ConfirmOrder> WaitingLock<S> {
         }
     }
 
-    /// Returns whether samples were made, or are being made, that are not accepted yet.
+    /// Returns whether there are samples that were made, or are being made, but are not accepted yet.
     #[inline]
     pub(crate) fn awaits_samples(&self) -> bool {
         self.0.room.load(Ordering::Relaxed) < QUEUE as u32
     }
 
-    /// Makes a sample and puts it into the queue, or waits for the lock if there is no room.
+    /// Makes a sample and puts it into the queue. If the queue is full, waits for the lock instead.
     #[cold]
     #[inline(never)]
     fn enqueue(&self, sample: impl FnOnce() -> S::Sample) {
         if !self.0.take_room() {
             return self.accept(self.lock(), sample);
         }
-        // Whoever makes a later sample sees that room was taken for this one.
+        // A thread that makes a later sample sees that a place was taken for this sample.
         fence(Ordering::Release);
         let sample = sample();
         fence(Ordering::Acquire);
@@ -107,7 +107,7 @@ mod tests {
         numbers.accepted.sort_unstable();
         let accepted = numbers.accepted.len();
         numbers.accepted.dedup();
-        assert_eq!(accepted, numbers.accepted.len(), "none twice");
+        assert_eq!(accepted, numbers.accepted.len(), "no sample is accepted twice");
         assert_eq!((accepted as u64, numbers.unrecorded), (2 * u64::from(EACH), 0));
     }
 }

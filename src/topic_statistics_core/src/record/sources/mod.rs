@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What all sources of statistics have in common.
+//! The parts that all sources of statistics have in common.
 
 pub mod options;
 pub(crate) mod periods;

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The options of a source that can change while it lives, and a node's defaults of them.
+//! The options of a source that can change during its lifetime, and the node's defaults for these options.
 
 use std::time::Duration;
 
-/// Whether a source has statistics, with rclcpp's values.
+/// Whether a source has statistics. The values are those of rclcpp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[doc(alias = "TopicStatisticsState")] // rclcpp's
+#[doc(alias = "TopicStatisticsState")] // the name in rclcpp
 pub enum StatisticsState {
     /// Statistics are enabled.
     Enable,
     /// Statistics are disabled.
     Disable,
-    /// The node decides, by the ROS parameter `topic_statistics.enabled`. Of a node itself, `Enable`.
+    /// The node decides, by the ROS parameter `topic_statistics.enabled`. For the node itself, this value means
+    /// `Enable`.
     #[default]
     NodeDefault,
 }
 
 impl StatisticsState {
-    /// Returns whether statistics are enabled; `of_node`: whether the node's are.
+    /// Returns whether statistics are enabled. `of_node` is whether the node's statistics are enabled.
     pub fn is_enabled(self, of_node: bool) -> bool {
         match self {
             Self::Enable => true,
@@ -28,7 +29,7 @@ impl StatisticsState {
     }
 }
 
-/// `Enable` or `Disable`.
+/// Converts true to `Enable` and false to `Disable`.
 impl From<bool> for StatisticsState {
     fn from(enabled: bool) -> Self {
         if enabled {
@@ -39,15 +40,15 @@ impl From<bool> for StatisticsState {
     }
 }
 
-/// What the sources of a node have that leave it to the node.
+/// The default options of a node's sources. A source that does not set an option uses the node's default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceDefaults {
-    /// Whether they have statistics. Default: true.
+    /// Whether the sources have statistics. Default: true.
     pub enabled: bool,
-    /// The length of their windows. Default: 1 s, as in rclcpp.
+    /// The length of the sources' windows. Default: 1 s, as in rclcpp.
     pub publish_period: Duration,
-    /// Whether they have distributions. Default: false.
+    /// Whether the sources have distributions. Default: false.
     pub distributions: bool,
 }
 
@@ -57,15 +58,15 @@ impl Default for SourceDefaults {
     }
 }
 
-/// The options of a source that can change while it lives. The node's options are the defaults.
+/// The options of a source that can change during its lifetime. The node's options are the defaults.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct SourceOptions {
-    /// Whether it has statistics.
+    /// Whether the source has statistics.
     pub state: StatisticsState,
-    /// The length of its windows.
+    /// The length of the source's windows; `None` means the node's default.
     pub publish_period: Option<Duration>,
-    /// Whether it has distributions.
+    /// Whether the source has distributions; `None` means the node's default.
     pub distributions: Option<bool>,
 }
 

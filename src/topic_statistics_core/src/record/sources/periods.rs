@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The periods of events that several threads may record.
+//! Measures the periods of events that several threads may record.
 
 use crate::{
     collector::{FirstPeriod, PeriodCollector},
@@ -9,19 +9,19 @@ use crate::{
     summary::Summary,
 };
 
-/// The periods of events that several threads may record.
+/// Measures the periods of events that several threads may record.
 ///
-/// A thread may be preempted between an event and its recording. Then the event is recorded after later ones, and its
-/// period is wrong: that window has no periods.
+/// A thread may be preempted between an event and the recording of the event. Then the event is recorded after later
+/// events, and its period is wrong. So the window with this event has no periods.
 #[derive(Debug)]
 pub(crate) struct Periods {
     metric: Metric,
     first_period: FirstPeriod,
     period: PeriodCollector,
-    /// The latest event, in nanoseconds on the monotonic clock, and what it was when the window started.
+    /// The time of the latest event, in nanoseconds on the monotonic clock.
     last: i64,
     last_before: i64,
-    /// Whether an event of this window was recorded after a later one.
+    /// Whether an event of this window was recorded after a later event.
     is_unordered: bool,
 }
 
@@ -31,7 +31,7 @@ impl Periods {
         Self { metric, first_period, period, last: i64::MIN, last_before: i64::MIN, is_unordered: false }
     }
 
-    /// Accepts an event at that time.
+    /// Accepts an event at the time `time`.
     pub(crate) fn accept(&mut self, time: i64, distributions: &mut Distributions) {
         if time >= self.last {
             self.last = time;
@@ -41,10 +41,10 @@ impl Periods {
             self.period.accept(time);
         } else if time >= self.last_before {
             self.is_unordered = true;
-        } // else the window before has no periods: this event was missing
+        } // else: the window before has no periods, because this event was missing
     }
 
-    /// Ends a window. `has_earlier`: there may be an event that was before the last one and is not recorded yet.
+    /// Ends a window. `has_earlier` means that an event from before the last event may not be recorded yet.
     pub(crate) fn take(&mut self, has_earlier: bool) -> (Metric, Summary) {
         let periods = self.period.take();
         self.last_before = self.last;
@@ -52,7 +52,7 @@ impl Periods {
         (self.metric, if is_unordered { Summary::default() } else { periods })
     }
 
-    /// Forgets all events. The next window starts at that time.
+    /// Discards all events. The next window starts at the time `start`.
     pub(crate) fn clear(&mut self, start: i64) {
         *self = Self { last: start, last_before: start, ..Self::new(self.metric, self.first_period) };
     }

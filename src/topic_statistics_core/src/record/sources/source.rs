@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A source of statistics, such as a subscription or a timer, as the schedule sees it.
+//! A source of statistics, such as a subscription or a timer, with the interface that the scheduler needs.
 
 use std::{
     sync::{Arc, PoisonError, Weak},
@@ -24,19 +24,19 @@ use crate::{
     window::WindowStatistics,
 };
 
-/// A source of statistics. It lives as long as its handle.
+/// A source of statistics. A source lives as long as its handle.
 pub struct Source {
     /// The `measurement_source_name`.
     pub name: UniqueName,
-    /// What collects its samples.
+    /// The collector of the source's samples.
     pub collector: Arc<dyn WindowedCollector>,
-    /// None of a source without a topic or a service: a stopwatch, a counter, a timer.
+    /// `None` if the source has no topic and no service: a stopwatch, a counter or a timer.
     endpoint: Option<Box<dyn Endpoint>>,
     finished: Mutex<Finished>,
-    /// Created for the first watcher: a channel takes more memory than all the rest of a source.
+    /// The channel is created for the first watcher, because a channel takes more memory than the rest of a source.
     watched: OnceLock<watch::Sender<Option<Arc<WindowStatistics>>>>,
     is_retired: AtomicBool,
-    /// How many of its messages are being published.
+    /// The number of messages of this source that are being published now.
     publishing: Mutex<u32>,
     published: Condvar,
 }
@@ -44,57 +44,59 @@ pub struct Source {
 /// The finished windows of a source.
 #[derive(Default)]
 struct Finished {
-    /// The last one.
+    /// The last finished window.
     latest: Option<Arc<WindowStatistics>>,
-    /// Of all windows, if it is a subscription.
+    /// The sum of the distributions of all windows, if the source is a subscription.
     distributions: Distributions,
-    /// None before the first window, and if it is neither judged nor watched.
+    /// `None` before the first window, and if the source's health is neither decided nor watched.
     health: Option<Box<SourceHealth>>,
 }
 
 /// The health of a source.
 #[derive(Default)]
 struct SourceHealth {
-    /// As of the last window.
+    /// The health after the last window.
     present: Health,
-    /// Created for the first watcher.
+    /// The channel is created for the first watcher.
     watched: Option<Arc<watch::Sender<Health>>>,
 }
 
-/// A source's part in a topic. That of a subscription finds the publishers that cannot serve it.
+/// The topic or service of a source. The endpoint of a subscription also finds the publishers that cannot serve the
+/// subscription.
 pub trait Endpoint: Send + Sync {
-    /// Returns the resolved topic.
+    /// Returns the resolved name of the topic or the service.
     fn topic(&self) -> &str;
 
-    /// Returns the topic or service of another source than a subscription as written in the node's code; None for a
-    /// subscription.
+    /// Returns the topic or service name as it is written in the node's code, for sources other than subscriptions;
+    /// `None` for a subscription.
     fn given(&self) -> Option<&str> {
         None
     }
 
-    /// Returns the publishers that the last check found.
+    /// Returns the publishers that the last check found to be incompatible.
     fn incompatible(&self) -> Vec<IncompatiblePublisher> {
         vec![]
     }
 
-    /// Waits anew before the next check: the statistics are disabled, so it is not known what is received.
+    /// Restarts the waiting time before the next check. While the statistics are disabled, it is unknown which messages
+    /// are received.
     fn restart(&self) {}
 
-    /// Checks the publishers, and appends a warning for each new one that cannot serve the subscription. Returns when
-    /// to check again; None if that is not necessary.
+    /// Checks the publishers, and appends a warning for each new publisher that cannot serve the subscription. Returns
+    /// the time of the next check; `None` if no check is necessary.
     fn run(&self, _has_received: bool, _now: Instant, _warnings: &mut Vec<String>) -> Option<Instant> {
         None
     }
 }
 
-/// The topic of a subscription whose publishers are not known.
+/// The endpoint of a subscription whose publishers are not known: only the topic name.
 impl Endpoint for String {
     fn topic(&self) -> &str {
         self
     }
 }
 
-/// The topic of a publisher, or the service of a server or a client.
+/// The endpoint of a publisher (its topic), or of a service or a client (its service).
 struct NamedEndpoint {
     topic: String,
     given: String,
@@ -112,27 +114,28 @@ impl Endpoint for NamedEndpoint {
 
 /// Collects the samples of a source, window by window.
 pub trait WindowedCollector: Send + Sync {
-    /// Enables it, with a window that starts now. Returns whether it was disabled before.
+    /// Enables the collector, with a window that starts now. Returns whether the collector was disabled before.
     fn enable(&self, clock: &dyn Clock) -> bool;
 
-    /// Disables it. The window under way is lost.
+    /// Disables the collector. The current window is discarded.
     fn disable(&self);
 
-    /// Returns whether it is enabled.
+    /// Returns whether the collector is enabled.
     fn is_enabled(&self) -> bool;
 
-    /// Sets whether the windows that start from now on have distributions of their samples.
+    /// Sets whether the windows that start after this call have distributions of their samples.
     fn set_distributions(&self, enabled: bool);
 
-    /// Ends the window now and starts the next one. Returns None while it is disabled.
+    /// Ends the current window now and starts the next window. Returns `None` if the collector is disabled.
     fn end_window(&self, clock: &dyn Clock) -> Option<FinishedWindow>;
 
-    /// Returns the messages received and lost since its creation; None if it is not a subscription's.
+    /// Returns the messages received and lost since the collector's creation; `None` if the source is not a
+    /// subscription.
     fn totals(&self) -> Option<Totals> {
         None
     }
 
-    /// Returns the topic of a subscription as the node's code has it; None if it is no subscription.
+    /// Returns the topic name of a subscription as it is written in the node's code; `None` for other sources.
     fn given_topic(&self) -> Option<&str> {
         None
     }
@@ -140,17 +143,17 @@ pub trait WindowedCollector: Send + Sync {
     /// Returns the kind of the source.
     fn kind(&self) -> SourceKind;
 
-    /// Returns whether it is a transient local subscription, whose publishers may publish once.
+    /// Returns whether the source is a transient local subscription, whose publishers may publish only once.
     fn is_latched(&self) -> bool {
         false
     }
 
-    /// Returns whether it could measure a metric, if that was enabled.
+    /// Returns whether the source could measure a metric if the metric were enabled.
     fn can_measure(&self, metric: Metric) -> bool {
         self.kind().measures(metric)
     }
 
-    /// Returns whether it measures a metric.
+    /// Returns whether the source measures a metric.
     fn measures(&self, metric: Metric) -> bool;
 }
 
@@ -158,28 +161,29 @@ pub trait WindowedCollector: Send + Sync {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct FinishedWindow {
-    /// The window.
+    /// The statistics of the window.
     pub statistics: WindowStatistics,
-    /// System time less monotonic time at its end, in nanoseconds.
+    /// The system time minus the monotonic time at the window's end, in nanoseconds.
     pub clock_offset: i64,
-    /// Warnings for the node's log. The collector gives each one once.
+    /// Warnings for the node's log. The collector reports each warning only once.
     pub warnings: Vec<String>,
 }
 
-/// Ends the windows of sources: the interface for their handles.
+/// Ends the windows of sources. The handles of sources use this interface.
 pub trait WindowScheduler: Send + Sync {
     /// Sets whether a source has statistics.
     fn set_state(&self, source: &Arc<Source>, state: StatisticsState);
 
-    /// Removes a source that is retired, and keeps its totals.
+    /// Removes a source whose handle was dropped, and keeps its totals.
     fn remove(&self, source: &Arc<Source>);
 }
 
 impl Source {
-    /// How long the drop of a handle waits for a message that is being published: a middleware may block for minutes.
+    /// How long the drop of a handle waits at most for a message that is being published. (A middleware may block for
+    /// minutes.)
     const RETIREMENT: Duration = Duration::from_millis(500);
 
-    /// Creates a source; of a subscription, if there is an `endpoint`.
+    /// Creates a source. With an `endpoint`, the source is a subscription.
     pub fn new(
         name: impl Into<UniqueName>,
         collector: Arc<dyn WindowedCollector>,
@@ -197,8 +201,8 @@ impl Source {
         }
     }
 
-    /// Returns the source of a publisher of that topic, or of a service or a client with that name, which the node's
-    /// code has as `given`.
+    /// Turns this source into the source of a publisher of the topic `topic`, or of a service or client with this name.
+    /// `given` is the name as it is written in the node's code.
     pub fn of_topic(mut self, topic: String, given: &str) -> Self {
         self.endpoint = Some(Box::new(NamedEndpoint { topic, given: given.to_owned() }));
         self
@@ -209,13 +213,14 @@ impl Source {
         lock(&self.finished).latest.clone()
     }
 
-    /// Returns a receiver of finished windows.
+    /// Returns a receiver of the windows that finish from now on, with the last finished window as its first value.
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
         let finished = lock(&self.finished);
         self.watched.get_or_init(|| watch::channel(finished.latest.clone()).0).subscribe()
     }
 
-    /// Gives a finished window to the watchers. Their wakers run foreign code, so nothing may be locked.
+    /// Sends a finished window to the watchers. The watchers' wakers run foreign code, so the caller must not hold a
+    /// lock.
     pub fn finish(&self, window: Arc<WindowStatistics>) {
         let watched = {
             let mut finished = lock(&self.finished);
@@ -227,7 +232,7 @@ impl Source {
         }
     }
 
-    /// Returns a receiver of its health, which has the present one.
+    /// Returns a receiver of the source's health, with the present health as its first value.
     pub fn health(&self) -> watch::Receiver<Health> {
         let mut finished = lock(&self.finished);
         let SourceHealth { present, watched } = &mut **finished.health.get_or_insert_default();
@@ -236,8 +241,8 @@ impl Source {
         sender.subscribe()
     }
 
-    /// Sets its health. The watchers are woken if it has changed: their wakers run foreign code, so nothing may be
-    /// locked.
+    /// Sets the health of the source. If the health has changed, the watchers are woken. The watchers' wakers run
+    /// foreign code, so the caller must not hold a lock.
     pub fn set_health(&self, health: Health, is_change: bool) {
         let sender = {
             let mut finished = lock(&self.finished);
@@ -247,14 +252,14 @@ impl Source {
         };
         match sender {
             Some(sender) if is_change => drop(sender.send_replace(health)),
-            // If all is well, neither the first window nor the first message is a change. Later windows leave a change
-            // to slow receivers.
+            // The first window and the first message are no change if the level is OK. Later windows do not replace a
+            // change that a slow receiver has not read yet.
             Some(sender) if is_well_otherwise(&sender.borrow(), &health) => replace_silently(&sender, health),
             _ => {}
         }
     }
 
-    /// Returns the names by which conditions can select it.
+    /// Returns the names by which a condition can select this source.
     pub fn names(&self) -> Names<'_> {
         let topic = self.endpoint.as_deref().map(Endpoint::topic);
         let given =
@@ -262,27 +267,27 @@ impl Source {
         Names { source: &self.name, plain_source: self.name.plain(), topic, given }
     }
 
-    /// Returns its kind.
+    /// Returns the kind of this source.
     pub fn kind(&self) -> SourceKind {
         self.collector.kind()
     }
 
-    /// Returns whether it is a subscription.
+    /// Returns whether this source is a subscription.
     pub fn is_subscription(&self) -> bool {
         self.kind() == SourceKind::Subscription
     }
 
-    /// Returns the topic of a subscription; None for other sources.
+    /// Returns the topic of a subscription; `None` for other sources.
     pub fn topic(&self) -> Option<&str> {
         Some(self.subscription()?.topic())
     }
 
-    /// Returns the part of a subscription in its topic.
+    /// Returns the endpoint of a subscription; `None` for other sources.
     fn subscription(&self) -> Option<&dyn Endpoint> {
         self.endpoint.as_deref().filter(|endpoint| endpoint.given().is_none())
     }
 
-    /// Returns the totals of a subscription; None for other sources.
+    /// Returns the totals of a subscription; `None` for other sources.
     pub fn totals(&self) -> Option<TopicTotals> {
         Some(TopicTotals {
             topic_name: self.topic()?.to_owned(),
@@ -299,13 +304,13 @@ impl Source {
         }
     }
 
-    /// Returns the publishers that were found not to serve the subscription.
+    /// Returns the publishers that cannot serve this subscription, as the last check found them.
     pub fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
         self.subscription().map(|check| check.incompatible()).unwrap_or_default()
     }
 
-    /// Looks for publishers that cannot serve the subscription, and appends a warning for each new one. Returns when to
-    /// check again, if that is necessary.
+    /// Looks for publishers that cannot serve this subscription, and appends a warning for each new publisher. Returns
+    /// the time of the next check; `None` if no check is necessary.
     pub fn check_publishers(&self, now: Instant, warnings: &mut Vec<String>) -> Option<Instant> {
         let check = self.subscription()?;
         if !self.collector.is_enabled() {
@@ -316,13 +321,13 @@ impl Source {
         check.run(has_received, now, warnings)
     }
 
-    /// Returns whether its handle is dropped.
+    /// Returns whether the handle of this source was dropped.
     pub fn is_retired(&self) -> bool {
         self.is_retired.load(Ordering::Acquire)
     }
 
-    /// Returns a guard that holds back the retirement while a message of the source is published; None if it is
-    /// retired.
+    /// Returns a guard that delays the retirement of this source while a message of the source is being published;
+    /// `None` if the source's handle was dropped.
     pub fn publishing_guard(&self) -> Option<PublishingGuard<'_>> {
         let mut publishing = lock(&self.publishing);
         if self.is_retired() {
@@ -332,8 +337,9 @@ impl Source {
         Some(PublishingGuard(self))
     }
 
-    /// Ends its statistics, and frees its name for another source. No message of it is published after this returns,
-    /// except one that the middleware has blocked for longer than [`RETIREMENT`](Self::RETIREMENT).
+    /// Ends the statistics of this source, and frees its name for another source. After this returns, no message of
+    /// this source is published, except a message that the middleware has blocked for longer than
+    /// [`RETIREMENT`](Self::RETIREMENT).
     fn retire(&self) {
         self.is_retired.store(true, Ordering::Release);
         self.collector.disable();
@@ -358,12 +364,12 @@ impl Source {
 impl Drop for Source {
     fn drop(&mut self) {
         if !self.is_retired() {
-            self.name.release(); // it never had a handle
+            self.name.release(); // the source never had a handle
         }
     }
 }
 
-/// Holds back the retirement of a source.
+/// A guard that delays the retirement of a source.
 #[derive(Debug)]
 pub struct PublishingGuard<'a>(&'a Source);
 
@@ -374,39 +380,41 @@ impl Drop for PublishingGuard<'_> {
     }
 }
 
-/// The part that all handles of sources have in common. Dropping it retires the source.
+/// The part that the handles of all sources have in common. The drop of the handle retires the source.
 pub struct SourceHandle {
     source: Arc<Source>,
-    /// Dropped last: this may end the scheduler's thread.
+    /// Dropped last, because the drop may end the scheduler's thread.
     keeper: Arc<Keeper>,
 }
 
-/// What the handles of several sources share: the scheduler that ends their windows, and what they keep alive.
+/// The data that the handles of several sources share: the scheduler that ends their windows, and an object that the
+/// handles keep alive.
 pub struct Keeper {
     scheduler: Weak<dyn WindowScheduler>,
     _kept: Option<Arc<dyn Send + Sync>>,
 }
 
 impl Keeper {
-    /// Creates a keeper of `kept`.
+    /// Creates a keeper that keeps `kept` alive.
     pub fn new(scheduler: Weak<dyn WindowScheduler>, kept: Arc<dyn Send + Sync>) -> Arc<Self> {
         Arc::new(Self { scheduler, _kept: Some(kept) })
     }
 }
 
 impl SourceHandle {
-    /// Creates the handle of a source whose windows that scheduler ends.
+    /// Creates the handle of a source. `scheduler` ends the windows of the source.
     pub fn new(source: Arc<Source>, scheduler: Weak<dyn WindowScheduler>) -> Self {
         Self { source, keeper: Arc::new(Keeper { scheduler, _kept: None }) }
     }
 
-    /// Returns the handle, which keeps alive from now on what the keeper keeps. It has the same scheduler.
+    /// Returns this handle with another keeper. From now on, the handle keeps alive what the keeper keeps alive. The
+    /// keeper has the same scheduler as before.
     pub fn keeping(mut self, keeper: &Arc<Keeper>) -> Self {
         self.keeper = Arc::clone(keeper);
         self
     }
 
-    /// Sets whether the source has statistics; does nothing once the scheduler is dropped.
+    /// Sets whether the source has statistics. Does nothing if the scheduler was dropped.
     pub fn set_state(&self, state: StatisticsState) {
         if let Some(scheduler) = self.keeper.scheduler.upgrade() {
             scheduler.set_state(&self.source, state);
@@ -431,12 +439,12 @@ impl Drop for SourceHandle {
     }
 }
 
-/// Returns whether receivers have no window's health yet, or an OK one with another cause.
+/// Returns whether the receivers have no window's health yet, or have a health that is OK with another cause.
 fn is_well_otherwise(present: &Health, health: &Health) -> bool {
     present.window.is_none() || present.level == Level::Ok && present.cause != health.cause
 }
 
-/// Replaces the health without waking anybody.
+/// Replaces the health without waking any receiver.
 fn replace_silently(sender: &watch::Sender<Health>, health: Health) {
     sender.send_if_modified(|present| {
         *present = health;
@@ -465,7 +473,7 @@ mod tests {
         let source = Source::new("stopwatch".to_owned(), Arc::new(Windowed::new(Durations::default())), None);
         let early = source.health();
         let window = Some(Window::from_nanoseconds(0, 1));
-        source.set_health(Health { window, ..Health::default() }, false); // an empty one
+        source.set_health(Health { window, ..Health::default() }, false); // the first window changes only the window
         assert_eq!((early.borrow().window, &early.borrow().cause), (window, &Cause::NoMessageYet));
         source.set_health(Health { window, cause: Cause::AsExpected, ..Health::default() }, false);
         assert_eq!(early.borrow().cause, Cause::AsExpected);
@@ -483,14 +491,14 @@ mod tests {
             let publishes = scope.spawn(move || {
                 let _guard = publishing.publishing_guard().unwrap();
                 started.send(()).unwrap();
-                blocked.recv_timeout(Duration::from_secs(60)) // as a put that blocks
+                blocked.recv_timeout(Duration::from_secs(60)) // like a Zenoh put that blocks
             });
             begins.recv().unwrap();
             let before = Instant::now();
             source.retire();
             let waited = before.elapsed();
             assert!(waited >= Source::RETIREMENT && waited < Duration::from_secs(30), "{waited:?}");
-            assert!(source.publishing_guard().is_none(), "nothing more is published");
+            assert!(source.publishing_guard().is_none(), "nothing is published after the drop");
             unblock.send(()).unwrap();
             publishes.join().unwrap().unwrap();
         });

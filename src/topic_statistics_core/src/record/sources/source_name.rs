@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The names of a node's sources, which are all different.
+//! The names of a node's sources. All names in use are different.
 
 use std::{
     collections::{hash_map::DefaultHasher, BTreeSet},
@@ -12,32 +12,33 @@ use std::{
 
 use crate::{mutex::lock, sync::Mutex};
 
-/// The names that sources of a node have now, each without the node's, as hashes: eight bytes a source. Two names of
-/// one hash would only cost the second one a number.
+/// The names that a node's sources have now, without the node's name, stored as hashes of eight bytes each. If two
+/// names have the same hash, the only effect is that the second name gets a number.
 #[derive(Default)]
 pub struct SourceNames(Mutex<BTreeSet<u64>>);
 
-/// The name of a source, as `measurement_source_name` has it. It dereferences to that.
+/// The name of a source, as in `measurement_source_name`. A `UniqueName` dereferences to this text.
 ///
-/// A node may subscribe and publish the same topic, subscribe it twice, or time and count something by one name. The
-/// first of these sources has the plain name. Others have the lowest free number: `/relay:/imu (2)`. No ROS name has a
-/// space or a parenthesis. A source that replaces an ended one gets the same name.
+/// A node may subscribe and publish the same topic, subscribe to it twice, or use one name for a stopwatch and a
+/// counter. The first of these sources has the plain name. Each further source has the lowest free number:
+/// `/relay:/imu (2)`. No ROS name has a space or a parenthesis. A source that replaces an ended source gets the same
+/// name.
 #[derive(Debug)]
 pub struct UniqueName {
-    /// With the number.
+    /// The name with its number.
     name: Box<str>,
-    /// The length of the node's name and the colon at its start; 0 if it does not start with them.
+    /// The length of the node's name and the colon at the start of `name`; 0 if `name` does not start with them.
     node: u32,
-    /// The length of the number at its end.
+    /// The length of the number at the end of `name`.
     number: u16,
-    /// Whether it is shown as the node's name without namespace.
+    /// Whether the source is shown under the node's name without the namespace.
     is_shown_as_node: bool,
-    /// Where it is reserved.
+    /// The set of names in which this name is reserved; `None` if it is not reserved.
     reserved_in: Option<Arc<SourceNames>>,
 }
 
 impl SourceNames {
-    /// Returns the name of a new source of the node, with a number if a source has it already.
+    /// Returns the name of a new source of the node. The name has a number if another source already has the name.
     pub fn reserve(self: &Arc<Self>, node: &str, name: &str) -> UniqueName {
         let task = name.strip_prefix(node).and_then(|rest| rest.strip_prefix(':')).unwrap_or(name);
         let mut taken = lock(&self.0);
@@ -63,7 +64,8 @@ fn hash(task: &str) -> u64 {
 }
 
 impl UniqueName {
-    /// Returns the same reservation, shown as the node's name without namespace, which all sources of the node have.
+    /// Returns the same reservation, but shown as the node's name without the namespace. All sources of the node have
+    /// this shown name in common.
     pub fn shown_as_node(self) -> Self {
         Self { is_shown_as_node: true, ..self }
     }
@@ -76,12 +78,12 @@ impl UniqueName {
         &self.name[..self.name.len() - usize::from(self.number)]
     }
 
-    /// Returns the source's unique name within the node: without the node's name.
+    /// Returns the unique name of the source within its node: the name without the node's name.
     pub fn task(&self) -> &str {
         &self.name[self.node as usize..]
     }
 
-    /// Lets another source have the name. Called once.
+    /// Frees the name for another source. This function is called once.
     pub(super) fn release(&self) {
         if let Some(names) = &self.reserved_in {
             lock(&names.0).remove(&hash(self.task()));
@@ -89,7 +91,7 @@ impl UniqueName {
     }
 }
 
-/// A name that is not reserved.
+/// Creates a name that is not reserved.
 impl From<String> for UniqueName {
     fn from(name: String) -> Self {
         Self { name: name.into(), node: 0, number: 0, is_shown_as_node: false, reserved_in: None }
@@ -129,7 +131,7 @@ mod tests {
         assert_eq!(reserved, ["/relay:/imu", "/relay:/imu (2)", "/relay:/imu (3)", "/relay:/scan"]);
         for created_again in [second, first, third] {
             created_again.release();
-            assert_eq!(&*reserve("/relay:/imu"), &*created_again, "it has its old name");
+            assert_eq!(&*reserve("/relay:/imu"), &*created_again, "the new source has the free name");
         }
     }
 
@@ -145,8 +147,8 @@ mod tests {
         assert_eq!((of_user.plain(), second.plain()), ("/relay:frames (2)", "/relay:frames"));
     }
 
-    /// `SourceName::Node` is rclcpp's form, equal for all sources of a node. Sources without a name in rclcpp are
-    /// numbered.
+    /// `SourceName::Node` is the form that rclcpp uses: it is equal for all sources of a node. Sources that have no
+    /// name in rclcpp are numbered.
     #[test]
     fn a_name_that_is_shown_as_another_has_a_task_of_its_own() {
         let names = Arc::new(SourceNames::default());

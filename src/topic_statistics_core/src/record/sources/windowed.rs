@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A collector behind a switch and a lock: of every source except subscriptions.
+//! A collector that can be enabled and that has a lock, for every source except subscriptions.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::{
     window::WindowStatistics,
 };
 
-/// A collector behind a switch and a lock, with the window under way.
+/// A collector that can be enabled and that has a lock, with its current window.
 pub struct Windowed<C: Collector> {
     is_enabled: AtomicBool,
-    /// The state's.
+    /// A copy of `State::epoch`, to be read without the lock.
     epoch: AtomicU32,
     /// Whether the windows that start from now on have distributions.
     has_distributions: AtomicBool,
@@ -32,35 +32,36 @@ pub struct Windowed<C: Collector> {
 
 /// Collects the samples of one window after the other.
 pub trait Collector: Send {
-    /// What is recorded.
+    /// The type of the recorded samples.
     type Sample: Send;
 
-    /// The kind of its source.
+    /// The kind of the collector's source.
     const KIND: SourceKind;
 
-    /// Accepts a sample, also in the distributions of its metrics.
+    /// Accepts a sample, and adds it to the distributions of its metrics.
     fn accept(&mut self, sample: &Self::Sample, present: Present, distributions: &mut Distributions);
 
-    /// Ends a window. Returns the count and the metrics.
+    /// Ends a window. Returns the number of events and the metrics with their summaries.
     fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>);
 
-    /// Returns whether it measures a metric.
+    /// Returns whether the collector measures a metric.
     fn measures(&self, metric: Metric) -> bool {
         Self::KIND.measures(metric)
     }
 
-    /// Returns what an executor's threads ran in the window that [`take`](Self::take) has ended; None for other
+    /// Returns what an executor's threads ran in the window that [`take`](Self::take) has ended; `None` for other
     /// sources.
     fn executor(&mut self) -> Option<Arc<ExecutorWindow>> {
         None
     }
 
-    /// Forgets all samples. The next window starts at that time, in nanoseconds on the monotonic clock. `has_stepped`:
-    /// the system clock was stepped before it, while the statistics were disabled.
+    /// Discards all samples. The next window starts at the time `start`, in nanoseconds on the monotonic clock.
+    /// `has_stepped` means that the system clock was stepped before this time, while the statistics were disabled.
     fn clear(&mut self, start: i64, has_stepped: bool);
 }
 
-/// The system clock and the epoch of a sample that is accepted.
+/// The system clock and the epoch at the time when a sample is accepted. The epoch is a number that changes when the
+/// statistics are enabled, and after each step of the system clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Present {
     pub(crate) system: SystemClock,
@@ -69,7 +70,7 @@ pub struct Present {
 
 #[cfg(test)]
 impl Present {
-    /// Returns the present of a test clock, in the first epoch.
+    /// Returns the system clock of a test clock, with the number of the first epoch.
     pub(crate) fn of_test() -> Self {
         Self { system: SystemClock::now(&crate::record::test_clock::TestClock::new()), epoch: 1 }
     }
@@ -77,15 +78,15 @@ impl Present {
 
 struct State<C> {
     is_enabled: bool,
-    /// Whether it is disabled for ever.
+    /// Whether the collector is disabled forever.
     has_ended: bool,
-    /// Another one after each start of the statistics, and after each step of the system clock.
+    /// The epoch: a number that changes each time the statistics are enabled, and after each step of the system clock.
     epoch: u32,
-    /// Whether there may be a sample that was made before the last one and is not accepted yet.
+    /// Whether a sample that was made before the last accepted sample may not be accepted yet.
     has_earlier: bool,
     window: WindowClock,
     collector: C,
-    /// Of this window.
+    /// The distributions of the current window.
     distributions: Distributions,
 }
 
@@ -110,12 +111,12 @@ impl<C: Collector> ConfirmOrder for State<C> {
 }
 
 impl<C: Collector> Windowed<C> {
-    /// Creates it disabled.
+    /// Creates the collector in the disabled state.
     pub fn new(collector: C) -> Self {
         Self::with_clock(collector, &HostClock)
     }
 
-    /// Creates it disabled, on that clock.
+    /// Creates the collector in the disabled state, with the given clock.
     pub fn with_clock(collector: C, clock: &dyn Clock) -> Self {
         let window = WindowClock::new(clock);
         let distributions = Distributions::default();
@@ -136,26 +137,27 @@ impl<C: Collector> Windowed<C> {
         }
     }
 
-    /// Returns the distributions of a window that starts; none if they are not enabled.
+    /// Returns empty distributions for a window that starts; no distributions if distributions are not enabled.
     fn new_distributions(&self) -> Distributions {
         let metrics = if self.has_distributions.load(Ordering::Relaxed) { C::KIND.metrics() } else { &[] };
         Distributions::new(MetricSet::of(metrics))
     }
 
-    /// Returns whether it is enabled.
+    /// Returns whether the collector is enabled.
     #[inline]
     pub fn is_enabled(&self) -> bool {
         self.is_enabled.load(Ordering::Relaxed)
     }
 
-    /// Returns the epoch of what is taken now; None while the statistics are disabled. Timestamps of an earlier epoch
-    /// may be of the system clock before its step.
+    /// Returns the epoch of a message or sample that is taken now; `None` while the statistics are disabled. The epoch
+    /// is a number that changes when the statistics are enabled, and after each step of the system clock. Timestamps
+    /// that were taken in an earlier epoch may be from the system clock before its step.
     #[inline]
     pub fn epoch(&self) -> Option<u32> {
         self.is_enabled().then(|| self.epoch.load(Ordering::Relaxed))
     }
 
-    /// Disables it for ever: nothing records its samples any more. Returns whether it was enabled.
+    /// Disables the collector forever: from now on, no sample is recorded. Returns whether the collector was enabled.
     pub fn disable_forever(&self) -> bool {
         let mut state = self.state.lock();
         state.has_ended = true;
@@ -180,7 +182,7 @@ impl<C: Collector> Windowed<C> {
 impl<C: Collector> WindowedCollector for Windowed<C> {
     fn enable(&self, clock: &dyn Clock) -> bool {
         if self.is_enabled() {
-            return false; // before distributions are allocated
+            return false; // returns before any distributions are allocated
         }
         let distributions = self.new_distributions();
         let mut state = self.state.lock();

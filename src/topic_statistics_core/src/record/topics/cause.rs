@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Which message caused a publication: the message whose callback publishes.
+//! Finds the message that caused a publication: the message in whose callback the publication is made.
 //!
-//! rmw does not learn when a callback starts. A client library takes a message and calls its callback on the same
-//! thread.
+//! The rmw layer is not informed when a callback starts. But a client library takes a message and calls its callback on
+//! the same thread.
 //!
-//! rclcpp reports by tracepoints when a callback starts and ends, and which callback belongs to which subscription.
-//! Between both, a publication is caused by the message that the callback's subscription has taken last on this thread.
-//! A callback of a timer or a service, or of a message that has not come by the middleware, has no message. Such a
-//! subscription's take is no cause: rclcpp discards messages without calling a callback, and programs take by
-//! themselves.
+//! rclcpp reports by tracepoints when a callback starts and ends, and which callback belongs to which subscription. A
+//! publication between the start and the end of a callback is caused by the message that the callback's subscription
+//! took last on this thread. The callback has no message if it belongs to a timer or a service, or if its message did
+//! not arrive through the middleware. Outside a callback, a message that such a subscription took is no cause: rclcpp
+//! discards some messages without calling a callback, and programs can take messages themselves.
 //!
-//! Of other subscriptions, what the thread does next shows that the callback has returned: it waits, takes something
-//! else, or calls a timer. rclpy triggers a guard condition between take and callback, and again after the callback.
+//! For subscriptions without tracepoints, the next action of the thread shows that the callback has returned: the
+//! thread waits, takes something else, or calls a timer. rclpy triggers a guard condition between the take and the
+//! callback, and again after the callback.
 //!
-//! | since the take, the thread has | the cause of a publication is |
+//! | actions of the thread since the take | cause of a publication |
 //! |---|---|
-//! | done none of this, or triggered once | the message |
-//! | triggered twice or more | not known: the callback may have returned |
-//! | taken another message, with nothing of this in between | not known: the program takes by itself, or takes first and calls later |
-//! | waited, taken a request, called a timer, ended a callback | no message |
+//! | none of the actions below, or triggered a guard condition once | the message |
+//! | triggered guard conditions twice or more | unknown: the callback may have returned |
+//! | took another message, without any other action in between | unknown: the program takes messages itself, or takes several messages before it calls callbacks |
+//! | waited, took a request, called a timer, or ended a callback | no message |
 
-/// A message that was taken.
+/// A message that a thread has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The number of its topic; 0 if the topic is not measured.
+    /// The number of the message's topic; 0 if the topic is not measured.
     pub topic: u32,
-    /// The source timestamp, in nanoseconds since the epoch; 0 if unknown.
+    /// The source timestamp of the message, in nanoseconds since the Unix epoch; 0 if unknown.
     pub source: i64,
-    /// When it was taken, in nanoseconds on the monotonic clock.
+    /// The time at which the message was taken, in nanoseconds on the monotonic clock.
     pub taken: i64,
 }
 
@@ -37,49 +38,49 @@ impl Message {
     pub const UNMEASURED: Self = Self { topic: 0, source: 0, taken: 0 };
 }
 
-/// What has caused a publication.
+/// The cause of a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// No message that this thread has taken: a timer, a service, other code.
+    /// No message that this thread has taken is the cause: a timer, a service or other code published.
     Other,
-    /// The message in whose callback it is.
+    /// The message whose callback made the publication.
     Message(Message),
-    /// Not known.
+    /// The cause is unknown.
     Ambiguous,
 }
 
-/// What a thread is doing, inferred from its calls of rmw and its tracepoints.
+/// The current activity of a thread, inferred from the thread's calls of rmw and its tracepoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
     state: State,
-    /// The last message taken by a subscription whose callbacks are reported, and the subscription's number. Its
-    /// callback has not started.
+    /// The number of a subscription whose callbacks are reported, and the last message that it took. The callback of
+    /// this message has not started.
     taken: Option<(usize, Message)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// No callback of a message.
+    /// The thread runs no callback of a message.
     Other,
-    /// A callback that was reported, with its message.
+    /// The thread runs a callback that was reported by a tracepoint, with the callback's message.
     Callback(Option<Message>),
-    /// It has taken a message. `triggers`: how often it has triggered a guard condition since then.
+    /// The thread has taken a message. `triggers` is how often it has triggered a guard condition since the take.
     Message { message: Message, triggers: u8 },
-    /// It has taken several messages. `triggers` are those since the last one.
+    /// The thread has taken several messages. `triggers` counts the triggers since the last of these takes.
     Several { triggers: u8 },
 }
 
 impl Activity {
-    /// It has done nothing.
+    /// The activity of a thread that has done nothing yet.
     pub const NONE: Self = Self { state: State::Other, taken: None };
 
-    /// It has taken a message, by a subscription whose callbacks are not reported.
+    /// Records that the thread took a message, by a subscription whose callbacks are not reported.
     #[inline]
     pub fn take(&mut self, message: Message) {
         let is_next = match self.state {
             State::Other => true,
-            State::Callback(_) => return, // that one goes on
-            // No message of several that are not measured is a cause.
+            State::Callback(_) => return, // the reported callback continues
+            // If several messages were taken but none is measured, none of them is a cause.
             State::Message { message: before, triggers } => {
                 triggers >= 2 || (before.topic == 0 && message.topic == 0)
             }
@@ -91,7 +92,7 @@ impl Activity {
         };
     }
 
-    /// It has taken a message, by the subscription of that number, whose callbacks are reported.
+    /// Records that the thread took a message, by the subscription with the given number, whose callbacks are reported.
     #[inline]
     pub fn take_for_callback(&mut self, message: Message, subscription: usize) {
         self.taken = Some((subscription, message));
@@ -100,7 +101,7 @@ impl Activity {
         }
     }
 
-    /// It has triggered a guard condition.
+    /// Records that the thread triggered a guard condition.
     #[inline]
     pub fn trigger(&mut self) {
         if let State::Message { triggers, .. } | State::Several { triggers } = &mut self.state {
@@ -108,21 +109,21 @@ impl Activity {
         }
     }
 
-    /// A callback starts: of that subscription; of a timer, a service, or a message that has not come by the
-    /// middleware if it is None.
+    /// Records that a callback starts: the callback of the given subscription. `None` stands for a callback of a timer
+    /// or a service, or of a message that did not arrive through the middleware.
     #[inline]
     pub fn start_callback(&mut self, subscription: Option<usize>) {
         let taken = self.taken.take().filter(|(by, _)| Some(*by) == subscription);
         self.state = State::Callback(taken.map(|(_, message)| message));
     }
 
-    /// The callback has returned, if there was one.
+    /// Records that the running callback, if any, has returned.
     #[inline]
     pub fn end(&mut self) {
         *self = Self::NONE;
     }
 
-    /// Returns what causes a publication of the thread now.
+    /// Returns the cause of a publication that the thread makes now.
     #[inline]
     pub fn cause(self) -> Cause {
         match self.state {
@@ -141,9 +142,10 @@ mod tests {
     const A: Message = Message { topic: 1, source: 10, taken: 11 };
     const B: Message = Message { topic: 2, source: 20, taken: 21 };
 
-    /// Returns the causes of the publications (`p`) of a thread that does this, one letter each: takes `a`, `b`, or what
-    /// is not measured (`u`), triggers (`t`), waits or calls a timer (`w`). Subscriptions whose callbacks are reported
-    /// take `A` or `B`, whose callbacks start by `1` and `2`, and all others by `0`, up to their end (`)`).
+    /// Returns the causes of the publications of a thread. Each letter is an action of the thread: `p` publishes; `a`
+    /// and `b` take a message, and `u` takes a message that is not measured; `t` triggers a guard condition; `w` waits
+    /// or calls a timer. `A` and `B` are takes by subscriptions whose callbacks are reported; these callbacks start by
+    /// `1` and `2`. `0` starts any other callback, and `)` ends a callback.
     fn causes(does: &str) -> Vec<Cause> {
         let mut activity = Activity::NONE;
         let mut causes = vec![];
@@ -168,8 +170,8 @@ mod tests {
     #[test]
     fn a_publication_is_caused_by_the_message_of_its_callback() {
         let (a, b) = (Cause::Message(A), Cause::Message(B));
-        // A callback that publishes twice; then one that does not, and one of another topic in the same round: of
-        // rclcpp, of rclpy, and of others in rounds of their own.
+        // A callback publishes twice. Then one callback does not publish, and a callback of another topic runs in the
+        // same round of the executor: of rclcpp, of rclpy, and of executors that take one message per round.
         for executor in ["wA1pp)A1)B2p)", "watpptattbtptw", "wappwawbp"] {
             assert_eq!(causes(executor), [a, a, b], "{executor}");
         }
@@ -187,19 +189,20 @@ mod tests {
     #[test]
     fn a_take_without_a_callback_causes_nothing() {
         let others = [
-            "A0p)",   // a copy that is discarded, then a timer that is called without a wait
-            "A0p",    // which takes by itself
-            "0Ap)",   // in its callback
-            "A1)B0p", // a callback that another thread has the message of
-            "AB1p)",  // of another message than the last one
-            "Ap",     // a program of its own
-            "uu0p)",  // feedback and status of an action, in the same round
+            "A0p)",   // a copy is discarded; then a timer is called without a wait
+            "A0p",    // another callback takes a message itself
+            "0Ap)",   // a take in another callback
+            "A1)B0p", // another thread has taken the message of this callback
+            "AB1p)",  // the callback is not of the last message
+            "Ap",     // a program takes messages itself
+            "uu0p)",  // feedback and status of an action in the same round
         ];
         for other in others {
             assert_eq!(causes(other), [Cause::Other], "{other}");
         }
-        assert_eq!(causes("uup"), [Cause::Message(Message::UNMEASURED)], "in the callback of the feedback");
-        // In a callback, other subscriptions may take what it needs. In one round, others may take for themselves.
+        assert_eq!(causes("uup"), [Cause::Message(Message::UNMEASURED)], "the feedback is the cause");
+        // In a callback, other subscriptions may take messages that the callback needs. In the same round, other
+        // subscriptions may take messages for their own callbacks.
         for callback in ["A1Bp)", "A1Babp)", "BA1p)", "uA1p)", "uuA1p)", "aA1p)", "A1uup)"] {
             assert_eq!(causes(callback), [Cause::Message(A)], "{callback}");
         }
@@ -212,8 +215,9 @@ mod tests {
 
     #[test]
     fn where_the_callback_may_have_returned_the_cause_is_ambiguous() {
-        // Two inputs taken by the program itself; a coroutine of rclpy that goes on after another callback.
-        // An executor that takes first and calls later, as rclrs's with one thread.
+        // A program takes from two inputs itself; or a coroutine of rclpy continues after another callback.
+        // An executor takes several messages first and calls the callbacks later, like the executor of rclrs with one
+        // thread.
         for unknown in ["watbtp", "wabp", "wabap", "wattp", "wattbttp", "waap", "uap", "aup"] {
             assert_eq!(causes(unknown), [Cause::Ambiguous], "{unknown}");
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The collector of a hop: from a message that a process takes to what it publishes in the callback.
+//! The collector of a hop: from a message that a process takes to the publication in the message's callback.
 
 use crate::{
     collector::AgeCollector,
@@ -14,30 +14,31 @@ use crate::{
     summary::Summary,
 };
 
-/// A publication on the output of a hop.
+/// A publication on the output topic of a hop.
 #[derive(Clone, Copy, Debug)]
 pub enum Output {
-    /// The callback of a message on the input has made it.
+    /// The callback of a message on the input topic made the publication.
     Caused {
-        /// The source timestamp of the message, in nanoseconds since the epoch; 0 if unknown.
+        /// The source timestamp of the message, in nanoseconds since the Unix epoch; 0 if unknown.
         source: i64,
-        /// When the message was taken, in nanoseconds on the monotonic clock.
+        /// The time at which the message was taken, in nanoseconds on the monotonic clock.
         taken: i64,
-        /// When the publication began, on the same clock.
+        /// The time at which the publication began, in nanoseconds on the monotonic clock.
         published: i64,
     },
-    /// It is not known which message has caused it.
+    /// The message that caused the publication is unknown.
     Ambiguous,
 }
 
-/// The collector of a hop.
+/// The collector of a hop: the path from an input topic to an output topic of a process.
 #[derive(Debug, Default)]
 pub struct Hop {
     ages: AgeCollector,
-    /// Whether this window had an ambiguous publication. A mean without it would be the mean of some messages only.
+    /// Whether this window had a publication with an unknown cause. A mean without this publication would be the mean
+    /// of only some messages.
     is_ambiguous: bool,
     filter: StampFilter,
-    /// When the last step of the system clock was found, on the monotonic clock.
+    /// The time at which the last step of the system clock was found, on the monotonic clock.
     stepped: Option<i64>,
 }
 
@@ -52,7 +53,8 @@ impl Collector for Hop {
             self.is_ambiguous = true;
             return;
         };
-        // Taken before a step of the system clock was found: the stamp may be of the clock before it.
+        // If the message was taken before a step of the system clock was found, its stamp may be from the clock before
+        // the step.
         if self.stepped.is_some_and(|found| taken <= found) || self.filter.is_doubtful(source) {
             return;
         }
@@ -90,7 +92,7 @@ mod tests {
         test_clock::{at, MS},
     };
 
-    /// Accepts a publication by a message that was sent that many milliseconds before.
+    /// Accepts a publication that is caused by a message sent `milliseconds` before.
     fn accept(hop: &mut Hop, milliseconds: i64) {
         let published = at(0)();
         let source = Present::of_test().system.at(published) - milliseconds * MS;
@@ -140,6 +142,6 @@ mod tests {
         assert_eq!(take(&mut hop, None).sample_count, 0);
         hop.clear(at(0)(), true);
         accept(&mut hop, 10);
-        assert_eq!(take(&mut hop, None).sample_count, 0, "every stamp is doubtful for 10 seconds");
+        assert_eq!(take(&mut hop, None).sample_count, 0, "every stamp is doubtful for 10 s after the step");
     }
 }

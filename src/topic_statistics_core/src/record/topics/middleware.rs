@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What each rmw implementation of ROS 2 reports with a message, and how it sends one.
+//! What each rmw implementation of ROS 2 reports with a message, and how it sends a message.
 
 use std::ffi::CStr;
 
 use super::transport::{ReceivedTimestamp, Transport};
 
-/// An rmw implementation's report with a message. `docs/late.md` shows the same table.
+/// What an rmw implementation reports with a message, and how it sends a message. `docs/late.md` shows the same table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Middleware {
-    /// With the rmw implementation's identifier as its name.
+    /// The report with a message, with the identifier of the rmw implementation as its name.
     pub transport: Transport,
-    /// Whether a publisher reaches only subscriptions whose QoS it satisfies, as in DDS (DDS 1.4, 2.2.3). Zenoh has no
-    /// such rule: only the topic and the type count.
+    /// Whether a publisher reaches only subscriptions whose requested QoS it satisfies, as in DDS (DDS 1.4, 2.2.3).
+    /// Zenoh has no such rule: only the topic and the type have to match.
     pub matches_qos: bool,
-    /// Whether serialized messages are sent padded to a multiple of 4 bytes, as RTPS has it (2.5, 9.4.1).
+    /// Whether serialized messages are padded to a multiple of 4 bytes when sent, as RTPS requires (2.5, 9.4.1).
     pub pads: bool,
-    /// Whether strings are sent only up to the first NUL inside, by the type support for C and so for Rust.
+    /// Whether the type support for C, which Rust also uses, sends strings only up to the first NUL character.
     pub sends_to_nul: bool,
 }
 
 /// The known rmw implementations.
 ///
-/// Sources: `_assign_message_info` of rmw_fastrtps_shared_cpp; `rmw_take_int` of rmw_cyclonedds_cpp (from 2.2.1 on;
-/// before, there was no received timestamp); `SubscriptionData::take_one_message` of rmw_zenoh_cpp;
-/// `rmw_connextdds_message_info_from_dds` of rmw_connextdds_common; of the matching, `rmw_qos.cpp` of rmw_zenoh_cpp
-/// ("there are not qos incompatibilities"; tried with 0.6.7), and DDS 1.4, 2.2.3, for the others; of the padding,
-/// `PublisherData::publish` of rmw_zenoh_cpp; of strings, the type support of rosidl_typesupport_fastrtps_c, which all
-/// but rmw_fastrtps_dynamic_cpp (its `StringHelper`) and rmw_cyclonedds_cpp (its `CDRWriter`) serialize by.
+/// Sources for the received timestamp and the sequence numbers: `_assign_message_info` of rmw_fastrtps_shared_cpp;
+/// `rmw_take_int` of rmw_cyclonedds_cpp (from 2.2.1 on; earlier versions have no received timestamp);
+/// `SubscriptionData::take_one_message` of rmw_zenoh_cpp; `rmw_connextdds_message_info_from_dds` of
+/// rmw_connextdds_common. Sources for the matching: `rmw_qos.cpp` of rmw_zenoh_cpp ("there are not qos
+/// incompatibilities"; tried with 0.6.7), and DDS 1.4, 2.2.3, for the others. Source for the padding:
+/// `PublisherData::publish` of rmw_zenoh_cpp. Source for the strings: the type support of
+/// rosidl_typesupport_fastrtps_c, which serializes for all implementations except rmw_fastrtps_dynamic_cpp (its
+/// `StringHelper`) and rmw_cyclonedds_cpp (its `CDRWriter`).
 pub static MIDDLEWARES: [Middleware; 5] = [
     dds("rmw_fastrtps_cpp", ReceivedTimestamp::Reception, true),
     dds("rmw_fastrtps_dynamic_cpp", ReceivedTimestamp::Reception, true),
@@ -40,19 +42,19 @@ pub static MIDDLEWARES: [Middleware; 5] = [
     dds("rmw_connextdds", ReceivedTimestamp::Reception, true),
 ];
 
-/// A middleware that is not in the table. No QoS is reported as the reason, because it is not known whether it matches
-/// by QoS. By rmw's rule, a middleware without sequence numbers sets `u64::MAX` in each message.
+/// A middleware that is not in the table. Incompatible QoS is never reported for it, because it is unknown whether the
+/// middleware matches by QoS. By rmw's rule, a middleware without sequence numbers sets `u64::MAX` in each message.
 pub static UNKNOWN: Middleware =
     Middleware { matches_qos: false, ..dds("unknown", ReceivedTimestamp::Unknown, true) };
 
-/// Returns the row of a middleware that is as DDS and its type support for C usually are.
+/// Returns the table row of a middleware that behaves like a typical DDS implementation with the type support for C.
 const fn dds(name: &'static str, received: ReceivedTimestamp, has_sequence_numbers: bool) -> Middleware {
     let transport = Transport { name, received, has_sequence_numbers };
     Middleware { transport, matches_qos: true, pads: true, sends_to_nul: true }
 }
 
 impl Middleware {
-    /// Returns the middleware with that identifier; None if it is not known.
+    /// Returns the middleware with the given identifier; `None` if the identifier is unknown.
     pub fn named(identifier: &CStr) -> Option<&'static Self> {
         MIDDLEWARES.iter().find(|middleware| identifier.to_bytes() == middleware.transport.name.as_bytes())
     }

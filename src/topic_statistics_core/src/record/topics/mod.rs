@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Subscriptions, publishers, and the hops between them.
+//! Subscriptions, publishers and hops: a hop is the path from a message that a process takes to the publication in the
+//! message's callback.
 
 pub mod cause;
 pub mod hops;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The collectors of a publisher.
+//! The collectors of a publisher: period, duration and size of its publications.
 
 use crate::{
     collector::{milliseconds_between, FirstPeriod, SummaryCollector},
@@ -17,11 +17,11 @@ use crate::{
     summary::Summary,
 };
 
-/// The collectors of a publisher.
+/// The collectors of a publisher: period, duration and size of its publications.
 pub struct Publications {
     period: Periods,
     duration: SummaryCollector,
-    /// None if it is not measured.
+    /// `None` if the size is not measured.
     size: Option<SummaryCollector>,
 }
 
@@ -37,7 +37,7 @@ impl Publications {
 /// A publication that has succeeded.
 #[derive(Debug)]
 pub struct Publication {
-    /// Its end, in nanoseconds on the monotonic clock.
+    /// The end of the publication, in nanoseconds on the monotonic clock.
     end: i64,
     milliseconds: f64,
     /// The size of the message in bytes; 0 if unknown.
@@ -82,7 +82,8 @@ impl Collector for Publications {
 }
 
 impl Windowed<Publications> {
-    /// Publishes, and records the publication on `clock`, unless it fails. `size` returns the size of the message.
+    /// Publishes with `publish`. Records the publication with the times of `clock`, unless the publication fails.
+    /// `size` returns the size of the message.
     #[inline]
     pub fn measure<Published, E>(
         &self,
@@ -97,7 +98,7 @@ impl Windowed<Publications> {
         let published = publish()?;
         let milliseconds = milliseconds_between(started, clock());
         let size = size(&published);
-        // Read again under the lock, so that the times of two threads are recorded in order.
+        // The clock is read again under the lock, so that the times of two threads are recorded in order.
         self.record(|| Publication { end: clock(), milliseconds, size });
         Ok(())
     }
@@ -115,7 +116,7 @@ mod tests {
         test_clock::{TestClock, MS},
     };
 
-    /// Returns the periods and durations of a window.
+    /// Returns the periods and the durations of a window.
     fn take(publications: &mut Publications, has_earlier: bool) -> (Summary, Summary) {
         let (_, metrics) = publications.take(&EndedWindow::of_test(has_earlier));
         (metrics[0].1, metrics[1].1)
@@ -133,7 +134,7 @@ mod tests {
         use FirstPeriod::{CarriedOver, NoSample};
         for (first_period, ends, has_earlier, next, expected) in [
             (NoSample, &[0, 10, 30, 20, 40][..], false, &[50, 60][..], 1),
-            // One at 20 may be missing: it spoils its window and not the next.
+            // A publication at 20 may be missing: then its window has no periods, but the next window has.
             (NoSample, &[0, 10, 30], true, &[20, 40, 50], 1),
             (CarriedOver, &[0, 10, 30], true, &[20, 40, 50], 2),
         ] {
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!((periods.sample_count, periods.average), (1, 10.0));
     }
 
-    /// A thread is preempted under the lock, before it reads the clock; another one publishes meanwhile.
+    /// A thread is preempted under the lock, before it reads the clock. Another thread publishes during this time.
     #[test]
     fn a_publication_that_overtakes_the_lock_has_no_wrong_period() {
         let publications = Windowed::new(Publications::new(FirstPeriod::NoSample, false));
@@ -184,7 +185,7 @@ mod tests {
     }
 
     proptest! {
-        /// Publications 1 ms to 20 ms apart in two windows; some are recorded late.
+        /// The publications are 1 ms to 20 ms apart, in two windows. Some are recorded late.
         #[test]
         fn periods_are_between_publications_that_follow_each_other(
             gaps in prop::collection::vec(1_i64..20, 2..20),
@@ -194,7 +195,7 @@ mod tests {
         ) {
             let ends: Vec<i64> = gaps.iter().scan(0, |end, gap| { *end += gap; Some(*end) }).collect();
             let mut recorded: Vec<(usize, i64)> = ends.iter().copied().enumerate().collect();
-            // Stable: a late one follows `late` later ones.
+            // The sort is stable, so a late publication follows `late` later publications.
             recorded.sort_by_key(|(index, _)| index + late[*index]);
             let recorded: Vec<i64> = recorded.into_iter().map(|(_, end)| end).collect();
             let (first, second) = recorded.split_at(edge.min(recorded.len()));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The hops of a publisher: one for each topic whose messages cause its publications.
+//! The hops of a publisher. A hop is the path from a message that a process takes to the publication in the message's
+//! callback. A publisher has one hop for each topic whose messages cause its publications.
 //!
-//! Which hops there are, only the first publication of each shows. The thread that publishes leaves a mark, and the
-//! thread of the statistics creates the hop. Publications until then are not measured.
+//! The first publication from a topic shows that a hop exists. The thread that publishes then leaves a mark, and the
+//! thread of the statistics creates the hop. Publications before the hop is created are not measured.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::{
     },
 };
 
-/// Whether a publisher has a hop that is to be created.
+/// A mark that at least one publisher has a hop that has to be created.
 pub struct Marks(AtomicBool);
 
 impl Default for Marks {
@@ -30,12 +31,12 @@ impl Default for Marks {
 
 impl Marks {
     fn leave(&self) {
-        // No store: it would end the release sequence of another thread's mark, whose hop could stay unseen.
+        // A store would end the release sequence of another thread's mark, and the hop of that thread might stay
+        // unseen. So this is a swap.
         self.0.swap(true, Ordering::Release);
     }
 
-    /// Returns whether a mark was left since the last time: then [`PublisherHops::create`] is to be called, of each
-    /// publisher.
+    /// Returns whether a mark was left since the last call. If so, call [`PublisherHops::create`] for each publisher.
     pub fn take(&self) -> bool {
         self.0.swap(false, Ordering::Acquire)
     }
@@ -49,23 +50,23 @@ pub struct PublisherHops {
 }
 
 struct Slot {
-    /// The number of the topic; 0 if the slot is free.
+    /// The number of the input topic; 0 if the slot is free.
     input: AtomicU32,
-    /// None until it is created.
+    /// The hop; `None` until the hop is created.
     hop: OnceLock<Arc<Windowed<Hop>>>,
 }
 
 impl PublisherHops {
-    /// The largest number of hops of a publisher. (That of a model is small.)
+    /// The largest number of hops of a publisher. (In a loom model the number is small.)
     pub const BOUND: usize = if cfg!(all(test, topic_statistics_loom)) { 2 } else { 8 };
 
-    /// Creates it without hops. It leaves its marks there.
+    /// Creates a publisher's set of hops, which is empty at first. `marks` is where the publisher leaves its marks.
     pub fn new(marks: Arc<Marks>) -> Self {
         let slot = |_| Slot { input: AtomicU32::new(0), hop: OnceLock::new() };
         Self { marks, hops: std::array::from_fn(slot), is_full: AtomicBool::new(false) }
     }
 
-    /// Records a publication that began at that time, on the monotonic clock.
+    /// Records a publication that began at the time `published` of the monotonic clock.
     #[inline]
     pub fn record(&self, cause: Cause, published: i64) {
         match cause {
@@ -84,7 +85,7 @@ impl PublisherHops {
         }
     }
 
-    /// Returns the hop from a topic. Marks it to be created if there is none.
+    /// Returns the hop from a topic. If the hop does not exist, marks it to be created and returns `None`.
     #[inline]
     fn hop_from(&self, topic: u32) -> Option<&Arc<Windowed<Hop>>> {
         for slot in &self.hops {
@@ -104,7 +105,8 @@ impl PublisherHops {
         None
     }
 
-    /// Creates the hops that are marked, each from the topic of that number. One thread at a time may call it.
+    /// Creates the marked hops: `create` gets the number of the input topic. Only one thread at a time may call this
+    /// function.
     pub fn create(&self, mut create: impl FnMut(u32) -> Option<Arc<Windowed<Hop>>>) {
         for slot in self.hops.iter().filter(|slot| slot.hop.get().is_none()) {
             let input = slot.input.load(Ordering::Relaxed);
@@ -114,7 +116,7 @@ impl PublisherHops {
         }
     }
 
-    /// Returns whether there was a publication by a topic that has no room among them.
+    /// Returns whether a publication was caused by a topic for which there was no free slot.
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The recorder of a subscription: its callback records into it, and the end of a window reads from it.
+//! The recorder of a subscription: the callback of the subscription records messages, and the end of a window reads the
+//! results.
 
 use std::sync::{Arc, OnceLock};
 
@@ -42,29 +43,30 @@ pub use options::{AgeSource, RecorderOptions};
 
 /// The recorder of a subscription.
 pub struct Recorder {
-    /// The [epoch](Epoch) of messages that are taken now.
+    /// The [epoch](Epoch) of messages that are taken now, to be read without the lock.
     epoch: AtomicU64,
     options: RecorderOptions,
-    /// Whether messages need [details](Details).
+    /// Whether messages need [details](Details): data beyond the header stamp.
     needs_details: bool,
-    /// The node's clock, if the node runs on simulated time. Otherwise ROS time is system time (`use_sim_time` cannot
-    /// change while a node of rclrs 0.8 lives).
+    /// The node's clock, if the node uses simulated time; otherwise ROS time is system time. (`use_sim_time` cannot
+    /// change during the lifetime of a node of rclrs 0.8.)
     simulated: Option<Arc<SimulatedTime>>,
     /// Whether the windows that start from now on have distributions.
     has_distributions: AtomicBool,
-    /// Whether the type has no header: then a stamp of zero is no fault.
+    /// Whether the message type has no header. Then a stamp of zero is no error of the publisher.
     lacks_header: AtomicBool,
-    /// Whether no stamps are read: there are none, or their place is unknown. Then a stamp of zero has no meaning.
+    /// Whether stamps are not read, because the type has no stamp or the place of the stamp is unknown. Then a stamp of
+    /// zero has no meaning.
     lacks_stamps: AtomicBool,
     /// The topic, for warnings.
     topic: Box<str>,
-    /// Known from the first message on.
+    /// The transport, which is known from the first message on.
     transport: OnceLock<&'static Transport>,
     collectors: CountingLock<Collectors>,
 }
 
 impl Recorder {
-    /// Creates a recorder of a topic, disabled.
+    /// Creates a recorder for a topic. The recorder is disabled at first.
     pub fn new(
         topic: &str,
         options: RecorderOptions,
@@ -86,18 +88,18 @@ impl Recorder {
         }
     }
 
-    /// Accepts that the type of the messages has no header.
+    /// Accepts that the message type has no header.
     pub fn accept_no_header(&self) {
         self.lacks_header.store(true, Ordering::Relaxed);
         self.accept_no_stamps();
     }
 
-    /// Accepts that the stamps of the messages cannot be read, whether the type has a header or not.
+    /// Accepts that the stamps of the messages cannot be read, even if the type has a header.
     pub fn accept_no_stamps(&self) {
         self.lacks_stamps.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the epoch of messages that are taken now; None while the statistics are disabled.
+    /// Returns the epoch of messages that are taken now; `None` while the statistics are disabled.
     #[inline]
     pub fn epoch(&self) -> Option<Epoch> {
         match Epoch(self.epoch.load(Ordering::Relaxed)) {
@@ -106,7 +108,7 @@ impl Recorder {
         }
     }
 
-    /// Reads a taken message for the statistics. `size` returns its size in bytes, 0 if unknown.
+    /// Reads a taken message for the statistics. `size` returns the size of the message in bytes, 0 if unknown.
     #[inline(always)]
     pub fn received_message(
         &self,
@@ -118,7 +120,7 @@ impl Recorder {
         ReceivedMessage { epoch, header, details: self.needs_details.then(|| self.details(delivered, size)) }
     }
 
-    /// Returns a message's data besides its header stamp.
+    /// Returns the data of a message except its header stamp.
     #[inline(never)]
     fn details(&self, delivered: impl Delivered, size: impl FnOnce() -> u32) -> Details {
         let jumps = self.simulated.as_ref().map_or(0, |time| time.jumps());
@@ -131,15 +133,15 @@ impl Recorder {
         Details { transport, size, jumps, is_simulated: self.simulated.is_some(), is_filtered }
     }
 
-    /// Records a message at the start of its callback, now, at the time that `clock` returns. Returns the argument of
-    /// [`record_end`](Self::record_end), if a metric needs it.
+    /// Records a message at the start of its callback, at the present time, which `clock` returns. If a metric needs
+    /// the end of the callback, returns the argument for [`record_end`](Self::record_end).
     #[inline]
     pub fn record(&self, message: &ReceivedMessage, clock: impl FnOnce() -> i64) -> Option<RunningCallback> {
         let started = self.record_start(message, clock);
         self.options.needs_callback_end().then_some(RunningCallback { epoch: message.epoch, started })
     }
 
-    /// Records a message at the start of its callback, now. Returns the time.
+    /// Records a message at the start of its callback, at the present time. Returns this time.
     #[inline(always)]
     pub fn record_start(&self, message: &ReceivedMessage, clock: impl FnOnce() -> i64) -> i64 {
         let simulated = |callback| {
@@ -158,7 +160,8 @@ impl Recorder {
                 self.collectors.begin_sample();
                 let callback = clock();
                 let sample = Sample::Message { message: *message, callback, simulated: simulated(callback) };
-                // A message taken in another enabled period would not be recorded either.
+                // If statistics were disabled since the message was taken, the message would not be recorded. So the
+                // message is not counted, either.
                 let counts = message.epoch.is_of(Epoch(self.epoch.load(Ordering::Relaxed)));
                 self.collectors.enqueue_or_count(sample, counts);
                 self.collectors.end_sample();
@@ -167,51 +170,52 @@ impl Recorder {
         }
     }
 
-    /// Records that a callback ends at `now`, on the monotonic clock.
+    /// Records that a callback ends at the time `now` of the monotonic clock.
     pub fn record_end(&self, callback: RunningCallback, now: i64) {
         let milliseconds = milliseconds_between(callback.started, now);
         let sample = Sample::CallbackEnd { epoch: callback.epoch, milliseconds, end: now };
         match self.collectors.try_lock() {
             Some(mut collectors) => collectors.accept(&sample),
-            // The order of ends does not count.
+            // The order of callback ends does not matter.
             None => self.collectors.enqueue_or_count(sample, false),
         }
     }
 
-    /// Accepts a message that is not measured, because it has not come by the middleware. How long the subscription has
-    /// been silent, and the next period, are unknown until the next message that is measured. It never waits: if the
-    /// lock is held, nothing changes.
+    /// Accepts a message that is not measured, because it did not arrive through the middleware. Until the next
+    /// measured message, the time since the last message and the next period are unknown. This function never waits: if
+    /// another thread holds the lock, the message changes nothing.
     pub fn accept_unmeasured(&self) {
         if let Some(mut collectors) = self.collectors.try_lock() {
             collectors.accept_unmeasured();
         }
     }
 
-    /// Counts the next message of each publisher as its first: messages that are filtered from now on are not lost. See
-    /// [`Delivered::is_filtered`].
+    /// Makes the next message of each publisher count as its first, so that messages that are filtered from now on are
+    /// not counted as lost. See [`Delivered::is_filtered`].
     pub fn pause_losses(&self) {
         self.collectors.lock().pause_losses();
     }
 
-    /// Returns the distributions of a window that starts; none if they are not enabled.
+    /// Returns empty distributions for a window that starts; no distributions if distributions are not enabled.
     fn new_distributions(&self) -> Distributions {
         let metrics = self.has_distributions.load(Ordering::Relaxed).then_some(self.options.metrics);
         Distributions::new(metrics.unwrap_or_default())
     }
 
-    /// Returns the messages received from and lost of each publisher.
+    /// Returns, for each publisher, the number of messages received and lost.
     pub fn publishers(&self) -> Vec<PublisherTotals> {
         self.collectors.lock().publishers()
     }
 
-    /// Returns the times of the last message that was recorded.
+    /// Returns the times of the last recorded message; `None` if no message was recorded.
     pub fn last_message(&self, clock: &dyn Clock) -> Option<MessageTimes> {
         let collectors = self.collectors.lock();
         let Times { header, source, received, .. } = collectors.last_times();
         let mut system = collectors.window.system;
         let (callback, is_of_window) = collectors.last_message_in_window();
         drop(collectors);
-        // Since the last window. A suspend in this window was before its messages, or the next message will correct it.
+        // The correction is the clock step since the last window. If the host was suspended in this window, the suspend
+        // was before the window's messages, or the next message will correct the time.
         let correction = system.check(clock).map_or(0, |step| match is_of_window {
             true => step.by,
             false => step.by - step.suspended,
@@ -229,7 +233,7 @@ impl Recorder {
 impl WindowedCollector for Recorder {
     fn enable(&self, clock: &dyn Clock) -> bool {
         if self.is_enabled() {
-            return false; // before distributions are allocated
+            return false; // returns before any distributions are allocated
         }
         let distributions = self.new_distributions();
         let mut collectors = self.collectors.lock();
@@ -257,7 +261,7 @@ impl WindowedCollector for Recorder {
     }
 
     fn end_window(&self, clock: &dyn Clock) -> Option<FinishedWindow> {
-        // Slow work is done before the lock is taken, or after it is released.
+        // Slow work is done before the lock is taken, or after the lock is released.
         let measured = self.options.metrics;
         let mut metrics = Vec::with_capacity(measured.len());
         let clock_offset = measured.contains(Metric::ClockOffset).then(host::clock_offset).flatten();
@@ -318,7 +322,7 @@ impl WindowedCollector for Recorder {
             Metric::MessageAge => self.options.age_source == AgeSource::HeaderStamp,
             metric => metric.starts_at_header_stamp(),
         };
-        // Source timestamps are on the system clock.
+        // Source timestamps use the system clock, not simulated time.
         let is_of_two_clocks = metric == Metric::HeaderToSource && self.simulated.is_some();
         self.kind().measures(metric)
             && !is_of_two_clocks
@@ -330,21 +334,22 @@ impl WindowedCollector for Recorder {
     }
 }
 
-/// The steps that end a window, in their order. All of them hold the lock.
+/// The steps that end a window, in their order. The lock is held during all of these steps.
 impl Recorder {
-    /// Reads the clock, which is the window's stop, and accepts the samples that were queued since the lock was taken.
-    /// Returns the window, and the queued samples from its stop on.
+    /// Reads the clock (the result is the window's stop), and accepts the samples that were queued since the lock was
+    /// taken. Returns the window, and the queued samples whose time is at or after the stop.
     ///
-    /// Afterwards, each sample made before the stop is accepted. If one may be missing, because its thread was
-    /// preempted, the window has lost the order of its messages. No sample made later is accepted.
+    /// Afterwards, each sample made before the stop is accepted, and no later sample is. If a sample may be missing
+    /// because its thread was preempted, the order of the window's messages is unknown.
     fn stop_window(&self, collectors: &mut Collectors, clock: &dyn Clock) -> (EndedWindow, Vec<Sample>) {
-        // Since the lock was taken, a thread may have begun a sample here. It is the last one, so it is waited for. The
-        // order is unknown only if that thread is preempted.
+        // Since the lock was taken, a thread may have begun to make a sample. This sample is the last sample of the
+        // window, so this thread waits for the sample. The order is unknown only if the other thread is preempted.
         let had_begun_samples = self.collectors.has_begun_samples();
         let ended = collectors.window.end(clock);
         let has_begun_samples = !self.collectors.await_begun_samples();
         collectors.correct_times(&ended);
-        // A sample that is recorded while the lock is held here belongs to the window of its time.
+        // A sample that is recorded while this thread holds the lock belongs to the window that contains the sample's
+        // time.
         let mut of_next_window = vec![];
         let mut has_queued_messages = false;
         let mut drain_queue = |collectors: &mut Collectors| {
@@ -362,9 +367,9 @@ impl Recorder {
         if has_begun_samples {
             let has_begun_samples = self.collectors.has_begun_samples();
             drain_queue(collectors);
-            // A thread that was preempted after it read the clock has a message that may be earlier than others, and is
-            // recorded later. It is the last one of this window if none was queued, and it was begun after the lock was
-            // taken here.
+            // A thread may be preempted after it read the clock. Its message may be earlier than other messages, but is
+            // recorded later. If no message was queued, and the sample was begun after this thread took the lock, the
+            // message is the last of this window, and the order is known.
             if has_begun_samples && (had_begun_samples || has_queued_messages) {
                 collectors.lose_order();
             }
@@ -372,11 +377,11 @@ impl Recorder {
         (ended, of_next_window)
     }
 
-    /// Counts the samples that were lost since the lock was taken. Returns how many of them count as messages; None if none
-    /// was lost.
+    /// Counts the samples that were lost since the lock was taken. Returns how many of these samples count as messages;
+    /// `None` if no sample was lost.
     ///
-    /// Afterwards, each message up to now is counted: measured, or unrecorded. Those returned may belong to the next
-    /// window, if this thread was preempted since it took the lock.
+    /// Afterwards, each message up to now is counted, as measured or as unrecorded. The returned messages may belong to
+    /// the next window, if this thread was preempted since it took the lock.
     fn count_lost(&self, collectors: &mut Collectors) -> Option<u64> {
         let lost_meanwhile = self.collectors.take_unrecorded();
         if let Some(count) = lost_meanwhile {
@@ -385,9 +390,10 @@ impl Recorder {
         lost_meanwhile
     }
 
-    /// Returns whether the window is unstamped, and whether it is without a clock.
+    /// Returns two values for the window: [`unstamped`](WindowStatistics::unstamped) and
+    /// [`without_clock`](WindowStatistics::without_clock).
     ///
-    /// Up to here, the last message is one of the window: no message of the next window is accepted.
+    /// Up to this step, the last message is a message of this window: no message of the next window is accepted yet.
     fn check_stamps(&self, collectors: &mut Collectors) -> (bool, bool) {
         let unstamped = collectors.is_unstamped() && !self.lacks_stamps.load(Ordering::Relaxed);
         let has_clock = self.simulated.as_ref().is_none_or(|time| time.has_begun());
@@ -398,9 +404,9 @@ impl Recorder {
         (unstamped, without_clock)
     }
 
-    /// Returns the warnings of the window, each once for the subscription.
+    /// Returns the new warnings of the window. A subscription gets each warning only once.
     ///
-    /// The metrics are taken, and no sample of the next window is accepted.
+    /// At this step, the metrics are already taken, and no sample of the next window is accepted yet.
     fn take_warnings(&self, collectors: &mut Collectors) -> impl Iterator<Item = Warning> + use<> {
         let transport = self.transport.get();
         if self.options.needs_reception_time()
@@ -411,18 +417,18 @@ impl Recorder {
         collectors.warnings.take()
     }
 
-    /// Has messages taken from now on be of the collectors' epoch, which is another one after a step.
+    /// Gives messages that are taken from now on the epoch of the collectors, which is a new epoch after a clock step.
     ///
-    /// The next window has started: a message of the new epoch finds what it needs.
+    /// The next window has already started, so the collectors are ready for a message of the new epoch.
     fn publish_epoch(&self, collectors: &Collectors) {
         self.epoch.store(collectors.epoch.0, Ordering::Relaxed);
     }
 }
 
-/// Records the samples of the next window that were recorded while the one before was ended.
+/// Records the samples of the next window that were recorded while the previous window was being ended.
 ///
-/// Afterwards, the lock can be released: each sample recorded up to now is in the window of its time, or in doubt in
-/// both.
+/// Afterwards, the lock can be released: each sample recorded up to now is in the window of its time, or both windows
+/// are marked as uncertain.
 fn record_of_next_window(collectors: &mut Collectors, samples: &[Sample], lost_meanwhile: Option<u64>) {
     samples.iter().for_each(|sample| collectors.accept(sample));
     if lost_meanwhile.is_some_and(|count| count > 0) {

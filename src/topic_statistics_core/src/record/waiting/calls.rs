@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The collectors of a client.
+//! The collectors of a client of a service.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{
     summary::Summary,
 };
 
-/// The collectors of a client.
+/// The collectors of a client of a service.
 #[derive(Debug)]
 pub struct Calls {
     measurements: Measurements,
@@ -33,16 +33,16 @@ pub struct Calls {
 /// An event of a call.
 #[derive(Debug)]
 pub enum CallSample {
-    /// The request is sent.
+    /// The request was sent.
     Call,
-    /// The response arrives.
+    /// The response has arrived.
     Response {
-        /// When the call began, and now, in nanoseconds on the monotonic clock.
+        /// The start of the call and the present time, in nanoseconds on the monotonic clock.
         times: (i64, i64),
         /// The timestamps of the response.
         stamps: Timestamps,
     },
-    /// It ends without a response.
+    /// The call ended without a response.
     Dropped,
 }
 
@@ -80,16 +80,16 @@ impl Collector for Calls {
     }
 }
 
-/// Records the calls of a client.
+/// Records the calls of a client of a service.
 #[derive(Clone, Debug)]
 pub struct CallRecorder {
-    /// The collectors.
+    /// The collectors of the client.
     pub calls: Arc<Windowed<Calls>>,
     waiting: Oldest,
 }
 
 impl CallRecorder {
-    /// Creates the recorder of these metrics, disabled.
+    /// Creates a recorder of these metrics, in the disabled state.
     pub fn new(metrics: MetricSet) -> Self {
         let waiting = Oldest::default();
         let measurements = Measurements::new(Calls::KIND, metrics);
@@ -97,8 +97,9 @@ impl CallRecorder {
         Self { calls: Arc::new(Windowed::new(calls)), waiting }
     }
 
-    /// Begins a call at that time, on the monotonic clock, and sends its request. Returns the result of `send`, and the
-    /// call that waits; None while the statistics are disabled. A request that cannot be sent is no call.
+    /// Begins a call at the time `began` of the monotonic clock, and sends the call's request. Returns the result of
+    /// `send` and the waiting call, which is `None` while the statistics are disabled. If the request cannot be sent,
+    /// no call is recorded.
     pub fn call<R, E>(
         &self,
         began: i64,
@@ -114,7 +115,8 @@ impl CallRecorder {
     }
 }
 
-/// A call that waits for its response. If it is dropped before, it has none.
+/// A call that waits for its response. If this value is dropped before the response arrives, the call counts as
+/// dropped.
 #[derive(Debug)]
 pub struct WaitingCall {
     recorder: CallRecorder,
@@ -129,8 +131,8 @@ impl WaitingCall {
         self
     }
 
-    /// Records its response, now, at the time that `clock` returns. `stamps` returns the response's source timestamp
-    /// and its received timestamp.
+    /// Records the response to this call, at the present time, which `clock` returns. `stamps` returns the source
+    /// timestamp and the received timestamp of the response.
     pub fn respond(mut self, clock: impl FnOnce() -> i64, stamps: impl FnOnce() -> (i64, i64)) {
         self.is_counted = false;
         let Some(epoch) = self.recorder.calls.epoch() else { return };

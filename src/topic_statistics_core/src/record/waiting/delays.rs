@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The delays of requests and responses, by their timestamps.
+//! The delays of requests and responses, computed from their timestamps.
 
 use super::measurements::Measurements;
 use crate::{
@@ -13,20 +13,22 @@ use crate::{
     },
 };
 
-/// The timestamps of a request or a response that a middleware has delivered, in nanoseconds since the epoch; 0 if
+/// The timestamps of a request or a response that a middleware has delivered, in nanoseconds since the Unix epoch; 0 if
 /// unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timestamps {
-    /// When it was sent.
+    /// The time at which the request or response was sent.
     pub source: i64,
-    /// When it arrived on this host; 0 where the middleware reports another time than that.
+    /// The time at which the request or response arrived on this host; 0 if the middleware's received timestamp means
+    /// another time.
     pub received: i64,
-    /// The epoch in which it was taken: see [`Windowed::epoch`](crate::record::windowed::Windowed::epoch).
+    /// The epoch in which the request or response was taken: see
+    /// [`Windowed::epoch`](crate::record::windowed::Windowed::epoch).
     pub epoch: u32,
 }
 
-/// Finds the delays of requests or responses by their timestamps: from the source to this host, from there to the
-/// callback, and their sum.
+/// Computes the delays of requests or responses from their timestamps: from the source to this host, from the arrival
+/// on this host to the callback, and the sum of both.
 #[derive(Debug, Default)]
 pub(super) struct Delays(StampFilter);
 
@@ -34,7 +36,7 @@ impl Delays {
     const METRICS: [Metric; 3] =
         [Metric::SourceToReceive, Metric::ReceiveToCallback, Metric::SourceToCallback];
 
-    /// Adds the delays up to `time`, on the monotonic clock.
+    /// Adds the delays of a request or a response up to `time` on the monotonic clock.
     pub(super) fn add(
         &self,
         stamps: &Timestamps,
@@ -43,7 +45,8 @@ impl Delays {
         measurements: &mut Measurements,
         distributions: &mut Distributions,
     ) {
-        // Taken before a step of the system clock was found: the stamps may be of the clock before it.
+        // If the epoch differs, the request or response was taken before a clock step was found, so its stamps may be
+        // from the clock before the step.
         if stamps.epoch != present.epoch {
             return;
         }
@@ -58,7 +61,7 @@ impl Delays {
         }
     }
 
-    /// Ends a window. After a step of the system clock in it, no delay is known.
+    /// Ends a window. If the system clock was stepped in the window, no delay of the window is known.
     pub(super) fn end_window(&mut self, ended: &EndedWindow, measurements: &mut Measurements) {
         self.0.end_window(ended);
         if ended.step.is_some() {
@@ -66,7 +69,8 @@ impl Delays {
         }
     }
 
-    /// Starts the first window, at that time. `has_stepped`: the system clock was stepped while none was under way.
+    /// Starts the first window at the time `start`. `has_stepped` means that the system clock was stepped while no
+    /// window was open.
     pub(super) fn restart(&mut self, start: i64, has_stepped: bool) {
         self.0.restart(start, has_stepped);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The collector of an executor: what its threads run, and what waits for them.
+//! The collector of an executor: what the executor's threads run, and which callbacks wait for the threads.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -24,11 +24,11 @@ use crate::{
     sync::Mutex,
 };
 
-/// The number of a callback, by which its runs are recorded.
+/// The number that identifies a callback in the records of its runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallbackId(u32);
 
-/// The names of an executor's callbacks and threads. All clones share them.
+/// The names of an executor's callbacks and threads. All clones share the names.
 #[derive(Clone, Debug)]
 pub struct ExecutorNames(Arc<Mutex<Names>>);
 
@@ -40,12 +40,13 @@ struct Names {
 }
 
 impl ExecutorNames {
-    /// A process that creates topics with ever new names has this number of callbacks. All further ones are one.
+    /// The largest number of callbacks, for a process that creates topics with ever new names. All further callbacks
+    /// share one name.
     const MOST: usize = 4096;
-    /// The name of the further ones.
+    /// The name of all further callbacks.
     const OTHERS: &'static str = "(more than 4096 callbacks)";
 
-    /// Returns the number of a callback. Equal ones have the same number.
+    /// Returns the number of a callback. Equal callbacks have the same number.
     pub fn id(&self, callback: ExecutorCallback) -> CallbackId {
         let names = &mut *lock(&self.0);
         if let Some(id) = names.ids.get(&callback) {
@@ -55,7 +56,7 @@ impl ExecutorNames {
         if names.callbacks.len() == Self::MOST {
             return CallbackId(id.0 - 1);
         }
-        // The last number is for all others.
+        // The last number is for all further callbacks.
         let callback = match names.callbacks.len() == Self::MOST - 1 {
             true => ExecutorCallback::new(CallbackKind::Internal, Self::OTHERS),
             false => callback,
@@ -101,8 +102,8 @@ impl ThreadRecorder {
         self.executions.is_enabled()
     }
 
-    /// Runs a callback, which became ready at that time, in nanoseconds on the monotonic clock; None if that is not
-    /// known. The callback must not run another one by the same recorder.
+    /// Runs a callback. `ready` is the time at which the callback became ready, in nanoseconds on the monotonic clock;
+    /// `None` if the time is unknown. The callback must not run another callback by the same recorder.
     #[inline]
     pub fn run<R>(&self, callback: CallbackId, ready: Option<i64>, code: impl FnOnce() -> R) -> R {
         if !self.is_enabled() {
@@ -119,7 +120,7 @@ impl ThreadRecorder {
     }
 }
 
-/// Records the end of a run, also on unwinding.
+/// Records the end of a run when it is dropped, even if the callback panicked.
 struct Running<'a>(&'a ThreadRecorder);
 
 impl Drop for Running<'_> {
@@ -130,11 +131,11 @@ impl Drop for Running<'_> {
     }
 }
 
-/// The start or the end of a run.
+/// The start or the end of a callback's run.
 #[derive(Clone, Copy, Debug)]
 pub struct Execution {
     thread: usize,
-    /// In nanoseconds on the monotonic clock.
+    /// The time of the start or the end, in nanoseconds on the monotonic clock.
     at: i64,
     event: Event,
 }
@@ -150,9 +151,10 @@ enum Event {
 pub struct Executions {
     names: ExecutorNames,
     threads: Vec<Thread>,
-    /// The start of the window. This and all times are in nanoseconds on the monotonic clock.
+    /// The start of the window. All times in this struct are in nanoseconds on the monotonic clock.
     start: i64,
-    /// The runs of the window: those that started in it, and those under way at its start.
+    /// The number of runs in the window: the runs that started in the window, and the runs that were already running at
+    /// its start.
     count: u64,
     ready_to_run: SummaryCollector,
     longest: Option<Longest>,
@@ -163,11 +165,11 @@ pub struct Executions {
 
 #[derive(Debug, Default)]
 struct Thread {
-    /// The callback under way, and its start.
+    /// The callback that is running now, and its start.
     running: Option<(CallbackId, i64)>,
-    /// How long it was busy in this window.
+    /// How long the thread ran callbacks in this window.
     busy: i64,
-    /// Its last runs that a callback can have waited for.
+    /// The last runs of the thread for which another callback may have waited.
     last: VecDeque<Run>,
 }
 
@@ -193,12 +195,12 @@ struct Wait {
 }
 
 impl Thread {
-    /// A callback that ran for a shorter time is no reason to wait: 0.1 ms.
+    /// 0.1 ms. A shorter run is not reported as a reason for another callback to wait.
     const SHORTEST: i64 = 100_000;
-    /// The number of last runs.
+    /// The largest number of last runs that are kept.
     const LAST: usize = 64;
 
-    /// Ends the run under way.
+    /// Ends the current run.
     fn end(&mut self, at: i64, window_start: i64) -> Option<Run> {
         let (callback, start) = self.running.take()?;
         // A sample that waited in a queue can be older than the window.
@@ -215,15 +217,15 @@ impl Thread {
 }
 
 impl Executions {
-    /// The number of pairs of a window.
+    /// The largest number of pairs of callbacks that a window reports as waits.
     const WAITS: usize = 5;
 
-    /// Creates the collector of an executor with these names.
+    /// Creates the collector of an executor with these callback and thread names.
     pub fn new(names: ExecutorNames) -> Self {
         Self { names, waits: Vec::with_capacity(Self::WAITS), ..Self::default() }
     }
 
-    /// Has an entry for each thread up to this one.
+    /// Returns the entry of a thread, and creates the entries up to this thread if they are missing.
     #[inline]
     fn thread(&mut self, thread: usize) -> &mut Thread {
         if thread >= self.threads.len() {
@@ -244,7 +246,7 @@ impl Executions {
         }
     }
 
-    /// Finds what a thread ran from the time at which a callback became ready.
+    /// Finds which callbacks the thread ran after the time `ready`, at which the waiting callback became ready.
     #[cold]
     fn add_waits(&mut self, waiting: CallbackId, thread: usize, ready: i64) {
         let Self { threads, waits, .. } = self;
@@ -257,7 +259,7 @@ impl Executions {
     }
 }
 
-/// Keeps the pairs with the longest waits. A discarded pair may wait again, and longer: the new wait is its longest.
+/// Keeps the pairs with the longest waits. If a discarded pair waits again for longer, it can return with the new wait.
 fn add_wait(waits: &mut Vec<Wait>, wait: Wait) {
     let is_pair = |kept: &Wait| kept.waiting == wait.waiting && kept.running == wait.running;
     if let Some(known) = waits.iter_mut().find(|wait| is_pair(wait)) {
@@ -295,7 +297,7 @@ impl Collector for Executions {
                 }
             }
             Event::End => {
-                // None if it started before the statistics were enabled.
+                // The result is `None` if the callback started before the statistics were enabled.
                 if let Some(run) = self.thread(thread).end(at, window_start) {
                     self.observe_duration(run.callback, thread, run.end - run.start);
                 }
@@ -320,7 +322,7 @@ impl Collector for Executions {
                 of_window += (stop - start.max(self.start)).max(0);
                 self.observe_duration(callback, index, stop - start);
             }
-            // NaN if the window has no length.
+            // The share is NaN if the window has no length.
             let share = (of_window as f64 / length.as_nanos() as f64 * 100.0).min(100.0);
             busy.accept(share);
             threads.push(ExecutorThread { name: Arc::clone(name), busy: share });
@@ -346,7 +348,8 @@ impl Collector for Executions {
         ];
         self.finished = Some(Arc::new(ExecutorWindow { threads, longest, waits }));
         self.start = stop;
-        // A callback that is still running also counts in the next window: a stuck executor is not silent.
+        // A callback that is still running also counts in the next window, so that a stuck executor does not look
+        // silent.
         let running = self.threads.iter().filter(|thread| thread.running.is_some()).count() as u64;
         (std::mem::replace(&mut self.count, running), metrics)
     }

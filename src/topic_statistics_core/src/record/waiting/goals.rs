@@ -30,7 +30,7 @@ pub struct Goals<const IS_SERVER: bool> {
     under_way: UnderWay,
 }
 
-/// The goals under way: how many, and since when.
+/// The goals in progress: their number, and the time since which the oldest is in progress.
 #[derive(Clone, Debug, Default)]
 struct UnderWay {
     active: Active,
@@ -40,24 +40,24 @@ struct UnderWay {
 /// An event of a goal.
 #[derive(Debug)]
 pub struct GoalSample {
-    /// What it adds one to.
+    /// The metric whose count this event increases by one.
     count: Option<Metric>,
-    /// What it is the end of, in milliseconds.
+    /// The metric and the duration, in milliseconds, that this event completes.
     duration: Option<(Metric, f64)>,
 }
 
-/// The end of a goal.
+/// How a goal ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The goal was reached.
     Succeeded,
-    /// It was canceled.
+    /// The goal was canceled.
     Canceled,
-    /// The server gave it up.
+    /// The server aborted the goal.
     Aborted,
-    /// The server did not accept it.
+    /// The server did not accept the goal.
     Rejected,
-    /// The client did not wait for its result.
+    /// The client did not wait for the goal's result.
     Dropped,
 }
 
@@ -119,13 +119,13 @@ impl<const IS_SERVER: bool> Collector for Goals<IS_SERVER> {
 /// Records the goals of an action server, or of an action client.
 #[derive(Clone, Debug)]
 pub struct GoalRecorder<const IS_SERVER: bool> {
-    /// The collectors.
+    /// The collectors of the goals.
     pub goals: Arc<Windowed<Goals<IS_SERVER>>>,
     under_way: UnderWay,
 }
 
 impl<const IS_SERVER: bool> GoalRecorder<IS_SERVER> {
-    /// Creates the recorder of these metrics, disabled.
+    /// Creates a recorder of these metrics, in the disabled state.
     pub fn new(metrics: MetricSet) -> Self {
         let under_way = UnderWay::default();
         let measurements = Measurements::new(Goals::<IS_SERVER>::KIND, metrics);
@@ -133,8 +133,8 @@ impl<const IS_SERVER: bool> GoalRecorder<IS_SERVER> {
         Self { goals: Arc::new(Windowed::new(goals)), under_way }
     }
 
-    /// Records that a goal was received or sent at that time, in nanoseconds on the monotonic clock. Returns None
-    /// while the statistics are disabled.
+    /// Records that a goal was received or sent at the time `began`, in nanoseconds on the monotonic clock. Returns
+    /// `None` while the statistics are disabled.
     pub fn begin(&self, began: i64) -> Option<ActiveGoal<IS_SERVER>> {
         if !self.goals.is_enabled() {
             return None;
@@ -151,11 +151,11 @@ impl<const IS_SERVER: bool> GoalRecorder<IS_SERVER> {
     }
 }
 
-/// A goal under way, until [`end`](Self::end) or [`leave`](Self::leave) is called. Threads may share it: its feedback
-/// may be published by any of them.
+/// A goal that is in progress until [`end`](Self::end) or [`leave`](Self::leave) is called. Several threads may share
+/// the goal, and each of them may publish feedback.
 ///
-/// Each clock that a method is given returns nanoseconds on the monotonic clock. It is read under the goal's lock, so
-/// that the times of a goal are in order.
+/// Each `clock` argument of a method returns nanoseconds on the monotonic clock. The clock is read under the goal's
+/// lock, so that the times of the goal are in order.
 #[derive(Debug)]
 pub struct ActiveGoal<const IS_SERVER: bool> {
     recorder: GoalRecorder<IS_SERVER>,
@@ -173,7 +173,7 @@ struct Progress {
 }
 
 impl<const IS_SERVER: bool> ActiveGoal<IS_SERVER> {
-    /// Records that it is accepted, now. Later calls change nothing.
+    /// Records that the goal is accepted now. Later calls change nothing.
     pub fn accept(&self, clock: impl FnOnce() -> i64) {
         let mut progress = lock(&self.progress);
         if std::mem::replace(&mut progress.is_accepted, true) || progress.has_ended {
@@ -188,12 +188,12 @@ impl<const IS_SERVER: bool> ActiveGoal<IS_SERVER> {
         self.recorder.record(None, Some((Metric::GoalToAcceptance, delay)));
     }
 
-    /// The server starts to execute it, now.
+    /// Records that the server starts to execute the goal now.
     pub fn execute(&self, clock: impl FnOnce() -> i64) {
         lock(&self.progress).started = clock();
     }
 
-    /// Records that feedback is published, or received, now.
+    /// Records that feedback for the goal is published (by a server) or received (by a client) now.
     pub fn feedback(&self, clock: impl FnOnce() -> i64) {
         let mut progress = lock(&self.progress);
         if progress.has_ended {
@@ -212,23 +212,23 @@ impl<const IS_SERVER: bool> ActiveGoal<IS_SERVER> {
         self.recorder.record(None, duration);
     }
 
-    /// The server learns that it is to be canceled, now. Only the first request counts.
+    /// Records that the server learns now of a request to cancel the goal. Only the first request counts.
     pub fn request_cancel(&self, clock: impl FnOnce() -> i64) {
         lock(&self.progress).cancel_requested.get_or_insert_with(clock);
     }
 
-    /// The server rejects the requests to cancel it.
+    /// Records that the server rejects the requests to cancel the goal.
     pub fn reject_cancel(&self) {
         lock(&self.progress).cancel_requested = None;
     }
 
-    /// Records that it ends, now. Later calls change nothing.
+    /// Records that the goal ends now. Later calls change nothing.
     pub fn end(&self, outcome: Outcome, clock: impl FnOnce() -> i64) {
         self.end_as(|_| outcome, clock);
     }
 
-    /// Records that it was dropped, unless it has ended. A client then has no result; for a server, rclrs aborts the
-    /// goal, or rejects it if it was not accepted.
+    /// Records that the goal was dropped, unless the goal has already ended. If a client drops the goal, the client
+    /// gets no result. If a server drops the goal, rclrs aborts it, or rejects it if it was not accepted.
     pub fn leave(&self, clock: impl FnOnce() -> i64) {
         let outcome = |is_accepted| match (IS_SERVER, is_accepted) {
             (false, _) => Outcome::Dropped,

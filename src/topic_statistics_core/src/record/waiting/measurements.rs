@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The counts and the samples of a source that waits or is waited for.
+//! The counts and the samples of a service, a client, an action or a timer.
 
 use crate::{
     collector::{single_sample, SummaryCollector},
@@ -11,18 +11,18 @@ use crate::{
     summary::Summary,
 };
 
-/// What the events of a window add up to: a count or the samples of each metric.
+/// The sums of a window's events: for each metric a count, or a summary of samples.
 #[derive(Debug)]
 pub(super) struct Measurements {
     /// The metrics that are measured.
     metrics: MetricSet,
-    /// Of each metric that the kind of source can measure.
+    /// The count of each counting metric that the kind of source can measure.
     counts: Box<[(Metric, u64)]>,
     samples: Box<[(Metric, SummaryCollector)]>,
 }
 
 impl Measurements {
-    /// Creates them for a source of that kind, which measures these metrics.
+    /// Creates the measurements of a source of this kind, which measures these metrics.
     pub(super) fn new(kind: SourceKind, metrics: MetricSet) -> Self {
         let all = || kind.metrics().iter().copied();
         let counts = all().filter(|metric| metric.is_count()).map(|metric| (metric, 0));
@@ -36,19 +36,19 @@ impl Measurements {
         self.metrics.contains(metric)
     }
 
-    /// Counts an event.
+    /// Counts one event of a metric.
     pub(super) fn count(&mut self, metric: Metric) {
         if let Some((_, count)) = self.counts.iter_mut().find(|(counted, _)| *counted == metric) {
             *count += 1;
         }
     }
 
-    /// Returns how many events of the window were counted.
+    /// Returns how many events of a metric were counted in the window.
     pub(super) fn counted(&self, metric: Metric) -> u64 {
         self.counts.iter().find(|(counted, _)| *counted == metric).map_or(0, |(_, count)| *count)
     }
 
-    /// Adds a sample, also to the distribution of its metric. Ignores it if it is NaN or infinite.
+    /// Adds a sample to a metric and to the metric's distribution. Ignores the sample if it is NaN or infinite.
     pub(super) fn add(&mut self, metric: Metric, sample: f64, distributions: &mut Distributions) {
         let samples = self.samples.iter_mut().find(|(sampled, _)| *sampled == metric);
         if samples.is_some_and(|(_, samples)| samples.accept(sample)) {
@@ -56,15 +56,15 @@ impl Measurements {
         }
     }
 
-    /// Forgets the samples of a metric in this window.
+    /// Discards the samples of a metric in this window.
     pub(super) fn discard(&mut self, metric: Metric) {
         if let Some((_, samples)) = self.samples.iter_mut().find(|(sampled, _)| *sampled == metric) {
             samples.take();
         }
     }
 
-    /// Ends a window, and starts the next. Returns the summaries of the metrics that are measured: those in `others`,
-    /// and all others of what was counted and added.
+    /// Ends a window, and starts the next window. Returns the summaries of the measured metrics: the summaries in
+    /// `others`, and for all other metrics the summaries of their samples or counts.
     pub(super) fn take(&mut self, others: &[(Metric, Summary)]) -> Vec<(Metric, Summary)> {
         let summary = |metric: Metric| {
             let other = others.iter().find(|(other, _)| *other == metric).map(|(_, summary)| *summary);
@@ -78,7 +78,7 @@ impl Measurements {
         metrics
     }
 
-    /// Forgets all counts and samples.
+    /// Discards all counts and samples.
     pub(super) fn clear(&mut self) {
         self.counts.iter_mut().for_each(|(_, count)| *count = 0);
         self.samples.iter_mut().for_each(|(_, samples)| *samples = SummaryCollector::default());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Services, clients, actions, timers and executors: what waits, and for how long.
+//! The collectors of services, clients, actions, timers and executors: durations, waiting times and counts.
 
 pub mod calls;
 pub mod delays;

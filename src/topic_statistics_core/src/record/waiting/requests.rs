@@ -37,21 +37,21 @@ pub struct Requests {
 /// An event of a request.
 #[derive(Debug)]
 pub enum RequestSample {
-    /// Its callback starts.
+    /// The callback of the request starts.
     Start {
-        /// On the monotonic clock, in nanoseconds.
+        /// The start of the callback, in nanoseconds on the monotonic clock.
         time: i64,
-        /// Its timestamps.
+        /// The timestamps of the request.
         stamps: Timestamps,
     },
-    /// Its callback ends: it has a response.
+    /// The callback ends, so the request has a response.
     End {
-        /// Its duration: of the callback, or, if that is async, of the response.
+        /// The duration of the callback; if the callback is async, the duration up to the response.
         milliseconds: f64,
-        /// Whether its callback returns a future.
+        /// Whether the callback returns a future.
         is_async: bool,
     },
-    /// Its callback panics.
+    /// The callback panics.
     Panic,
 }
 
@@ -101,21 +101,21 @@ impl Collector for Requests {
 /// Records the requests of a service.
 #[derive(Clone, Debug)]
 pub struct RequestRecorder {
-    /// The collectors.
+    /// The collectors of the requests.
     pub requests: Arc<Windowed<Requests>>,
     active: Active,
     is_async: bool,
 }
 
 impl RequestRecorder {
-    /// Returns the metrics that a service measures, unless others are chosen. `is_async`: its callback returns a
+    /// Returns the metrics that a service measures by default. `is_async` means that the service's callback returns a
     /// future.
     pub fn metrics(is_async: bool) -> MetricSet {
         let other = if is_async { Metric::CallbackDuration } else { Metric::ResponseDuration };
         SourceKind::Service.metrics().iter().filter(|metric| **metric != other).collect()
     }
 
-    /// Creates the recorder of these metrics, disabled. `is_async`: the callback returns a future.
+    /// Creates a recorder of these metrics, in the disabled state. `is_async` means that the callback returns a future.
     pub fn new(metrics: MetricSet, first_period: FirstPeriod, is_async: bool) -> Self {
         let active = Active::default();
         let requests = Requests {
@@ -127,13 +127,14 @@ impl RequestRecorder {
         Self { requests: Arc::new(Windowed::new(requests)), active, is_async }
     }
 
-    /// Returns a recorder of the same service for another callback. `is_async`: that returns a future.
+    /// Returns a recorder of the same service for another callback. `is_async` means that the other callback returns a
+    /// future.
     pub fn with_callback(&self, is_async: bool) -> Self {
         Self { is_async, ..self.clone() }
     }
 
-    /// Records that a request is taken. Returns None while the statistics are disabled. `stamps` returns its source
-    /// timestamp and its received timestamp.
+    /// Records that a request is taken. Returns `None` while the statistics are disabled. `stamps` returns the source
+    /// timestamp and the received timestamp of the request.
     #[inline]
     pub fn take(&self, stamps: impl FnOnce() -> (i64, i64)) -> Option<ActiveRequest> {
         let epoch = self.requests.epoch()?;
@@ -144,7 +145,7 @@ impl RequestRecorder {
     }
 }
 
-/// A request under way: from its taking until this is dropped.
+/// A request in progress, from the time at which it is taken until this value is dropped.
 #[derive(Debug)]
 pub struct ActiveRequest {
     recorder: RequestRecorder,
@@ -154,7 +155,7 @@ pub struct ActiveRequest {
 }
 
 impl ActiveRequest {
-    /// Records that its callback starts now, at the time that `clock` returns.
+    /// Records that the callback of this request starts now, at the time that `clock` returns.
     pub fn start(&mut self, clock: impl FnOnce() -> i64) {
         let Self { recorder, stamps, started, .. } = self;
         recorder.requests.record(|| {
@@ -163,7 +164,7 @@ impl ActiveRequest {
         });
     }
 
-    /// Runs its callback, or polls it. If that panics, it is recorded.
+    /// Runs the callback of this request, or polls its future. A panic of the callback is recorded.
     pub fn run<R>(&mut self, callback: impl FnOnce() -> R) -> R {
         self.is_running = true;
         let result = callback();
@@ -171,7 +172,7 @@ impl ActiveRequest {
         result
     }
 
-    /// Records that it has a response, now.
+    /// Records that this request gets its response now.
     pub fn respond(self, clock: impl FnOnce() -> i64) {
         let milliseconds = milliseconds_between(self.started, clock());
         let is_async = self.recorder.is_async;

@@ -24,20 +24,20 @@ use crate::{
 pub struct TimerCalls {
     measurements: Measurements,
     clock: TimerClock,
-    /// In milliseconds.
+    /// The period of the timer in milliseconds.
     timer_period: f64,
     period: Periods,
-    /// None if it is not known of a call of this window.
+    /// The number of skipped periods in this window; `None` if the number is unknown for at least one call.
     skipped: Option<u64>,
     count: u64,
-    /// Whether the next call was scheduled before a step of its clock.
+    /// Whether the next call may have been scheduled before a step of the timer's clock.
     is_doubtful: bool,
 }
 
 /// The clock of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerClock {
-    /// It is never stepped.
+    /// A steady clock, which is never stepped.
     Steady,
     /// The system clock.
     System,
@@ -50,20 +50,20 @@ pub enum TimerClock {
 pub enum TimerSample {
     /// A callback starts.
     Start {
-        /// On the monotonic clock, in nanoseconds.
+        /// The start of the callback, in nanoseconds on the monotonic clock.
         time: i64,
-        /// What is known of its schedule.
+        /// The lateness and the skipped periods of this call; `None` if the schedule is unknown.
         call: Option<ScheduledCall>,
     },
     /// A callback ends.
     End {
-        /// Its duration.
+        /// The duration of the callback in milliseconds.
         milliseconds: f64,
     },
 }
 
 impl TimerCalls {
-    /// Creates the collectors of these metrics, of a timer with that period in nanoseconds.
+    /// Creates the collectors of these metrics, for a timer with the period `timer_period` in nanoseconds.
     pub fn new(metrics: MetricSet, first_period: FirstPeriod, clock: TimerClock, timer_period: i64) -> Self {
         Self {
             measurements: Measurements::new(Self::KIND, metrics),
@@ -97,7 +97,7 @@ impl Collector for TimerCalls {
             TimerSample::End { milliseconds } => {
                 self.measurements.add(Metric::CallbackDuration, milliseconds, distributions);
                 if self.clock != TimerClock::Simulated {
-                    // Infinite if the period is 0: then it is ignored.
+                    // The share is infinite if the period is 0; then the sample is ignored.
                     let share = 100.0 * milliseconds / self.timer_period;
                     self.measurements.add(Metric::CallbackShare, share, distributions);
                 }
@@ -130,10 +130,10 @@ impl Collector for TimerCalls {
     }
 }
 
-/// A callback that is running.
+/// A callback of a timer that is running.
 #[derive(Clone, Copy, Debug)]
 pub struct RunningTimerCallback {
-    /// On the monotonic clock, in nanoseconds.
+    /// The start of the callback, in nanoseconds on the monotonic clock.
     started: i64,
 }
 
@@ -149,7 +149,7 @@ impl Windowed<TimerCalls> {
         RunningTimerCallback { started }
     }
 
-    /// Records that it ends at `now`, on the monotonic clock.
+    /// Records that the callback ends at the time `now` of the monotonic clock.
     #[inline]
     pub fn end(&self, callback: RunningTimerCallback, now: i64) {
         let milliseconds = milliseconds_between(callback.started, now);

@@ -1,75 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The schedule of a timer, as rcl keeps it.
+//! The schedule of a timer, as rcl stores it.
 
-/// The schedule of a timer: when its next call is due.
+/// The schedule of a timer: the time at which the timer's next call is due.
 ///
-/// `rcl_timer_call` moves that time forward by one period before the callback runs. If it still lies in the past, it is
-/// moved by as many further periods as necessary: these are skipped. So all calls are due at one time plus multiples of
-/// the period, until the timer is reset.
+/// `rcl_timer_call` moves the time of the next call forward by one period before the callback runs. If the new time is
+/// still in the past, rcl moves it by as many further periods as necessary: these periods are skipped. So, until the
+/// timer is reset, all calls are due at the first due time plus multiples of the period.
 #[derive(Clone, Copy, Debug)]
 pub struct TimerSchedule {
-    /// In nanoseconds, above 0.
+    /// The period in nanoseconds, above 0.
     period: i64,
     next: Next,
 }
 
-/// When the next call is due.
+/// The time at which the next call is due.
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// A period after the creation.
+    /// The timer was just created: the first call is due one period after the creation.
     Created,
     Unknown,
     Due(Due),
 }
 
-/// A time on the timer's clock, in nanoseconds, as far as it is known.
+/// A time on the timer's clock in nanoseconds, with its largest possible error.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     time: i64,
-    /// Its largest error.
+    /// The largest possible error of the time.
     error: i64,
 }
 
-/// What a timer reports when its callback starts. Times are in nanoseconds on its clock.
+/// What a timer reports when its callback starts. Times are in nanoseconds on the timer's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct TimerReading {
-    /// The time before the next line is read: the start of the callback.
+    /// The time just before `until_next` is read: the start of the callback.
     pub before: i64,
-    /// The time until the next call is due, which may be negative.
+    /// The time until the next call is due. It may be negative.
     pub until_next: i64,
-    /// The time after that was read.
+    /// The time just after `until_next` was read.
     pub after: i64,
-    /// The time from the call before, or from the creation of the timer, to this call; 0 if unknown.
+    /// The time from the previous call, or from the creation of the timer, to this call; 0 if unknown.
     pub since_last: i64,
 }
 
 /// A call of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScheduledCall {
-    /// Callback start less the time at which it was due, in nanoseconds.
+    /// The start of the callback minus the time at which the call was due, in nanoseconds.
     pub lateness: i64,
-    /// The periods that rcl skips because of it.
+    /// The number of periods that rcl skips because this call is late.
     pub skipped: u64,
 }
 
 impl TimerSchedule {
-    /// The clock readings themselves; a larger error is of a preempted thread.
+    /// The error of the clock readings themselves. A larger error means that the thread was preempted.
     const ROUNDING: i64 = 1_000;
-    /// The largest time between the readings for the first call.
+    /// The largest deviation of the first due time from one period after the creation.
     const FIRST: i64 = 100_000;
 
-    /// Creates the schedule of a timer with that period in nanoseconds; None if it is 0: such a timer is always due.
+    /// Creates the schedule of a timer with this period in nanoseconds; `None` if the period is 0, because such a timer
+    /// is always due.
     pub fn new(period: i64) -> Option<Self> {
         (period > 0).then_some(Self { period, next: Next::Created })
     }
 
-    /// Forgets when the next call is due: calls may be missed from now on.
+    /// Forgets when the next call is due, because calls may be missed from now on.
     pub fn forget(&mut self) {
         self.next = Next::Unknown;
     }
 
-    /// Accepts a call. Returns None if it is not known when it was due.
+    /// Accepts a call. Returns `None` if the time at which the call was due is unknown.
     pub fn call(&mut self, reading: TimerReading) -> Option<ScheduledCall> {
         let next = std::mem::replace(&mut self.next, Next::Unknown);
         let error = reading.after.checked_sub(reading.before)?.max(0) / 2;
@@ -82,33 +83,34 @@ impl TimerSchedule {
         let due = match next {
             Next::Created => self.first(reading, read)?,
             Next::Due(due) if self.is_same_phase(due, read) => due,
-            // It was reset, and rcl does not report when.
+            // The timer was reset, and rcl does not report when.
             Next::Due(_) | Next::Unknown => return None,
         };
         let lateness = reading.before.checked_sub(due.time)?;
         if lateness < -(due.error + read.error) {
-            return None; // it is called when it is due, and not before
+            return None; // a timer is never called before it is due
         }
         let periods = self.periods(due.time, read.time);
-        // The phase stays, so the better reading of it is kept.
+        // The phase does not change, so the more exact reading of it is kept.
         let moved = Due { time: due.time.checked_add(periods.checked_mul(self.period)?)?, ..due };
         self.next = Next::Due(if read.error < moved.error { read } else { moved });
         Some(ScheduledCall { lateness, skipped: u64::try_from(periods - 1).ok()? })
     }
 
-    /// Returns whether the times are whole periods apart, at least one.
+    /// Returns whether `read` is later than `due` by a whole number of periods, at least one.
     fn is_same_phase(&self, due: Due, read: Due) -> bool {
         let periods = self.periods(due.time, read.time);
         let expected = i128::from(due.time) + i128::from(periods) * i128::from(self.period);
         periods >= 1 && (expected - i128::from(read.time)).abs() <= i128::from(due.error + read.error)
     }
 
-    /// Returns how many periods a time is after another one.
+    /// Returns how many periods `later` is after `earlier`, rounded to a whole number.
     fn periods(&self, earlier: i64, later: i64) -> i64 {
         later.saturating_sub(earlier).saturating_add(self.period / 2).div_euclid(self.period)
     }
 
-    /// Returns when the first call was due: a period after the creation. None if it was reset since then.
+    /// Returns the time at which the first call was due: one period after the creation. `None` if the timer was reset
+    /// since its creation.
     fn first(&self, reading: TimerReading, read: Due) -> Option<Due> {
         let due = reading.before.checked_sub(reading.since_last)?.checked_add(self.period)?;
         let periods = self.periods(due, read.time);
@@ -127,7 +129,7 @@ mod tests {
     const MS: i64 = 1_000_000;
     const PERIOD: i64 = 10 * MS;
 
-    /// A timer as `rcl_timer_call` and `rcl_timer_reset` keep it.
+    /// A timer that behaves like `rcl_timer_call` and `rcl_timer_reset`.
     struct Timer {
         last: i64,
         next: i64,
@@ -138,7 +140,7 @@ mod tests {
             self.next = now + PERIOD;
         }
 
-        /// A call at `now`, whose callback starts a little later; the clock is read `width` apart.
+        /// Calls the timer at `now`. The callback starts a little later, and the clock is read twice, `width` apart.
         fn call(&mut self, now: i64, width: i64) -> (TimerReading, ScheduledCall) {
             let (due, since_last) = (self.next, now - self.last);
             self.last = now;
@@ -164,7 +166,7 @@ mod tests {
             ((call.lateness + MS / 2) / MS, call.skipped)
         };
         assert_eq!(call(PERIOD), (0, 0));
-        assert_eq!(call(2 * PERIOD + 55 * MS), (55, 5), "due at 20; rcl skips 30 to 70");
+        assert_eq!(call(2 * PERIOD + 55 * MS), (55, 5), "due at 20 ms; rcl skips 30 to 70 ms");
         assert_eq!(call(8 * PERIOD), (0, 0));
         assert_eq!(call(9 * PERIOD + 9 * MS), (9, 0));
         assert_eq!(call(10 * PERIOD), (0, 0));
@@ -175,22 +177,22 @@ mod tests {
         assert!(TimerSchedule::new(0).is_none());
         let mut schedule = TimerSchedule::new(PERIOD).unwrap();
         let reading = TimerReading { before: 0, until_next: PERIOD, after: 100, since_last: 0 };
-        assert_eq!(schedule.call(reading), None, "neither the creation nor a call before is known");
+        assert_eq!(schedule.call(reading), None, "neither the creation nor an earlier call is known");
         let mut timer = Timer { last: 0, next: PERIOD };
         let mut call = |schedule: &mut TimerSchedule, now, width| schedule.call(timer.call(now, width).0);
         let mut schedule = TimerSchedule::new(PERIOD).unwrap();
         assert!(call(&mut schedule, PERIOD, 100).is_some());
         assert_eq!(call(&mut schedule, 2 * PERIOD, 6 * MS), None, "the thread was preempted");
-        assert_eq!(call(&mut schedule, 3 * PERIOD, 100), None, "when this one was due, too");
+        assert_eq!(call(&mut schedule, 3 * PERIOD, 100), None, "the due time of this call is unknown, too");
         assert!(call(&mut schedule, 4 * PERIOD, 100).is_some());
         schedule.forget();
-        assert_eq!(call(&mut schedule, 9 * PERIOD + MS, 100), None, "calls between them may be missed");
+        assert_eq!(call(&mut schedule, 9 * PERIOD + MS, 100), None, "calls in between may be missed");
         let late = call(&mut schedule, 10 * PERIOD + PERIOD / 2, 100).unwrap();
         assert_eq!((late.lateness / 1_000, late.skipped), (PERIOD / 2 / 1_000, 0));
     }
 
     proptest! {
-        /// Whatever delays and resets there are, lateness and skipped periods are rcl's.
+        /// For any delays and resets, the lateness and the skipped periods are those of rcl.
         #[test]
         fn lateness_and_skipped_periods_are_those_of_rcl(
             steps in proptest::collection::vec((0..80 * MS, 0..20_000_i64, 0..20_u32), 1..100),
@@ -199,7 +201,7 @@ mod tests {
             let mut schedule = TimerSchedule::new(PERIOD).unwrap();
             for (late, width, reset) in steps {
                 if reset == 0 {
-                    // At any time, but not a whole number of periods after the call was due.
+                    // The timer is reset at any time, but not a whole number of periods after the call was due.
                     timer.reset(timer.next + PERIOD / 4 + late % (PERIOD / 2));
                 }
                 let now = timer.next + late;

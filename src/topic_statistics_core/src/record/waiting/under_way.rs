@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is under way: how many requests or goals, and the oldest call or goal.
+//! The requests, calls or goals in progress: their number, and the oldest of them.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -13,14 +13,16 @@ use crate::{
     },
 };
 
-/// How many requests or goals are under way, and the most at once since the window's start. All clones share it.
+/// The number of requests or goals in progress, and the largest number at the same time since the window's start. All
+/// clones share these numbers.
 ///
-/// Both counts are in one atomic, so that they change together: high 32 bits the most, low 32 bits those under way.
+/// Both numbers are in one atomic, so that they change together: the high 32 bits are the largest number, the low 32
+/// bits are the number in progress.
 #[derive(Clone, Debug, Default)]
 pub struct Active(Arc<AtomicU64>);
 
 impl Active {
-    /// Changes the number under way and the most at once. Returns what they were.
+    /// Changes the number in progress and the largest number. Returns both numbers from before the change.
     fn change(&self, change: impl Fn(u32, u32) -> (u32, u32)) -> (u32, u32) {
         let split = |counts: u64| (counts as u32, (counts >> 32) as u32);
         let changed = |counts: u64| {
@@ -32,23 +34,25 @@ impl Active {
         split(before)
     }
 
-    /// One begins.
+    /// Records that a request or goal begins.
     pub fn begin(&self) {
         self.change(|active, most| (active.saturating_add(1), most.max(active.saturating_add(1))));
     }
 
-    /// One ends.
+    /// Records that a request or goal ends.
     pub fn end(&self) {
         self.change(|active, most| (active.saturating_sub(1), most));
     }
 
-    /// Ends a window. Returns how many are under way, and the most at once in the window.
+    /// Ends a window. Returns how many requests or goals are in progress, and the largest number at the same time in
+    /// the window.
     pub fn take(&self) -> (u32, u32) {
         self.change(|active, _| (active, active))
     }
 }
 
-/// The calls or goals under way, ordered by their start. rclrs also keeps an entry for each. All clones share it.
+/// The calls or goals in progress, ordered by their start. (rclrs also keeps an entry for each of them.) All clones
+/// share the list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Oldest(Arc<Mutex<Pending>>);
 
@@ -58,7 +62,7 @@ struct Pending {
     next: u64,
 }
 
-/// When one of them began, in nanoseconds on the monotonic clock, and its number.
+/// The start of a call or goal, in nanoseconds on the monotonic clock, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Since(i64, u64);
 
@@ -69,7 +73,7 @@ impl Since {
 }
 
 impl Oldest {
-    /// One begins at that time.
+    /// Records that a call or goal begins at the time `began`.
     pub(super) fn begin(&self, began: i64) -> Since {
         let mut pending = lock(&self.0);
         pending.next += 1;
@@ -78,12 +82,13 @@ impl Oldest {
         since
     }
 
-    /// One ends.
+    /// Records that a call or goal ends.
     pub(super) fn end(&self, since: Since) {
         lock(&self.0).since.remove(&since);
     }
 
-    /// Returns the age of the oldest at that time, in milliseconds; 0 if there is none.
+    /// Returns the age of the oldest call or goal at the time `now`, in milliseconds; 0 if no call or goal is in
+    /// progress.
     pub(super) fn age(&self, now: i64) -> f64 {
         let oldest = lock(&self.0).since.first().copied();
         oldest.map_or(0.0, |since| milliseconds_between(since.began(), now).max(0.0))
@@ -104,7 +109,7 @@ mod tests {
         active.end();
         assert_eq!(active.take(), (2, 3));
         active.end();
-        assert_eq!(active.take(), (1, 2), "two at its start");
+        assert_eq!(active.take(), (1, 2), "two requests were in progress at the start of the window");
         active.begin();
         active.end();
         active.end();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The state matrix: each quantity and figure, for each reason why it may have no value, with each operator.
+//! The state matrix: tests each quantity and figure, with each reason why it may have no value, and with each operator.
 
 use super::*;
 use crate::{
@@ -18,19 +18,19 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Good,
-    /// The system clock was stepped in it.
+    /// The system clock was stepped in the window.
     Step,
-    /// Stamps are not used for a while after a step back.
+    /// After a step back, stamps are not used for a while.
     DoubtfulStamps,
-    /// Samples were lost.
+    /// Samples were lost in the window.
     Incomplete,
-    /// And their messages may belong to another window.
+    /// Samples were lost, and their messages may belong to another window.
     UnknownCount,
     OneMessage,
     CallbacksRun,
-    /// The middleware reports neither numbers nor times, and the sizes are unknown.
+    /// The middleware reports neither sequence numbers nor timestamps, and the sizes are unknown.
     NotReported,
-    /// The publisher does not set its stamps.
+    /// The publisher does not set the header stamps.
     Unstamped,
     Silence,
 }
@@ -50,10 +50,10 @@ const STATES: [State; 10] = [
     Silence,
 ];
 
-/// Messages in a good window of 1 s.
+/// The number of messages in a good window of 1 s.
 const MESSAGES: u64 = 2000;
 
-/// The value of a quantity, by docs/health.md.
+/// The value of a quantity, as docs/health.md defines it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Answer {
     Is(f64),
@@ -63,8 +63,8 @@ enum Answer {
 
 use Answer::*;
 
-/// The metrics counted from messages if they have no sample, and their values in a good window and in one with one
-/// message.
+/// Returns the values of a metric that is counted from messages if it has no sample: the value in a good window, and
+/// the value in a window with one message.
 fn counted(quantity: &str) -> Option<(f64, f64)> {
     Some(match quantity {
         "rate" => (2000.0, 1.0),
@@ -74,7 +74,7 @@ fn counted(quantity: &str) -> Option<(f64, f64)> {
     })
 }
 
-/// The table of docs/health.md, written a second time.
+/// Returns the expected answer: a second implementation of the table in docs/health.md.
 fn answer(state: State, quantity: &str) -> Answer {
     let (metric, figure) = quantity.split_once('.').unwrap_or((quantity, "mean"));
     let is_age = ["message_age", "header_to_source_ms", "header_to_callback_ms"].contains(&metric);
@@ -87,7 +87,8 @@ fn answer(state: State, quantity: &str) -> Answer {
             UnknownCount => NotKnown,
             Incomplete | NotReported if metric == "bandwidth" => NotKnown,
             OneMessage => Is(one),
-            // No message proves a low rate; the bandwidth is counted with the last messages of known size.
+            // A window without messages proves a low rate. The bandwidth is counted with the last messages whose size
+            // is known.
             Silence => match (metric, figure) {
                 ("rate", _) => Is(0.0),
                 ("bandwidth", _) => Is(5000.0),
@@ -121,7 +122,7 @@ fn answer(state: State, quantity: &str) -> Answer {
         (OneMessage, _) => match figure {
             "count" => Is(1.0),
             "std" => NotKnown,
-            "p50" => Is(10.0), // of two windows
+            "p50" => Is(10.0), // the median of two windows
             "p90" | "p99" | "p999" => NotKnown,
             _ => Is(10.0),
         },
@@ -135,7 +136,7 @@ fn answer(state: State, quantity: &str) -> Answer {
     }
 }
 
-/// Returns a window of this kind as a recorder returns it: an unknown metric has no sample.
+/// Returns a window of this kind, like a recorder does: an unknown metric has no sample.
 fn window(state: State) -> WindowStatistics {
     let count = match state {
         Silence => 0,
@@ -192,10 +193,11 @@ fn one_sample() -> Summary {
     Summary { average: 10.0, minimum: 10.0, maximum: 10.0, standard_deviation: f64::NAN, sample_count: 1 }
 }
 
-/// Returns whether a value fulfils a condition.
+/// A function that returns whether a value fulfills a condition.
 type Fulfils = Box<dyn Fn(f64) -> bool>;
 
-/// Conditions that a value fulfils, and that it violates, with each operator; and whether another value fulfils them.
+/// Returns conditions with each operator: conditions that the value fulfills, and conditions that the value violates.
+/// Each has a function that returns whether another value fulfills the condition.
 fn conditions_on(value: f64) -> Vec<(bool, String, Fulfils)> {
     let width = if value == 0.0 { 1.0 } else { value / 2.0 };
     let (low, high, higher) = (value - width, value + width, value + 2.0 * width);
@@ -223,7 +225,7 @@ fn each_quantity_in_each_state_raises_and_clears_what_is_known() {
     for metric in Metric::OF_SUBSCRIPTIONS {
         quantities.push(metric.name().to_owned());
         let of_it = figures[1..].iter().map(|figure| format!("{metric}.{figure}"));
-        // The parser refuses quantities that can never be known.
+        // The parser rejects quantities that can never be known.
         quantities.extend(of_it.filter(|quantity| format!("{quantity}<1").parse::<Conditions>().is_ok()));
     }
     assert_eq!(quantities.len(), 6 + 10 * 9 + 2 * 4);
@@ -235,7 +237,7 @@ fn each_quantity_in_each_state_raises_and_clears_what_is_known() {
         let Is(good) = answer(Good, quantity) else { panic!("{quantity}") };
         for (is_fulfilled, condition, fulfils) in conditions_on(good) {
             for state in STATES {
-                // The count bounds the shortest and the longest period on one side only.
+                // The number of messages limits the shortest and the longest period on one side only.
                 let is_bounded = ["message_period.min", "message_period.max"].contains(&quantity.as_str());
                 if is_bounded && matches!(state, Incomplete | OneMessage | Silence) {
                     skipped += 1;
@@ -253,13 +255,13 @@ fn each_quantity_in_each_state_raises_and_clears_what_is_known() {
                 };
                 let before = (0..4).map(|_| judge(Good)).last().unwrap();
                 let raised = if is_fulfilled { Level::Ok } else { Level::Warn };
-                assert_eq!(before, raised, "{quantity}{condition}: a good window");
+                assert_eq!(before, raised, "{quantity}{condition}: the window is good");
                 let after = (0..6).map(|_| judge(state)).last().unwrap();
                 let is_measured_in_silence = ["time_since_last_message_ms", "clock_offset_ms"]
                     .iter()
                     .any(|metric| quantity.starts_with(metric));
                 let answer = match answer(state, quantity) {
-                    // A window without a message is no other evidence; it is STALE in time.
+                    // A window without a message proves nothing more; after some time the level is STALE.
                     _ if state == Silence && counted(quantity).is_none() && !is_measured_in_silence => {
                         NotKnown
                     }

@@ -21,9 +21,9 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A reader of /statistics. Other threads run before it receives a message, which takes no time.
+/// A reader of `/statistics`. Other threads may run before the reader receives a message. The reception takes no time.
 struct Reader {
-    /// How many messages were published, as loom's threads see it.
+    /// The number of published messages, in a mutex that loom observes.
     published: Mutex<usize>,
     received: Condvar,
     /// Whether the handle of the source was dropped.
@@ -49,7 +49,7 @@ impl PublishWindows for Reader {
     }
 }
 
-/// The ways out of no node.
+/// Reports that go nowhere, because the model has no node.
 struct NoReports;
 
 impl Reports for NoReports {
@@ -70,7 +70,7 @@ impl Reader {
         *lock(&self.published)
     }
 
-    /// Waits until this number of messages was published.
+    /// Waits until `count` messages were published.
     fn wait_for(&self, count: usize) {
         let mut published = lock(&self.published);
         while *published < count {
@@ -86,7 +86,7 @@ fn scheduler() -> Arc<Scheduler> {
     Arc::new(Scheduler::new(node_name, Box::new(NoReports), schedule, None))
 }
 
-/// Adds a stopwatch that is published to a reader. Returns its handle.
+/// Adds a stopwatch whose windows are published to a reader. Returns the source and its handle.
 fn add_stopwatch(scheduler: &Arc<Scheduler>, reader: &Arc<Reader>) -> (Arc<Source>, SourceHandle) {
     let durations = Arc::new(Windowed::new(Durations::default()));
     let source = Arc::new(Source::new("stopwatch".to_owned(), durations, None));
@@ -96,8 +96,8 @@ fn add_stopwatch(scheduler: &Arc<Scheduler>, reader: &Arc<Reader>) -> (Arc<Sourc
     (Arc::clone(&source), new.complete(source))
 }
 
-/// A window is due, and the schedule is changed: that wakes the thread, which publishes the window. Then the scheduler
-/// is closed: the thread ends. A wake-up that is missed is a deadlock.
+/// A window is due, and a change of the schedule wakes the thread, which publishes the window. Then the scheduler is
+/// closed, and the thread ends. If a wake-up is missed, loom reports a deadlock.
 #[test]
 fn a_change_wakes_the_thread_and_closing_ends_it() {
     check(4, || {
@@ -112,7 +112,7 @@ fn a_change_wakes_the_thread_and_closing_ends_it() {
             })
             .unwrap();
         pass(SECOND);
-        // What it is already, so that only the time is new.
+        // The new value is the same as the old value, so only the time has changed.
         scheduler.change_defaults(|defaults| defaults.enabled = true);
         reader.wait_for(1);
         scheduler.close();
@@ -122,9 +122,10 @@ fn a_change_wakes_the_thread_and_closing_ends_it() {
     });
 }
 
-/// A window is due while one thread closes the scheduler, another enables the statistics, and a third one waits for the
-/// end. It ends. A window that was finished is published once, and given to its watchers before that; one that was
-/// under way is neither. Nothing is enabled afterwards.
+/// A window is due while one thread closes the scheduler, another thread enables the statistics, and a third thread
+/// waits for the end. The scheduler's thread has to end. A finished window is published once, and its watchers get the
+/// window before that. A window that was not finished is neither published nor given to watchers. No source is enabled
+/// afterwards.
 #[test]
 fn closing_publishes_each_finished_window_once() {
     let [finished, not_finished] = [(); 2].map(|()| Reached::default());
@@ -151,7 +152,8 @@ fn closing_publishes_each_finished_window_once() {
     [finished, not_finished].iter().for_each(Reached::assert);
 }
 
-/// A handle is dropped while the messages of its source are published: none is published after the drop has returned.
+/// A handle is dropped while the messages of its source are published. No message is published after the drop has
+/// returned.
 #[test]
 fn no_message_is_published_after_its_handle_was_dropped() {
     let counts = [(); 3].map(|()| Reached::default());
@@ -182,7 +184,7 @@ fn no_message_is_published_after_its_handle_was_dropped() {
     counts.iter().for_each(Reached::assert);
 }
 
-/// A handle is dropped while the node's statistics are enabled: its source has none after both.
+/// A handle is dropped while the node's statistics are enabled. Afterwards, the source of the handle is disabled.
 #[test]
 fn a_dropped_source_is_not_enabled_again() {
     check(5, || {
@@ -200,7 +202,7 @@ fn a_dropped_source_is_not_enabled_again() {
     });
 }
 
-/// Returns a subscription that is in no schedule.
+/// Returns a subscription that was not added to a schedule.
 fn subscription() -> (Arc<Recorder>, Arc<Source>) {
     let recorder = Arc::new(Recorder::new("/imu", RecorderOptions::new(), None, &HostClock));
     let publisher_check = Some(Box::new("/imu".to_owned()) as _);
@@ -208,7 +210,8 @@ fn subscription() -> (Arc<Recorder>, Arc<Source>) {
     (recorder, Arc::new(source))
 }
 
-/// A subscription is dropped while the totals are read twice: they have it once, each time.
+/// A subscription is dropped while the totals are read twice. Each time, the totals contain the subscription exactly
+/// once.
 #[test]
 fn the_totals_have_a_subscription_once_while_it_is_dropped() {
     check(5, || {

@@ -23,26 +23,26 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a reader of /statistics has received.
+/// A message that a reader of `/statistics` or `/statistics/distribution` has received.
 #[derive(Debug)]
 struct Published {
     source: String,
     window: Window,
-    /// None if it is a summary.
+    /// The distribution; `None` if the message is a summary.
     distribution: Option<Distribution>,
 }
 
-/// Which publications fail.
+/// Which publications fail in a test.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Failing {
     #[default]
     None,
-    /// The first one of each message, as with Fast DDS while the clock is stepped forward.
+    /// The first publication of each message fails, as with Fast DDS while the system clock is stepped forward.
     First,
     All,
 }
 
-/// A reader of /statistics and /statistics/distribution.
+/// A reader of `/statistics` and `/statistics/distribution`.
 #[derive(Default)]
 struct Reader {
     metrics: Mutex<Vec<Published>>,
@@ -86,12 +86,12 @@ impl PublishWindows for Reader {
     }
 }
 
-/// A schedule, its clock, and its reader.
+/// A schedule with its clock and its reader.
 struct Rig {
     schedule: Schedule,
     clock: TestClock,
     reader: Arc<Reader>,
-    /// When health was published, with each source and its level; and the changes.
+    /// The times at which health was published, with the sources and their levels.
     diagnosed: Vec<(Duration, Vec<(String, Level)>)>,
     changed: Vec<(String, Option<Level>, Level)>,
     warned: Vec<String>,
@@ -101,13 +101,13 @@ fn schedule(has_tables: bool) -> Schedule {
     Schedule::new(SourceDefaults::default(), has_tables, LossEvents::new("/node".to_owned(), 1.0))
 }
 
-/// Returns a stopwatch, which is not added yet.
+/// Returns a stopwatch that is not yet added to the schedule.
 fn stopwatch(name: &str) -> (Arc<Source>, Arc<Windowed<Durations>>) {
     let durations = Arc::new(Windowed::new(Durations::default()));
     (Arc::new(Source::new(name.to_owned(), Arc::clone(&durations) as _, None)), durations)
 }
 
-/// Returns a subscription to /imu, which is not added yet.
+/// Returns a subscription to `/imu` that is not yet added to the schedule.
 fn subscription(name: &str, clock: &TestClock) -> Arc<Source> {
     let recorder = Arc::new(Recorder::new("/imu", RecorderOptions::new(), None, clock));
     Arc::new(Source::new(name.to_owned(), recorder, Some(Box::new("/imu".to_owned()))))
@@ -123,14 +123,14 @@ impl Rig {
         Self { schedule, clock, reader, diagnosed: vec![], changed: vec![], warned: vec![] }
     }
 
-    /// Returns one that judges its windows. `is_published` says whether health is published.
+    /// Returns a rig whose windows are compared with expectations. `is_published` is whether health is published.
     fn judging(is_published: bool) -> Self {
         let mut rig = Self::new();
         rig.schedule.judge_by(NodeExpectations::default(), is_published);
         rig
     }
 
-    /// Lets time pass, and returns the time after it.
+    /// Lets `time` pass, and returns the time after that.
     fn pass(&self, time: Duration) -> Instant {
         self.clock.pass(time.as_nanos() as i64);
         self.clock.now()
@@ -154,7 +154,7 @@ impl Rig {
         self.schedule.complete(source, self.clock.now());
     }
 
-    /// Adds sources with a state of their own, which are not published.
+    /// Adds sources whose own options set the state. The sources are not published.
     fn create<'a>(&mut self, sources: impl IntoIterator<Item = &'a Arc<Source>>) {
         for source in sources {
             self.begin(source, SourceOptions::default(), None);
@@ -175,7 +175,7 @@ impl Rig {
         (source, durations)
     }
 
-    /// Adds so many stopwatches.
+    /// Adds `count` stopwatches.
     fn add_many(&mut self, count: usize) -> Vec<(Arc<Source>, Arc<Windowed<Durations>>)> {
         (0..count).map(|number| self.add(&format!("/node:{number}"), SourceOptions::default())).collect()
     }
@@ -195,18 +195,18 @@ impl Rig {
         self.schedule.set_state(source, state, self.clock.now(), &self.clock);
     }
 
-    /// Lets time pass, and returns the next thing to do.
+    /// Lets `pass` pass, and returns the next action.
     fn next(&mut self, pass: Duration) -> Action {
         let now = self.pass(pass);
         self.schedule.next(now, &self.clock)
     }
 
-    /// Returns how many metrics and distributions were published.
+    /// Returns how many metrics and how many distributions were published.
     fn published(&self) -> (usize, usize) {
         (self.reader.metrics.lock().unwrap().len(), self.reader.distributions.lock().unwrap().len())
     }
 
-    /// Lets seconds pass, and returns what was warned.
+    /// Lets `seconds` pass, and returns the warnings of this time.
     fn warned_after(&mut self, seconds: u64) -> Vec<String> {
         for _ in 0..seconds {
             self.pass(SECOND);
@@ -215,7 +215,7 @@ impl Rig {
         std::mem::take(&mut self.warned)
     }
 
-    /// Does what the schedule returns until it waits. Returns the finished windows and the end of the wait.
+    /// Does what the schedule returns until the schedule waits. Returns the finished windows, and the end of the wait.
     fn run(&mut self) -> (Vec<(String, Arc<WindowStatistics>)>, Option<Duration>) {
         let mut finished = vec![];
         loop {
@@ -252,7 +252,7 @@ impl Rig {
         }
     }
 
-    /// Lets time pass until the next windows have ended and are published. Returns the windows.
+    /// Lets `pass` pass until the next windows have ended and are published. Returns the windows.
     fn windows(&mut self, pass: Duration) -> Vec<(String, Arc<WindowStatistics>)> {
         self.pass(pass);
         let (mut windows, mut wake) = self.run();
@@ -274,7 +274,7 @@ fn it_waits_for_the_windows_end_then_hands_out_and_publishes() {
     assert_eq!(rig.run(), (vec![], Some(SECOND)));
     durations.record(|| 5.0);
     rig.pass(SECOND - Duration::from_nanos(1));
-    assert_eq!(rig.run(), (vec![], Some(SECOND)), "a nanosecond before the end");
+    assert_eq!(rig.run(), (vec![], Some(SECOND)), "a nanosecond before the end, no window ends");
 
     let windows = rig.windows(Duration::from_nanos(1));
     let [(name, window)] = &windows[..] else { panic!("{windows:?}") };
@@ -290,14 +290,14 @@ fn windows_are_periodic_and_missed_periods_make_a_longer_one() {
     let mut rig = Rig::new();
     let (_source, _) = rig.add("stopwatch", StatisticsState::NodeDefault);
     let first = rig.windows(SECOND * 11 / 10);
-    assert_eq!(rig.run().1, Some(2 * SECOND), "although the last end was late");
+    assert_eq!(rig.run().1, Some(2 * SECOND), "the ends stay periodic although the last end was late");
     let second = rig.windows(SECOND * 34 / 10);
-    assert_eq!((first.len(), second.len()), (1, 1), "no empty windows of the missed periods");
+    assert_eq!((first.len(), second.len()), (1, 1), "missed periods have no empty windows");
     assert_eq!(first[0].1.window.stop, second[0].1.window.start);
     assert_eq!(second[0].1.length, SECOND * 34 / 10);
-    assert_eq!(rig.run().1, Some(SECOND * 55 / 10), "one period after the late end");
+    assert_eq!(rig.run().1, Some(SECOND * 55 / 10), "the next end is one period after the late end");
     rig.change_defaults(|defaults| defaults.publish_period = 3 * SECOND);
-    assert_eq!(rig.run().1, Some(SECOND * 75 / 10), "a new period begins at once");
+    assert_eq!(rig.run().1, Some(SECOND * 75 / 10), "a new period begins immediately");
 }
 
 #[test]
@@ -306,14 +306,14 @@ fn the_window_after_an_end_that_was_held_up_is_not_empty() {
     let (_source, _) = rig.add("stopwatch", StatisticsState::NodeDefault);
     rig.windows(SECOND);
     let now = rig.pass(SECOND);
-    // The second reading is that of the window's end.
+    // The second reading of the clock is the reading at the window's end.
     let held_up = HeldUp::new(&rig.clock, 1, || {
         rig.clock.pass(3 * S);
     });
     let Action::HandOut(out) = rig.schedule.next(now, &held_up) else { panic!("no window") };
     assert_eq!(out.finished[0].1.length, 4 * SECOND);
     drop(out);
-    assert_eq!(rig.run(), (vec![], Some(6 * SECOND)), "one period after the late end");
+    assert_eq!(rig.run(), (vec![], Some(6 * SECOND)), "the next end is one period after the late end");
     assert_eq!(rig.windows(SECOND)[0].1.length, SECOND);
 }
 
@@ -337,7 +337,7 @@ fn a_first_window_that_began_late_is_not_too_short() {
     rig.clock.held_up.store(0, Ordering::Relaxed);
     let late = rig.passed();
     assert!(late > Duration::ZERO);
-    assert_eq!(rig.windows(SECOND - late), [], "its scheduled end");
+    assert_eq!(rig.windows(SECOND - late), [], "the first window does not end at the scheduled end");
     let windows = rig.windows(SECOND);
     assert!(windows[0].1.length > SECOND && windows[0].1.length < SECOND * 2, "{windows:?}");
 }
@@ -350,13 +350,13 @@ fn a_first_window_begins_with_the_creation_and_ends_after_it() {
     let publisher = Arc::clone(&rig.reader) as _;
     rig.begin(&source, StatisticsState::NodeDefault, Some(publisher));
     durations.record(|| 5.0);
-    assert_eq!(rig.windows(SECOND * 3 / 2), [], "its creation takes longer than a window");
+    assert_eq!(rig.windows(SECOND * 3 / 2), [], "the creation takes longer than a window");
     rig.complete(&source);
     durations.record(|| 5.0);
     let windows = rig.windows(SECOND);
     let [(name, window)] = &windows[..] else { panic!("{windows:?}") };
     assert_eq!((name.as_str(), window.count), ("new", 2));
-    assert_eq!(window.window.start.as_nanoseconds(), TestClock::EPOCH + S / 4, "when its creation began");
+    assert_eq!(window.window.start.as_nanoseconds(), TestClock::EPOCH + S / 4, "when the creation began");
     assert_eq!(rig.windows(SECOND)[0].1.window.start, window.window.stop);
 }
 
@@ -380,11 +380,11 @@ fn a_subscription_that_is_not_created_has_no_window_or_totals() {
     let source = subscription("/node:/imu", &rig.clock);
     rig.begin(&source, StatisticsState::Enable, None);
     assert!(source.collector.is_enabled());
-    assert_eq!(rig.schedule.totals(), [], "not before it is created");
+    assert_eq!(rig.schedule.totals(), [], "the totals begin when the creation is complete");
     rig.schedule.abandon(&source.collector);
     assert!(!source.collector.is_enabled());
     rig.change_defaults(|defaults| defaults.enabled = true);
-    assert!(!source.collector.is_enabled(), "it is removed");
+    assert!(!source.collector.is_enabled(), "the source is removed");
     assert_eq!(rig.windows(SECOND), []);
     assert_eq!(rig.schedule.totals(), []);
 }
@@ -394,28 +394,28 @@ fn publishers_are_checked_soon_after_a_subscription_is_complete() {
     let mut rig = Rig::new();
     let source = subscription("/node:/imu", &rig.clock);
     rig.begin(&source, StatisticsState::NodeDefault, None);
-    rig.windows(SECOND / 2); // its creation takes longer than the time until the check
+    rig.windows(SECOND / 2); // the creation takes longer than the time until the check
     rig.complete(&source);
     let next = rig.next(Schedule::CHECK_TOGETHER / 2);
-    assert!(!matches!(next, Action::CheckPublishers(_)), "others may be created soon");
+    assert!(!matches!(next, Action::CheckPublishers(_)), "other subscriptions may be created soon");
     let Action::CheckPublishers(sources) = rig.next(Schedule::CHECK_TOGETHER) else { panic!("no check") };
     assert!(matches!(&sources[..], [checked] if Arc::ptr_eq(checked, &source)));
     rig.schedule.add_publisher_check(vec![], None);
 
     let checks = |rig: &mut Rig, pass: Duration| matches!(rig.next(pass), Action::CheckPublishers(_));
-    assert!(!checks(&mut rig, SECOND / 4), "once");
+    assert!(!checks(&mut rig, SECOND / 4), "the publishers are checked once");
     rig.change_defaults(|defaults| defaults.enabled = false);
-    let (_stopwatch, _) = rig.add("stopwatch", StatisticsState::NodeDefault); // behind it
+    let (_stopwatch, _) = rig.add("stopwatch", StatisticsState::NodeDefault); // now the last source
     rig.change_defaults(|defaults| defaults.enabled = true);
     assert!(!checks(&mut rig, Schedule::CHECK_TOGETHER / 2));
-    assert!(checks(&mut rig, Schedule::CHECK_TOGETHER), "it was enabled");
+    assert!(checks(&mut rig, Schedule::CHECK_TOGETHER), "a subscription was enabled");
 
     let again = rig.clock.now() + SECOND / 4;
     rig.schedule.add_publisher_check(vec!["a publisher".to_owned()], Some(again));
     let Action::HandOut(out) = rig.next(Duration::ZERO) else { panic!("no warning") };
     assert_eq!(out.warnings, ["a publisher"]);
     assert!(!checks(&mut rig, SECOND / 8));
-    assert!(checks(&mut rig, SECOND / 8), "the check asked for it");
+    assert!(checks(&mut rig, SECOND / 8), "the last check returned this time");
 }
 
 #[test]
@@ -427,8 +427,8 @@ fn sources_created_at_once_are_completed_each_for_itself() {
         rig.begin(source, SourceOptions { publish_period, ..SourceOptions::default() }, None);
     }
     rig.complete(&second);
-    assert_eq!(rig.windows(SECOND), [], "the first one is still being created");
-    assert_eq!(rig.windows(SECOND)[0].0, "second", "with its own period");
+    assert_eq!(rig.windows(SECOND), [], "the first source is still being created");
+    assert_eq!(rig.windows(SECOND)[0].0, "second", "the second source has the period of its options");
 }
 
 #[test]
@@ -445,7 +445,7 @@ fn the_totals_of_ended_subscriptions_are_kept_up_to_a_bound() {
             warned.push(number);
         }
     }
-    assert_eq!(warned, [Schedule::ENDED], "the first one that is too many");
+    assert_eq!(warned, [Schedule::ENDED], "the warning is given for the first totals that have no room");
     let totals = rig.schedule.totals();
     assert_eq!(totals.len(), 1 + Schedule::ENDED);
     assert_eq!((&totals[0].source_name, &totals[1].source_name), (&"/node:/live".into(), &"/node:/2".into()));
@@ -460,12 +460,12 @@ fn what_is_dropped_without_a_word_leaves_the_lists() {
     let (new, _) = stopwatch("new");
     rig.begin(&new, SourceOptions::default(), None);
     drop(new);
-    assert_eq!(lengths(&rig), (1, 1), "seen at the next change");
+    assert_eq!(lengths(&rig), (1, 1), "the drop is noticed at the next change");
     rig.change_defaults(|defaults| defaults.enabled = true);
     assert_eq!(lengths(&rig), (1, 0));
     drop(kept);
     rig.windows(SECOND);
-    assert_eq!(lengths(&rig), (0, 0), "at the end of a window");
+    assert_eq!(lengths(&rig), (0, 0), "the drop is noticed at the end of a window");
 }
 
 #[test]
@@ -501,14 +501,14 @@ fn a_publication_that_fails_is_repeated_then_each_tried_once() {
             rig.run();
             if failing == Failing::All {
                 let attempts = rig.reader.attempts.load(Ordering::Relaxed);
-                assert_eq!(attempts, windows as i64 * 3, "two messages, one of them twice");
+                assert_eq!(attempts, windows as i64 * 3, "there are two messages, and one is tried twice");
                 continue;
             }
             assert!(rig.schedule.failures.is_empty());
             assert_eq!(rig.published(), (windows, windows));
             let messages = rig.reader.metrics.lock().unwrap();
             let follow = messages.windows(2).all(|pair| pair[0].window.stop == pair[1].window.start);
-            assert!(follow, "in order, and none is missing: {messages:?}");
+            assert!(follow, "the messages are in order, and none is missing: {messages:?}");
         }
         let text = "2 messages of topic statistics could not be";
         assert!(rig.warned.iter().all(|warning| warning.starts_with(text)), "{:?}", rig.warned);
@@ -522,8 +522,8 @@ fn a_step_of_the_clock_is_one_warning_for_all_sources() {
     let (offset, by) = (1_790_000_000 * S, 5 * S / 2);
     let warning = warned.clock_step(by, offset).unwrap();
     assert!(warning.contains("stepped by +2.500000 s"), "{warning}");
-    assert_eq!(warned.clock_step(by, offset + 50_000), None, "another source, which has read the same clock");
-    assert!(warned.clock_step(-by, offset + 50_000 + 50_001).is_some(), "another step");
+    assert_eq!(warned.clock_step(by, offset + 50_000), None, "another source has read the same clock");
+    assert!(warned.clock_step(-by, offset + 50_000 + 50_001).is_some(), "another step is another warning");
 }
 
 #[test]
@@ -547,7 +547,7 @@ fn a_closed_schedule_returns_what_is_left_and_enables_nothing() {
     rig.set_state(&source, StatisticsState::Enable);
     assert!(!durations.is_enabled());
     let Action::End { messages, .. } = rig.next(Duration::ZERO) else { panic!("no end") };
-    assert_eq!(messages.len(), 1, "the finished window");
+    assert_eq!(messages.len(), 1, "the finished window is published");
 }
 
 #[test]
@@ -587,7 +587,7 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded() {
     let _sources = rig.add_many(100);
     let mut warnings = vec![];
     for round in 0..2 * Outbox::BOUND / 90 {
-        // Each second time, windows end, and 100 messages wait. Otherwise 5 of them are taken.
+        // In every second round, windows end, and 100 messages wait. In the other rounds, 5 messages are taken.
         if let Action::HandOut(out) = rig.next(SECOND) {
             warnings.extend(out.warnings);
         }
@@ -595,7 +595,7 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded() {
     }
     assert!(matches!(&warnings[..], [one] if one.contains("are discarded")), "{warnings:?}");
 
-    // A window with its distributions is discarded as a whole. Nothing is published.
+    // A window with its distributions is discarded as a whole. No message is published.
     let mut rig = Rig::new();
     rig.change_defaults(|defaults| defaults.distributions = true);
     let (_source, durations) = rig.add("stopwatch", StatisticsState::NodeDefault);
@@ -615,7 +615,7 @@ fn batches_are_10_ms_apart_or_end_by_the_middle_of_a_window() {
     let nanosecond = Duration::from_nanos(1);
     for (period, count, gap) in [
         (SECOND, 12, Duration::from_millis(10)),
-        // 20 batches in 50 ms.
+        // The 20 batches are published within 50 ms.
         (SECOND / 10, 100, Duration::from_micros(2500)),
     ] {
         let mut rig = Rig::new();
@@ -644,14 +644,14 @@ fn distributions_are_published_of_the_sources_that_have_them() {
         .map(|(name, distributions)| rig.add(name, with(distributions)));
     for (expected, text) in [
         (&["always"][..], "as the options say"),
-        (&["always"], "enabled when this window was under way"),
+        (&["always"], "enabled after this window had started"),
         (&["as_the_node", "always"], "enabled for the node"),
     ] {
         for (_, durations) in &stopwatches {
             (1..=100).for_each(|sample| durations.record(|| f64::from(sample)));
         }
         rig.windows(SECOND);
-        assert_eq!(std::mem::take(&mut *rig.reader.metrics.lock().unwrap()).len(), 3, "the metrics of all");
+        assert_eq!(std::mem::take(&mut *rig.reader.metrics.lock().unwrap()).len(), 3, "all sources' metrics");
         let messages = std::mem::take(&mut *rig.reader.distributions.lock().unwrap());
         for message in &messages {
             let distribution = message.distribution.as_ref().unwrap();
@@ -683,7 +683,7 @@ fn health_is_published_once_per_second_and_an_error_at_once() {
         }
     };
     run(&mut rig, 30, 1.0);
-    assert!(rig.diagnosed.is_empty() && rig.changed.is_empty(), "nothing is expected");
+    assert!(rig.diagnosed.is_empty() && rig.changed.is_empty(), "no source has expectations");
 
     rig.schedule.set_conditions(Level::Error, conditions("bad: duration<5"));
     let ok = ("/node:bad".to_owned(), Level::Ok);
@@ -691,14 +691,14 @@ fn health_is_published_once_per_second_and_an_error_at_once() {
     let times = |rig: &Rig| rig.diagnosed.iter().map(|(time, _)| time.as_millis()).collect::<Vec<_>>();
     assert_eq!(times(&rig), [3100, 4100, 5100, 6100]);
     assert!(rig.diagnosed.iter().all(|(_, levels)| *levels == [ok.clone()]), "{:?}", rig.diagnosed);
-    assert_eq!(rig.changed, [], "a new judge is no change");
+    assert_eq!(rig.changed, [], "a new judge is not a change");
 
     run(&mut rig, 2, 9.0);
-    assert_eq!(times(&rig)[4..], [6400], "at once");
+    assert_eq!(times(&rig)[4..], [6400], "an error is published immediately");
     assert_eq!(rig.diagnosed[4].1, [("/node:bad".to_owned(), Level::Error)]);
     assert_eq!(rig.changed, [("/node:bad".to_owned(), Some(Level::Ok), Level::Error)]);
 
-    // Disabled, it has no health; enabled, its judge restarts.
+    // A disabled source has no health. When the source is enabled again, its judge restarts.
     rig.set_state(&bad, StatisticsState::Disable);
     rig.run();
     assert_eq!(rig.changed[1..], [("/node:bad".to_owned(), Some(Level::Error), Level::Ok)]);
@@ -709,7 +709,7 @@ fn health_is_published_once_per_second_and_an_error_at_once() {
         assert_eq!(rig.diagnosed.last().unwrap().1, levels);
     }
 
-    // Dropped expectations and retired sources have no entry.
+    // Sources without expectations and sources whose handle was dropped have no entry.
     rig.schedule.set_conditions(Level::Error, vec![]);
     let (count, wake) = (rig.diagnosed.len(), rig.run().1);
     assert_eq!((rig.diagnosed.len(), wake), (count, Some(rig.passed() + tenth)));
@@ -749,9 +749,10 @@ fn percentiles_are_judged_when_there_are_enough_samples() {
         rig.windows(SECOND);
         levels.push(rig.changed.last().map_or(Level::Ok, |(.., level)| *level));
     }
-    // The first window is not judged; 100 samples are in four windows; two of these raise.
+    // The first window is not compared with the condition. 100 samples take four windows, and two such results in a row
+    // raise the level.
     assert_eq!(levels.iter().position(|level| *level == Level::Warn), Some(8), "{levels:?}");
-    assert!(source.latest().is_none(), "the rig hands nothing out");
+    assert!(source.latest().is_none(), "the rig does not hand out windows");
 }
 
 #[test]
@@ -792,13 +793,13 @@ fn the_options_of_a_source_replace_what_the_node_expects_of_it() {
     rig.begin(&source, SourceOptions::default(), None);
     rig.schedule.expect(&source, Expectations::new().warn_unless("duration<50".parse().unwrap()));
     rig.complete(&source);
-    assert!(rig.schedule.check_measured(&conditions("/node:call: lost=0")).is_ok(), "it has its own");
+    assert!(rig.schedule.check_measured(&conditions("/node:call: lost=0")).is_ok(), "it has expectations");
     let (other, _) = rig.add("/node:other", SourceOptions::default());
     assert_eq!(
         rig.schedule.check_measured(&conditions("other: lost=0")).unwrap_err(),
         "other: lost=0: /node:other is a stopwatch, which does not measure publication_seq_gap"
     );
-    assert!(rig.schedule.check_measured(&conditions("other: duration<5")).is_ok(), "it measures that");
+    assert!(rig.schedule.check_measured(&conditions("other: duration<5")).is_ok(), "durations are measured");
     let is_about =
         |source: &Source| rig.schedule.expectations().select(source.names(), source.kind()).is_some();
     assert!(is_about(&source) && !is_about(&other));
@@ -842,7 +843,7 @@ fn a_condition_applies_to_sources_of_its_name_that_measure_it() {
         let kinds: Vec<_> = kinds.filter(is_expected).map(|kind| kind.to_string()).collect();
         assert_eq!(kinds, expected, "{text}");
     }
-    // A metric that one of them measures is not refused because another one does not.
+    // A condition is accepted if one of the named sources measures its metric, even if another named source does not.
     for text in ["/imu: age<100ms", "/imu: publish_period<20ms", "/imu: duration<5ms", "/imu: frequency_hz>5"]
     {
         assert!(rig.schedule.check_measured(&conditions(text)).is_ok(), "{text}");
@@ -870,10 +871,10 @@ fn a_condition_that_is_judged_nowhere_is_a_warning_after_15_s() {
         "/imu: duration<5 is not judged: /node:/imu is a subscription, which does not measure duration_ms",
     ];
     assert_eq!(rig.warned_after(3), expected);
-    assert_eq!(rig.warned_after(60), [""; 0], "once");
+    assert_eq!(rig.warned_after(60), [""; 0], "each warning is given once");
     rig.schedule.set_conditions(Level::Error, conditions("/scan: rate>=9"));
     rig.schedule.set_conditions(Level::Warn, vec![]);
-    assert_eq!(rig.warned_after(20).len(), 1, "those that are set now");
+    assert_eq!(rig.warned_after(20).len(), 1, "only the conditions that are set now are checked");
 }
 
 #[test]
@@ -881,7 +882,7 @@ fn a_condition_on_no_subscription_is_a_warning_of_its_level() {
     let mut rig = Rig::judging(false);
     rig.schedule.set_conditions(Level::Warn, conditions("/imuu: rate>=90"));
     rig.schedule.set_conditions(Level::Error, conditions("rate>=1 age<50ms"));
-    let (_stopwatch, _) = rig.add("/node:call", SourceOptions::default()); // one without a topic is not about it
+    let (_stopwatch, _) = rig.add("/node:call", SourceOptions::default()); // a stopwatch has no topic
     let expected = [
         "rate>=1 is not judged: the node has no subscription",
         "age<50ms is not judged: the node has no subscription",
@@ -895,7 +896,7 @@ fn a_condition_on_no_subscription_is_a_warning_of_its_level() {
     rig.schedule.set_conditions(Level::Error, conditions("rate>=1 age<60ms"));
     let without_header =
         "age<60ms is not judged: /node:/chatter does not measure message_age, because its type has no header";
-    assert_eq!(rig.warned_after(16), [without_header], "those for WARN were told");
+    assert_eq!(rig.warned_after(16), [without_header], "the conditions for WARN were already reported");
     let _imu = rig.subscribe("/node:/imu");
     rig.schedule.set_conditions(Level::Error, conditions("age<70ms"));
     assert_eq!(rig.warned_after(60), [""; 0], "one subscription measures it");
@@ -907,7 +908,7 @@ fn distributions_end_with_the_last_condition_on_a_percentile() {
     let (_stopwatch, durations) = rig.add("/node:call", SourceOptions::default());
     for (text, has_some) in [(None, false), (Some("call: duration.p99<5"), true), (None, false)] {
         rig.schedule.set_conditions(Level::Warn, text.map_or(vec![], conditions));
-        rig.windows(SECOND); // the one under way is as it was
+        rig.windows(SECOND); // the current window does not change
         let before = rig.published().1;
         for _ in 0..3 {
             durations.record(|| 1.0);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::{model::check, sync::thread};
 
-/// `/clock`, which is later at each reading.
+/// A source of `/clock` whose time is later at each reading.
 struct Simulation {
     time: AtomicU32,
     start: i64,
@@ -17,7 +17,7 @@ impl RosClock for Simulation {
     }
 }
 
-/// Two threads read simulated time, which does not jump: neither sees a jump.
+/// Two threads read simulated time that does not jump: neither thread detects a jump.
 #[test]
 fn readings_of_two_threads_are_no_jump() {
     check(5, || {

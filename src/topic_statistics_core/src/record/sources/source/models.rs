@@ -7,7 +7,7 @@ use crate::{
     sync::thread,
 };
 
-/// A source with one window that has ended.
+/// Creates a source with one finished window.
 fn source() -> (Arc<Source>, Arc<WindowStatistics>) {
     let (clock, durations) = (Ticks::new(), Arc::new(Windowed::new(Durations::default())));
     durations.enable(&clock);
@@ -15,13 +15,13 @@ fn source() -> (Arc<Source>, Arc<WindowStatistics>) {
     (Arc::new(Source::new("source".to_owned(), durations, None)), Arc::new(window))
 }
 
-/// Returns a copy of `template` with this count. The count distinguishes the windows.
+/// Returns a copy of `template` with the count `count`, which distinguishes the windows of the model.
 fn window(template: &WindowStatistics, count: u64) -> Arc<WindowStatistics> {
     Arc::new(WindowStatistics { count, ..template.clone() })
 }
 
 /// Two threads begin to watch a source while its windows end. In the end, each thread has the last window, or is
-/// notified of a newer one than it has seen.
+/// notified of a newer window.
 #[test]
 fn a_watcher_misses_no_window() {
     let seen_at_first = [(); 3].map(|()| Reached::default());

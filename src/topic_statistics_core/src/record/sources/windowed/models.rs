@@ -10,8 +10,8 @@ use crate::{
     sync::thread,
 };
 
-/// Two threads record more durations than the queue has room for, while a window ends: each one is in one of the two
-/// windows.
+/// Two threads record more durations than fit into the queue, while a window ends. Each duration has to be in exactly
+/// one of the two windows.
 #[test]
 fn every_duration_is_in_one_window() {
     let split = Reached::default();
@@ -40,8 +40,8 @@ fn every_duration_is_in_one_window() {
     split.assert();
 }
 
-/// A thread records while the statistics are disabled and enabled again: a duration that was recorded before that is
-/// not in the window after it.
+/// A thread records while the statistics are disabled and enabled again. A duration that was recorded before the pause
+/// must not be in the window after the pause.
 #[test]
 fn a_duration_from_before_a_pause_is_not_in_the_window_after_it() {
     let [before, after] = [(); 2].map(|()| Reached::default());
@@ -72,7 +72,7 @@ fn a_duration_from_before_a_pause_is_not_in_the_window_after_it() {
     [before, after].iter().for_each(Reached::assert);
 }
 
-/// Returns whether the periods of a window are between publications that follow each other.
+/// Returns whether the periods of a window are the times between publications that follow each other.
 fn is_run_of(ends: &[i64], window: &WindowStatistics) -> bool {
     let periods = window.get(Metric::PublishPeriod).unwrap();
     let count = periods.sample_count as usize;
@@ -86,8 +86,8 @@ fn is_run_of(ends: &[i64], window: &WindowStatistics) -> bool {
         })
 }
 
-/// Two threads share a publisher while windows end. Every publication is in one window. A window has no periods if its
-/// publications were recorded out of order, or if an earlier publication is missing.
+/// Two threads share a publisher while windows end. Every publication has to be in exactly one window. A window has no
+/// periods if its publications were recorded out of order, or if an earlier publication is missing.
 fn periods(first_period: FirstPeriod) {
     let [has_none, has_all] = [(); 2].map(|()| Reached::default());
     let reached = [has_none.clone(), has_all.clone()];
@@ -105,7 +105,7 @@ fn periods(first_period: FirstPeriod) {
                 };
                 let publish = |_| {
                     publications.measure(time, || Ok::<_, ()>(()), |()| 0).unwrap();
-                    last.get() // when it was recorded
+                    last.get() // the time at which the publication was recorded
                 };
                 (0..count).map(publish).collect::<Vec<_>>()
             })
@@ -124,13 +124,13 @@ fn periods(first_period: FirstPeriod) {
     [has_none, has_all].iter().for_each(Reached::assert);
 }
 
-/// Without periods over the edge of a window.
+/// A window's first publication has no period.
 #[test]
 fn a_period_is_between_two_publications_that_follow_each_other() {
     periods(FirstPeriod::NoSample);
 }
 
-/// With them.
+/// A window's first publication has a period since the last publication of the window before.
 #[test]
 fn a_carried_period_is_between_publications_in_a_row() {
     periods(FirstPeriod::CarriedOver);

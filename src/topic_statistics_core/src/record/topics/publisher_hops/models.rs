@@ -10,7 +10,7 @@ use crate::{
 
 const MS: i64 = 1_000_000;
 
-/// Returns a message of that topic that was sent that long ago.
+/// Returns a message of the given topic that was sent `milliseconds` ago.
 fn message(topic: u32, milliseconds: i64, clock: &Ticks) -> Cause {
     Cause::Message(Message { topic, source: clock.system() - milliseconds * MS, taken: 1 })
 }
@@ -24,8 +24,9 @@ fn create(hops: &PublisherHops, clock: &Ticks, created: &mut Vec<(u32, Arc<Windo
     });
 }
 
-/// Two threads publish in callbacks of three topics, one more than there is room for, while marked hops are created. No
-/// mark is lost: after the last publication each hop that has room exists, once, and that one has none is known.
+/// Two threads publish in the callbacks of three topics, while marked hops are created. The publisher has room for only
+/// two hops. No mark is lost: after the last publication, each hop that has room exists exactly once, and it is known
+/// that one hop has no room.
 #[test]
 fn a_marked_hop_is_created_once_and_one_without_room_is_known() {
     let [early, late] = [(); 2].map(|()| Reached::default());
@@ -60,8 +61,9 @@ fn a_marked_hop_is_created_once_and_one_without_room_is_known() {
     [early, late].iter().for_each(Reached::assert);
 }
 
-/// A thread publishes while the hop is created and a window ends. Each publication is in one window, or from before the
-/// hop: no window mixes the sample before the ambiguous one with the sample after it.
+/// A thread publishes while the hop is created and a window ends. Each publication is in exactly one window, or was
+/// made before the hop was created. No window has both the sample before the ambiguous publication and the sample after
+/// it.
 #[test]
 fn a_window_with_an_ambiguous_publication_is_unknown() {
     let outcomes: [Reached; 4] = Default::default();
@@ -95,7 +97,7 @@ fn a_window_with_an_ambiguous_publication_is_unknown() {
             (None, None) => 0,
             (Some((1, 10)), None) => 1,
             (None, Some((1, 30))) => 2,
-            // The hop was created after the ambiguous publication.
+            // if the hop was created after the ambiguous publication
             (Some((1, 30)), None) => 3,
             other => panic!("{other:?}"),
         };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The collectors of a subscription, behind the recorder's lock.
+//! The collectors of a subscription, which the recorder's lock protects.
 
 use super::{
     history::History,
@@ -27,7 +27,7 @@ use crate::{
     totals::{PublisherTotals, Totals},
 };
 
-/// The collectors of a subscription and the window under way.
+/// The collectors of a subscription, with the current window.
 pub(super) struct Collectors {
     pub(super) epoch: Epoch,
     /// The last epoch that was started.
@@ -35,41 +35,42 @@ pub(super) struct Collectors {
     /// The first epoch after the last step of the system clock was found.
     epoch_after_step: Epoch,
     pub(super) window: WindowClock,
-    /// Whether a message needs more than rclcpp's two metrics on the system clock; or stamps are filtered after a step;
-    /// or there are distributions.
+    /// Whether a message needs more than rclcpp's two metrics on the system clock, or stamps are filtered after a clock
+    /// step, or the window has distributions.
     needs_details: bool,
     options: RecorderOptions,
     age: AgeCollector,
     period: PeriodCollector,
-    /// None if no metric needs it.
+    /// `None` if no metric needs the delays.
     delays: Option<Box<Delays>>,
-    /// Whether a message of this window was recorded after a later one, or may be: callbacks run on several threads.
+    /// Whether a message of this window was recorded after a later message, or may be recorded after a later message,
+    /// because callbacks run on several threads.
     is_unordered: bool,
-    /// The start of the latest callback of the windows before.
+    /// The start of the latest callback in all earlier windows.
     latest_before: i64,
-    /// None unless the subscription is transient local.
+    /// `None` if the subscription is not transient local.
     history: Option<Box<History>>,
-    /// None if no metric needs it.
+    /// `None` if no metric needs the losses.
     losses: Option<Box<Losses>>,
-    /// None if no metric needs it.
+    /// `None` if no metric needs the sizes.
     sizes: Option<Box<Sizes>>,
-    /// Of this window.
+    /// The distributions of this window.
     distributions: Distributions,
-    /// Messages recorded in this window.
+    /// The number of messages recorded in this window.
     count: u64,
-    /// Messages of this window that were counted without being options.
+    /// The number of messages of this window that were counted without being measured.
     unrecorded: u64,
     /// Whether samples of this window were lost.
     is_incomplete: bool,
-    /// Whether messages of this window may be in the count of another one, or the reverse.
+    /// Whether messages of this window may be counted in another window, or messages of another window in this one.
     has_unknown_count: bool,
-    /// Messages before this window.
+    /// The number of messages before this window.
     received_before: u64,
     span: Span,
-    /// Not empty after a step of the system clock.
+    /// The filter is not empty for some time after a step of the system clock.
     filter: StampFilter,
-    /// Since when, on the monotonic clock, no stamp could be compared with simulated time; `i64::MAX` if the last one
-    /// could.
+    /// The time on the monotonic clock since which no stamp could be compared with simulated time; `i64::MAX` if the
+    /// last stamp could be compared.
     unusable_since: i64,
     pub(super) warnings: Warnings,
 }
@@ -77,15 +78,16 @@ pub(super) struct Collectors {
 /// The number of messages of a window.
 pub(super) struct WindowCount {
     pub(super) count: u64,
-    /// Whether the count is exact: no message may belong to another window, and none of another window to this one.
+    /// Whether the count is exact: no message of this window may be counted in another window, and no message of
+    /// another window in this one.
     pub(super) is_known: bool,
-    /// Messages counted but not options.
+    /// Messages counted but not measured.
     pub(super) unrecorded: u64,
-    /// Whether some were published before their publisher was matched.
+    /// Whether some messages were published before the subscription matched their publisher.
     pub(super) has_history: bool,
 }
 
-/// Where an age arises.
+/// The collectors of the delays of which an age consists, and of the callback duration.
 #[derive(Default)]
 struct Delays {
     header_to_source: AgeCollector,
@@ -99,7 +101,8 @@ struct Delays {
 /// The sizes of messages.
 struct Sizes {
     summary: SummaryCollector,
-    /// The bytes of all messages since the creation; None if a size is unknown, or if the sum overflows.
+    /// The bytes of all messages since the creation; `None` if the size of a message is unknown, or if the sum
+    /// overflows.
     total: Option<u64>,
 }
 
@@ -110,7 +113,7 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// Adds the size of a message, 0 if unknown.
+    /// Adds the size of a message. A size of 0 means that the size is unknown.
     fn add(&mut self, size: u32, distributions: &mut Distributions) {
         if size == 0 {
             self.total = None;
@@ -153,7 +156,7 @@ impl CountUnrecorded for Collectors {
             return;
         }
         if let Some(losses) = &mut self.losses {
-            // Their sequence numbers are unknown, so a gap from now on may be no loss.
+            // The sequence numbers of the lost samples are unknown, so a gap from now on may be no loss.
             losses.sequences.lose_track();
         }
         if let Some(sizes) = &mut self.sizes {
@@ -164,7 +167,7 @@ impl CountUnrecorded for Collectors {
 }
 
 impl Collectors {
-    /// Creates them disabled.
+    /// Creates the collectors in the disabled state.
     pub(super) fn new(options: RecorderOptions, clock: &dyn Clock) -> Self {
         Self {
             epoch: Epoch::DISABLED,
@@ -194,7 +197,7 @@ impl Collectors {
         }
     }
 
-    #[inline(always)] // a call and the registers that it saves are a sixth of the instructions
+    #[inline(always)] // a call, with the registers that it saves, would be a sixth of the instructions
     pub(super) fn record_message(
         &mut self,
         message: &ReceivedMessage,
@@ -207,15 +210,16 @@ impl Collectors {
         self.record_of_this_epoch(message, callback, simulated);
     }
 
-    /// Records a message of another [epoch](Epoch): with its usable stamps, or not at all.
+    /// Records a message of another [epoch](Epoch) than the current epoch. Records only its usable stamps, or does not
+    /// record the message at all.
     #[cold]
     #[inline(never)]
     fn record_of_another_epoch(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
         if !message.epoch.is_of(self.epoch) {
             return;
         }
-        // If it was taken before the last step was found, its stamps may be of the clock before it, however old they
-        // are.
+        // If the message was taken before the last clock step was found, its stamps may be from the clock before the
+        // step, even if the stamps are old.
         let is_after_step = message.epoch >= self.epoch_after_step;
         let usable = |stamp| if is_after_step && !self.filter.was_doubtful(stamp) { stamp } else { 0 };
         let header = if self.options.is_simulated { message.header } else { usable(message.header) };
@@ -228,7 +232,7 @@ impl Collectors {
         let with_usable_stamps = ReceivedMessage { epoch: self.epoch, header, details };
         self.record_of_this_epoch(&with_usable_stamps, callback, || simulated);
         if self.span.last.callback != callback {
-            return; // there is a later one
+            return; // a later message was recorded
         }
         self.span.last.header = message.header;
         if let Some(TransportInfo { source, received, .. }) = message.details.map(|details| details.transport)
@@ -252,7 +256,7 @@ impl Collectors {
         self.span.last.callback = callback;
     }
 
-    /// Records the figures of a message except its period.
+    /// Records all figures of a message except its period.
     #[inline(always)]
     fn record_figures(&mut self, message: &ReceivedMessage, callback: i64, simulated: impl FnOnce() -> i64) {
         let now = self.window.system.at(callback);
@@ -265,7 +269,7 @@ impl Collectors {
         self.count += 1;
     }
 
-    /// Records the first message of a window, or a message recorded after a later one.
+    /// Records the first message of a window, or a message that is recorded after a later message.
     #[cold]
     #[inline(never)]
     fn record_without_period(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
@@ -276,17 +280,18 @@ impl Collectors {
             return self.period.accept(callback);
         }
         self.span.last = last;
-        // If it is earlier than a message of the window before, that window has no periods.
+        // If the message is earlier than a message of the previous window, the previous window has no periods.
         self.is_unordered |= callback >= self.latest_before;
     }
 
-    /// Marks the order as lost: a message of this window may be recorded later, though it is earlier than others.
+    /// Marks the order of the messages as unknown: a message of this window may be recorded later, although the message
+    /// is earlier than others.
     pub(super) fn lose_order(&mut self) {
         self.is_unordered = true;
     }
 
-    /// Records a message's age, if that needs more than the header stamp and the system clock, all metrics beyond
-    /// rclcpp's, and all distributions.
+    /// Records the figures that need more than the header stamp and the system clock: such an age, all metrics except
+    /// rclcpp's two, and all distributions.
     #[inline(never)]
     fn record_details(&mut self, message: &ReceivedMessage, callback: i64, now: i64, simulated: i64) {
         let (header, details) = (message.header, message.details.as_ref());
@@ -303,9 +308,9 @@ impl Collectors {
                 distributions.accept(metric, age);
             }
         };
-        // A stamp that may be of the system clock before its step is not used.
+        // A stamp that may be from the system clock before its step is not used.
         let usable = |stamp: i64| if self.filter.is_doubtful(stamp) { 0 } else { stamp };
-        // Header stamps are compared with ROS time.
+        // Header stamps are compared with ROS time, which may be simulated.
         let (header, ros_now) = match self.options.is_simulated {
             true => {
                 if simulated != 0 {
@@ -352,7 +357,7 @@ impl Collectors {
         }
     }
 
-    /// Starts an epoch with a window from now on. Call [`start_window`](Self::start_window) next.
+    /// Starts an epoch, with a window that starts now. Call [`start_window`](Self::start_window) next.
     pub(super) fn start_epoch(&mut self, clock: &dyn Clock) {
         self.last_epoch = self.last_epoch.next();
         self.epoch = self.last_epoch;
@@ -360,7 +365,7 @@ impl Collectors {
         self.end_count();
         self.filter.restart(start, step.is_some());
         if let Some(step) = step {
-            // While the statistics were disabled.
+            // The clock was stepped while the statistics were disabled.
             self.keep_times_before_suspend(start, step);
             self.span.correct(step);
         }
@@ -378,14 +383,14 @@ impl Collectors {
         }
     }
 
-    /// Ends the epoch; the window under way is lost.
+    /// Ends the epoch. The current window is discarded.
     pub(super) fn end_epoch(&mut self) {
         self.epoch = Epoch::DISABLED;
         self.span.end_epoch(self.window.system);
     }
 
-    /// Corrects times by a step of the system clock in the window that has ended, before samples are accepted on the clock after
-    /// it.
+    /// Corrects the times in the collectors by a step of the system clock that was found in the ended window. Must be
+    /// called before samples are accepted on the clock after the step.
     pub(super) fn correct_times(&mut self, ended: &EndedWindow) {
         if let Some(step) = ended.step {
             self.keep_times_before_suspend(ended.start, step);
@@ -393,9 +398,10 @@ impl Collectors {
         }
     }
 
-    /// Ends the window: returns its metrics and the number of its messages.
+    /// Ends the window: returns the window's metrics and the number of its messages.
     ///
-    /// `lost_meanwhile`: how many messages were counted, if samples were lost that may belong to the next window.
+    /// `lost_meanwhile` is how many messages were counted without being measured, if samples were lost that may belong
+    /// to the next window.
     pub(super) fn end_window(
         &mut self,
         ended: &EndedWindow,
@@ -407,7 +413,7 @@ impl Collectors {
             losses.close_all(&mut self.distributions);
         }
         let has_history = self.history.as_mut().is_some_and(|history| history.end_window());
-        // History arrives all at once: its periods say nothing about the publisher.
+        // History arrives all at once, so its periods say nothing about the publisher.
         self.is_unordered |= has_history;
         metrics.extend(
             self.options.metrics.iter().map(|metric| (metric, self.take(metric, ended, clock_offset))),
@@ -427,8 +433,8 @@ impl Collectors {
         count
     }
 
-    /// Starts a window with these distributions; the epoch's stamps stay. Returns the distributions of the window
-    /// before.
+    /// Starts a window with these distributions. The epoch does not change. Returns the distributions of the previous
+    /// window.
     pub(super) fn start_window(&mut self, distributions: Distributions) -> Distributions {
         let ended = std::mem::replace(&mut self.distributions, distributions);
         self.needs_details =
@@ -436,7 +442,7 @@ impl Collectors {
         ended
     }
 
-    /// Returns the messages of this window, and adds them to the earlier ones.
+    /// Returns the number of messages in this window, and adds it to the number of earlier messages.
     fn end_count(&mut self) -> u64 {
         (self.is_incomplete, self.has_unknown_count) = (false, false);
         let count = std::mem::take(&mut self.count) + std::mem::take(&mut self.unrecorded);
@@ -444,7 +450,7 @@ impl Collectors {
         count
     }
 
-    /// Returns a metric of a window that has ended, and starts the next.
+    /// Returns the summary of a metric in the ended window, and starts the next window of the metric.
     fn take(&mut self, metric: Metric, ended: &EndedWindow, clock_offset: Option<f64>) -> Summary {
         let RecorderOptions { is_simulated, age_source, .. } = self.options;
         let mut unused = Delays::default();
@@ -474,7 +480,7 @@ impl Collectors {
             Metric::MessageSize => {
                 (self.sizes.as_mut().map(|sizes| sizes.summary.take()).unwrap_or_default(), false)
             }
-            // The options of a subscription refuse the metrics of other sources.
+            // A subscription's options reject the metrics of other kinds of sources.
             _ => return Summary::default(),
         };
         if self.is_incomplete || (is_of_system_time && ended.step.is_some()) {
@@ -483,9 +489,9 @@ impl Collectors {
         summary
     }
 
-    /// Keeps the times of messages before the window that started at `start`. The host was suspended in that window: on
-    /// the monotonic clock these messages would be later by the suspended time. Messages in that window may be before
-    /// or after the suspend.
+    /// Keeps the times of messages before the window that started at `start`. The host was suspended in that window, so
+    /// the correction by the clock step would make these messages too late by the suspended time. Messages in that
+    /// window may be from before or after the suspend.
     fn keep_times_before_suspend(&mut self, start: i64, step: Step) {
         if step.suspended == 0 {
             return;
@@ -496,33 +502,34 @@ impl Collectors {
         self.span.keep_before_suspend(start, step, self.window.system);
     }
 
-    /// Forgets the last recorded message, after which others were received: nothing can be compared with it.
+    /// Forgets the last recorded message, because other messages were received after it: nothing can be compared with
+    /// the last recorded message.
     pub(super) fn forget_last(&mut self) {
         self.span.mark_unmeasured();
-        // The periods of this window are NaN anyway.
+        // The periods of this window are NaN anyway, because samples were lost.
         self.period = PeriodCollector::new(self.options.first_period);
     }
 
-    /// Accepts a message after the last recorded one that has not come by the middleware.
+    /// Accepts that a message that did not arrive through the middleware followed the last recorded message.
     pub(super) fn accept_unmeasured(&mut self) {
         self.span.mark_unmeasured();
         self.period.forget_last();
     }
 
-    /// Counts the next message of each publisher as its first.
+    /// Makes the next message of each publisher count as its first.
     pub(super) fn pause_losses(&mut self) {
         if let Some(losses) = &mut self.losses {
             losses.sequences.pause();
         }
     }
 
-    /// Starts an epoch in which other stamps are doubtful.
+    /// Starts a new epoch, because the set of doubtful stamps has changed.
     fn change_stamps(&mut self) {
         self.epoch = self.epoch.with_other_stamps();
         self.last_epoch = self.epoch;
     }
 
-    /// Returns the messages received and lost since the creation.
+    /// Returns the number of messages received and lost since the creation.
     pub(super) fn totals(&self) -> Totals {
         let losses = self.losses.as_ref().map(|losses| losses.sequences.totals()).unwrap_or_default();
         let received = self.received_before + self.count + self.unrecorded;
@@ -546,30 +553,30 @@ impl Collectors {
         }
     }
 
-    /// Returns the messages received from and lost of each publisher that is followed.
+    /// Returns, for each publisher that is followed, the number of messages received and lost.
     pub(super) fn publishers(&self) -> Vec<PublisherTotals> {
         self.losses.as_ref().map_or_else(Vec::new, |losses| losses.publishers(self.window.system))
     }
 
-    /// Returns whether the last message of this window had no header stamp, where ages start at it.
+    /// Returns whether the last message of this window had no header stamp although ages start at the header stamp.
     pub(super) fn is_unstamped(&self) -> bool {
         self.options.age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header == 0
     }
 
-    /// Returns whether the last message of this window had a header stamp, where ages start at it and are on simulated
-    /// time.
+    /// Returns whether the last message of this window had a header stamp, and ages start at the header stamp and use
+    /// simulated time.
     pub(super) fn needs_clock(&self) -> bool {
         let RecorderOptions { is_simulated, age_source, .. } = self.options;
         is_simulated && age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header != 0
     }
 
-    /// Returns whether no stamp could be compared with simulated time for [`UNUSABLE`](Self::UNUSABLE), up to the last
-    /// message.
+    /// Returns whether no stamp could be compared with simulated time for longer than [`UNUSABLE`](Self::UNUSABLE), up
+    /// to the last message.
     pub(super) fn has_unusable_stamps(&self) -> bool {
         self.span.last.callback.saturating_sub(self.unusable_since) > Self::UNUSABLE
     }
 
-    /// 30 s: three times as long as after a jump.
+    /// 30 s: three times the time for which stamps are unusable after a jump of simulated time.
     const UNUSABLE: i64 = 30_000_000_000;
 
     /// Returns the times of the last message.
@@ -577,13 +584,14 @@ impl Collectors {
         self.span.last
     }
 
-    /// Returns the start of the last message's callback on the monotonic clock; None before this epoch's first message.
+    /// Returns the start of the last message's callback on the monotonic clock; `None` before the first message of this
+    /// epoch.
     pub(super) fn last_callback(&self) -> Option<i64> {
         self.span.last_callback()
     }
 
-    /// Returns the start of the last message's callback on the system clock, as read last; and whether it is in the
-    /// window under way, where it may be before or after a suspend.
+    /// Returns the start of the last message's callback on the system clock, as the clock was last read. Also returns
+    /// whether the callback is in the current window, where it may be before or after a suspend.
     pub(super) fn last_message_in_window(&self) -> (Option<i64>, bool) {
         let is_of_window = self.last_callback().is_some_and(|callback| callback >= self.window.start());
         (self.last_message(), is_of_window)

@@ -1,40 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The history of transient local publishers: messages that were published before the subscription matched them.
+//! The history of transient local publishers: messages that were published before the subscription matched these
+//! publishers.
 
 use std::time::Duration;
 
 use crate::record::{clocks::clock::duration, topics::transport::Gid};
 
-/// Recognises the history that transient local publishers deliver at matching, all at once. It has no rate.
+/// Recognizes the history that transient local publishers deliver all at once when the subscription matches them. A
+/// rate of such messages has no meaning.
 ///
-/// A publisher's messages are history if they arrive within [`BURST`](Self::BURST) of its first one; and up to
-/// [`LONGEST`](Self::LONGEST), if their source timestamp is earlier than that first arrival.
+/// A publisher's messages are history if they arrive within [`BURST`](Self::BURST) after the publisher's first message.
+/// Up to [`LONGEST`](Self::LONGEST), they are also history if their source timestamp is earlier than the arrival of the
+/// first message.
 #[derive(Default)]
 pub(super) struct History {
-    /// The publishers, with the arrival of the first message on the monotonic and on the system clock.
+    /// The publishers, with the arrival time of their first message on the monotonic clock and on the system clock.
     publishers: Vec<(Gid, i64, i64)>,
-    /// Where the next publisher is kept once there is no room.
+    /// The index of the oldest publisher, which the next publisher replaces once the list is full.
     oldest: usize,
     /// Whether the last message was history.
     was_last: bool,
-    /// Whether a message of the window under way was.
+    /// Whether a message of the current window was history.
     is_in_window: bool,
-    /// The intervals that history begins or ends, and their time.
+    /// The number of intervals that start or end with history. `time` is their total length.
     intervals: u64,
     time: i64,
 }
 
 impl History {
-    /// How long a publisher's history takes to arrive, in nanoseconds.
+    /// The time in which a publisher's history usually arrives, in nanoseconds.
     const BURST: i64 = 500_000_000;
-    /// How long it takes at most: afterwards, an earlier source timestamp shows that two clocks differ.
+    /// The longest time in which history arrives. After this time, a source timestamp earlier than the first arrival
+    /// only shows that two clocks differ.
     const LONGEST: i64 = 10_000_000_000;
-    /// How many publishers are known.
+    /// The largest number of publishers that are known at the same time.
     const PUBLISHERS: usize = 256;
 
-    /// Adds a message. `callback` and `now` are its arrival on the monotonic and on the system clock, `last` is that
-    /// of the message before; `source` is its source timestamp, 0 if unknown.
+    /// Adds a message, and decides whether the message is history. `callback` and `now` are the arrival of the message
+    /// on the monotonic clock and on the system clock. `last` is the arrival of the previous message on the monotonic
+    /// clock. `source` is the source timestamp of the message, 0 if unknown.
     pub(super) fn add(&mut self, publisher: Gid, source: i64, callback: i64, now: i64, last: Option<i64>) {
         let known = self.publishers.iter().find(|(gid, ..)| *gid == publisher);
         let (_, first, first_now) = *known.unwrap_or(&(publisher, callback, now));
@@ -63,7 +68,7 @@ impl History {
         std::mem::take(&mut self.is_in_window)
     }
 
-    /// Subtracts the intervals and the time of history from those of all messages.
+    /// Subtracts the intervals and the time of history from the intervals and the time of all messages.
     pub(super) fn without(&self, intervals: Option<u64>, active: Duration) -> (Option<u64>, Duration) {
         (
             intervals.map(|intervals| intervals.saturating_sub(self.intervals)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The messages that a subscription has lost, and those that come late.
+//! The messages that a subscription has lost, and the messages that arrive late.
 
 use crate::{
     collector::{steps, FollowedPublisher, Sequence, SequenceTracker, SummaryCollector},
@@ -12,36 +12,38 @@ use crate::{
     totals::PublisherTotals,
 };
 
-/// The gaps in the publishers' sequence numbers, of a window, and the losses since the creation.
+/// The gaps in the publishers' sequence numbers in a window, and the losses since the creation.
 #[derive(Default)]
 pub(super) struct Losses {
     pub(super) sequences: SequenceTracker<Gid>,
     gaps: SummaryCollector,
-    /// The last gaps of this window, which are not in `gaps` yet.
+    /// The last gaps of this window, which are not added to `gaps` yet.
     open: [Option<OpenGap>; OpenGap::MOST],
-    /// Where the next gap is kept.
+    /// The index in `open` where the next gap is stored.
     next: usize,
-    /// How often a publisher had been replaced when the window started.
+    /// The number of publishers that had been replaced when the window started.
     evictions: u32,
 }
 
-/// A gap that messages may still fill: two threads that take neighbouring messages can record them in the other order.
+/// A gap that may still be filled by messages. Two threads that take two messages in a row can record them in the
+/// opposite order.
 struct OpenGap {
     publisher: Gid,
-    /// The number behind it.
+    /// The sequence number of the message after the gap.
     number: u64,
-    /// How many numbers were missing, and how many still are.
+    /// How many numbers were missing at first. `missing` is how many numbers are still missing.
     length: u64,
     missing: u64,
 }
 
 impl OpenGap {
-    /// How many gaps are open: more than neighbouring messages are recorded in another order at a time.
+    /// The largest number of open gaps. Fewer messages in a row than this are recorded out of order at the same time.
     const MOST: usize = 4;
 }
 
 impl Losses {
-    /// Adds a message. `is_filtered`: messages before or after it may have been left out on purpose. They are not lost.
+    /// Adds a message, and counts the messages missing before it. `is_filtered` means that messages before or after
+    /// this message may have been left out on purpose. Such messages are not lost.
     pub(super) fn add_message(
         &mut self,
         publisher: Gid,
@@ -51,7 +53,7 @@ impl Losses {
         distributions: &mut Distributions,
     ) {
         if is_filtered {
-            // One that was taken before the filter was set may have been recorded since.
+            // A message that was taken before the filter was set may have been recorded after the last pause.
             self.sequences.pause_publisher(publisher);
         }
         match self.sequences.accept(publisher, number, callback) {
@@ -70,14 +72,15 @@ impl Losses {
         }
     }
 
-    /// Takes a late message out of its gap: it was recorded in another order than sent, and not lost.
+    /// Removes a late message from its gap: the message was recorded in a different order than it was sent, and is not
+    /// lost.
     #[cold]
     fn fill(&mut self, publisher: Gid, number: u64, distributions: &mut Distributions) {
         let has_number = |open: &&mut OpenGap| {
             open.publisher == publisher && (1..=open.length).contains(&steps(number, open.number))
         };
         let is_taken_back = self.sequences.is_taken_back(number);
-        // The latest one first: after a pause, a publisher can have others of the same numbers.
+        // The latest gap is checked first: after a pause, a publisher can have several gaps with the same numbers.
         let (later, earlier) = self.open.split_at_mut(self.next);
         let open = later.iter_mut().rev().chain(earlier.iter_mut().rev()).flatten().find(has_number);
         if let Some(open) = open.filter(|_| is_taken_back) {
@@ -86,7 +89,7 @@ impl Losses {
         }
     }
 
-    /// Adds a gap that is open. None of its messages is expected any more.
+    /// Closes an open gap and adds it to the gaps: no further message of this gap is expected.
     #[cold]
     fn close(&mut self, place: usize, distributions: &mut Distributions) {
         if let Some(open) = self.open[place].take() {
@@ -98,13 +101,13 @@ impl Losses {
         self.gaps.accept(gap as f64);
         distributions.accept(Metric::PublicationSeqGap, gap as f64);
     }
-    /// Closes the gaps at the end of a window.
+    /// Closes all open gaps at the end of a window.
     pub(super) fn close_all(&mut self, distributions: &mut Distributions) {
         (0..OpenGap::MOST).for_each(|place| self.close(place, distributions));
     }
 
-    /// Ends a window. Returns the gaps before its messages; no samples where losses are unknown, so that gaps are
-    /// missing.
+    /// Ends a window. Returns the summary of the gaps before the window's messages. The summary has no samples if
+    /// losses are unknown, because then some gaps are missing.
     pub(super) fn take(&mut self) -> Summary {
         let gaps = self.gaps.take();
         let evictions = self.sequences.evictions();
@@ -112,14 +115,15 @@ impl Losses {
         self.sequences.followed().filter(|_| is_complete).map_or_else(Summary::default, |_| gaps)
     }
 
-    /// Starts the first window after the statistics were disabled: what was sent meanwhile is not lost.
+    /// Starts the first window after the statistics were disabled. Messages that were sent while the statistics were
+    /// disabled are not lost.
     pub(super) fn restart(&mut self) {
         (self.gaps, self.open) = (SummaryCollector::default(), Default::default());
         self.evictions = self.sequences.evictions();
         self.sequences.pause();
     }
 
-    /// Returns the messages received from and lost of each publisher that is followed.
+    /// Returns, for each publisher that is followed, the number of messages received and lost.
     pub(super) fn publishers(&self, system: SystemClock) -> Vec<PublisherTotals> {
         let is_known = !self.sequences.has_lost_track();
         let totals = |publisher: &FollowedPublisher<Gid>| PublisherTotals {

@@ -1,34 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A message on its way through the recorder: when it was taken, what was read of it, and the sample that it becomes.
+//! A message on its way through the recorder: when it was taken, what was read from it, and the sample that is made
+//! from it.
 
 use crate::record::topics::transport::TransportInfo;
 
-/// When a message was taken. High 32 bits: the enabled period. Low 32 bits: how often stamps became doubtful or usable
-/// again in that period.
+/// The epoch in which a message was taken. The high 32 bits are the number of the run: a run lasts from when the
+/// statistics are enabled until they are disabled. The low 32 bits count how often stamps became doubtful or usable
+/// again in the run.
 ///
-/// A message is not recorded if it is taken in one enabled period and its callback starts in another. If a step of the
-/// system clock is found between the two, the message has no age: its stamp may be from the clock before the step. A
-/// message taken later, while stamps are filtered (`StampFilter`), is filtered even if its callback starts
-/// after the filter has expired.
+/// A message is not recorded if it is taken in one run and its callback starts in another run. If a step of the system
+/// clock is found between the take and the callback, the message has no age, because its stamp may be from the clock
+/// before the step. A message that is taken later, while stamps are filtered (`StampFilter`), is filtered even if its
+/// callback starts after the filter has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub(super) u64);
 
 impl Epoch {
-    /// The statistics are disabled.
+    /// The epoch while the statistics are disabled.
     pub(super) const DISABLED: Self = Self(0);
 
-    /// Returns the first epoch of the next enabled period.
+    /// Returns the first epoch of the next run of the statistics.
     pub(super) fn next(self) -> Self {
         Self(u64::from(self.number().wrapping_add(1).max(1)) << 32)
     }
 
-    /// Returns the epoch after stamps became doubtful or usable again.
+    /// Returns the next epoch of the same run, after stamps became doubtful or usable again.
     pub(super) fn with_other_stamps(self) -> Self {
         Self(u64::from(self.number()) << 32 | u64::from((self.0 as u32).wrapping_add(1)))
     }
 
-    /// Returns whether both are in the same enabled period.
+    /// Returns whether both epochs are in the same run of the statistics, from enabling to disabling.
     pub(super) fn is_of(self, other: Self) -> bool {
         self.number() == other.number() && self != Self::DISABLED
     }
@@ -38,27 +40,27 @@ impl Epoch {
     }
 }
 
-/// A message as it is taken. Times are in nanoseconds, 0 if there is none.
+/// A message as it was taken. Times are in nanoseconds; 0 means that there is no time.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceivedMessage {
     pub(super) epoch: Epoch,
     pub(super) header: i64,
-    /// None if no metric needs them.
+    /// `None` if no metric needs the details.
     pub(super) details: Option<Details>,
 }
 
-/// A message's data besides its header stamp.
+/// The data of a message except its header stamp.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Details {
     pub(super) transport: TransportInfo,
     /// The size in bytes; 0 if unknown or not measured.
     pub(super) size: u32,
-    /// How often simulated time had jumped.
+    /// How often simulated time had jumped when the message was taken.
     pub(super) jumps: u16,
-    /// Whether the node runs on simulated time. (A `bool` has room for the tags of the enums around it: a queued sample
-    /// is smaller.)
+    /// Whether the node uses simulated time. (A `bool` has unused values that can store the tags of the enums around
+    /// this struct, so a queued sample is smaller.)
     pub(super) is_simulated: bool,
-    /// Whether messages before or after it may have been left out on purpose.
+    /// Whether messages before or after this message may have been left out on purpose.
     pub(super) is_filtered: bool,
 }
 
@@ -66,7 +68,7 @@ pub(super) struct Details {
 #[derive(Debug, Clone, Copy)]
 pub struct RunningCallback {
     pub(super) epoch: Epoch,
-    /// On the monotonic clock.
+    /// The start of the callback on the monotonic clock.
     pub(super) started: i64,
 }
 
@@ -76,7 +78,7 @@ pub(super) enum Sample {
     Message {
         message: ReceivedMessage,
         callback: i64,
-        /// ROS time at the same moment if it is simulated; 0 if unknown.
+        /// The ROS time at the start of the callback if the node uses simulated time; 0 if unknown.
         simulated: i64,
     },
     /// The end of a callback.

@@ -11,30 +11,30 @@ use crate::{
 const TRANSPORT: Transport =
     Transport { name: "unknown", received: ReceivedTimestamp::Unknown, has_sequence_numbers: true };
 
-/// A recorder on a clock that all threads read.
+/// A recorder and a clock that all threads read.
 struct Rig {
     recorder: Recorder,
     clock: Ticks,
 }
 
-/// A message that was recorded.
+/// A recorded message.
 #[derive(Clone, Copy, Debug)]
 struct Recorded {
-    /// When its callback started.
+    /// The time at which the callback of the message started.
     callback: i64,
-    /// The time after it was recorded.
+    /// The time after the message was recorded.
     returned: i64,
-    /// Whether the thread got the lock for it.
+    /// Whether the thread got the lock when it recorded the message.
     is_direct: bool,
 }
 
-/// A window's report of its messages, and its end.
+/// What a window reports about its messages, and the end of the window.
 #[derive(Debug)]
 struct Ended {
     stop: i64,
     count: u64,
     is_count_known: bool,
-    /// Messages measured.
+    /// The number of measured messages.
     measured: u64,
     has_figures: bool,
     periods: Summary,
@@ -49,14 +49,14 @@ impl Rig {
         Arc::new(Self { recorder, clock })
     }
 
-    /// Takes a message; None while the statistics are disabled.
+    /// Takes a message. Returns `None` while the statistics are disabled.
     fn take(&self) -> Option<ReceivedMessage> {
         let delivery =
             Delivery { transport: &TRANSPORT, source: 0, received: 0, publisher: Gid::default(), number: 1 };
         Some(self.recorder.received_message(self.recorder.epoch()?, 1, delivery, || 0))
     }
 
-    /// Takes a message, starts its callback, and records it.
+    /// Takes a message, starts its callback, and records the message.
     fn receive(&self) -> Recorded {
         let message = self.take().expect("enabled");
         let times_taken = self.recorder.collectors.times_taken();
@@ -65,7 +65,7 @@ impl Rig {
         Recorded { callback, returned: self.clock.later(), is_direct }
     }
 
-    /// Ends a window that began at the end of the last one.
+    /// Ends a window that began at the end of the previous window.
     fn end(&self) -> Option<Ended> {
         let finished = self.recorder.end_window(&self.clock)?;
         let window = finished.statistics;
@@ -84,10 +84,10 @@ impl Rig {
 
 /// Asserts the invariants of two consecutive windows and their messages:
 ///
-/// - Each message is counted once.
+/// - Each message is counted exactly once.
 /// - A known count is the number of messages whose callback started in the window. A window with figures has measured
-///   exactly these messages. Exception: if a thread was preempted at the stop, after it had found the lock held and
-///   read the clock, its message is in the next window.
+///   exactly these messages. Exception: if a thread was preempted at the stop, after it had found the lock held and had
+///   read the clock, the message of this thread is in the next window.
 fn assert_windows(messages: &[Recorded], first: &Ended, second: &Ended) {
     let all = || format!("{messages:?} {first:?} {second:?}");
     let count =
@@ -110,7 +110,7 @@ fn assert_windows(messages: &[Recorded], first: &Ended, second: &Ended) {
     }
 }
 
-/// Returns whether periods are those between messages that follow each other.
+/// Returns whether the periods are the times between messages that follow each other.
 fn is_run_of(messages: &[Recorded], periods: &Summary) -> bool {
     let mut callbacks: Vec<i64> = messages.iter().map(|message| message.callback).collect();
     callbacks.sort_unstable();
@@ -149,7 +149,7 @@ fn a_message_has_a_period_since_the_one_before_it() {
     [has_none, has_all].iter().for_each(Reached::assert);
 }
 
-/// Two threads record a message each while a window ends.
+/// Two threads record one message each while a window ends.
 #[test]
 fn a_message_is_in_the_window_of_its_time() {
     let [split, before, after] = [(); 3].map(|()| Reached::default());
@@ -172,8 +172,8 @@ fn a_message_is_in_the_window_of_its_time() {
     [split, before, after].iter().for_each(Reached::assert);
 }
 
-/// A thread records more messages than the queue has room for while a window ends. In the middle of the end, messages
-/// that were only counted may belong to either window: then neither window has figures.
+/// A thread records more messages than fit into the queue while a window ends. If messages were only counted in the
+/// middle of the end, they may belong to either window, and then neither window has figures.
 #[test]
 fn an_overflow_while_a_window_ends_leaves_no_wrong_figure() {
     let [neither, only_first, only_second, both] = [(); 4].map(|()| Reached::default());
@@ -194,7 +194,7 @@ fn an_overflow_while_a_window_ends_leaves_no_wrong_figure() {
                 first.count > 0 && second.count > 0 && [first.has_figures, second.has_figures] == case,
             );
         }
-        // Nothing of it is left for a third window.
+        // The overflow must have no effect on a third window.
         let callback = rig.receive();
         let third = rig.end().unwrap();
         assert_eq!((third.count, third.measured), (1, 1), "{callback:?}");
@@ -202,8 +202,8 @@ fn an_overflow_while_a_window_ends_leaves_no_wrong_figure() {
     [neither, only_first, only_second, both].iter().for_each(Reached::assert);
 }
 
-/// A message is taken and recorded while the statistics are disabled and enabled again. It is in the window after that
-/// only if it was taken after that.
+/// A message is taken and recorded while the statistics are disabled and enabled again. The message is in the window
+/// after the pause only if it was taken after the pause.
 #[test]
 fn a_message_of_another_epoch_is_not_recorded() {
     let [old, new] = [(); 2].map(|()| Reached::default());
@@ -231,8 +231,9 @@ fn a_message_of_another_epoch_is_not_recorded() {
     [old, new].iter().for_each(Reached::assert);
 }
 
-/// A thread records more messages than the queue has room for, and another one records one, while the statistics are
-/// disabled. Nothing is recorded or counted after that has returned, not even what waits in the queue.
+/// One thread records more messages than fit into the queue, and another thread records one message, while the
+/// statistics are disabled. After `disable` has returned, no message is recorded or counted, not even a message that is
+/// in the queue.
 #[test]
 fn nothing_is_recorded_after_the_statistics_were_disabled() {
     let recorded = Reached::default();

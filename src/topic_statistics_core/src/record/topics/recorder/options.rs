@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is measured of a subscription's messages, and what that needs of each.
+//! What is measured of a subscription's messages, and which data of each message the metrics need.
 
 use std::borrow::Borrow;
 
@@ -13,21 +13,22 @@ pub enum AgeSource {
     /// The header stamp: the time of the measurement. The age is in ROS time.
     #[default]
     HeaderStamp,
-    /// The middleware's source timestamp: the time of publication, as in rclcpp from Jazzy on. Types without a header
-    /// have it too. The age is in system time, because source timestamps are system time even on simulated time.
+    /// The middleware's source timestamp: the time of publication, as in rclcpp from Jazzy on. Messages whose type has
+    /// no header have a source timestamp, too. The age is in system time, because source timestamps are in system time
+    /// even if the node uses simulated time.
     SourceTimestamp,
 }
 
-/// What is measured of a subscription's messages.
+/// The options that select what is measured of a subscription's messages.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct RecorderOptions {
     pub(super) metrics: MetricSet,
     pub(super) age_source: AgeSource,
     pub(super) first_period: FirstPeriod,
-    /// Whether publishers deliver their history at matching.
+    /// Whether publishers deliver their history when the subscription matches them.
     pub(super) is_transient_local: bool,
-    /// Whether the node runs on simulated time, as the recorder finds it.
+    /// Whether the node uses simulated time. The recorder sets this field.
     pub(super) is_simulated: bool,
 }
 
@@ -64,15 +65,15 @@ impl RecorderOptions {
         Self { first_period: first, ..self }
     }
 
-    /// Sets whether the subscription is transient local: then publishers deliver their history at matching, which has
-    /// no rate and no period. Default: no.
+    /// Sets whether the subscription is transient local. Then publishers deliver their history when the subscription
+    /// matches them. History has no rate and no period. Default: false.
     pub fn transient_local(self, is_transient_local: bool) -> Self {
         Self { is_transient_local, ..self }
     }
 }
 
 impl RecorderOptions {
-    /// The metrics of where an age arises.
+    /// The metrics of the delays of which an age consists, and of the callback duration.
     const DELAYS: MetricSet = MetricSet::of(&[
         Metric::HeaderToSource,
         Metric::SourceToReceive,
@@ -85,27 +86,27 @@ impl RecorderOptions {
     /// The metrics that need the time at which a message arrived on this host.
     const OF_RECEPTION: MetricSet = MetricSet::of(&[Metric::SourceToReceive, Metric::ReceiveToCallback]);
 
-    /// Returns whether a metric of where an age arises is measured.
+    /// Returns whether at least one metric of [`DELAYS`](Self::DELAYS) is measured.
     pub(super) fn has_delays(self) -> bool {
         self.metrics.intersects(Self::DELAYS)
     }
 
-    /// Returns whether losses are measured.
+    /// Returns whether losses of messages are measured.
     pub(super) fn has_losses(self) -> bool {
         self.metrics.contains(Metric::PublicationSeqGap)
     }
 
-    /// Returns whether sizes are measured.
+    /// Returns whether sizes of messages are measured.
     pub(super) fn has_sizes(self) -> bool {
         self.metrics.contains(Metric::MessageSize)
     }
 
-    /// Returns whether a message needs more than rclcpp's two metrics on the system clock.
+    /// Returns whether the metrics need more data of a message than rclcpp's two metrics on the system clock.
     pub(super) fn needs_details(self) -> bool {
         self.needs_transport() || self.has_sizes() || self.is_simulated
     }
 
-    /// Returns whether a message needs the middleware's report.
+    /// Returns whether the metrics need what the middleware reports with a message.
     pub(super) fn needs_transport(self) -> bool {
         self.has_delays()
             || self.has_losses()
@@ -113,18 +114,18 @@ impl RecorderOptions {
             || self.age_source == AgeSource::SourceTimestamp
     }
 
-    /// Returns whether a message needs the time at which it arrived on this host.
+    /// Returns whether the metrics need the time at which a message arrived on this host.
     pub(super) fn needs_reception_time(self) -> bool {
         self.metrics.intersects(Self::OF_RECEPTION)
     }
 
-    /// Returns whether a message needs the end of its callback.
+    /// Returns whether the metrics need the end of a message's callback.
     #[inline]
     pub(super) fn needs_callback_end(self) -> bool {
         self.metrics.contains(Metric::CallbackDuration)
     }
 
-    /// Returns whether header stamps are compared with ROS time.
+    /// Returns whether the metrics compare header stamps with ROS time.
     pub(super) fn needs_header_stamp(self) -> bool {
         self.metrics.contains(Metric::HeaderToCallback)
             || self.metrics.contains(Metric::MessageAge) && self.age_source == AgeSource::HeaderStamp

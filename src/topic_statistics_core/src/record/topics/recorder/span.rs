@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The time from a subscription's first message to its last one.
+//! The time from a subscription's first message to its last message.
 
 use std::time::Duration;
 
 use crate::record::clocks::clock::{duration, Step, SystemClock};
 
-/// The times of a message in nanoseconds, on the system clock except for the callback; 0 if unknown.
+/// The times of a message in nanoseconds; 0 if unknown. The callback is on the monotonic clock, the other times are on
+/// the system clock.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Times {
     pub(super) header: i64,
     pub(super) source: i64,
     pub(super) received: i64,
-    /// On the monotonic clock.
+    /// The start of the callback, on the monotonic clock.
     pub(super) callback: i64,
 }
 
-/// The time from a subscription's first message to its last one, without the time in which its statistics were
-/// disabled.
+/// The time from a subscription's first message to its last message, without the time in which the subscription's
+/// statistics were disabled.
 ///
-/// A message writes `last` only. Everything else changes with the first message of an epoch, and at the end of windows.
-/// Times of this epoch are on the monotonic clock, times of the epochs before on the system clock.
+/// A message changes only `last`. All other fields change with the first message of an epoch, and at the end of
+/// windows. (An epoch here lasts from the enabling to the disabling of the statistics.) Times of the current epoch are
+/// on the monotonic clock, times of earlier epochs are on the system clock.
 #[derive(Default)]
 pub(super) struct Span {
     /// The last message.
@@ -29,31 +31,35 @@ pub(super) struct Span {
     first: Option<i64>,
     /// The start of the callback of this epoch's first message, on the monotonic clock.
     first_of_epoch: Option<i64>,
-    /// The last message of the epochs before, or of this one before a suspend, on the system clock.
+    /// The callback start of the last message on the system clock: of the earlier epochs, or of this epoch before a
+    /// suspend.
     last_before: Option<i64>,
-    /// The marks of the last message, valid while its callback is at this time.
+    /// The marks of the last message. They are valid only while the last message's callback started at the time
+    /// `marks_of`.
     marks: Marks,
     marks_of: i64,
-    /// The number of epochs with messages.
+    /// The number of epochs that have messages.
     epochs: u64,
-    /// The time from the first message to the last, of the epochs before.
+    /// The total time from the first message to the last message in all earlier epochs.
     before: i64,
-    /// Whether messages were counted but not measured before the first or after the last message of an epoch: then the
-    /// time from first to last is unknown.
+    /// Whether messages before the first or after the last measured message of an epoch were counted but not measured.
+    /// Then the time from the first to the last message is unknown.
     is_unknown: bool,
 }
 
-/// The marks of the last message. (They are rare, so they are not in each message.)
+/// The marks of the last message. (They are rare, so the marks are not stored with each message.)
 #[derive(Clone, Copy, Default)]
 struct Marks {
-    /// Whether the host was suspended after its window: its time on the system clock is kept.
+    /// Whether the host was suspended after the window of the message. Then the message's time on the system clock is
+    /// kept.
     is_before_suspend: bool,
     /// Whether later messages were counted but not measured.
     has_later: bool,
 }
 
 impl Span {
-    /// Extends it to the start of a message's callback, at `now` on the system clock. Returns whether it is the latest one.
+    /// Extends the span to the start of a message's callback, which is at `now` on the system clock. Returns whether
+    /// this message is the latest one.
     pub(super) fn extend(&mut self, callback: i64, now: i64) -> bool {
         let Some(first) = &mut self.first_of_epoch else {
             self.first_of_epoch = Some(callback);
@@ -67,7 +73,7 @@ impl Span {
             return true;
         }
         if callback < *first {
-            // By less than a thread was preempted.
+            // The message is earlier by less than the time for which its thread was preempted.
             *first = callback;
             if self.epochs == 1 {
                 self.first = Some(now);
@@ -76,13 +82,13 @@ impl Span {
         false
     }
 
-    /// Marks that messages after the last one were counted but not measured.
+    /// Records that messages after the last message were counted but not measured.
     pub(super) fn mark_unmeasured(&mut self) {
         self.is_unknown |= self.first_of_epoch.is_none();
         self.mark_last(|marks| marks.has_later = true);
     }
 
-    /// Ends the epoch. `system`: the system clock as read last.
+    /// Ends the epoch. `system` is the system clock as it was last read.
     pub(super) fn end_epoch(&mut self, system: SystemClock) {
         self.last_before = self.last_message(system);
         if let Some(first) = self.first_of_epoch.take() {
@@ -93,20 +99,21 @@ impl Span {
 
     /// Corrects the times of messages that were received before a step of the system clock.
     pub(super) fn correct(&mut self, step: Step) {
-        // They were wrong by the correction of the clock; the time of a suspend did pass.
+        // The times were wrong by the correction of the clock. The time of a suspend is no error, because this time has
+        // really passed.
         let correction = step.by - step.suspended;
         for time in [&mut self.first, &mut self.last_before].into_iter().flatten() {
             *time = time.saturating_add(correction);
         }
     }
 
-    /// Keeps the time of the last message, if it was before the window that started at `start`. The host was suspended
-    /// in that window: on the monotonic clock the message would be later by the suspended time. `system`: the system
-    /// clock after the step.
+    /// Keeps the time of the last message if it was received before the window that started at `start`. The host was
+    /// suspended in that window, so a conversion of the message's monotonic time with the new offset would give a time
+    /// that is too late by the suspended time. `system` is the system clock after the step.
     pub(super) fn keep_before_suspend(&mut self, start: i64, step: Step, system: SystemClock) {
         let Some(callback) = self.last_callback().filter(|last| *last < start) else { return };
         if !self.marks().is_before_suspend {
-            // The system clock before the step.
+            // The conversion uses the system clock from before the step.
             self.last_before = Some(system.at(callback).saturating_sub(step.by));
             self.mark_last(|marks| marks.is_before_suspend = true);
         }
@@ -117,7 +124,8 @@ impl Span {
         self.first
     }
 
-    /// Returns the start of the last message's callback on the monotonic clock; None before this epoch's first message.
+    /// Returns the start of the last message's callback on the monotonic clock; `None` before the first message of this
+    /// epoch.
     pub(super) fn last_callback(&self) -> Option<i64> {
         self.first_of_epoch.map(|_| self.last.callback)
     }
@@ -130,17 +138,18 @@ impl Span {
         }
     }
 
-    /// Returns whether messages after the last one were counted but not measured.
+    /// Returns whether messages after the last message were counted but not measured.
     pub(super) fn has_later(&self) -> bool {
         self.marks().has_later
     }
 
-    /// Returns the time from the first message to the last.
+    /// Returns the time from the first message to the last message.
     pub(super) fn active(&self) -> Duration {
         duration(self.before + self.first_of_epoch.map_or(0, |first| self.last.callback - first))
     }
 
-    /// Returns the number of intervals between `received` messages in that time; None if unknown.
+    /// Returns the number of intervals between `received` messages in the time from the first message to the last;
+    /// `None` if the number is unknown.
     pub(super) fn intervals(&self, received: u64) -> Option<u64> {
         let has_later = self.first_of_epoch.is_some() && self.has_later();
         (!self.is_unknown && !has_later).then(|| received.saturating_sub(self.epochs))

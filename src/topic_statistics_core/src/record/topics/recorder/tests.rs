@@ -29,7 +29,7 @@ const CYCLONE_DDS: &Transport =
 const UNKNOWN: &Transport =
     &Transport { name: "unknown", received: ReceivedTimestamp::Unknown, has_sequence_numbers: true };
 
-/// A recorder with a clock of its own.
+/// A recorder, and the clock of its test.
 struct Test {
     clock: TestClock,
     recorder: Recorder,
@@ -71,12 +71,12 @@ impl Test {
         test
     }
 
-    /// Enables it.
+    /// Enables the recorder.
     fn restart(&self) {
         self.enable(&self.clock);
     }
 
-    /// A middleware's report with a message that was published 30 ms ago and received 20 ms ago.
+    /// Returns the middleware's report with a message that was published 30 ms ago and received 20 ms ago.
     fn info(&self, transport: &'static Transport, publisher: u16, number: u64) -> Delivery {
         let now = self.clock.system();
         let mut gid = Gid::default();
@@ -84,7 +84,7 @@ impl Test {
         Delivery { transport, source: now - 30 * MS, received: now - 20 * MS, publisher: gid, number }
     }
 
-    /// Takes a message of 100 bytes with that stamp.
+    /// Takes a message of 100 bytes with the header stamp `stamp`.
     fn take(&self, stamp: i64, delivered: impl Delivered) -> ReceivedMessage {
         self.received_message(self.epoch().unwrap(), stamp, delivered, || 100)
     }
@@ -98,12 +98,12 @@ impl Test {
         self.record_end(running, self.clock.monotonic());
     }
 
-    /// Takes a message with a stamp of 40 ms ago and starts its callback.
+    /// Takes a message with a stamp from 40 ms ago, and starts its callback.
     fn receive(&self, delivered: impl Delivered) {
         self.start(&self.take(self.clock.system() - 40 * MS, delivered));
     }
 
-    /// Receives these messages of a publisher.
+    /// Receives the messages with these numbers from one publisher.
     fn receive_all(&self, numbers: RangeInclusive<u64>) {
         numbers.for_each(|number| self.receive(self.info(FAST_DDS, 1, number)));
     }
@@ -112,7 +112,8 @@ impl Test {
         self.receive_all(number..=number);
     }
 
-    /// Receives these messages, so many nanoseconds apart, while another thread holds the lock: 8 samples wait.
+    /// Receives these messages, `apart` nanoseconds apart, while another thread holds the lock. The queue has room for
+    /// 8 samples.
     fn receive_while_held(&self, numbers: RangeInclusive<u64>, apart: i64) {
         let held = self.collectors.lock();
         for number in numbers {
@@ -122,7 +123,7 @@ impl Test {
         drop(held);
     }
 
-    /// Runs a callback of 10 ms, 10 ms from now, and lets 10 ms pass after it.
+    /// Runs a callback of 10 ms that starts 10 ms from now, and lets 10 ms pass after it.
     fn run_callback(&self, number: u64) {
         let message = self.take(self.clock.system(), self.info(FAST_DDS, 1, number));
         self.clock.pass(10 * MS);
@@ -140,13 +141,13 @@ impl Test {
         self.window().statistics
     }
 
-    /// Ends a window. Something happens before its stop is read, or after that.
+    /// Ends a window. `meanwhile` runs before or after the stop of the window is read.
     fn end_held_up(&self, is_after_stop: bool, meanwhile: impl Fn() + Send + Sync) -> WindowStatistics {
         let clock = HeldUp::new(&self.clock, is_after_stop.into(), meanwhile);
         self.end_window(&clock).unwrap().statistics
     }
 
-    /// Lets time pass, and ends a window. Returns the summary of a metric.
+    /// Lets `pass` nanoseconds pass, and ends a window. Returns the summary of a metric.
     fn summary(&self, pass: i64, metric: Metric) -> Summary {
         self.clock.pass(pass);
         *self.end().get(metric).unwrap()
@@ -163,7 +164,7 @@ fn a_message_while_the_lock_is_held_is_in_the_window() {
     test.receive_one(1);
     let held = test.collectors.lock();
     std::thread::scope(|scope| {
-        // It returns although the lock stays held; a record that waited would never.
+        // `receive_all` returns although the lock stays held. A recording that waited for the lock would never return.
         scope.spawn(|| test.receive_all(2..=6)).join().unwrap();
     });
     drop(held);
@@ -172,7 +173,7 @@ fn a_message_while_the_lock_is_held_is_in_the_window() {
     assert_eq!((samples(&window, Metric::MessageAge), samples(&window, Metric::MessagePeriod)), (6, 5));
 }
 
-/// A metric that is in no set of `RecorderOptions` has no collector.
+/// A metric that is in none of the sets of `RecorderOptions` would have no collector.
 #[test]
 fn each_metric_has_samples_if_it_is_the_only_one() {
     for &metric in Metric::OF_SUBSCRIPTIONS {
@@ -183,7 +184,7 @@ fn each_metric_has_samples_if_it_is_the_only_one() {
             test.end_callback(RunningCallback { epoch: test.epoch().unwrap(), started });
         }
         let expected = match metric {
-            // The clock of a host that nothing disciplines has no known offset.
+            // If no time daemon adjusts the host's clock, the clock's offset is unknown.
             Metric::ClockOffset => 0..=1,
             Metric::MessagePeriod | Metric::PublicationSeqGap | Metric::TimeSinceLastMessage => 1..=1,
             _ => 2..=2,
@@ -201,7 +202,7 @@ fn a_window_is_unstamped_if_the_stamps_of_its_ages_are_zero() {
     let imu = Test::new(RecorderOptions::new());
     receive_unstamped(&imu);
     assert!(imu.end().unstamped);
-    assert!(!imu.end().unstamped, "no message");
+    assert!(!imu.end().unstamped, "the window has no message");
     imu.receive_one(1);
     assert!(!imu.end().unstamped);
     let before_step = imu.take(imu.clock.system(), imu.info(FAST_DDS, 1, 1));
@@ -209,7 +210,7 @@ fn a_window_is_unstamped_if_the_stamps_of_its_ages_are_zero() {
     imu.end();
     imu.start(&before_step);
     let window = imu.end();
-    assert_eq!(samples(&window, Metric::MessageAge), 0, "of the clock before the step");
+    assert_eq!(samples(&window, Metric::MessageAge), 0, "the stamp is from the clock before the step");
     assert!(!window.unstamped);
 
     let without_header = Test::new(RecorderOptions::new());
@@ -223,7 +224,7 @@ fn a_window_is_unstamped_if_the_stamps_of_its_ages_are_zero() {
     }
 }
 
-/// A `/clock` that a test sets.
+/// A `/clock` whose time a test sets.
 #[derive(Clone, Default)]
 struct SetClock(Arc<AtomicI64>);
 
@@ -233,7 +234,7 @@ impl RosClock for SetClock {
     }
 }
 
-/// A source timestamp is on the system clock.
+/// A source timestamp is on the system clock, and not in simulated time.
 #[test]
 fn between_a_simulated_stamp_and_the_source_is_no_delay() {
     for (simulated, expected) in [(None, [true; 3]), (Some(SetClock::default()), [false, true, true])] {
@@ -244,8 +245,8 @@ fn between_a_simulated_stamp_and_the_source_is_no_delay() {
     }
 }
 
-/// A recorder on simulated time, and a function that receives a message at a simulated time and a time after the start,
-/// in seconds.
+/// Returns a recorder that uses simulated time, and a function that receives a message. The function's arguments are
+/// the simulated time and the time after the start, in seconds.
 fn simulated(options: RecorderOptions) -> (Test, impl Fn(&Test, i64, i64)) {
     let clock = SetClock::default();
     let test = Test::on(options, Some(Arc::new(SimulatedTime::new(clock.clone()))));
@@ -263,7 +264,7 @@ fn without_a_clock_windows_are_marked_until_it_begins() {
     receive(&test, 0, 0);
     let window = test.end();
     assert_eq!((window.without_clock, samples(&window, Metric::MessageAge)), (true, 0));
-    assert!(!test.end().without_clock, "no message");
+    assert!(!test.end().without_clock, "the window has no message");
     receive(&test, 5000, 1);
     let window = test.end();
     assert_eq!((window.without_clock, samples(&window, Metric::MessageAge)), (false, 1));
@@ -282,7 +283,8 @@ fn stamps_that_are_unusable_for_more_than_30_s_are_one_warning() {
         assert_eq!(test.window().warnings, Vec::from_iter(expected), "{at}");
     }
 
-    // Two publishers of /clock, but for 13 s there is one: stamps are usable again in the last three of them.
+    // There are two publishers of `/clock`, but for 13 s there is only one publisher. In the last three of these
+    // seconds, stamps are usable again.
     let (test, receive) = simulated(RecorderOptions::new());
     let mut logged = vec![];
     for at in 0..75 {
@@ -298,7 +300,7 @@ fn stamps_that_are_unusable_for_more_than_30_s_are_one_warning() {
     assert_eq!(test.window().warnings, [""; 0]);
 }
 
-/// Callbacks on several threads: one is preempted between its clock and its recording.
+/// Callbacks run on several threads. One thread is preempted between the reading of the clock and the recording.
 #[test]
 fn a_window_with_messages_in_another_order_has_no_periods() {
     for (first_period, periods_after_that) in [(FirstPeriod::NoSample, 1), (FirstPeriod::CarriedOver, 2)] {
@@ -313,12 +315,12 @@ fn a_window_with_messages_in_another_order_has_no_periods() {
         test.clock.set(31 * MS);
         let window = test.end();
         let last = test.last_message(&test.clock).unwrap().callback.as_nanoseconds();
-        assert_eq!(last, TestClock::EPOCH + 30 * MS, "the last one is the latest");
+        assert_eq!(last, TestClock::EPOCH + 30 * MS, "the last message is the latest one");
         assert_eq!(window.count, 5);
         assert_eq!(metrics.map(|metric| samples(&window, metric)), [5, 0, 5, 1]);
         assert!(window.get(Metric::MessagePeriod).unwrap().average.is_nan());
         assert_eq!(window.get(Metric::TimeSinceLastMessage).unwrap().average, 1.0);
-        assert_eq!(window.totals.unwrap().active, Duration::from_millis(30), "from the first to the last");
+        assert_eq!(window.totals.unwrap().active, Duration::from_millis(30), "the first to the last message");
 
         [40, 50].into_iter().for_each(receive);
         let period = test.summary(MS, Metric::MessagePeriod);
@@ -351,7 +353,7 @@ fn counts_are_unknown_if_a_message_is_of_one_of_two_windows() {
 
 #[test]
 fn a_message_begun_at_a_windows_end_takes_periods_if_one_waits() {
-    // The queue's content after it was begun: nothing, the end of a callback, a message of another thread.
+    // After the message was begun, the queue contains nothing, the end of a callback, or a message of another thread.
     for (queued, expected) in [(0, 9), (1, 9), (2, 0)] {
         let test = Test::of([Metric::MessagePeriod, Metric::CallbackDuration]);
         test.receive_all(1..=10);
@@ -379,14 +381,14 @@ fn messages_beyond_the_queue_are_counted_and_the_rest_is_nan() {
     let FinishedWindow { statistics: window, warnings, .. } = test.window();
     assert!(warnings.iter().any(|warning| warning.contains("without being measured")), "{warnings:?}");
     assert_eq!((window.count, window.unrecorded), (50, 49 - QUEUE as u64));
-    assert!(window.is_count_known && window.rate() > 0.0, "all are of this window: {window:?}");
+    assert!(window.is_count_known && window.rate() > 0.0, "all messages are of this window: {window:?}");
     for (metric, summary) in window.metrics.iter().filter(|(metric, _)| *metric != Metric::ClockOffset) {
         assert!(summary.average.is_nan() && summary.sample_count == 0, "{metric:?} {summary:?}");
     }
     let totals = window.totals.unwrap();
     assert_eq!((totals.received, totals.lost), (50, None));
 
-    // The next window is right, but for the losses.
+    // The next window is complete except for the losses.
     test.receive_one(51);
     let FinishedWindow { statistics: window, warnings, .. } = test.window();
     assert!(warnings.is_empty(), "said once: {warnings:?}");
@@ -417,15 +419,15 @@ fn a_step_of_the_clock_makes_ages_nan_and_nothing_else() {
         assert_eq!(window.length, Duration::from_secs(1));
         assert!(window.window.stop > window.window.start);
 
-        // The next one, after messages under way have arrived.
+        // The next message comes after messages under way have arrived.
         test.clock.pass(110 * MS);
         let now = Timestamp::from_nanoseconds(test.clock.system());
         test.receive_one(4);
-        assert_eq!(test.last_message(&test.clock).unwrap().callback, now, "on the clock as it is");
+        assert_eq!(test.last_message(&test.clock).unwrap().callback, now, "on the present clock");
         let next = test.end();
         assert_eq!(next.clock_step, None);
         assert_eq!(next.window.start, window.window.stop, "windows follow each other");
-        assert_eq!(next.totals.unwrap().first_message, Some(first), "corrected");
+        assert_eq!(next.totals.unwrap().first_message, Some(first), "the time is corrected");
     }
 }
 
@@ -450,9 +452,9 @@ fn an_unmeasured_message_is_later_than_the_last_measured_one() {
     test.receive_while_held(2..=20, 10 * MS);
     test.clock.pass(S);
     let totals = test.end().totals.unwrap();
-    assert!(totals.rate().is_nan(), "20 messages in a time that is not known: {totals:?}");
+    assert!(totals.rate().is_nan(), "the time of the 20 messages is unknown: {totals:?}");
     let silence = test.summary(S, Metric::TimeSinceLastMessage);
-    assert_eq!(silence.sample_count, 0, "since the 9th message: {silence:?}");
+    assert_eq!(silence.sample_count, 0, "the time since the 9th message is unknown: {silence:?}");
 
     test.receive_one(21);
     test.clock.pass(S / 2);
@@ -460,9 +462,9 @@ fn an_unmeasured_message_is_later_than_the_last_measured_one() {
     test.clock.pass(S / 4);
     let window = test.end();
     let period = window.get(Metric::MessagePeriod).unwrap();
-    assert_eq!((period.sample_count, period.average), (1, 500.0), "none since the 9th message");
+    assert_eq!((period.sample_count, period.average), (1, 500.0), "there is no period since the 9th message");
     assert_eq!(window.get(Metric::TimeSinceLastMessage).unwrap().average, 250.0);
-    assert_eq!(window.totals.unwrap().rate(), 21.0 / 2.69, "the time is known again");
+    assert_eq!(window.totals.unwrap().rate(), 21.0 / 2.69, "the time of all messages is known again");
 }
 
 #[test]
@@ -473,7 +475,7 @@ fn after_a_message_that_came_another_way_silence_is_unknown() {
         test.accept_unmeasured();
         test.clock.pass(S / 10);
     };
-    // From the second message to the third is no period.
+    // The third message has no period since the second message.
     test.receive_all(1..=2);
     receive_another_way();
     test.receive_all(3..=4);
@@ -488,14 +490,14 @@ fn after_a_message_that_came_another_way_silence_is_unknown() {
         assert_eq!(
             (samples(&window, Metric::TimeSinceLastMessage), window.count),
             (0, 0),
-            "it is not counted"
+            "the unmeasured message is not counted"
         );
     }
     test.receive_one(5);
     assert_eq!(test.summary(S / 4, Metric::TimeSinceLastMessage).average, 250.0);
 }
 
-/// A message of which others may have been filtered.
+/// A message before or after which other messages may have been filtered.
 struct Filtered(Delivery);
 
 impl Delivered for Filtered {
@@ -528,7 +530,7 @@ fn what_is_filtered_is_not_lost() {
     assert_eq!(gaps().0, 0);
     for publisher in [1, 2] {
         receive(publisher, 30);
-        assert_eq!(gaps().0, 0, "the first one without a filter of publisher {publisher}");
+        assert_eq!(gaps().0, 0, "the first message without a filter of publisher {publisher}");
         receive(publisher, 32);
         assert_eq!(gaps(), (1, 1.0));
     }
@@ -538,16 +540,16 @@ fn what_is_filtered_is_not_lost() {
 fn messages_that_are_recorded_in_another_order_are_no_gap() {
     let test = Test::of([Metric::PublicationSeqGap]);
     test.set_distributions(true);
-    // From the second one on, a message has a gap before it: 0 if it is the one expected.
+    // From the second message on, each message has a gap before it. The gap is 0 if the message has the next number.
     let rows: [(&[(u16, u64)], _, &str); 10] = [
-        (&[(1, 1), (1, 3), (1, 2), (1, 4)], (3, 0.0, 0.0, Some(0)), "neighbours"),
-        (&[(1, 6), (1, 7), (1, 8), (1, 5)], (4, 0.0, 0.0, Some(0)), "one thread held up"),
+        (&[(1, 1), (1, 3), (1, 2), (1, 4)], (3, 0.0, 0.0, Some(0)), "two messages are swapped"),
+        (&[(1, 6), (1, 7), (1, 8), (1, 5)], (4, 0.0, 0.0, Some(0)), "one thread is delayed"),
         (&[(1, 12), (1, 10), (1, 9), (1, 13)], (4, 1.0, 1.0, Some(1)), "11 is lost"),
-        (&[(2, 1), (1, 15), (2, 2), (1, 14)], (3, 0.0, 0.0, Some(1)), "of its own publisher"),
-        (&[(1, 18), (2, 5), (1, 17)], (3, 3.0, 2.0, Some(4)), "of the gap before"),
-        (&[(1, 20)], (1, 1.0, 1.0, Some(5)), "what comes after its end"),
-        (&[(1, 19), (1, 21)], (1, 0.0, 0.0, Some(4)), "changes the totals only"),
-        (&[(1, 121), (1, 50)], (1, 99.0, 99.0, Some(103)), "too late: it may have come before"),
+        (&[(2, 1), (1, 15), (2, 2), (1, 14)], (3, 0.0, 0.0, Some(1)), "14 is in the gap of publisher 1"),
+        (&[(1, 18), (2, 5), (1, 17)], (3, 3.0, 2.0, Some(4)), "17 is in the gap before 18"),
+        (&[(1, 20)], (1, 1.0, 1.0, Some(5)), "19 is missing at the end of the window"),
+        (&[(1, 19), (1, 21)], (1, 0.0, 0.0, Some(4)), "19 is late and changes only the totals"),
+        (&[(1, 121), (1, 50)], (1, 99.0, 99.0, Some(103)), "a message that is too late may be a duplicate"),
         (
             &[(1, 123), (1, 125), (1, 122), (1, 127), (1, 124), (1, 126)],
             (6, 0.0, 0.0, Some(103)),
@@ -556,7 +558,7 @@ fn messages_that_are_recorded_in_another_order_are_no_gap() {
         (
             &[(1, 129), (1, 131), (1, 133), (1, 135), (1, 137), (1, 128)],
             (5, 5.0, 1.0, Some(107)),
-            "more gaps than are open",
+            "more gaps than can be open",
         ),
     ];
     for (messages, expected, text) in rows {
@@ -580,7 +582,7 @@ fn the_rate_is_known_where_the_times_of_both_ends_are() {
     let test = held();
     test.clock.pass(10 * MS);
     test.receive_one(21);
-    assert_eq!(test.end().totals.unwrap().rate(), 100.0, "a measured one is the last one at once");
+    assert_eq!(test.end().totals.unwrap().rate(), 100.0, "a measured message is immediately the last one");
 
     let test = held();
     test.disable();
@@ -588,7 +590,7 @@ fn the_rate_is_known_where_the_times_of_both_ends_are() {
     test.receive_one(21);
     test.clock.pass(10 * MS);
     test.receive_one(22);
-    assert!(test.end().totals.unwrap().rate().is_nan(), "a time ends with messages that were not measured");
+    assert!(test.end().totals.unwrap().rate().is_nan(), "the time ends with unmeasured messages");
 
     let test = Test::new(RecorderOptions::new());
     let of_another_time = test.take(0, test.info(FAST_DDS, 1, 1));
@@ -596,16 +598,16 @@ fn the_rate_is_known_where_the_times_of_both_ends_are() {
     test.restart();
     let held = test.collectors.lock();
     (0..QUEUE).for_each(|_| assert!(test.start(&of_another_time).is_none()));
-    test.receive_one(2); // finds no room
+    test.receive_one(2); // the queue has no room
     drop(held);
     for number in 3..=4 {
         test.clock.pass(10 * MS);
         test.receive_one(number);
     }
     let totals = test.end().totals.unwrap();
-    assert_eq!((totals.received, totals.intervals), (3, None), "a time begins with one");
+    assert_eq!((totals.received, totals.intervals), (3, None), "the time begins with an unmeasured message");
 
-    // Of another time, they are not counted where there is no room for them either.
+    // Messages from before the pause are not counted, either, if the queue has no room for them.
     let held = test.collectors.lock();
     (0..20).for_each(|_| assert!(test.start(&of_another_time).is_none()));
     drop(held);
@@ -630,7 +632,7 @@ fn unmeasured_messages_while_a_window_ends_are_the_last_ones() {
         let test = Test::of([Metric::TimeSinceLastMessage]);
         test.clock.pass(S);
         let first = test.end_held_up(is_after_stop, || (1..=20).for_each(|number| test.run_callback(number)));
-        assert!(first.totals.unwrap().rate().is_nan(), "after the stop: {is_after_stop}");
+        assert!(first.totals.unwrap().rate().is_nan(), "recorded after the stop: {is_after_stop}");
         for window in 2..=3 {
             let silence = test.summary(S, Metric::TimeSinceLastMessage);
             assert_eq!(
@@ -649,13 +651,13 @@ fn the_last_message_is_known_if_a_callbacks_end_is_unmeasured() {
     let running = test.start(&test.take(0, test.info(FAST_DDS, 1, 1))).unwrap();
     test.clock.pass(S);
     test.end_held_up(true, || {
-        let callbacks = QUEUE as u64 / 2; // a start and an end each
+        let callbacks = QUEUE as u64 / 2; // each callback has a start and an end
         (2..2 + callbacks).for_each(|number| test.run_callback(number));
-        test.end_callback(running); // finds no room
+        test.end_callback(running); // the queue has no room
     });
-    assert_eq!(test.summary(0, Metric::CallbackDuration).sample_count, 0, "one is not known");
+    assert_eq!(test.summary(0, Metric::CallbackDuration).sample_count, 0, "one duration is unknown");
     let silence = test.summary(S, Metric::TimeSinceLastMessage);
-    assert_eq!((silence.sample_count, silence.average), (1, 1020.0), "since the start of the last callback");
+    assert_eq!((silence.sample_count, silence.average), (1, 1020.0), "since the last callback's start");
 }
 
 #[test]
@@ -704,7 +706,7 @@ fn a_good_message_recorded_after_stamps_expired_has_an_age() {
     test.end();
     let good = taken(test.clock.system());
     test.clock.pass(S);
-    test.end(); // stamps expire
+    test.end(); // the doubtful stamps expire
     test.clock.pass(20 * S);
     for message in [before_it_was_found, waiting_in_the_executor, waiting_in_the_network, good] {
         test.start(&message);
@@ -723,7 +725,7 @@ fn a_suspend_does_not_change_the_time_of_the_message_before_it() {
     test.end();
     for _ in 0..2 {
         test.clock.suspend(3600 * S);
-        assert_eq!(test.last_message(&test.clock).unwrap().callback, last, "before the window ends");
+        assert_eq!(test.last_message(&test.clock).unwrap().callback, last, "the time before the window ends");
         test.clock.pass(S);
         assert_eq!(test.end().totals.unwrap().last_message, Some(last));
         assert_eq!(test.last_message(&test.clock).unwrap().callback, last);
@@ -733,13 +735,14 @@ fn a_suspend_does_not_change_the_time_of_the_message_before_it() {
     test.disable();
     test.clock.suspend(3600 * S);
     test.restart();
-    assert_eq!(test.totals().unwrap().last_message, Some(last), "while disabled");
+    assert_eq!(test.totals().unwrap().last_message, Some(last), "the time does not change");
     assert_eq!(test.publishers()[0].last_message, last);
 
     test.receive_one(2);
-    assert_eq!(test.end().totals.unwrap().last_message, Some(now()), "the next one");
+    assert_eq!(test.end().totals.unwrap().last_message, Some(now()), "the next message has the right time");
 
-    // At the start of the window in which the host is suspended: perhaps after that.
+    // The message is received at the start of the window in which the host is suspended, so it may be from after the
+    // suspend.
     test.receive_one(3);
     test.clock.suspend(S);
     assert_eq!(test.end().totals.unwrap().last_message, Some(now()));
@@ -764,23 +767,23 @@ fn the_times_of_the_last_message_are_those_that_are_known() {
 fn off_and_on_again_is_another_time_and_no_message_reaches_over() {
     let test = Test::all_metrics();
     test.receive_all(1..=3);
-    // Taken before, called after.
+    // The message is taken before the pause, but its callback starts after the pause.
     let taken = test.take(1, test.info(FAST_DDS, 1, 4));
     let running = test.start(&taken);
     test.disable();
     test.start(&taken);
     test.end_callback(running.unwrap());
-    assert_eq!(test.totals().unwrap().received, 4, "nothing is recorded while it is off");
+    assert_eq!(test.totals().unwrap().received, 4, "nothing is recorded while the statistics are disabled");
     test.restart();
     test.start(&taken);
     let window = test.end();
     assert_eq!((window.count, window.totals.unwrap().received), (0, 4));
     let silence = window.get(Metric::TimeSinceLastMessage).unwrap();
-    assert!(silence.average.is_nan(), "nothing is known of the time before: {silence:?}");
+    assert!(silence.average.is_nan(), "nothing is known about the time before the pause: {silence:?}");
 
     test.receive_one(101);
     let totals = test.totals().unwrap();
-    assert_eq!((totals.received, totals.lost), (5, Some(0)), "what was sent in the pause is not lost");
+    assert_eq!((totals.received, totals.lost), (5, Some(0)), "messages sent during the pause are not lost");
 }
 
 #[test]
@@ -802,7 +805,7 @@ fn the_rate_of_all_is_over_the_time_in_which_it_was_on() {
 #[test]
 fn an_age_from_the_source_timestamp_needs_no_other_metric() {
     let test = Test::new(RecorderOptions::new().age_source(AgeSource::SourceTimestamp));
-    test.start(&test.take(0, test.info(FAST_DDS, 1, 1))); // no header
+    test.start(&test.take(0, test.info(FAST_DDS, 1, 1))); // the message has no header
     let age = test.summary(0, Metric::MessageAge);
     assert_eq!((age.sample_count, age.average), (1, 30.0), "{age:?}");
 }
@@ -814,7 +817,7 @@ fn each_middleware_gives_what_its_transport_says() {
     {
         let test = Test::all_metrics();
         for number in [1, 4] {
-            // A middleware without numbers that gave one all the same would not be believed.
+            // If a middleware without numbers gives a number, the number is ignored.
             test.receive(test.info(middleware, 1, number));
         }
         let window = test.window();
@@ -827,7 +830,7 @@ fn each_middleware_gives_what_its_transport_says() {
         assert_eq!(window.warnings.len(), warnings, "{:?}", window.warnings);
         assert!(window.warnings.iter().all(|warning| warning.contains(middleware.name)));
         test.receive(test.info(middleware, 1, 5));
-        assert!(test.window().warnings.is_empty(), "each is said once");
+        assert!(test.window().warnings.is_empty(), "each warning is given once");
         test.receive(test.info(middleware, 1, u64::MAX));
         assert_eq!(test.end().totals.unwrap().lost, None, "one message was not numbered");
     }
@@ -874,7 +877,7 @@ fn after_too_many_publishers_a_window_of_known_ones_has_losses() {
     let mut before = test.end().totals.unwrap();
     for (publishers, number, gaps, losses) in [
         (&[restarted][..], 5, (1, 3.0), Some((3, 0))),
-        // The first one is not followed any more: its losses meanwhile are unknown.
+        // The first publisher is no longer followed, so its losses during this time are unknown.
         (&[restarted, 0], 6, (0, f64::NAN), None),
         (&[restarted, 0], 7, (2, 0.0), Some((0, 0))),
     ] {
@@ -883,7 +886,7 @@ fn after_too_many_publishers_a_window_of_known_ones_has_losses() {
         }
         let window = test.end();
         let (summary, totals) = (window.get(Metric::PublicationSeqGap).unwrap(), window.totals.unwrap());
-        assert_eq!(totals.lost, None, "since the creation");
+        assert_eq!(totals.lost, None, "the losses since the creation are unknown");
         assert_eq!(summary.sample_count, gaps.0);
         assert!(gaps.0 == 0 || summary.maximum == gaps.1, "{summary:?}");
         assert_eq!(totals.losses_since(&before), losses);
@@ -891,7 +894,7 @@ fn after_too_many_publishers_a_window_of_known_ones_has_losses() {
     }
 }
 
-/// Returns the metrics that have a distribution.
+/// Returns the metrics that have a distribution in the window.
 fn distributed(window: &WindowStatistics) -> Vec<Metric> {
     Metric::ALL.iter().copied().filter(|metric| window.distribution(*metric).is_some()).collect()
 }
@@ -941,9 +944,9 @@ fn what_has_no_summary_has_no_distribution() {
 fn distributions_begin_and_end_with_a_window() {
     let test = Test::new(RecorderOptions::new());
     for (is_set, count, metrics, text) in [
-        (true, None, 0, "its first samples are not in a distribution"),
+        (true, None, 0, "the first samples of the window are in no distribution"),
         (true, Some(4), 2, "whole"),
-        (false, Some(4), 2, "it has all samples"),
+        (false, Some(4), 2, "the distribution has all samples"),
         (false, None, 0, "off"),
     ] {
         test.receive_all(1..=3);
@@ -978,9 +981,9 @@ fn sizes_are_summed_until_one_is_not_known() {
     assert_eq!(window.totals.unwrap().bytes, Some(100 + u64::from(u32::MAX)));
     assert_eq!(window.bandwidth() * window.length.as_secs_f64(), 4_294_967_395.0);
     test.clock.pass(S);
-    assert_eq!(test.end().bandwidth(), 0.0, "silence");
+    assert_eq!(test.end().bandwidth(), 0.0, "silence has a bandwidth of 0");
 
-    // Messages received while the statistics were disabled are not in the sum.
+    // Messages that are received while the statistics are disabled are not in the sum.
     test.disable();
     test.restart();
     receive(&test, 5);
@@ -989,10 +992,10 @@ fn sizes_are_summed_until_one_is_not_known() {
     receive(&test, 0);
     let window = test.end();
     assert_eq!(samples(&window, Metric::MessageSize), 1);
-    assert!(window.bandwidth().is_nan(), "the size of one of two messages is not known");
+    assert!(window.bandwidth().is_nan(), "the size of one of two messages is unknown");
     assert_eq!(window.totals.unwrap().bytes, None);
 
-    // A message that is only counted has no size.
+    // A message that is only counted has an unknown size.
     let test = Test::of([Metric::MessageSize]);
     test.receive_while_held(1..=50, MS);
     let window = test.end();
@@ -1000,8 +1003,8 @@ fn sizes_are_summed_until_one_is_not_known() {
     assert_eq!((window.count, window.totals.unwrap().bytes), (50, None));
 }
 
-/// Receives messages of a transient local subscription: at that time, published at that time (both in ms), by that
-/// publisher. Returns the window, of a second.
+/// Receives messages of a transient local subscription in a window of one second. Each message has the time at which it
+/// is received and the time at which it was published (both in ms), and its publisher. Returns the window.
 fn receive_latched(test: &Test, messages: &[(i64, i64, u16)]) -> WindowStatistics {
     let start = test.clock.passed();
     for (&(at, published, publisher), number) in messages.iter().zip(0..) {
@@ -1021,18 +1024,18 @@ fn history_of_transient_local_publishers_has_no_rate() {
         let totals = test.totals().unwrap();
         (totals.received, totals.intervals, totals.rate())
     };
-    // Ten messages at 1 Hz, delivered within 3 ms, and then one message per second.
+    // Ten messages that were published at 1 Hz are delivered within 3 ms. Then one message arrives per second.
     let history: Vec<_> = (0..10).map(|number| (100 + number / 3, 1000 * number - 9500, 1)).collect();
     let window = receive_latched(&test, &history);
     assert!(window.has_history && window.rate().is_nan(), "{window:?}");
     assert_eq!((window.count, samples(&window, Metric::MessagePeriod)), (10, 0));
-    assert!(window.totals.unwrap().rate().is_nan(), "no message was sent meanwhile");
+    assert!(window.totals.unwrap().rate().is_nan(), "history has no rate");
     for _ in 0..10 {
         let window = receive_latched(&test, &[(500, 500, 1)]);
         assert_eq!((window.has_history, window.rate()), (false, 1.0));
     }
-    assert_eq!(totals(), (20, Some(9), 1.0), "the first interval begins at the history");
-    // Its publisher restarts, and delivers ten messages again.
+    assert_eq!(totals(), (20, Some(9), 1.0), "the first interval begins at the last message of the history");
+    // The publisher restarts, and delivers ten messages again.
     let restarted: Vec<_> = (0..10).map(|number| (300 + number / 3, -900 + 10 * number, 2)).collect();
     assert!(receive_latched(&test, &restarted).has_history);
     assert_eq!(totals(), (30, Some(9), 1.0));
@@ -1043,7 +1046,7 @@ fn publishers_that_publish_once_have_no_rate() {
     for is_latched in [true, false] {
         let test = Test::new(RecorderOptions::new().transient_local(is_latched));
         for publisher in 0..5 {
-            // All but the first are started while it is subscribed.
+            // All publishers except the first start after the subscription was created.
             assert_eq!(receive_latched(&test, &[(700, 690, publisher)]).has_history, is_latched);
         }
         let rate = test.totals().unwrap().rate();
@@ -1055,7 +1058,7 @@ fn publishers_that_publish_once_have_no_rate() {
 fn slow_history_is_history_and_a_clock_behind_is_none_for_long() {
     let test = Test::new(RecorderOptions::new().transient_local(true));
     assert!(receive_latched(&test, &[(100, -3000, 1), (900, -2000, 1)]).has_history);
-    assert!(receive_latched(&test, &[(700, -2000, 1)]).has_history, "1.6 s after the first");
+    assert!(receive_latched(&test, &[(700, -2000, 1)]).has_history, "1.6 s after the first message");
     assert!(!receive_latched(&test, &[(700, 690, 1)]).has_history);
     // The clock of this publisher is an hour behind.
     let seconds = (0..15).map(|_| receive_latched(&test, &[(100, -3_600_000, 2)]).has_history);

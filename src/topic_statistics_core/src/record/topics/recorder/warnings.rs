@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the author or the operator of a node should know about a subscription's statistics.
+//! Warnings about a subscription's statistics, for the author or the operator of a node.
 
 use crate::{collector::SequenceTracker, metric::Metric, record::topics::transport::Gid};
 
-/// Warnings that are each given once.
+/// The warnings of a subscription. Each warning is given only once.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Warnings {
     raised: u8,
     given: u8,
 }
 
-/// Something that the node's author or operator should know.
+/// A warning for the author or the operator of the node.
 #[derive(Clone, Copy)]
 pub(super) enum Warning {
     NoReceptionTime = 1,
@@ -27,7 +27,7 @@ impl Warnings {
         self.raised |= warning as u8;
     }
 
-    /// Returns the warnings that were raised and not returned before.
+    /// Returns the warnings that were raised, but not returned before.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Warning> {
         let new = self.raised & !self.given;
         self.given |= new;
@@ -45,7 +45,8 @@ impl Warnings {
 }
 
 impl Warning {
-    /// Returns the text for the log. `unrecorded`: the messages of the window that were counted without being measured.
+    /// Returns the text for the log. `unrecorded` is the number of messages in the window that were counted without
+    /// being measured.
     pub(super) fn text(self, topic: &str, middleware: &str, unrecorded: u64) -> String {
         let gap = Metric::PublicationSeqGap;
         match self {

@@ -10,8 +10,8 @@ use crate::{
     window::WindowStatistics,
 };
 
-/// A response and a drop of two calls, while a window ends: each call, response and drop is in one window, and no call
-/// waits afterwards. The oldest call is never younger than one that waits.
+/// One call gets a response and another call is dropped, while a window ends. Each call, response and drop has to be in
+/// exactly one window, and no call waits afterwards. The age of the oldest call includes any call that still waits.
 #[test]
 fn every_call_ends_once() {
     let waits = Reached::default();

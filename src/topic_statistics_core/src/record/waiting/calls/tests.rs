@@ -15,7 +15,7 @@ fn recorder() -> CallRecorder {
     recorder
 }
 
-/// Returns calls, responses and dropped calls.
+/// Returns the numbers of calls, responses and dropped calls.
 fn counts(window: &WindowStatistics) -> [f64; 3] {
     [Metric::Calls, Metric::Responses, Metric::DroppedCalls].map(|metric| window.get(metric).unwrap().average)
 }
@@ -70,5 +70,5 @@ fn a_request_that_cannot_be_sent_is_no_call() {
     assert_eq!(window.get(Metric::OldestCall).unwrap().average, 0.0);
     recorder.calls.disable();
     let (sent, waiting) = recorder.call(at(0)(), || Ok::<_, ()>(7)).unwrap();
-    assert!(sent == 7 && waiting.is_none(), "it is sent, and not measured");
+    assert!(sent == 7 && waiting.is_none(), "the request is sent, but not measured");
 }

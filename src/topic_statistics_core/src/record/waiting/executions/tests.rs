@@ -6,11 +6,11 @@ use super::*;
 
 const MS: i64 = 1_000_000;
 
-/// An executor with threads of these names, in a window that starts at 0.
+/// An executor with threads of the given names, in a window that starts at 0.
 struct Test {
     names: ExecutorNames,
     executions: Executions,
-    /// Of the windows so far.
+    /// The counts of the windows so far.
     counts: Vec<u64>,
 }
 
@@ -50,7 +50,7 @@ impl Test {
         self.end(thread, until);
     }
 
-    /// Ends a window of a second.
+    /// Ends a window of one second.
     fn take(&mut self) -> ([Summary; 3], ExecutorWindow) {
         let (count, metrics) = self.executions.take(&EndedWindow::of_test(false));
         self.counts.push(count);
@@ -61,7 +61,7 @@ impl Test {
     }
 }
 
-/// Returns the waits of a window: who waited, for whom, and how long.
+/// Returns the waits of a window: the waiting callback, the running callback, and the length of the wait.
 fn waits(window: &ExecutorWindow) -> Vec<(&str, &str, f64)> {
     window.waits.iter().map(|wait| (&*wait.waiting.name, &*wait.running.name, wait.milliseconds)).collect()
 }
@@ -82,7 +82,7 @@ fn a_thread_is_busy_while_it_runs_callbacks() {
     assert_eq!((longest.sample_count, longest.average), (1, 50.0));
     let longest = window.longest.unwrap();
     assert_eq!((&*longest.callback.name, &*longest.thread, longest.milliseconds), ("a", "spin", 50.0));
-    assert!(ready_to_run.sample_count == 0 && ready_to_run.average.is_nan(), "it is not known");
+    assert!(ready_to_run.sample_count == 0 && ready_to_run.average.is_nan(), "the waiting time is unknown");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_callback_that_is_stuck_shows_in_each_window() {
     assert_eq!((busy.maximum, window.longest.unwrap().milliseconds), (25.0, 2850.0));
     let ([busy, _, longest], window) = test.take();
     assert_eq!((busy.maximum, longest.sample_count, window.longest), (0.0, 0, None));
-    assert_eq!(test.counts, [1, 1, 1, 1, 0], "it is not silent while it is stuck");
+    assert_eq!(test.counts, [1, 1, 1, 1, 0], "the executor is not silent while it is stuck");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn an_end_recorded_after_its_window_is_not_busy_in_the_next_one() {
     test.end(0, 1000 * MS - 1000);
     let ([busy, ..], _) = test.take();
     assert_eq!(busy.maximum, 0.0);
-    test.end(0, 2500 * MS); // of a start that was not recorded
+    test.end(0, 2500 * MS); // the start was not recorded
     assert_eq!(test.take().0[0].maximum, 0.0);
 }
 
@@ -121,20 +121,20 @@ fn an_end_recorded_after_its_window_is_not_busy_in_the_next_one() {
 fn a_callback_that_waited_is_named_with_the_one_that_ran() {
     let mut test = Test::new(&["spin", "worker 1"]);
     let (timer, scan, other) = (test.timer("10ms"), test.timer("/scan"), test.timer("other"));
-    test.start(1, other, None, 0); // on another thread
+    test.start(1, other, None, 0); // this callback runs on another thread
     test.run(0, scan, None, 10 * MS, 65 * MS);
     test.end(1, 66 * MS);
     test.run(0, timer, Some(20 * MS), 65 * MS + 1, 66 * MS);
-    // Its wait of 0.05 ms is shorter than what is named.
+    // This wait of 0.05 ms is too short to be reported.
     test.run(0, other, Some(66 * MS - 50_000), 66 * MS, 67 * MS);
-    test.start(0, timer, Some(70 * MS), 70 * MS + 30_000); // no wait
+    test.start(0, timer, Some(70 * MS), 70 * MS + 30_000); // there is no other callback to wait for
     test.end(0, 71 * MS);
 
     let ([_, ready_to_run, _], window) = test.take();
     assert_eq!(waits(&window), [("10ms", "/scan", 45.0)]);
     assert_eq!((ready_to_run.sample_count, ready_to_run.maximum), (3, 45.000001));
     assert_eq!(ready_to_run.minimum, 0.03);
-    assert!(waits(&test.take().1).is_empty(), "of that window only");
+    assert!(waits(&test.take().1).is_empty(), "a wait is reported in one window only");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_wait_for_several_callbacks_is_shared_by_their_durations() {
     for (callback, start) in [(a, 0), (b, 30 * MS), (a, 50 * MS)] {
         test.run(0, callback, None, start, start + 20 * MS);
     }
-    // Ready when half of the first run was over.
+    // The timer becomes ready when half of the first run is over.
     test.run(0, timer, Some(10 * MS), 70 * MS, 71 * MS);
     assert_eq!(waits(&test.take().1), [("10ms", "a", 20.0), ("10ms", "b", 20.0)]);
 }
@@ -183,7 +183,7 @@ fn the_last_runs_of_a_thread_are_bounded() {
         test.end(0, at);
     }
     assert_eq!(test.executions.threads[0].last.len(), Thread::LAST);
-    assert_eq!(test.executions.threads[0].last.capacity(), Thread::LAST, "nothing is allocated");
+    assert_eq!(test.executions.threads[0].last.capacity(), Thread::LAST, "the queue of runs does not grow");
     test.start(0, timer, Some(0), at);
     assert_eq!(waits(&test.take().1), [("timer", "many", 1.0)]);
 }
@@ -194,7 +194,7 @@ fn names_are_bounded() {
     let id = |name: usize| names.id(ExecutorCallback::new(CallbackKind::Task, name.to_string()));
     let first = id(0);
     let all: Vec<_> = (0..ExecutorNames::MOST + 10).map(id).collect();
-    assert_eq!((all[0], id(0), id(17)), (first, first, all[17]), "equal ones have one number");
+    assert_eq!((all[0], id(0), id(17)), (first, first, all[17]), "equal callbacks have the same number");
     assert!(all[ExecutorNames::MOST - 1..].iter().all(|id| *id == all[ExecutorNames::MOST - 1]));
     assert_ne!(all[ExecutorNames::MOST - 2], all[ExecutorNames::MOST - 1]);
     let names = lock(&names.0);
@@ -220,7 +220,7 @@ fn a_panic_ends_the_run() {
     assert_eq!((first.count, second.count), (1, 0));
 }
 
-/// A run: the time before it, its duration, whether another callback runs, and for how long it was ready.
+/// A run: the time before the run, its duration, the index of its callback, and for how long the callback was ready.
 fn any_run() -> impl Strategy<Value = (i64, i64, usize, Option<i64>)> {
     let time = || prop_oneof![0..200_000_i64, 0..400 * MS];
     (time(), time(), 0..4_usize, proptest::option::of(time()))
@@ -231,7 +231,7 @@ proptest! {
     fn windows_are_what_the_runs_say(all in proptest::collection::vec(any_run(), 0..40)) {
         let mut test = Test::new(&["spin"]);
         let callbacks = ["a", "b", "c", "d"].map(|name| test.timer(name));
-        // The start, the end, the name and the time of readiness of each run.
+        // The start, the end, the callback and the ready time of each run.
         let mut runs = vec![];
         let mut at = 0;
         for (before, duration, callback, ready) in all {
@@ -261,7 +261,7 @@ proptest! {
             let known = starts().filter(|run| run.3.is_some()).count();
             prop_assert_eq!(ready_to_run.sample_count as usize, known);
 
-            // The longest wait of each pair.
+            // The longest wait of each pair of callbacks.
             let mut pairs = std::collections::BTreeMap::new();
             for waiting in starts() {
                 let Some(ready) = waiting.3 else { continue };

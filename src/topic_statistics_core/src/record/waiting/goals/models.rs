@@ -10,8 +10,8 @@ use crate::{
     window::WindowStatistics,
 };
 
-/// Two threads end the same goal, as a handler and a task that dropped it may, while a window ends: it ends once, in
-/// one window, and is under way no longer.
+/// Two threads end the same goal while a window ends: for example, a handler and a task that drops the goal. The goal
+/// has to end once, in one window, and is not in progress afterwards.
 #[test]
 fn a_goal_ends_once() {
     let under_way = Reached::default();
@@ -44,7 +44,8 @@ fn a_goal_ends_once() {
     under_way.assert();
 }
 
-/// Two threads publish feedback of a goal: its period is never negative, whichever of them is first.
+/// Two threads publish feedback of a goal. The feedback period is never negative, no matter which thread publishes
+/// first.
 #[test]
 fn feedback_is_in_order() {
     check(3, || {

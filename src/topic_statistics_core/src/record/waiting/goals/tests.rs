@@ -20,7 +20,7 @@ fn end<const IS_SERVER: bool>(recorder: &GoalRecorder<IS_SERVER>) -> WindowStati
     recorder.goals.end_window(&TestClock::new()).unwrap().statistics
 }
 
-/// Returns the averages and the numbers of samples.
+/// Returns the averages and the numbers of samples of these metrics.
 fn of<const N: usize>(window: &WindowStatistics, metrics: [Metric; N]) -> [(f64, u64); N] {
     metrics.map(|metric| {
         let summary = window.get(metric).unwrap_or_else(|| panic!("no {metric}: {window:?}"));
@@ -105,7 +105,11 @@ fn a_goal_that_nobody_holds_ends_as_rclrs_ends_it() {
     accepted.leave(at(35));
     let window = end(&server);
     assert_eq!(values(&window, OUTCOMES), [2.0, 0.0, 0.0, 1.0, 1.0]);
-    assert_eq!(of(&window, [Metric::GoalAborted]), [(25.0, 1)], "from its acceptance: it was not executed");
+    assert_eq!(
+        of(&window, [Metric::GoalAborted]),
+        [(25.0, 1)],
+        "from its acceptance, if it was not executed"
+    );
 
     let client = recorder::<false>();
     let goal = client.begin(at(0)()).unwrap();
@@ -128,7 +132,7 @@ fn a_rejected_request_to_cancel_has_no_delay() {
         if is_asked_again {
             goal.request_cancel(at(100));
         }
-        goal.end(Outcome::Canceled, at(107)); // the server may cancel of its own accord
+        goal.end(Outcome::Canceled, at(107)); // the server may cancel a goal without a request
     }
     let goal = recorder.begin(at(0)()).unwrap();
     goal.request_cancel(at(10));
@@ -164,7 +168,7 @@ fn disabled_statistics_measure_no_goal_and_forget_earlier_ones() {
     goal.accept(at(0));
     assert!(recorder.goals.enable(&TestClock::new()));
     let window = end(&recorder);
-    assert_eq!((window.count, values(&window, UNDER_WAY)), (0, [1.0, 1.0]), "it is still under way");
+    assert_eq!((window.count, values(&window, UNDER_WAY)), (0, [1.0, 1.0]), "the goal is still in progress");
     assert_eq!(of(&window, [Metric::GoalToAcceptance])[0].1, 0);
     goal.end(Outcome::Succeeded, at(0));
     assert_eq!(values(&end(&recorder), OUTCOMES), [0.0, 1.0, 0.0, 0.0, 0.0]);

@@ -12,7 +12,7 @@ use crate::{
 const EPOCH: i64 = TestClock::EPOCH;
 
 impl TestClock {
-    /// Sets the milliseconds since the start. Returns the monotonic time.
+    /// Sets the time since the start, in milliseconds. Returns the monotonic time.
     fn at(&self, milliseconds: i64) -> i64 {
         self.set(milliseconds * MS)
     }
@@ -73,17 +73,17 @@ fn requests_are_under_way_from_their_taking_to_their_response() {
     requests[0].start(|| clock.at(10));
     requests.remove(0).respond(|| clock.at(250));
     let window = end(&recorder, &clock);
-    assert_eq!(counts(&window), [1.0, 2.0, 3.0], "two wait for the executor");
+    assert_eq!(counts(&window), [1.0, 2.0, 3.0], "two requests wait for the executor");
     assert_eq!(average(&window, Metric::ResponseDuration), 240.0);
     assert!(
         window.get(Metric::CallbackDuration).is_none(),
         "an async service has a response duration instead"
     );
-    assert_eq!(window.get(Metric::SourceToCallback).unwrap().sample_count, 0, "it has no timestamps");
-    drop(requests); // the executor is dropped: they have no response
+    assert_eq!(window.get(Metric::SourceToCallback).unwrap().sample_count, 0, "no timestamps");
+    drop(requests); // the executor is dropped, so the requests have no response
     let window = end(&recorder, &clock);
     assert_eq!(counts(&window), [0.0, 0.0, 2.0]);
-    assert_eq!(average(&window, Metric::CallbackPanics), 0.0, "they did not start");
+    assert_eq!(average(&window, Metric::CallbackPanics), 0.0, "the callbacks did not start");
     assert_eq!(counts(&end(&recorder, &clock)), [0.0, 0.0, 0.0]);
 }
 
@@ -117,7 +117,7 @@ fn after_a_step_of_the_system_clock_no_delay_is_of_two_clocks() {
     let window = end(&recorder, &clock);
     assert!(window.clock_step.is_some());
     assert_eq!(window.get(Metric::SourceToCallback).unwrap().sample_count, 0);
-    assert_eq!(average(&window, Metric::CallbackDuration), 2.0, "durations are right");
+    assert_eq!(average(&window, Metric::CallbackDuration), 2.0, "durations are correct");
 
     waits.start(|| clock.at(200)); // taken before the step was found
     waits.respond(|| clock.at(201));
@@ -136,7 +136,7 @@ fn disabled_statistics_take_no_request_and_forget_earlier_ones() {
     request.start(|| clock.at(1));
     assert!(recorder.requests.enable(&clock));
     let window = end(&recorder, &clock);
-    assert_eq!((window.count, average(&window, Metric::ActiveRequests)), (0, 1.0), "it is still under way");
+    assert_eq!((window.count, average(&window, Metric::ActiveRequests)), (0, 1.0), "still in progress");
     request.respond(|| clock.at(2));
     assert_eq!(average(&end(&recorder, &clock), Metric::ActiveRequests), 0.0);
 }
@@ -145,7 +145,7 @@ fn disabled_statistics_take_no_request_and_forget_earlier_ones() {
 fn statistics_that_are_disabled_forever_stay_so() {
     let (recorder, clock) = recorder(false);
     assert!(recorder.requests.disable_forever());
-    assert!(!recorder.requests.disable_forever(), "once");
+    assert!(!recorder.requests.disable_forever(), "the second call changes nothing");
     assert!(!recorder.requests.enable(&clock));
     assert!(recorder.requests.end_window(&clock).is_none() && recorder.take(|| (0, 0)).is_none());
 }

@@ -14,13 +14,13 @@ fn accept(timer: &mut TimerCalls, sample: TimerSample) {
     timer.accept(&sample, Present::of_test(), &mut Distributions::default());
 }
 
-/// A call that starts then, with a lateness in milliseconds.
+/// Accepts a call that starts at `milliseconds`. `call` is its lateness in milliseconds and its skipped periods.
 fn start(timer: &mut TimerCalls, milliseconds: i64, call: Option<(i64, u64)>) {
     let call = call.map(|(lateness, skipped)| ScheduledCall { lateness: lateness * MS, skipped });
     accept(timer, TimerSample::Start { time: milliseconds * MS, call });
 }
 
-/// Ends a window. Returns the averages and the counts of its samples.
+/// Ends a window. Returns the averages and the numbers of samples of the metrics.
 fn take(timer: &mut TimerCalls, steps: bool) -> (u64, Vec<(f64, u64)>) {
     let step = steps.then_some(Step { by: 3600 * 1000 * MS, suspended: 0 });
     let window = Window::from_nanoseconds(0, 1);
@@ -28,7 +28,7 @@ fn take(timer: &mut TimerCalls, steps: bool) -> (u64, Vec<(f64, u64)>) {
     (count, metrics.iter().map(|(_, summary)| (summary.average, summary.sample_count)).collect())
 }
 
-// The metrics, in the order of `take`.
+// The indices of the metrics in the result of `take`.
 const DURATION: usize = 0;
 const PERIOD: usize = 1;
 const LATENESS: usize = 2;
@@ -49,7 +49,7 @@ fn a_late_call_has_a_lateness_and_skipped_periods() {
     assert_eq!(metrics[SKIPPED], (5.0, 1));
     assert_eq!(metrics[SHARE], (40.0, 1));
     let (count, metrics) = take(&mut timer, false);
-    assert_eq!((count, metrics[SKIPPED]), (0, (0.0, 1)), "none is skipped, which is known");
+    assert_eq!((count, metrics[SKIPPED]), (0, (0.0, 1)), "it is known that no period is skipped");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_step_of_the_system_clock_is_no_lateness() {
         start(&mut timer, 10, Some((3_600_000, 360_000)));
         let (_, metrics) = take(&mut timer, true);
         assert_eq!(metrics[LATENESS].1, u64::from(is_known), "{clock:?}");
-        start(&mut timer, 20, Some((3_600_000, 360_000))); // it was scheduled before the step
+        start(&mut timer, 20, Some((3_600_000, 360_000))); // the call was scheduled before the step
         let (_, metrics) = take(&mut timer, false);
         assert_eq!(
             (metrics[LATENESS].1, metrics[SKIPPED].1),
@@ -98,7 +98,7 @@ fn nothing_is_left_of_the_time_before_a_pause() {
     start(&mut timer, 10, Some((2, 7)));
     accept(&mut timer, TimerSample::End { milliseconds: 4.0 });
     timer.clear(0, true);
-    start(&mut timer, 500, Some((490, 49))); // it was scheduled before the step
+    start(&mut timer, 500, Some((490, 49))); // the call was scheduled before the step
     let (count, metrics) = take(&mut timer, false);
     assert_eq!(count, 1);
     let samples: Vec<_> = metrics.iter().map(|(_, count)| *count).collect();

@@ -6,7 +6,8 @@ use crate::{
     sync::thread,
 };
 
-/// Two requests begin and end while a window ends: the most at once is right in both windows, and none stays.
+/// Two requests begin and end while a window ends. The largest number at the same time has to be right in both windows,
+/// and no request is in progress at the end.
 #[test]
 fn the_most_at_once_is_at_least_those_at_each_edge() {
     let both = Reached::default();
