@@ -115,7 +115,8 @@ pub fn ensure(sourced: &Sourced, ros_dir: &Path, project: &Path) -> Result<Envir
 
     let description = format!("the ROS 2 that is sourced, {} ({first})", sourced.distro);
     let mut environment = Environment::new(description, project.join("target/ros").join(name));
-    if overlay.is_dir() {
+    // Another search path would have cargo compile the interface crates again.
+    if overlay.join("share").is_dir() {
         environment.prepend_prefix(&overlay)?;
     }
     Ok(environment)
