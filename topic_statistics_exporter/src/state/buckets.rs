@@ -4,12 +4,13 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-/// Upper bounds of classic buckets in seconds, ascending. Without any, there are native histograms only.
+/// The upper bounds of classic buckets in seconds, in ascending order. If there are no bounds, the exporter writes only
+/// native histograms.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Buckets(Arc<[f64]>);
 
 impl Buckets {
-    /// The valid texts.
+    /// A description of the valid texts.
     pub const RIGHT: &str = "at most 50 numbers of seconds above 0, ascending: 0.001,0.01,0.1";
     const MAX: usize = 50;
 
@@ -18,7 +19,8 @@ impl Buckets {
         &self.0
     }
 
-    /// Returns how many time series the buckets of a histogram are: those of the bounds, infinity, sum and count.
+    /// Returns the number of time series of a classic histogram: one for each bound, and one each for infinity, sum and
+    /// count.
     pub fn series(&self) -> usize {
         match self.0.len() {
             0 => 0,
