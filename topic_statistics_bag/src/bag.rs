@@ -229,8 +229,7 @@ impl Bag {
                 start
             })
             .collect();
-        // If the clock of the recorder was set back, the times of several files overlap. Then the files keep the order
-        // of the metadata.yaml.
+        // The clock of the recorder was set back if the times of files overlap. These files keep metadata.yaml's order.
         for list in self.files.iter().filter_map(|file| file.list).collect::<BTreeSet<_>>() {
             let is_listed = |place: &usize| self.files[*place].list == Some(list);
             let places: Vec<_> = (0..self.files.len()).filter(is_listed).collect();
@@ -324,8 +323,7 @@ fn plain_name(path: &Path) -> PathBuf {
     }
 }
 
-/// Returns a sort key with the name of a file and the number at its end, so that `bag_10.mcap` comes after
-/// `bag_9.mcap`.
+/// Returns a sort key with the name of a file and the number at its end: `bag_10.mcap` comes after `bag_9.mcap`.
 fn numbered_name(path: &Path) -> (String, u64, PathBuf) {
     let name =
         plain_name(path).file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -388,8 +386,7 @@ impl BagFile {
         Ok(Some(unpacked))
     }
 
-    /// Returns whether the content is complete. This check is needed because rosbag2 does not finish the zstd frame of
-    /// some files.
+    /// Returns whether the content is complete. rosbag2 writes some complete files without an end of the zstd frame.
     fn is_whole(&self, content: &Path, size: u64) -> io::Result<bool> {
         match self.format {
             Format::Mcap => ends_with(content, ::mcap::MAGIC),
@@ -425,8 +422,7 @@ impl BagFile {
     ///
     /// With `is_unlimited`, there is no limit on the size of the content of a compressed file.
     fn times(&self, is_unlimited: bool) -> Result<Option<(i64, i64)>, BagError> {
-        /// How many bytes of the content are read to find the first time. Usually this includes the header of the first
-        /// chunk.
+        /// How many bytes of the content are read to find the first time. The first chunk usually starts before.
         const BEGINNING: u64 = 1 << 20;
         if self.is_compressed && self.format == Format::Mcap {
             let file = File::open(&self.path).map_err(|source| self.io(source))?;

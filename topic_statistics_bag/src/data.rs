@@ -17,8 +17,7 @@ pub(crate) struct Data {
     pub(crate) header: i64,
 }
 
-/// The position of the header stamp in serialized data. `None` if the type has no header, or if the position is not
-/// known.
+/// The position of the header stamp in serialized data. `None` if there is no header, or the position is unknown.
 pub(crate) type HeaderLayout = Option<Layout>;
 
 impl Data {
@@ -111,8 +110,7 @@ impl<R: Read> Content<R> {
     /// The largest content that is read, in bytes.
     const MAX: u64 = 1 << 28;
 
-    /// Reads the rest of the content. Returns the size of the whole content. Returns an error if the content is too
-    /// large or damaged.
+    /// Reads the rest of the content. Returns the size of the whole content, or an error if it is too large or damaged.
     fn size(mut self) -> io::Result<u64> {
         let left = Self::MAX.saturating_sub(self.read);
         match io::copy(&mut (&mut self.decoder).take(left), &mut io::sink())? {

@@ -108,8 +108,7 @@ impl BagError {
     }
 }
 
-/// A note about a part of a bag that could not be read or is unusual. The statistics include only the parts that could
-/// be read.
+/// A note about a part of a bag that could not be read or is unusual. The statistics include only the readable parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Note {
@@ -123,8 +122,7 @@ pub struct Note {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoteKind {
-    /// The file was not closed: its recorder was killed, or the file was copied while the recorder wrote it. All
-    /// records in the file were read.
+    /// The recorder did not close the file: it was killed, or still wrote. All records in the file were read.
     Unfinished,
     /// The file ends within a record.
     CutOff {

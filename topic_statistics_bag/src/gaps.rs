@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 /// The gaps of a bag: periods in which messages may be missing. The statistics of a window with a gap are unknown.
 ///
-/// A gap begins after the latest message before the unreadable part of the file, and ends with the next message that is
-/// read.
+/// A gap begins after the latest message before the unreadable part of the file, and ends with the next readable
+/// message.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
     /// The start and end of each finished gap, in the order of the bag.

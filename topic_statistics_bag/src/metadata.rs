@@ -66,14 +66,12 @@ impl Metadata {
         })
     }
 
-    /// Returns whether each message is compressed with an algorithm other than zstd. This crate cannot read such
-    /// messages.
+    /// Returns whether each message is compressed with an algorithm other than zstd, which this crate cannot read.
     pub(crate) fn has_unknown_compression(&self) -> bool {
         self.compression_mode.eq_ignore_ascii_case("message") && self.compression_format != "zstd"
     }
 
-    /// Returns the files of the bag in a directory. Up to version 3 of the metadata, the paths begin with the name of
-    /// the directory.
+    /// Returns the files of the bag in a directory. Up to version 3, the paths begin with the name of the directory.
     ///
     /// Returns an error if a path is outside the directory.
     pub(crate) fn files(&self, directory: &Path) -> Result<Vec<PathBuf>, BagError> {

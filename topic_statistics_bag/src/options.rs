@@ -79,8 +79,7 @@ impl BagTime {
 /// A function that returns whether the topic with a name is read.
 type TopicFilter = Box<dyn Fn(&str) -> bool>;
 
-/// The options for reading a bag. By default, the whole bag is read, in windows of one second on the clock of the log
-/// times.
+/// The options for reading a bag. By default, the whole bag is read, in windows of one second of log time.
 #[must_use]
 pub struct ReadOptions {
     pub(crate) clock: BagClock,
@@ -142,9 +141,8 @@ impl ReadOptions {
         Self { period, ..self }
     }
 
-    /// Sets a time at which a window starts. This determines the starts of all other windows, before and after this
-    /// time. Default: 1970-01-01T00:00:00Z, so windows of one second start at whole seconds, whatever part of a bag is
-    /// read.
+    /// Sets a time at which a window starts, and so the starts of all other windows before and after. Default:
+    /// 1970-01-01T00:00:00Z, so windows of one second start at whole seconds, whatever part of a bag is read.
     pub fn origin(self, origin: Timestamp) -> Self {
         Self { origin, ..self }
     }
@@ -164,9 +162,8 @@ impl ReadOptions {
         Self { topics: Some(Box::new(is_wanted)), ..self }
     }
 
-    /// Sets whether every byte is read and every checksum is verified. Default: false. If false, and if an MCAP file is
-    /// complete, the payloads of messages in uncompressed chunks are skipped, and the checksums of these chunks are not
-    /// verified.
+    /// Sets whether every byte is read and every checksum is verified. Default: false, so in a complete MCAP file, the
+    /// payloads of messages in uncompressed chunks are skipped, and the checksums of these chunks are not verified.
     pub fn verify(self, verify: bool) -> Self {
         Self { verify, ..self }
     }

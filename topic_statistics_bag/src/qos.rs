@@ -4,13 +4,11 @@
 
 use topic_statistics_observe::input::{read_yaml, text, value, Yaml};
 
-/// Returns whether the durability of all publishers is "transient local". Returns false if the text names no publisher,
-/// or if the text is not a QoS.
+/// Returns whether all publishers are transient local. False if the text names no publisher, or is not a QoS.
 pub(crate) fn is_transient_local(yaml: &str) -> bool {
-    /// The longest text that is read, in bytes. This is enough for about 100 publishers.
+    /// The longest text that is read, in bytes: enough for about 100 publishers.
     const MAX: usize = 1 << 15;
-    // Up to version 8 of the metadata, a policy is a number from `rmw/types.h`. Later versions write the name of the
-    // policy.
+    // Up to version 8 of the metadata, a policy is a number from `rmw/types.h`. Later versions write its name.
     let is_latched = |profile: &Yaml<'_>| {
         matches!(value(profile, "durability").and_then(text), Some("1" | "transient_local"))
     };

@@ -79,8 +79,7 @@ impl RecordingInfo {
         }
     }
 
-    /// Adds the information of a channel. The caller adds only channels of topics that are read, so their number is
-    /// limited.
+    /// Adds the information of a channel whose topic is read. The number of such topics is limited.
     pub(crate) fn add_channel(&mut self, topic: &str, encoding: &str, metadata: &BTreeMap<String, String>) {
         if !self.topics.contains_key(topic) {
             let encoding = encoding.chars().take(Self::MAX_ENCODING).collect();

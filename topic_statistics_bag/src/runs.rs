@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finds the runs of a recording. A new run begins where the log times go back because a simulation was restarted or a
-//! clock was set back.
+//! Finds the runs of a recording. A new run begins where the log times go back: after the restart of a simulation, or
+//! after a clock was set back.
 
 use crate::message::Message;
 
@@ -13,8 +13,7 @@ use crate::message::Message;
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     channels: Vec<Channel>,
-    /// The messages that wait, starting with the first message whose log time went back. They wait until it is clear
-    /// whether a new run has begun.
+    /// The messages that wait until it is clear whether a new run has begun. The log time of the first one went back.
     held: Vec<Message>,
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A session reads a bag once. Its input is the messages in the order of the files; its output is the windows in the
-//! order of time.
+//! A session reads a bag once: the input is messages in the order of the files, the output is windows in time order.
 
 use std::{
     collections::HashMap,
@@ -31,14 +30,14 @@ use crate::{
 pub struct TopicWindow<'a> {
     /// The topic, with its totals up to the end of this window.
     pub topic: &'a Topic,
-    /// The figures of the window. Their times are on the clock of the windows, which never steps.
+    /// The figures of the window. All times in the figures are on the clock of the windows, which never steps.
     ///
     /// If a part of a file could not be read, the figures of the windows in this period are unknown: the count is not
     /// exact, and the rate and all metrics are NaN. The totals do not count the unread messages as lost.
     pub statistics: WindowStatistics,
     /// Whether the window has the full length. The first window of a topic starts with the first message of the topic,
-    /// and the last window of all topics ends with the bag. The counts of such a shorter window are right, but do not
-    /// use it to measure a rate.
+    /// and the last window of all topics ends with the bag. The counts of these shorter windows are right, but not
+    /// their rates.
     pub is_whole: bool,
 }
 
@@ -98,7 +97,7 @@ pub(crate) struct Session<'a> {
     period: i64,
     /// The earliest log time that is read.
     from: i64,
-    /// The end of the log times that are read. This time itself is not read.
+    /// The end (exclusive) of the log times that are read.
     to: i64,
     clock: ReadClock,
     order: Order,
@@ -137,8 +136,7 @@ impl<'a> Session<'a> {
     pub(crate) const MAX_TOPICS: usize = 2048;
     /// The largest number of channels that are read, for the publishers of all topics.
     const MAX_CHANNELS: usize = 1 << 16;
-    /// If a silence is longer than this number of windows, it becomes one long window, because a file can claim a
-    /// silence of centuries.
+    /// A silence of more windows becomes one long window, because a file can claim a silence of centuries.
     const MAX_SILENT: i64 = 600;
 
     /// Starts a session. `start` is the first log time of the bag, and `total` is the size of all files in bytes.
@@ -198,14 +196,12 @@ impl<'a> Session<'a> {
         self.options.unpack_all
     }
 
-    /// Returns whether messages with log times from `first` to `last`, both inclusive, can be in the selected part of
-    /// the bag.
+    /// Returns whether log times from `first` to `last`, both inclusive, overlap the selected part of the bag.
     pub(crate) fn wants_times(&self, first: i64, last: i64) -> bool {
         last >= self.from && first < self.to
     }
 
-    /// Returns the selected range of log times: its start (inclusive) and its end (exclusive). `None` if the whole bag
-    /// is read.
+    /// Returns the selected range of log times: start (inclusive) and end (exclusive). `None` if the whole bag is read.
     pub(crate) fn range(&self) -> Option<(i64, i64)> {
         (self.from > i64::MIN || self.to < i64::MAX).then_some((self.from, self.to))
     }
@@ -475,8 +471,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Completes a sequence number from its lower 32 bits, which the file has. Returns the number that is nearest to the
-/// last number.
+/// Completes a sequence number from its lower 32 bits. Returns the number that is nearest to the last number.
 fn next_number(last: Option<u64>, low: u32) -> u64 {
     match last {
         // The first number gets a high offset, so that a later message can have a lower number.

@@ -30,8 +30,7 @@ use crate::{
 
 /// The largest text or row that SQLite may read at once, in bytes. A larger message is read in parts.
 const MAX_ROW: i32 = 16 << 20;
-/// The largest message that is read together with its row, in bytes. Of a larger message, only the first bytes are
-/// read.
+/// The largest message that is read as a whole, in bytes. Only the first bytes of a larger message are read.
 const SMALL: i64 = 2048;
 
 /// An open database.
@@ -41,8 +40,7 @@ struct Database {
     _copy: Option<TempDir>,
 }
 
-/// Returns the paths of the write-ahead log and of the journal. SQLite stores changes in these files before the changes
-/// are in the database file.
+/// Returns the paths of the write-ahead log and of the journal, which have changes that are not in the database yet.
 fn beside(path: &Path) -> [PathBuf; 2] {
     ["-wal", "-journal"].map(|end| {
         let mut name = path.as_os_str().to_owned();
@@ -51,8 +49,7 @@ fn beside(path: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Returns the sizes and modification times of a database, its log and its journal. If two results differ, the database
-/// was changed in between.
+/// Returns the sizes and modification times of a database, its log and its journal, to see whether it was changed.
 fn state(path: &Path) -> [Option<(u64, Option<SystemTime>)>; 3] {
     let [log, journal] = beside(path);
     [path, &log, &journal].map(|path| {
@@ -68,9 +65,9 @@ fn has_files_beside(path: &Path) -> bool {
 
 /// Opens a database. Returns an error if the database cannot be copied or opened.
 ///
-/// This function takes no lock, because the recorder of rosbag2 ends when it finds a lock. It also writes no file next
-/// to the database. SQLite needs a lock and such files to read a log or a journal, so a database with a log or a
-/// journal is read from a copy.
+/// This function takes no lock, because the recorder of rosbag2 ends when it finds a lock, and writes no file next to
+/// the database. To read a log or a journal, SQLite needs both, so a database with a log or a journal is read from a
+/// copy.
 fn open(content: &Path, path: &Path) -> Result<Database, BagError> {
     let io = |source| BagError::Io { path: path.to_owned(), source };
     let sqlite = |source| BagError::Sqlite { path: path.to_owned(), source };
@@ -91,8 +88,7 @@ fn open(content: &Path, path: &Path) -> Result<Database, BagError> {
         fs::copy(from, to).map_err(io)?;
     }
     fs::copy(content, &copy).map_err(io)?;
-    // SQLite writes the changes of the journal to the copy, so the copy must be writable even if the original is
-    // read-only.
+    // SQLite writes the changes of the journal to the copy, so the copy is made writable.
     for file in beside(&copy).iter().chain([&copy]).filter(|file| file.is_file()) {
         let copied = File::open(file).and_then(|file| file.metadata()).map_err(io)?;
         let mut permissions = copied.permissions();
@@ -137,8 +133,7 @@ pub(crate) fn times(content: &Path, path: &Path) -> Result<Option<(i64, i64)>, B
     times.map_err(|source| BagError::Sqlite { path: path.to_owned(), source })
 }
 
-/// Returns whether, according to the metadata in the database, each message is compressed with an algorithm other than
-/// zstd.
+/// Returns whether the metadata in the database say that messages are compressed with an algorithm other than zstd.
 fn has_unknown_compression(connection: &Connection) -> rusqlite::Result<bool> {
     if !has_table(connection, "metadata")? {
         return Ok(false);
@@ -178,11 +173,9 @@ struct Topic {
     layout: Option<HeaderLayout>,
 }
 
-/// Reads a file into the session. Returns an error if the file is not a bag. If the file is damaged, the session has
-/// the messages before the damage.
+/// Reads a file into the session, up to a damage. Returns an error if the file is not a bag.
 ///
-/// `content` is the path of the decompressed content, or equal to `path` if the file is not compressed. The content has
-/// `bytes` bytes.
+/// `content` is the path of the decompressed content (`bytes` bytes), or equal to `path` if it is not compressed.
 pub(crate) fn read(
     content: &Path,
     path: &Path,

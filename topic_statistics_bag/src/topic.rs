@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A topic of a bag. It uses the recorder of `topic_statistics_core`, with the times of the messages as the clock.
+//! A topic of a bag, measured by the recorder of `topic_statistics_core` with the times of the messages as the clock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -34,8 +34,8 @@ pub const METRICS: [Metric; 7] = [
 static TRANSPORT: Transport =
     Transport { name: "the bag", received: ReceivedTimestamp::Reception, has_sequence_numbers: true };
 
-/// The clock of the windows. It shows the time of the current message, or of the end of the current window. System time
-/// and monotonic time are equal, so the core never sees a step of the system clock.
+/// The clock of the windows, which shows the time of the current message, or of the end of the current window. System
+/// time and monotonic time are equal, so the core never sees a step of the system clock.
 #[derive(Debug, Default)]
 pub(crate) struct ReadClock(AtomicI64);
 
@@ -152,12 +152,11 @@ impl Topic {
         }
     }
 
-    /// Records a message at `time` on the clock of the windows. `publisher` has the GID and the sequence number, as far
-    /// as they are known.
+    /// Records a message at `time` on the clock of the windows. `publisher` has the GID and, if known, the sequence
+    /// number.
     ///
     /// All times of the message are moved by the same amount, so that the log time becomes `time`. So the differences
-    /// between the times stay the same, and an age is always from the header stamp to the log time, whatever the clock
-    /// of the windows is.
+    /// between the times stay the same, and with every clock, an age is from the header stamp to the log time.
     pub(crate) fn record(
         &mut self,
         message: &Message,
@@ -187,8 +186,7 @@ impl Topic {
         self.recorder.record_start(&received, || time);
     }
 
-    /// Tells the recorder that messages may be missing up to now, so that the next message is not compared with an
-    /// earlier message.
+    /// Tells the recorder that messages may be missing, so that it compares no later message with an earlier one.
     pub(crate) fn forget_last(&mut self, clock: &ReadClock) {
         if self.started.is_some() {
             self.recorder.disable();
@@ -250,8 +248,7 @@ impl Topic {
         self.message_type.as_deref()
     }
 
-    /// Returns whether all publishers of the topic are transient local, according to the QoS in the topic's first
-    /// channel.
+    /// Returns whether all publishers are transient local, according to the QoS in the topic's first channel.
     pub fn is_latched(&self) -> bool {
         self.is_latched
     }
@@ -261,7 +258,7 @@ impl Topic {
         self.stamps
     }
 
-    /// Returns the number of messages read so far. This includes messages without a time on the clock of the windows.
+    /// Returns the number of messages read so far, including those without a time on the clock of the windows.
     pub fn messages(&self) -> u64 {
         self.messages
     }
@@ -301,8 +298,8 @@ impl Topic {
         publishers.map(|totals| BagPublisher { node: node(totals.gid), totals }).collect()
     }
 
-    /// Returns the figures of a metric over all windows so far. If the metric was not measured, the count is 0 and the
-    /// figures are NaN.
+    /// Returns the figures of a metric over all windows so far. If it was not measured, the figures are NaN, with a
+    /// count of 0.
     pub fn summary(&self, metric: Metric) -> Summary {
         let merged = self.summaries.iter().find(|(measured, _)| *measured == metric);
         merged.map_or_else(Summary::default, |(_, merged)| merged.summary())

@@ -29,8 +29,7 @@ pub(crate) struct Unpacked {
 impl Unpacked {
     /// The limit on the size of the content of small files, in bytes.
     const MAX_SIZE: u64 = 1 << 28;
-    /// The limit on the size of the content of larger files, as a multiple of the compressed size. Real sensor data do
-    /// not compress to a hundredth.
+    /// The limit on the content of larger files, as a multiple of the file. Sensor data do not compress to a hundredth.
     const MAX_RATIO: u64 = 100;
 
     /// Decompresses a file. Returns an error if the file cannot be read, or if the disk has no room for the content.

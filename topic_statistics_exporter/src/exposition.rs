@@ -21,9 +21,9 @@ pub use writer::{Family, Labels, SummaryValue, Writer};
 /// A format that a scraper can request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Prometheus's text format. It has no native histograms.
+    /// Prometheus's text format, which has no native histograms.
     Text,
-    /// OpenMetrics's text format. It has no native histograms.
+    /// OpenMetrics's text format, which has no native histograms.
     OpenMetrics,
     /// Prometheus's protobuf format, with native histograms.
     Protobuf,
@@ -74,8 +74,7 @@ impl Format {
         }
     }
 
-    /// Returns the state in this format. Uses the memory of `buffer`, and overwrites its content. `unix_time` is the
-    /// Unix time of `now`, in seconds.
+    /// Returns the state in this format. Overwrites `buffer`. `unix_time` is the Unix time of `now`, in seconds.
     pub fn encode(self, state: &State, now: Instant, unix_time: f64, buffer: Vec<u8>) -> Vec<u8> {
         match self {
             Self::Text => write_state(state, now, unix_time, text::Text::new(buffer, false)),

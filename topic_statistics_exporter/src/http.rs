@@ -2,9 +2,8 @@
 
 //! The HTTP server: it serves the state at `/metrics`, `/healthz`, and a page at `/` with links to both.
 //!
-//! The server runs on a separate thread. It limits the number of connections, the size and duration of requests, and
-//! how often the state is read. So no client delays another client or the subscriptions. A path in a request never
-//! names a file.
+//! The server runs on a separate thread, and limits the number of connections, the size and duration of requests, and
+//! how often the state is read. So no client delays another client or the subscriptions. A path never names a file.
 
 mod connections;
 
@@ -248,8 +247,7 @@ impl Metrics {
         Self { state, made: Mutex::default() }
     }
 
-    /// Returns the body of a response in a format: the cached response, or a new response if the cached one has
-    /// expired.
+    /// Returns the body of a response in a format: from the cache, or a new body if the cached response has expired.
     fn body(&self, format: Format, is_gzip: bool) -> Bytes {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = Instant::now();
@@ -317,8 +315,7 @@ mod tests {
         }
     }
 
-    /// The server makes a new response only after the last one has expired, so requests do not lock the state all the
-    /// time.
+    /// Requests do not lock the state all the time, because a response is served again until it expires.
     #[test]
     fn a_response_is_the_last_one_until_that_expires() {
         let state = Arc::new(Mutex::new(State::new(Limits::default(), Now::read())));

@@ -127,7 +127,7 @@ pub struct SourceHealth {
 pub struct DiagnosticName {
     /// The field `name` of the status, for example `/listener: Topic statistics`.
     pub name: Box<str>,
-    /// The field `hardware_id` of the status. It is often empty.
+    /// The field `hardware_id` of the status, which is often empty.
     pub hardware_id: Box<str>,
 }
 

@@ -145,8 +145,7 @@ const KEEP_LOSSES: Duration = Duration::from_secs(900);
 const FIRST_LOSSES: Duration = Duration::from_secs(1);
 /// The shortest time between two removals of ended sources to make room for new sources.
 const MAKE_ROOM_PERIOD: Duration = Duration::from_secs(1);
-/// The name that stands for a node in the limit for diagnostic statuses. A status has no node, so all statuses share
-/// one limit.
+/// The node name in the limit for diagnostic statuses. A status has no node, so all statuses share one limit.
 const DIAGNOSTICS: &str = "";
 
 impl Default for Limits {
@@ -250,8 +249,7 @@ impl State {
         MetricState::SERIES + self.limits.classic_buckets.series()
     }
 
-    /// Removes ended entries to make room, unless this was done less than a second ago. Returns whether it was done
-    /// now.
+    /// Removes ended entries to make room, at most once per second. Returns whether ended entries were removed now.
     fn remove_over(&mut self, now: Instant) -> bool {
         let is_recent =
             self.made_room.is_some_and(|last| now.saturating_duration_since(last) < MAKE_ROOM_PERIOD);

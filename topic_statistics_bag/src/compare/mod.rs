@@ -5,12 +5,11 @@
 //! A single message is not a sample of the test. Consecutive messages are similar: a late message delays the next
 //! message, and a busy second has many late messages. A test that treats messages as independent would find a change in
 //! every bag. So a sample is a block of windows: the mean of a quantity over 1, 2, 4, ... windows. Blocks are made
-//! longer until a block no longer depends on the previous block: until the autocorrelation of their ranks at lag 1 can
-//! be explained by chance. If fewer than [`MIN_BLOCKS`] blocks are left, the test makes no statement about the
-//! quantity.
+//! longer until a block no longer depends on the previous block: until chance can explain the autocorrelation of the
+//! blocks' ranks at lag 1. If fewer than [`MIN_BLOCKS`] blocks are left, the quantity is not tested.
 //!
 //! Blocks are compared by the two-sided Mann-Whitney U test (Mann and Whitney 1947) with the normal approximation,
-//! corrected for ties and for continuity. This test assumes no particular distribution: it uses only the order of the
+//! corrected for ties and for continuity. The test assumes no particular distribution: it uses only the order of the
 //! blocks, so a single outlier has little effect. Many quantities are tested at once, so p-values are adjusted by
 //! Holm's method (1979). If nothing has changed, a comparison reports a change in at most one of a hundred runs.
 //!
@@ -156,8 +155,7 @@ pub enum Verdict {
     Better,
     /// The quantity is worse than in the baseline.
     Worse,
-    /// The quantity differs from the baseline, but this is neither better nor worse. This is the case for bandwidth and
-    /// message size.
+    /// The quantity differs from the baseline, but is neither better nor worse: a bandwidth or a message size.
     Different,
     /// There is no difference, or the difference could be chance.
     CouldBeChance,

@@ -5,8 +5,7 @@
 /// The result of a Mann-Whitney U test.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RankTest {
-    /// The probability of a difference that is at least as large as the observed one, if both sides have the same
-    /// distribution.
+    /// The probability of a difference at least as large as the observed one, if both sides have the same distribution.
     pub(super) p_value: f64,
     /// The share of pairs in which the value of the second side is larger. A pair of equal values counts as half.
     pub(super) superiority: f64,
@@ -26,9 +25,8 @@ pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Tests whether the values of one side tend to be larger than those of the other side. The test is two-sided. It uses
-/// the normal approximation with corrections for ties (E. L. Lehmann, "Nonparametrics", 1975, section 1.4) and for
-/// continuity.
+/// Tests whether the values of one side tend to be larger than those of the other side. The test is two-sided, with the
+/// normal approximation, and corrected for ties (E. L. Lehmann, "Nonparametrics", 1975, section 1.4) and continuity.
 pub(super) fn rank_test(before: &[f64], after: &[f64]) -> RankTest {
     let all = [before, after].concat();
     let ranks = ranks(&all);

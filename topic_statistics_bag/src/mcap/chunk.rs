@@ -104,8 +104,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
         ControlFlow::Continue(())
     }
 
-    /// If a chunk can be skipped because it has no message to read, returns the first and the last log time of the
-    /// chunk.
+    /// Returns the first and the last log time of a chunk that can be skipped, because it has no message to read.
     fn skipped(&self, at: u64, chunk: &ChunkHead) -> Option<(i64, i64)> {
         let (start, end) = (i64::try_from(chunk.start).ok()?, i64::try_from(chunk.end).ok()?);
         let is_wanted = self.summary.wants_chunk(at) && self.state.session.wants_times(start, end);
@@ -143,8 +142,8 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
         }
     }
 
-    /// Returns the offset of the next chunk after `at`. It is found in the index, or, if there is no index, by a search
-    /// for bytes that look like a chunk.
+    /// Returns the offset of the next chunk after `at`: from the index, or, if there is no index, by a search for bytes
+    /// that look like a chunk.
     pub(super) fn find_chunk(&mut self, at: u64) -> io::Result<Option<u64>> {
         if self.summary.has_chunks() {
             return Ok(self.summary.chunk_behind(at).filter(|chunk| *chunk < self.input.len()));
@@ -154,8 +153,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
 }
 
 impl State<'_, '_> {
-    /// The largest number of messages of a chunk that wait until the checksum is verified. A chunk of a few megabytes
-    /// has fewer messages.
+    /// The largest number of messages that wait until the checksum of their chunk is verified. Most chunks have fewer.
     const MAX_PENDING: usize = 1 << 20;
 
     /// Reads the records of a chunk, and verifies their checksum.

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
 use crate::bytes::Bytes;
 
-/// A file. Its length is taken when the file is opened; bytes that are added later are not read.
+/// A file, up to the length that the file has when it is opened. Bytes that are added later are not read.
 pub(crate) struct Input<R> {
     reader: BufReader<R>,
     position: u64,
@@ -14,8 +14,7 @@ pub(crate) struct Input<R> {
 }
 
 impl<R: Read + Seek> Input<R> {
-    /// The size of the read buffer, in bytes. After a skip, this many bytes are read, which is less than the size of an
-    /// image.
+    /// The size of the read buffer, in bytes. After a skip, this many bytes are read: less than an image has.
     const BUFFER: usize = 32 * 1024;
 
     pub(crate) fn new(mut file: R) -> io::Result<Self> {

@@ -2,11 +2,11 @@
 
 //! Reads MCAP files.
 //!
-//! A file is read record by record, from its start to its end. It is never loaded as a whole, so the use of memory does
-//! not depend on the lengths that a file claims. Chunks are decompressed as streams. A message is used only if its
-//! whole chunk matches the checksum and the times of the chunk. The summary at the end of a complete file says which
-//! chunks can be skipped, and where the next chunk is after damaged bytes. Without a summary, the next chunk is found
-//! by a search.
+//! A file is read record by record, from its start to its end. A file is never loaded as a whole, so the use of memory
+//! does not depend on the lengths that the file claims. Chunks are decompressed as streams. A message is used only if
+//! its whole chunk matches the checksum and the times of the chunk. The summary at the end of a complete file says
+//! which chunks can be skipped, and where the next chunk is after damaged bytes. Without a summary, this chunk is
+//! searched.
 
 mod chunk;
 mod head;
@@ -37,8 +37,7 @@ use head::{head, HEAD, MAGIC};
 use input::Input;
 use summary::Summary;
 
-/// Reads a file into the session. Returns an error if the file cannot be read further; then the session has the
-/// messages before the error.
+/// Reads a file into the session. After an error, the session has the messages before the error.
 pub(crate) fn read<R: Read + Seek>(
     file: R,
     path: &Path,
@@ -61,11 +60,10 @@ pub(crate) fn read<R: Read + Seek>(
                 summary.messages = Some(statistics.message_count);
             }
         }
-        // Some writers leave the schemas out of the summary. Then the channel is defined later, with its schema, by a
-        // chunk.
+        // If a writer leaves the schemas out of the summary, a chunk defines the channel later, with its schema.
         op::CHANNEL if !definitions.has_schema_of(body) => {}
         _ => {
-            // A damaged definition is ignored here. It is reported when the record is read.
+            // A damaged definition is ignored here. The damage is reported when the record is read outside the summary.
             let _damaged = definitions.define(kind, body, path, session);
         }
     })?;
@@ -146,8 +144,8 @@ struct Channel {
 #[derive(Debug, Default)]
 struct Definitions {
     schemas: HashMap<u16, Schema>,
-    /// The channels by their identifiers. The outer `None` means that the channel is not defined, the inner `None` that
-    /// its topic is not read.
+    /// The channels by identifier. The outer `None`: the channel is not defined. The inner `None`: its topic is not
+    /// read.
     channels: Vec<Option<Option<Channel>>>,
 }
 
@@ -173,8 +171,7 @@ impl Definitions {
     /// The largest number of schemas. The types of further schemas are unknown.
     const MAX_SCHEMAS: usize = 4096;
 
-    /// Returns a channel. The outer `Option` is `None` if the channel is not defined, the inner one if its topic is not
-    /// read.
+    /// Returns a channel. The outer `None`: the channel is not defined. The inner `None`: its topic is not read.
     fn get(&self, id: u16) -> Option<&Option<Channel>> {
         self.channels.get(usize::from(id))?.as_ref()
     }
@@ -362,8 +359,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
                 }
             }
             let (kind, length) = head(&self.input.until(u64::MAX).array()?);
-            // A record cannot be longer than the largest possible file. Such a length is damaged, so it does not show
-            // how many bytes are missing.
+            // A length beyond the largest possible file is damaged, and does not show how many bytes are missing.
             let is_record = kind != 0 && length <= i64::MAX as u64;
             if matches!(kind, op::DATA_END | op::FOOTER) {
                 if !self.summary.is_complete {

@@ -38,7 +38,7 @@ impl Summary {
     /// The largest record in a summary that is read, in bytes.
     const MAX_RECORD: u64 = 16 << 20;
 
-    /// Reads the footer and the summary of a file. `accept` is called with the kind and the body of each record in the
+    /// Reads the footer and the summary of a file. Calls `accept` with the kind and the body of each record in the
     /// summary.
     pub(super) fn read<R: Read + Seek>(
         &mut self,
@@ -115,8 +115,7 @@ impl Summary {
         }
     }
 
-    /// Returns whether the chunk at `at` can have messages of topics that are read. A chunk that is not in the index
-    /// always can.
+    /// Returns whether the chunk at `at` can have messages of topics that are read, or is not in the index.
     pub(super) fn wants_chunk(&self, at: u64) -> bool {
         let place = self.chunks.partition_point(|chunk| chunk.at < at);
         self.chunks.get(place).is_none_or(|chunk| chunk.at != at || chunk.is_wanted)

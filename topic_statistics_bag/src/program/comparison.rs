@@ -48,8 +48,7 @@ pub enum Baseline {
 }
 
 impl Baseline {
-    /// Opens a baseline. Returns an error if the file is neither a bag nor a `--json` output that includes its last
-    /// line.
+    /// Opens a baseline. Returns an error if the file is neither a bag nor a `--json` output with its last line.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let error = |text: String| format!("--compare {}: {text}", path.display());
         if path.is_dir() {

@@ -73,8 +73,7 @@ fn compressions(recording: &RecordingInfo) -> String {
     recording.compressions.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// Writes the totals that the recorder has stored in the bag: for each file of a split recording, and for the whole
-/// recording.
+/// Writes the totals that the recorder has stored: for each file of a split recording, and for the whole recording.
 fn write_totals(output: &mut impl Write, recording: &RecordingInfo) -> io::Result<()> {
     if recording.totals.len() > 1 {
         for file in &recording.totals {

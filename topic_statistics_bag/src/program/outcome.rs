@@ -139,8 +139,7 @@ impl Outcome<'_> {
     /// Returns the text of a file for `--expect`. `None` if the bag has no message.
     fn expectations(&self, tolerance: u32, topics: &[(&Row, Overall)]) -> Option<String> {
         let now = self.session.now();
-        // Expectations are usually derived from the last minute. Here, the figures of the whole bag replace the last
-        // minute.
+        // `suggest` uses the figures of the last minute. Here, the figures of the whole bag replace them.
         let rows = topics.iter().map(|(row, overall)| {
             let mut last_minute = LastMinute::default();
             let age = overall.metrics.iter().find(|metric| metric.name == Metric::MessageAge.name());

@@ -9,7 +9,7 @@ use topic_statistics_bag::Progress;
 
 use super::error::print_error;
 
-/// A progress bar for the reading of a bag. It also shows the bytes per second.
+/// A progress bar for the reading of a bag, with the bytes per second.
 pub struct Bar(ProgressBar);
 
 impl Bar {

@@ -6,8 +6,7 @@ use topic_statistics_observe::input::{read_yaml, text, value, Yaml};
 
 /// Returns a QoS profile as readable text. `None` if the YAML is not a QoS profile.
 fn profile_text(profile: &Yaml<'_>) -> Option<String> {
-    // Up to version 8 of the metadata, a policy is a number from `rmw/types.h`. Later versions write the name of the
-    // policy.
+    // Up to version 8 of the metadata, a policy is a number from `rmw/types.h`. Later versions write its name.
     let policy = |name: &str, names: &[&str]| {
         let policy = value(profile, name).and_then(text)?;
         let name = match policy.parse::<usize>() {

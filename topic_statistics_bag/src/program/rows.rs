@@ -58,8 +58,7 @@ impl Times {
 }
 
 impl BagRows {
-    /// Creates the rows of the topics that the arguments name. Such a row exists even if the bag does not have the
-    /// topic.
+    /// Creates the rows of the topics that the arguments name, even of topics that the bag does not have.
     pub fn new<'a>(named: impl Iterator<Item = &'a str>) -> Self {
         let rows = named.map(|name| {
             let mut row = Row::new(name);

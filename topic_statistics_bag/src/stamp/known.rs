@@ -2,8 +2,7 @@
 
 //! A list of types whose first field is `std_msgs/Header header`, for bags that contain no definitions.
 
-/// The names of these types without `/msg`, sorted. They are from packages that are part of ROS 2 or used on most
-/// robots.
+/// The names of these types without `/msg`, sorted. Their packages are part of ROS 2, or used on most robots.
 pub(super) static FIRST_HEADER: &[&str] = &[
     "actionlib_msgs/GoalStatusArray",
     "diagnostic_msgs/DiagnosticArray",

@@ -66,8 +66,7 @@ pub(super) enum Step {
     String,
     /// Skips a sequence of primitives of `size` bytes.
     Sequence { size: u8 },
-    /// Repeats the next `steps` steps `times` times. If `times` is `None`, the number of repetitions is read from the
-    /// message.
+    /// Repeats the next `steps` steps `times` times. If `times` is `None`, the message contains the number of times.
     Repeat { steps: u32, times: Option<u32> },
 }
 

@@ -17,8 +17,7 @@ pub(crate) use layout::{HeaderStamp, Layout};
 use crate::topic::Stamps;
 
 impl HeaderStamp {
-    /// Finds the header in the definition of a type. `encoding` is the name of the definition's encoding in rosbag2 and
-    /// MCAP.
+    /// Finds the header in the definition of a type. `encoding` is the definition's encoding: `ros2msg` or `ros2idl`.
     ///
     /// If there is no readable definition, the header of a common type is found by the name of the type.
     pub(crate) fn of(message_type: &str, encoding: &str, definition: &str) -> Self {

@@ -5,8 +5,7 @@
 
 use super::layout::{add_common, without_msg, Definitions, Field, Kind, Shape};
 
-/// Parses the definition of a type (`package/Name`) and of the types that it needs. Returns `None` if the text is not a
-/// valid definition.
+/// Parses the definition of a type (`package/Name`) and of the types that it needs. `None` if the text is not valid.
 pub(super) fn parse(name: &str, text: &str) -> Option<Definitions> {
     let mut definitions = Definitions::new();
     let (mut type_name, mut fields) = (name.to_owned(), vec![]);
@@ -37,8 +36,7 @@ enum Line {
 
 /// Parses a line in the definition of a type of `package`. Returns `None` if the line is not valid.
 fn line_of(line: &str, package: &str) -> Option<Line> {
-    // A `#` can also be part of a default value or a constant. This is no problem, because only the type and the name
-    // before the value are needed.
+    // A `#` can also be part of a default value or a constant, but only the type and the name before it are needed.
     let line = line.split('#').next().unwrap_or_default();
     let mut words = line.split_whitespace();
     let Some(kind) = words.next() else { return Some(Line::Other) };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests with bags that other libraries have written. `foreign_bags.py` computes the expected figures with these
-//! libraries.
+//! Tests with bags that other libraries have written. `foreign_bags.py` computes the figures with these libraries.
 
 use std::{
     path::Path,

@@ -129,8 +129,7 @@ fn assert_known_but_for_a_gap(whole: &ReadBag, bag: &ReadBag) {
     }
     let counted: u64 = after.iter().map(|window| window.count).sum();
     assert_eq!(counted, bag.topic("/imu").totals().received);
-    // After the gap, the time since the last message of the slow topic is unknown, because an unreadable message may be
-    // the last one.
+    // After the gap, the time since the slow topic's last message is unknown: the last message may be unreadable.
     let slow = bag.windows.of("/slow");
     let behind = slow.iter().skip_while(|window| window.is_count_known).find(|window| window.is_count_known);
     assert!(behind.is_none_or(|window| {

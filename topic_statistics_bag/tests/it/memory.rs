@@ -58,7 +58,7 @@ fn what_a_file_claims_takes_no_memory() {
     if shares_its_process() {
         return;
     }
-    // The content is one record of an unknown kind. It has more zeros than the limit for the memory.
+    // The content is one record of an unknown kind, with more zeros than the limit for the memory.
     let size = (1_u64 << 28) - 9;
     let mut zstd = zstd::Encoder::new(vec![], 1).unwrap();
     let mut lz4 = lz4_flex::frame::FrameEncoder::new(vec![]);

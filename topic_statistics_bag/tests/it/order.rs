@@ -149,8 +149,7 @@ fn of_a_file_and_its_copies_one_is_read_and_it_is_complete() {
     }
 }
 
-/// As with `ros2 bag record --use-sim-time`, log times and stamps come from /clock, and publish times from the system
-/// clock.
+/// As with `ros2 bag record --use-sim-time`, log times and stamps are from /clock, publish times from the system clock.
 #[test]
 fn delays_and_ages_across_two_clocks_are_unknown() {
     let simulated = |number: i64| {

@@ -29,8 +29,7 @@ fn regular(topic: &str, rate: i64, from: i64, to: i64, age: i64) -> Part {
     (Channel::new(topic, IMU), (0..(to - from) * rate).map(message).collect())
 }
 
-/// Returns the same topic with a channel that proves losses. The messages with the sequence numbers in `lost` are
-/// missing.
+/// Returns the same topic with a channel that proves losses, without the messages with the numbers in `lost`.
 fn numbered((channel, mut messages): Part, lost: &[u32]) -> Part {
     messages.retain(|message| !lost.contains(&message.sequence));
     (proved(&channel.topic, ONE, "/talker"), messages)
@@ -230,8 +229,7 @@ fn slow_from_8_to_12_s() -> [Part; 3] {
 
 #[test]
 fn messages_that_are_not_measured_fail_what_is_judged() {
-    // The last message belongs to the first window. It comes too late, because more messages are before it than the
-    // buffer for sorting holds.
+    // The last message, of the first window, is too late: the buffer for sorting holds fewer messages than the file.
     let mut messages = regular("/imu", 2000, 0, 35, 5);
     messages.1.push(messages.1[0]);
     let late = write_as_it_is("late.mcap", &[regular("/odom", 10, 0, 35, 5), messages], |_| ());
@@ -359,8 +357,7 @@ fn the_table_lines_and_info_have_the_figures_of_all_messages() {
 fn json_has_each_whole_window_and_then_the_figures_of_all_messages() {
     let ended = run_well(&write("a.mcap", &imu_and_odom()).path, &["--json"]);
     let windows = ended.windows("/imu");
-    // There are 9 full windows, from 1 s to 10 s: the window before them begins with the first message, so it is
-    // shorter.
+    // There are 9 full windows, from 1 s to 10 s. The window before 1 s is shorter: it begins with the first message.
     assert_eq!(windows.len(), 9);
     for (second, window) in (1..).zip(&windows) {
         assert_eq!(window["window_start"], START + second * S);

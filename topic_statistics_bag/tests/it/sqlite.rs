@@ -21,7 +21,7 @@ fn messages() -> Vec<Message> {
     messages
 }
 
-/// Writes a database with these messages. It has the definitions of the types in `defined`.
+/// Writes a database with these messages, and with the definitions of the types in `defined`.
 fn database(messages: &[Message], defined: &[&str]) -> TestFile {
     let file = TestFile::named("bag_0.db3");
     let channels = [Channel::new("/imu", IMU), Channel::new("/text", STRING), Channel::new("/own", OWN)];

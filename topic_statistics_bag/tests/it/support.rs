@@ -105,8 +105,7 @@ pub fn mcap(options: WriteOptions, channels: &[Channel], messages: &[Message]) -
     writer.into_inner().into_inner()
 }
 
-/// Writes a database as rosbag2 does. Since ROS 2 Iron, rosbag2 writes definitions; here, these are for the types in
-/// `defined`.
+/// Writes a database as rosbag2 does, with definitions (since ROS 2 Iron) of the types in `defined`.
 pub fn sqlite(path: &Path, channels: &[Channel], messages: &[Message], defined: &[&str]) {
     let database = Connection::open(path).unwrap();
     let tables = "BEGIN; CREATE TABLE schema(schema_version INTEGER PRIMARY KEY, ros_distro TEXT NOT NULL);
@@ -157,8 +156,7 @@ pub fn imu() -> [Channel; 1] {
     [Channel::new("/imu", IMU)]
 }
 
-/// Returns a topic with a message every 10 ms, and a topic of a type without a header with a message every 300 ms, both
-/// for `seconds` seconds.
+/// Returns two topics for `seconds` seconds: one with a message every 10 ms, and one every 300 ms without a header.
 pub fn two_topics(seconds: i64) -> (Vec<Channel>, Vec<Message>) {
     let channels = vec![Channel::new("/imu", IMU), Channel::new("/text", STRING)];
     let imu = (0..seconds * 100).map(|number| Message::at(0, number * 10 * MS));

@@ -72,8 +72,7 @@ pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn
     }
 }
 
-/// Returns the labels of a source in all families of its health: `node`, `topic` or `name`, and `judge`, which is the
-/// node that judges the source.
+/// Returns the labels of a health: `node`, `topic` or `name`, and `judge`, which is the node that judges the source.
 fn labels(judged: &Judged) -> [(&'static str, &str); 3] {
     let label = match judged.source.name.as_deref() {
         Some(topic) if topic.starts_with('/') => ("topic", topic),

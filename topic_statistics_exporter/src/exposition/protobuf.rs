@@ -3,8 +3,7 @@
 //! Writes Prometheus's protobuf format: messages `io.prometheus.client.MetricFamily`, each with its length before it.
 //!
 //! The messages are defined in `io/prometheus/client/metrics.proto` of <https://github.com/prometheus/client_model>.
-//! The fields are written directly to the output, without message structs in memory, because a large state has millions
-//! of fields.
+//! The fields are written directly to the output, without structs in memory: a large state has millions of fields.
 
 use std::{rc::Rc, time::SystemTime};
 
@@ -145,8 +144,7 @@ impl Writer for Protobuf {
 fn spans(out: &mut Vec<u8>, field: u32, buckets: &[Bucket], shift: i32) {
     let mut next = 0;
     for span in buckets.chunk_by(|(index, _), (following, _)| index + 1 == *following) {
-        // Prometheus's index of a bucket is that of the upper boundary; OpenTelemetry's index is that of the lower
-        // boundary.
+        // Prometheus numbers buckets by their upper boundaries, and OpenTelemetry by their lower boundaries.
         let first = span[0].0 + shift + 1;
         message(out, field, |out| {
             sint32::encode(1, &(first - next), out);

@@ -167,8 +167,7 @@ fn gauges_end_before_counters_when_windows_are_missing() {
         let values = read_text(Format::Text.encode(&state, now, 1e9, vec![]));
         values.keys().filter(|name| name.contains(text)).count()
     };
-    // The gauges end after three missing windows of 5 s. The distribution has windows of 1 s, so its quantiles end
-    // after the minimum of 10 s.
+    // The gauges end after three missing windows of 5 s, and the quantiles (windows of 1 s) after at least 10 s.
     for (after, gauges, quantiles) in [(0.0, 1, 2), (10.0, 1, 2), (10.1, 1, 0), (15.0, 1, 0), (15.1, 0, 0)] {
         assert_eq!((count(after, "age_mean"), count(after, "quantile")), (gauges, quantiles), "{after} s");
         assert_eq!((count(after, "age_seconds_count"), count(after, "windows_total")), (1, 1), "{after} s");

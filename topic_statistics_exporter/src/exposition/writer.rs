@@ -9,7 +9,7 @@ use crate::state::{Histogram, QUANTILES};
 /// A metric family: all time series with the same name.
 #[derive(Clone, Debug)]
 pub struct Family {
-    /// The name. It includes the unit but not the suffix `_total`.
+    /// The name, with the unit but without the suffix `_total`.
     pub name: String,
     /// The help text: the meaning of the values, and the meaning of a high value.
     pub help: String,
@@ -56,8 +56,7 @@ pub struct SummaryValue {
 
 /// A writer of metric families: it writes one family after another, each with its time series.
 pub trait Writer {
-    /// Whether the first value of a counter has to be 0. This is true if the reader does not know when the counter
-    /// began.
+    /// Whether the first value of a counter has to be 0, because the reader does not know when the counter began.
     const BEGINS_AT_ZERO: bool;
 
     /// Encoded labels. Many time series of a source share the same labels, so labels are encoded only once.
@@ -76,8 +75,7 @@ pub trait Writer {
     fn counter(&mut self, labels: &Self::Labels, value: f64, created: SystemTime);
     /// Adds a summary to the current family.
     fn summary(&mut self, labels: &Self::Labels, summary: SummaryValue);
-    /// Adds a histogram to the current family. The histogram was empty at `created`. Its classic buckets have these
-    /// bounds.
+    /// Adds a histogram to the current family. The histogram was empty at `created`. `bounds` is for classic buckets.
     fn histogram(
         &mut self,
         labels: &Self::Labels,

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The open connections, in the order in which they were accepted. Their number is limited.
+/// The open connections, up to a largest number, in the order in which they were accepted.
 ///
 /// If the limit is reached, a new connection replaces a connection of the address with the most connections. So clients
 /// at other addresses are still served, even if one address opens very many connections.
@@ -60,8 +60,7 @@ impl<T> Connections<T> {
     }
 
     /// Makes room for a new connection from an address. If the limit is reached, removes a connection of the address
-    /// with the most connections: first the oldest one without a request, otherwise the oldest one that has been open
-    /// for more than 2 s.
+    /// with the most connections: the oldest one without a request, or else the oldest one that is older than 2 s.
     pub fn make_room(&mut self, address: IpAddr, now: Instant) -> Room<T> {
         if self.all.len() < self.max {
             return Room::Free;
@@ -71,8 +70,7 @@ impl<T> Connections<T> {
         for connection in &self.all {
             *counts.entry(connection.address).or_insert(0) += 1;
         }
-        // If several addresses have the most connections and the address of the new connection is one of them, this
-        // address is chosen.
+        // Among several addresses with the most connections, the address of the new connection is chosen.
         let most = counts.into_iter().max_by_key(|(other, count)| (*count, *other == address));
         let is_its = |connection: &&Connection<T>| most.is_some_and(|(most, _)| connection.address == most);
         let has_request = |connection: &Connection<T>| connection.has_request.load(Ordering::Relaxed);
@@ -85,8 +83,7 @@ impl<T> Connections<T> {
     }
 }
 
-/// Returns the address by which connections are counted. For IPv6, this is the /64 network, because one host can use
-/// all addresses of its network.
+/// Returns the address by which connections are counted. For IPv6, this is the /64 network, which may be one host.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(address) if address.to_ipv4_mapped().is_none() => {

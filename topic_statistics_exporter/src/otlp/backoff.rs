@@ -42,11 +42,9 @@ impl Backoff {
     }
 }
 
-/// Returns the wait that the header `Retry-After` demands. The header has a number of seconds or a date (RFC 9110,
-/// section 10.2.3).
+/// Returns the wait that the header `Retry-After` demands: a number of seconds or a date (RFC 9110, section 10.2.3).
 ///
-/// Returns `None` if the header is neither a number nor a date, or if the wait is zero. Then the backoff decides the
-/// wait.
+/// Returns `None`, so that the backoff decides, if the header is neither a number nor a date, or if the wait is zero.
 pub fn retry_after(header: &str, now: SystemTime) -> Option<Duration> {
     let header = header.trim();
     let wait = if !header.is_empty() && header.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -2,10 +2,9 @@
 
 //! Encodes the state in OTLP: the same metric families as for Prometheus, with names as OpenTelemetry uses them.
 //!
-//! Source: <https://opentelemetry.io/docs/specs/otel/metrics/data-model/>. If a reader translates the OTLP names to
-//! Prometheus names by the rules of
-//! <https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/>, the results are the names at
-//! `/metrics`.
+//! Source: <https://opentelemetry.io/docs/specs/otel/metrics/data-model/>. The names at `/metrics` are the OTLP names,
+//! translated by the rules of
+//! <https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/>.
 
 use std::{
     mem,
@@ -42,8 +41,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Returns an encoder. Its requests have these resource attributes. If two attributes have the same name, the last
-    /// one is used.
+    /// Returns an encoder of requests with these resource attributes. Of attributes with equal names, the last is used.
     pub fn new(attributes: &[(String, String)]) -> Self {
         let mut unique: Vec<KeyValue> = Vec::new();
         for (name, value) in attributes {
@@ -128,8 +126,7 @@ impl Report<'_> {
         }
     }
 
-    /// Returns the time of a data point. This time is never before the start of the point, even if the system clock was
-    /// set back.
+    /// Returns the time of a data point: never before the start of the point, even if the system clock was set back.
     fn time(&self, start: Option<SystemTime>) -> u64 {
         nanoseconds(start.map_or(self.now, |start| start.max(self.now)))
     }
@@ -212,8 +209,8 @@ impl Writer for Report<'_> {
     }
 }
 
-/// Returns OpenTelemetry's name of a family. It has a dot after `topic_statistics`, and no unit, because OTLP has a
-/// separate field for the unit.
+/// Returns OpenTelemetry's name of a family: with a dot after `topic_statistics`, and without the unit, which has its
+/// own field.
 fn name(family: &Family) -> String {
     let name = match unit(family) {
         // These units are not part of a translated name.
@@ -281,8 +278,7 @@ mod tests {
         resources.flat_map(|resource| &resource.scope_metrics).flat_map(|scope| &scope.metrics)
     }
 
-    /// Returns, for each data point of the sum `name`: its start time and its time (in seconds after `start`), and its
-    /// value.
+    /// Returns the start time, the time (both in seconds after `start`) and the value of each data point of a sum.
     fn sums(requests: &[ExportMetricsServiceRequest], name: &str, start: SystemTime) -> Vec<(f64, f64, f64)> {
         let since = |time: u64| ((time as f64 - nanoseconds(start) as f64) / 1e9).round();
         let sum = |metric: &Metric| match &metric.data {

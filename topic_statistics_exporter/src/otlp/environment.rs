@@ -100,8 +100,7 @@ impl Environment {
     }
 }
 
-/// If an environment variable of OpenTelemetry's SDKs turns pushing off, returns the warning to log. `get` returns the
-/// value of a variable.
+/// Returns a warning if a variable of OpenTelemetry's SDKs turns pushing off. `get` returns the value of a variable.
 pub fn disabled(get: impl Fn(&str) -> Option<String>) -> Option<Warning> {
     let disabled = |variable, value| Some(Warning::Disabled { variable, value });
     let get = |name: &str| get_if_set(&get, name);
@@ -141,8 +140,7 @@ impl Endpoint {
         metrics.or_else(|| get_if_set(&get, "OTEL_EXPORTER_OTLP_ENDPOINT").map(Self::Collector))
     }
 
-    /// Returns the URL for requests. For a base URL, adds the path `/v1/metrics` before the query, unless the URL
-    /// already ends with this path.
+    /// Returns the URL for requests. If a base URL does not end with the path `/v1/metrics`, adds this path.
     pub fn url(&self) -> String {
         match self {
             Self::Metrics(url) => url.clone(),

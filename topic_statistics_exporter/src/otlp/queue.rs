@@ -26,7 +26,7 @@ pub struct Queue {
     limits: Limits,
     /// The waiting requests. The oldest request comes first.
     waiting: VecDeque<Waiting>,
-    /// The taken request. It counts towards the limits, but is never dropped.
+    /// The taken request, which counts towards the limits but is never dropped.
     taken: Option<Waiting>,
     /// The total size of the waiting requests and the taken request, in bytes.
     bytes: u64,
@@ -94,8 +94,7 @@ impl Queue {
         self.dropped
     }
 
-    /// Drops the oldest waiting requests until `bytes` more bytes fit, and drops requests that have waited for too
-    /// long.
+    /// Drops the oldest waiting requests until `bytes` more bytes fit, and requests that have waited for too long.
     fn make_room(&mut self, bytes: u64, now: Instant) {
         while let Some(oldest) = self.waiting.front() {
             let reason = if self.bytes + bytes > self.limits.bytes {
@@ -122,8 +121,7 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    /// Each row has a step, and the state after this step: the first bytes of the waiting requests, and the two counts
-    /// of dropped requests.
+    /// Each row: a step, and after it, the first bytes of the waiting requests, and the counts of dropped requests.
     #[test]
     fn order_and_bounds_hold_after_each_step() {
         enum Step {

@@ -8,8 +8,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 
 use crate::state::{Bucket, Histogram};
 
-/// The largest number of buckets that are sent for each sign. 160 is the default of OpenTelemetry's SDKs, so every
-/// reader accepts this number.
+/// The largest number of buckets for each sign: the default of OpenTelemetry's SDKs, which every reader accepts.
 const MAX_BUCKETS: i64 = 160;
 
 /// Returns a data point with all samples of a histogram, without attributes and times.

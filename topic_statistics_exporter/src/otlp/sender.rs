@@ -132,8 +132,7 @@ impl Shared {
         }
     }
 
-    /// Waits for the next request, and takes this request. Returns `None` when the sender is stopping and no request
-    /// waits.
+    /// Waits for the next request, and takes it. Returns `None` when the sender is stopping and no request waits.
     fn take(&self) -> Option<Arc<Vec<u8>>> {
         let mut state = self.lock();
         loop {

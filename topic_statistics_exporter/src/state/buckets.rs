@@ -4,8 +4,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-/// The upper bounds of classic buckets in seconds, in ascending order. If there are no bounds, the exporter writes only
-/// native histograms.
+/// The ascending upper bounds of classic buckets in seconds. Without bounds, only native histograms are written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Buckets(Arc<[f64]>);
 
@@ -19,8 +18,7 @@ impl Buckets {
         &self.0
     }
 
-    /// Returns the number of time series of a classic histogram: one for each bound, and one each for infinity, sum and
-    /// count.
+    /// Returns the number of time series of a classic histogram: one per bound, and those for infinity, sum and count.
     pub fn series(&self) -> usize {
         match self.0.len() {
             0 => 0,

@@ -6,8 +6,7 @@ use std::collections::HashMap;
 
 use topic_statistics_observe::bounds::{Sender, Shares};
 
-/// The time series that are reserved, and their limits: the limit for all nodes, and the limit for each node. Each time
-/// series belongs to a sender.
+/// The reserved time series of each sender, with two limits: one limit for all nodes, and one limit for each node.
 #[derive(Clone, Debug)]
 pub struct Budget {
     all: Shares,

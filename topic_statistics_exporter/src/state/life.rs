@@ -91,8 +91,7 @@ impl Life {
         Ok(())
     }
 
-    /// Returns whether the last window is current. If the window is not current, the node has ended, or the node no
-    /// longer measures this metric.
+    /// Returns whether the last window is current. If not, the node has ended or no longer measures this metric.
     pub fn is_current(&self, now: Instant) -> bool {
         !self.is_over(Kept { windows: Self::CURRENT_WINDOWS, is_full: false }, now)
     }

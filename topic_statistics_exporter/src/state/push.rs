@@ -42,9 +42,8 @@ impl FailedAttempts {
 /// The number of dropped requests, by reason.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DroppedRequests {
-    /// The number of requests that were dropped because of the limit of bytes. An old request is dropped to make room
-    /// for a new request. A new request is dropped if it does not fit into the queue together with the request being
-    /// sent.
+    /// The number of requests that were dropped because of the limit of bytes: old requests, to make room for a new
+    /// request; or a new request that does not fit into the queue together with the request being sent.
     pub overflow: u64,
     /// The number of requests that were dropped because they had waited for too long.
     pub expired: u64,

@@ -55,8 +55,7 @@ impl Source {
     /// The number of windows that are remembered. Several windows can be open at once, because two nodes with the same
     /// name, or two subscriptions of one rclcpp node, publish their metrics alternately.
     const WINDOWS: usize = 8;
-    /// If the system clock differs from the monotonic clock by more than this number of seconds, the system clock was
-    /// stepped.
+    /// The largest difference (s) between the system clock and the monotonic clock without a step of the system clock.
     const MAX_JITTER: f64 = 0.1;
 
     /// Returns a source that began at `created`. Each of its metrics has at most `metric_series` time series.

@@ -38,8 +38,7 @@ impl Test {
         self.state.accept(received, self.at(seconds));
     }
 
-    /// Accepts, for each source, a window of one second with message ages. `process` is the number of the sending
-    /// process.
+    /// Accepts a window of one second with message ages for each source. `process` is the number of the sender.
     fn ages(&mut self, process: u8, sources: impl IntoIterator<Item = String>, seconds: f64) {
         for source in sources {
             let window = window(&source, "message_age", 100 + seconds as i32, FIGURES);
@@ -472,7 +471,7 @@ fn distributions_are_added_up_and_the_last_one_has_quantiles() {
     assert_eq!(distribution.quantiles, [Some(0.0015), Some(0.0015), None], "10 samples have no p99");
     assert_eq!((distribution.total.count(), distribution.total.positive()), (30, &[(149, 30)][..]));
     assert!((distribution.total.sum() - 0.045).abs() < 1e-15);
-    // All samples are 1.5 ms. They are in the bucket that contains 0.0015 s, or in the next bucket.
+    // All samples, which are 1.5 ms, are in the bucket that contains 0.0015 s, or in the next bucket.
     let boundary = |index: i32| (f64::from(index) / 256.0).exp2();
     let index = 149 + distribution.total.shift();
     let half = boundary(1).sqrt();

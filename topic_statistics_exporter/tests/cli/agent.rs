@@ -23,8 +23,7 @@ use crate::{
     prometheus::{find, free_port, Prometheus},
 };
 
-/// Starts a server that adds the number of the scrape to the time series of an exporter. Returns its address, and the
-/// duration of each scrape.
+/// Starts a server that adds a scrape number to an exporter's time series. Returns the duration of each scrape, too.
 fn numbered(exporter: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<Duration>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, scrapes) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<Duration>>>::default());
@@ -121,8 +120,7 @@ fn run(program: &str, is_killed: bool) -> Option<Lost> {
     let scrapes = scrapes.lock().unwrap();
     let is_expected =
         |number: &usize| scrapes[*number] < Duration::from_millis(300) && !samples.contains(number);
-    // The interruption may affect an earlier scrape, and the agent may not have finished the last scrape before its
-    // end.
+    // The interruption may affect an earlier scrape, and the end of the agent may affect the last scrape.
     Some(Lost { scrapes: (0..last).filter(is_expected).collect(), cut: begin.saturating_sub(2)..end + 1 })
 }
 

@@ -15,8 +15,7 @@ use crate::{
     prometheus::{find, free_port},
 };
 
-/// Returns alerts with the labels that Prometheus adds, and for each alert the name of the alert that inhibits it, if
-/// there is one.
+/// Returns alerts with the labels that Prometheus adds, each with the name of the alert that inhibits it, if any.
 fn alerts() -> Vec<(Value, Option<&'static str>)> {
     let (on_imu, on_scan) = ("node=/n topic=/imu", "node=/n topic=/scan");
     let alerts = [

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests the alerts in the situations of `situations.txt` with promtool: the expected alerts fire, and no other alert
-//! fires at any time.
+//! Tests the alerts in the situations of `situations.txt` with promtool: only the expected alerts fire.
 
 use std::{collections::BTreeSet, fs, ops::Range, process::Command};
 
@@ -67,8 +66,7 @@ impl Situation {
         self.series.push(json!({"series": series, "values": notation(&samples)}));
     }
 
-    /// Adds the time series of a subscription. `received` has the number of messages; the series show this number at
-    /// the end of the last window.
+    /// Adds the time series of a subscription. The series count the messages up to the end of the last window.
     fn topic(&mut self, topic: &str, received: &Values) {
         // The windows are 1 s long, except for two topics whose names stand for another length.
         let window = if topic == "/fast_windows" { 0.1 } else { 1.0 };
@@ -166,8 +164,7 @@ fn time(text: &str) -> u32 {
 
 /// The values of a time series over time. `situations.txt` describes the notation.
 struct Values {
-    /// The parts of the values: the start time, the value at the start, the growth at each step, and the length of a
-    /// step.
+    /// The parts: the start time, the value at the start, the growth at each step, and the length of a step.
     parts: Vec<(u32, Option<f64>, f64, u32)>,
     period: u32,
 }

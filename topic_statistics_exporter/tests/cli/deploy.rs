@@ -42,8 +42,7 @@ fn the_systemd_unit_is_valid_and_may_do_little() {
     run(Command::new(analyze).args(["security", "--offline=true", "--threshold=40"]).arg(unit));
 }
 
-/// Runs the commands of the deployment files with a fake `ros2` that prints its arguments, and checks that the exporter
-/// accepts these arguments.
+/// Runs the commands in the files with a fake `ros2` that prints its arguments. The exporter accepts these arguments.
 #[test]
 fn it_takes_the_commands_of_unit_container_and_compose_file() {
     let workspace = tempfile::tempdir().unwrap();
@@ -109,8 +108,8 @@ fn what_the_compose_file_builds_and_mounts_is_there() {
     }
 }
 
-/// This test does not run Docker or Grafana. It checks the compose file with the schema of the Compose specification,
-/// and the dashboards with Grafana's models.
+/// Without Docker and Grafana, this test checks the compose file with the schema of the Compose specification, and the
+/// dashboards with Grafana's models.
 #[test]
 fn files_of_engines_that_are_not_run_are_valid() {
     let Some(packages) = python_packages("schemas") else {

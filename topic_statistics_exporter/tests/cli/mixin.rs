@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use crate::{common::folder, otlp::python_packages};
 
-/// Renders the mixin with go-jsonnet, and returns the content of each file. Returns `None` if go-jsonnet cannot be
-/// installed.
+/// Renders the mixin with go-jsonnet. Returns the content of each file, or `None` if go-jsonnet cannot be installed.
 fn rendered() -> Option<serde_json::Map<String, Value>> {
     let packages = python_packages("gojsonnet")?;
     let program = "import _gojsonnet; \

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks the requests that a simulated OpenTelemetry collector receives. The collector decodes the requests with
-//! OpenTelemetry's Python package.
+//! Checks requests to a simulated OpenTelemetry collector, which decodes them with OpenTelemetry's Python package.
 
 use std::{
     fs,
@@ -44,8 +43,7 @@ pub fn python_packages(name: &str) -> Option<PathBuf> {
     Some(directory)
 }
 
-/// Creates a server certificate and its key. If there is no openssl, logs that the test `what` is skipped, and returns
-/// `None`.
+/// Creates a server certificate and its key. Without openssl, logs that the test `what` is skipped.
 pub fn certificate(directory: &Path, name: &str, what: &str) -> Option<(PathBuf, PathBuf)> {
     let [certificate, key] = ["pem", "key"].map(|end| directory.join(format!("{name}.{end}")));
     let options = "req -x509 -newkey rsa:2048 -nodes -days 2 -addext subjectAltName=IP:127.0.0.1 -addext \

@@ -26,8 +26,7 @@ pub struct Prometheus {
     _process: Process,
 }
 
-/// Returns the path of a program, for example of Prometheus's package. If the program is not installed, logs that the
-/// test `what` is skipped.
+/// Returns the path of a program. If the program is not installed, logs that the test `what` is skipped.
 pub fn find(name: &str, what: &str) -> Option<PathBuf> {
     let paths = env::var_os("PATH").unwrap_or_default();
     let program = env::split_paths(&paths).map(|path| path.join(name)).find(|program| program.is_file());
@@ -208,8 +207,7 @@ fn prometheus_has_what_the_exporter_has() {
     panels_without_data_say_what_they_need(&exporter, &prometheus);
     quantiles_are_ours(&exporter, &prometheus);
 
-    // Each expression of the dashboards has a number as result. Windows are added repeatedly, because rates need
-    // counters that grow.
+    // Each expression of the dashboards has a number as result. Rates need counters that grow, so windows are added.
     let mut stop = 100;
     for query in panels(&exporter.address().to_string()).iter().flat_map(|panel| &panel.queries) {
         wait_for(query, || {

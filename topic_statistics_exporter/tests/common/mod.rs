@@ -22,12 +22,10 @@ use ros_env::{
 };
 use test_support::LIMIT;
 
-/// The figures of 50 samples around 2 ms, in the order that rclcpp uses: average, maximum, minimum, sample count and
-/// standard deviation.
+/// The average, maximum, minimum, count and standard deviation of 50 samples around 2 ms, in rclcpp's order.
 pub const FIGURES: [f64; 5] = [2.0, 4.0, 1.0, 50.0, 0.5];
 
-/// Returns a message with a metric of the window of one second that ends at `stop`. The unit is that of the metric, or
-/// ms for an unknown metric.
+/// Returns a message with a metric of the one-second window that ends at `stop`, in the metric's unit or in ms.
 pub fn window(source: &str, metric: &str, stop: i32, figures: [f64; 5]) -> MetricsMessage {
     let point = |(data_type, data)| StatisticDataPoint { data_type, data };
     MetricsMessage {
@@ -79,8 +77,7 @@ pub fn losses(node: &str, topic: &str, lost: u64) -> MessagesLostEvent {
     MessagesLostEvent { node_name: node.to_owned(), messages_lost_statistics: vec![losses] }
 }
 
-/// Returns a status with the health of a source, as the library publishes it. `windows` is the number of windows that
-/// were OK.
+/// Returns a status with the health of a source, as the library publishes it, after `windows` windows that were OK.
 pub fn health(source: &str, level: u8, error_unless: &str, windows: u64) -> DiagnosticStatus {
     let windows = format!("{windows} 0 0 0");
     let pairs = [
@@ -163,8 +160,7 @@ pub fn request(address: SocketAddr, request: &str) -> io::Result<Response> {
     Ok(Response { status, headers, body: bytes.split_off(end + 4) })
 }
 
-/// Starts an HTTP server that accepts every POST request. The receiver gets the header of each request, in lower case,
-/// and the body.
+/// Starts an HTTP server that accepts every POST request. The receiver gets its header, in lower case, and its body.
 pub fn accept_all() -> (SocketAddr, Receiver<(String, Vec<u8>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

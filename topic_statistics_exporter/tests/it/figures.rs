@@ -40,8 +40,7 @@ fn it_has_the_figures_that_a_reader_got() {
         ("cpp_listener", "message_age", "message_age", cpp),
         ("cpp_listener", "message_period", "message_period", cpp),
     ];
-    // All four exported figures are exactly those of one window. The test's reader may receive this window later than
-    // the exporter.
+    // All four exported figures are exactly those of one window, which the test's reader may receive later.
     for (source, metric, name, labels) in compared {
         let (unit, factor) = if metric == "message_size" { ("bytes", 1.0) } else { ("seconds", 1e-3) };
         exporter.scrape_until(&format!("{metric} of {source}"), |series| {

@@ -58,8 +58,7 @@ impl Robot {
         self.diagnostics.publish(DiagnosticArray { status: vec![status], ..Default::default() }).unwrap();
     }
 
-    /// Publishes a window of the node `/mark`, and waits until the exporter has received it. Then the exporter has also
-    /// received all earlier windows.
+    /// Publishes a window of the node `/mark`, and waits until the exporter has received this and all earlier windows.
     pub fn settle(&self, exporter: &Exporter) {
         self.publish("/mark:/mark", "message_age", 1, FIGURES);
         exporter.scrape_until("mark", |series| series.count("node=\"/mark\"") > 0);

@@ -50,8 +50,7 @@ pub enum Failure {
     Unreachable,
 }
 
-/// Returns the answer of a collector that has accepted the request. The collector can still have rejected some data
-/// points.
+/// Returns the answer of a collector that has accepted the request, except for the data points that it rejected.
 pub fn accepted(response: ExportMetricsServiceResponse) -> Answer {
     let partial = response.partial_success.unwrap_or_default();
     Answer::Accepted {

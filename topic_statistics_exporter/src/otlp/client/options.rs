@@ -20,8 +20,8 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// Whether requests are compressed with gzip.
     pub gzip: bool,
-    /// A PEM file with certificates that verify the collector's certificate. `None` means the certificates of the
-    /// system.
+    /// A PEM file with certificates that verify the collector's certificate. `None`: the system's certificates are
+    /// used.
     pub certificate: Option<PathBuf>,
 }
 
