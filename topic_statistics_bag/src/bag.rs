@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A bag: one file, or several in their order.
+//! A bag: one file, or several files in the order of their messages.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -38,57 +38,58 @@ pub enum Format {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BagFile {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Its format.
+    /// The format of the file.
     pub format: Format,
-    /// Its size when the bag was opened, in bytes.
+    /// The size of the file when the bag was opened, in bytes.
     pub size: u64,
-    /// Whether it is compressed as a whole, by rosbag2's `--compression-mode file`.
+    /// Whether the file is compressed as a whole (rosbag2's `--compression-mode file`).
     pub is_compressed: bool,
-    /// The number of the metadata.yaml that names it.
+    /// The number of the directory whose metadata.yaml names this file. `None` if no metadata.yaml was used.
     list: Option<usize>,
-    /// Whether a file before it in its directory cannot be read.
+    /// Whether the file just before this file in the same directory cannot be read.
     is_behind_missing: bool,
 }
 
-/// A bag: its files in their order.
+/// A bag: the files in the order in which they are read.
 #[derive(Debug)]
 pub struct Bag {
     files: Vec<BagFile>,
-    /// Files that are not read.
+    /// Notes about files that are not read.
     notes: Vec<Note>,
 }
 
-/// What is known of a bag when it has been read.
+/// The result of reading a bag.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct BagStatistics {
-    /// The topics that were read, also those without a message, in the order in which the bag names them.
+    /// The topics that were read, including topics without a message, in the order in which the bag names them.
     pub topics: Vec<Topic>,
-    /// The times of the first and the last message on the clock of the windows. None without a message. On the log
-    /// times, the last one can be of a topic that was not read.
+    /// The times of the first and the last message on the clock of the windows. `None` if no message was read. If this
+    /// clock is the log time, the last message can belong to a topic that was not read.
     pub times: Option<(Timestamp, Timestamp)>,
-    /// Messages that were read.
+    /// The number of messages that were read.
     pub messages: u64,
-    /// What could not be read. Empty if all of the bag was.
+    /// Notes about parts of the bag that could not be read, or that are unusual. Empty if there are none.
     pub notes: Vec<Note>,
-    /// What MCAP files say of their recording.
+    /// The information in the files about the recording itself.
     pub recording: RecordingInfo,
-    /// Whether the visitor has ended the reading.
+    /// Whether the visitor stopped the reading.
     pub is_interrupted: bool,
 }
 
 impl Bag {
-    /// Opens a bag: files, and directories as rosbag2 makes them. Several are one bag, in the order of their first
-    /// messages, whatever they are called and in whatever order they are named.
+    /// Opens a bag from paths of files, and of directories as rosbag2 creates them. All paths together are one bag. The
+    /// files are read in the order of their first messages; their names and the order of `paths` have no effect.
     ///
-    /// The files of a directory are those that its metadata.yaml names. Without a metadata.yaml, as after a crash, they
-    /// are all files that end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or `.db3.zstd`). Of a file that is
-    /// there with and without compression, the complete one is read; a file that is named twice is read once.
+    /// The files of a directory are those that its metadata.yaml names. If there is no metadata.yaml, for example after
+    /// a crash, they are all files whose names end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or
+    /// `.db3.zstd`). If a file exists with and without compression, only the complete one of the two is read. A file
+    /// that is named twice is read once.
     ///
-    /// Errors if nothing is named, if a file or directory is no bag or cannot be read, and if its messages are
-    /// compressed otherwise than by zstd.
+    /// Returns an error if there is no path, if a file or a directory is not a bag or cannot be read, or if its
+    /// messages are compressed with an algorithm other than zstd.
     pub fn open(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, BagError> {
         let mut bag = Self { files: vec![], notes: vec![] };
         let mut refused = vec![];
@@ -98,7 +99,7 @@ impl Bag {
                 added => added?,
             }
         }
-        // A copy that was never written is refused only if nothing else has its messages.
+        // An empty or unknown file is an error only if no other file is a copy of the same recording.
         for (path, what) in refused {
             let place = place_of(&path);
             match bag.files.iter().find(|file| place_of(&file.path) == place) {
@@ -117,7 +118,7 @@ impl Bag {
         Ok(bag)
     }
 
-    /// Returns its files, in the order in which they are read.
+    /// Returns the files of the bag, in the order in which they are read.
     pub fn files(&self) -> &[BagFile] {
         &self.files
     }
@@ -144,7 +145,7 @@ impl Bag {
         self.add_directory(path, files, Some(number))
     }
 
-    /// Adds the files of a directory. Errors if none of them can be read.
+    /// Adds the files of a directory. Returns an error if no file of the directory can be read.
     fn add_directory(
         &mut self,
         path: &Path,
@@ -163,7 +164,7 @@ impl Bag {
         })
     }
 
-    /// Adds the files of a directory. Each can be read without the others.
+    /// Adds the files of a directory that can be read, and a note for each of the other files.
     fn add_or_note(&mut self, paths: Vec<PathBuf>, list: Option<usize>) {
         let mut is_behind_missing = false;
         for path in &paths {
@@ -193,7 +194,7 @@ impl Bag {
         }
     }
 
-    /// Removes all but one of the files that have the same messages.
+    /// If several files have the same messages, keeps one of these files and removes the others.
     fn remove_copies(&mut self) {
         let mut kept: Vec<BagFile> = vec![];
         let mut places = HashMap::new();
@@ -212,9 +213,9 @@ impl Bag {
         self.files = kept;
     }
 
-    /// Puts the files in the order of their first messages. A file without a message stays behind the one before it.
+    /// Sorts the files by the times of their first messages. A file without a message stays behind the file before it.
     fn sort(&mut self) {
-        /// How much later recorders write a message at most, in nanoseconds.
+        /// The longest delay with which a recorder writes a message, in nanoseconds.
         const LATE: i64 = 1_000_000_000;
         if self.files.len() < 2 {
             return;
@@ -228,7 +229,7 @@ impl Bag {
                 start
             })
             .collect();
-        // A recorder whose clock went back has written files of the same times, and its metadata.yaml knows their order.
+        // The clock of the recorder was set back if the times of files overlap. These files keep metadata.yaml's order.
         for list in self.files.iter().filter_map(|file| file.list).collect::<BTreeSet<_>>() {
             let is_listed = |place: &usize| self.files[*place].list == Some(list);
             let places: Vec<_> = (0..self.files.len()).filter(is_listed).collect();
@@ -243,10 +244,11 @@ impl Bag {
         self.files = files.into_iter().map(|(_, file)| file).collect();
     }
 
-    /// Errors if the metadata.yaml beside a file says that its messages are compressed in an unknown way.
+    /// Returns an error if the metadata.yaml in the directory of a file says that the messages of the file are
+    /// compressed with an algorithm other than zstd.
     fn check_compression(&self, path: &Path) -> Result<(), BagError> {
         let beside = path.with_file_name(metadata::FILE_NAME);
-        // Another bag's file, or none, says nothing.
+        // The check is skipped if there is no valid metadata.yaml, or if it does not name this file.
         let Ok(metadata) = Metadata::read(&beside) else { return Ok(()) };
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_named = metadata.relative_file_paths.iter().any(|file| file.ends_with(name));
@@ -258,8 +260,8 @@ impl Bag {
 
     /// Reads the bag, and calls the visitor with each window.
     ///
-    /// Errors if the options do not fit, and if a file is no bag. A file that can be read in part is no error: the
-    /// [notes](BagStatistics::notes) say what could not be read.
+    /// Returns an error if the options are not valid for this bag, or if a file is not a bag. It is not an error if
+    /// only a part of a file can be read: the [notes](BagStatistics::notes) say which part could not be read.
     pub fn read(&self, options: &ReadOptions, visitor: &mut dyn Visitor) -> Result<BagStatistics, BagError> {
         let is_relative =
             [options.from, options.to].iter().any(|time| matches!(time, Some(BagTime::After(_))));
@@ -284,7 +286,7 @@ impl Bag {
         Ok(BagStatistics { topics, times, messages, notes: notes.finish(), recording, is_interrupted })
     }
 
-    /// Returns the first log time of the bag; None without a message.
+    /// Returns the earliest log time of the bag. `None` if the bag has no message.
     fn start(&self, is_unlimited: bool) -> Result<Option<i64>, BagError> {
         let mut start: Option<i64> = None;
         for file in &self.files {
@@ -294,7 +296,7 @@ impl Bag {
     }
 }
 
-/// Returns the files of a directory that are named as bags, in the order of the numbers in their names.
+/// Returns the files of a directory whose extensions are those of bags, sorted by the numbers in their names.
 fn files_of(directory: &Path) -> Result<Vec<PathBuf>, BagError> {
     let io = |source| BagError::Io { path: directory.to_owned(), source };
     let mut files = vec![];
@@ -308,12 +310,12 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, BagError> {
     Ok(files)
 }
 
-/// Returns what files with the same messages have in common: the whole path without the extension of a compressed one.
+/// Returns a key that is equal for files with the same messages: the canonical path without the extension `.zstd`.
 fn place_of(path: &Path) -> PathBuf {
     plain_name(&path.canonicalize().unwrap_or_else(|_| path.to_owned()))
 }
 
-/// Returns the name of a file without the extension of a compressed one.
+/// Returns the path of a file without the extension `.zstd`.
 fn plain_name(path: &Path) -> PathBuf {
     match path.extension() {
         Some(extension) if extension == "zstd" => path.with_extension(""),
@@ -321,7 +323,7 @@ fn plain_name(path: &Path) -> PathBuf {
     }
 }
 
-/// Returns the name of a file and the number at its end: `bag_10.mcap` comes behind `bag_9.mcap`.
+/// Returns a sort key with the name of a file and the number at its end: `bag_10.mcap` comes after `bag_9.mcap`.
 fn numbered_name(path: &Path) -> (String, u64, PathBuf) {
     let name =
         plain_name(path).file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -341,7 +343,7 @@ fn ends_with(path: &Path, bytes: &[u8]) -> io::Result<bool> {
 }
 
 impl BagFile {
-    /// Opens a file, and finds its format by its first bytes.
+    /// Opens a file, and detects its format from its first bytes.
     fn open(path: &Path) -> Result<Self, BagError> {
         let io = |source| BagError::Io { path: path.to_owned(), source };
         let mut first = vec![];
@@ -368,9 +370,9 @@ impl BagFile {
         Ok(Self { path, format, size, is_compressed, list: None, is_behind_missing: false })
     }
 
-    /// Returns the content, if the file is compressed.
+    /// Decompresses the file if it is compressed as a whole. Returns `None` if it is not compressed.
     ///
-    /// `is_unlimited`: whatever its size.
+    /// With `is_unlimited`, there is no limit on the size of the content.
     fn unpacked(&self, is_unlimited: bool) -> Result<Option<Decompressed>, BagError> {
         if !self.is_compressed {
             return Ok(None);
@@ -384,7 +386,7 @@ impl BagFile {
         Ok(Some(unpacked))
     }
 
-    /// Returns whether the content has its end. rosbag2 does not end the compressed data of some files.
+    /// Returns whether the content is complete. rosbag2 writes some complete files without an end of the zstd frame.
     fn is_whole(&self, content: &Path, size: u64) -> io::Result<bool> {
         match self.format {
             Format::Mcap => ends_with(content, ::mcap::MAGIC),
@@ -415,11 +417,12 @@ impl BagFile {
         Ok(flow)
     }
 
-    /// Returns the first and the last log time; the first one for the last one if that costs a reading of the file.
+    /// Returns the first and the last log time of the file. If finding the last time would need a reading of the whole
+    /// file, the first time is returned instead of the last time.
     ///
-    /// `is_unlimited`: whatever the size of a compressed file's content.
+    /// With `is_unlimited`, there is no limit on the size of the content of a compressed file.
     fn times(&self, is_unlimited: bool) -> Result<Option<(i64, i64)>, BagError> {
-        /// More than the first chunk's head and what is before it usually have, in bytes.
+        /// How many bytes of the content are read to find the first time. The first chunk usually starts before.
         const BEGINNING: u64 = 1 << 20;
         if self.is_compressed && self.format == Format::Mcap {
             let file = File::open(&self.path).map_err(|source| self.io(source))?;
@@ -436,8 +439,9 @@ impl BagFile {
         }
     }
 
-    /// Returns whether this is complete and the other one, with the same messages, is not; or, if neither is, whether it
-    /// has more. If both are, what is not compressed is read faster.
+    /// Compares two files with the same messages. Returns whether this file is complete and the other is not. If both
+    /// files are incomplete, returns whether this file has more content. If both are complete, the uncompressed file is
+    /// better, because it is read faster.
     fn is_better_than(&self, other: &Self) -> bool {
         if !self.is_compressed && self.content_size().0 {
             return true;
@@ -448,7 +452,7 @@ impl BagFile {
         self.content_size() > other.content_size()
     }
 
-    /// Returns whether the content is complete, and how many bytes of it there are.
+    /// Returns whether the content is complete, and its size in bytes.
     fn content_size(&self) -> (bool, u64) {
         let Ok(unpacked) = self.unpacked(false) else { return (false, 0) };
         let (content, size) = match &unpacked {

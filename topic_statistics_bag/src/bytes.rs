@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Bytes that are read forward, wherever they are.
+//! A trait for bytes that are read forward, from a file, from memory or from a decoder.
 
 use std::io::{self, Read};
 
-/// Bytes that are read forward.
+/// A source of bytes that are read forward only.
 pub(crate) trait Bytes {
-    /// Reads bytes until these are filled. Errors if there are fewer.
+    /// Reads bytes until `bytes` is full. Returns an error if there are too few bytes.
     fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()>;
 
-    /// Skips that many bytes. Errors if there are fewer.
+    /// Skips `count` bytes. Returns an error if there are too few bytes.
     fn skip(&mut self, count: u64) -> io::Result<()>;
 
     /// Reads a fixed number of bytes.
@@ -23,7 +23,7 @@ pub(crate) trait Bytes {
     }
 }
 
-/// The first bytes of something. Reading beyond them is an error.
+/// The next bytes of another source, up to a limit. Reading beyond the limit is an error.
 pub(crate) struct Limited<'a, B> {
     bytes: &'a mut B,
     left: u64,
@@ -34,7 +34,7 @@ impl<'a, B: Bytes> Limited<'a, B> {
         Self { bytes, left }
     }
 
-    /// Skips what is left.
+    /// Skips the remaining bytes up to the limit.
     pub(crate) fn finish(self) -> io::Result<()> {
         self.bytes.skip(self.left)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The data of a message: serialized, or compressed by rosbag2's `--compression-mode message`.
+//! The data of a message. The data are serialized, and may be compressed by rosbag2 (`--compression-mode message`).
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -8,27 +8,27 @@ use zstd::{stream::read::Decoder, zstd_safe};
 
 use crate::{bytes::Bytes, decompressed::ZSTD, stamp::Layout};
 
-/// What is used of the data of a message.
+/// The properties of a message's data that the statistics need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Data {
-    /// The bytes before compression; 0 if there is no room for the number.
+    /// The size before compression, in bytes. 0 if the size does not fit into 32 bits.
     pub(crate) size: u32,
-    /// The header stamp in nanoseconds since the epoch; 0 if there is none, or if it cannot be read.
+    /// The header stamp in nanoseconds of Unix time. 0 if the message has no header, or if the stamp cannot be read.
     pub(crate) header: i64,
 }
 
-/// Where the header stamp is in serialized data. None if there is none, or if it is not known.
+/// The position of the header stamp in serialized data. `None` if there is no header, or the position is unknown.
 pub(crate) type HeaderLayout = Option<Layout>;
 
 impl Data {
-    /// Reads the first bytes of data that are serialized as CDR, and have that length in the file. Data that cannot be
-    /// decompressed have the size that they have in the file, and no stamp.
+    /// Reads the beginning of data that are serialized as CDR. `length` is the length of the data in the file. If data
+    /// cannot be decompressed, their size is `length`, and they have no stamp.
     pub(crate) fn read(bytes: &mut impl Bytes, length: u64, layout: &HeaderLayout) -> Self {
         let size = u32::try_from(length).unwrap_or(0);
         let Some(left) = length.checked_sub(4) else { return Self { size, header: 0 } };
         let Ok(first) = bytes.array() else { return Self { size, header: 0 } };
         let mut begun = Begun { first, at: 0, rest: bytes, left };
-        // Serialized data begin with 0: they have an encapsulation.
+        // Uncompressed data never begin like this: they begin with a CDR encapsulation header, whose first byte is 0.
         if first == ZSTD {
             return Self::decompress(begun, layout).unwrap_or(Self { size, header: 0 });
         }
@@ -36,14 +36,14 @@ impl Data {
     }
 
     fn decompress(begun: Begun<'_, impl Bytes>, layout: &HeaderLayout) -> Option<Self> {
-        /// Room for the head of a frame.
+        /// The size of the read buffer, in bytes. The header of a zstd frame fits into it.
         const BUFFER: usize = 4096;
         let mut reader = BufReader::with_capacity(BUFFER, begun);
         let size = zstd_safe::get_frame_content_size(reader.fill_buf().ok()?).ok()?;
         let decoder = Decoder::with_buffer(reader).ok()?.single_frame();
         let mut content = Content { decoder, read: 0 };
         let header = header(&mut content, layout);
-        // A frame that was written as a stream does not have the size.
+        // A frame that was written as a stream does not contain the size of its content.
         let size = size.or_else(|| content.size().ok())?;
         Some(Self { size: u32::try_from(size).unwrap_or(0), header })
     }
@@ -53,18 +53,18 @@ fn header(bytes: &mut impl Bytes, layout: &HeaderLayout) -> i64 {
     layout.as_ref().and_then(|layout| layout.read(bytes)).unwrap_or(0)
 }
 
-/// Bytes whose first four have already been read.
+/// A source of bytes whose first four bytes were already read, and can be read again.
 struct Begun<'a, B> {
     first: [u8; 4],
-    /// How many of the first ones were read again.
+    /// How many of the first four bytes were read again.
     at: usize,
     rest: &'a mut B,
-    /// How many follow the first ones.
+    /// The number of bytes after the first four bytes that are not read yet.
     left: u64,
 }
 
 impl<B> Begun<'_, B> {
-    /// Reads of the first bytes what was not read again.
+    /// Copies those of the first four bytes that were not read again yet. Returns their number.
     fn of_first(&mut self, bytes: &mut [u8]) -> usize {
         let count = bytes.len().min(self.first.len() - self.at);
         bytes[..count].copy_from_slice(&self.first[self.at..self.at + count]);
@@ -89,7 +89,7 @@ impl<B: Bytes> Bytes for Begun<'_, B> {
     }
 }
 
-/// For decompression.
+/// The zstd decoder needs `Read`.
 impl<B: Bytes> Read for Begun<'_, B> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let of_first = self.of_first(bytes);
@@ -100,17 +100,17 @@ impl<B: Bytes> Read for Begun<'_, B> {
     }
 }
 
-/// The content of a frame.
+/// The decompressed content of a zstd frame.
 struct Content<R> {
     decoder: R,
     read: u64,
 }
 
 impl<R: Read> Content<R> {
-    /// The most that is read, in bytes.
+    /// The largest content that is read, in bytes.
     const MAX: u64 = 1 << 28;
 
-    /// Reads what is left. Returns the size of all. Errors if it is too large, or damaged.
+    /// Reads the rest of the content. Returns the size of the whole content, or an error if it is too large or damaged.
     fn size(mut self) -> io::Result<u64> {
         let left = Self::MAX.saturating_sub(self.read);
         match io::copy(&mut (&mut self.decoder).take(left), &mut io::sink())? {
@@ -145,7 +145,7 @@ impl<R: Read> Bytes for Content<R> {
 mod tests {
     use super::*;
 
-    /// Data with a stamp, of 1 MB.
+    /// Returns 1 MB of data with a header stamp.
     fn serialized() -> Vec<u8> {
         let mut data = vec![0, 1, 0, 0];
         data.extend(7_u32.to_le_bytes());

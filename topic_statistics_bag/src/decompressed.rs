@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Files that rosbag2 has compressed as a whole, by `--compression-mode file`.
+//! Decompresses files that rosbag2 has compressed as a whole (`--compression-mode file`).
 //!
-//! Their content is read from a temporary file: SQLite and an index need any place of it.
+//! The content is written to a temporary file, because SQLite and the index of an MCAP file need random access.
 
 use std::{
     fs::File,
@@ -13,28 +13,28 @@ use std::{
 use tempfile::{NamedTempFile, TempPath};
 use zstd::stream::read::Decoder;
 
-/// The first bytes of a file that is compressed by zstd.
+/// The first bytes of data that are compressed with zstd.
 pub(crate) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The content of a compressed file, until this is dropped.
+/// The content of a compressed file, in a temporary file. Dropping this value deletes the temporary file.
 pub(crate) struct Decompressed {
     pub(crate) path: TempPath,
     pub(crate) size: u64,
-    /// Why it is not all of the content.
+    /// The reason why a part of the content is missing. `None` if the content is complete.
     pub(crate) fault: Option<String>,
-    /// Whether the compressed data end before their end is said.
+    /// Whether the compressed file ends before the end of the zstd frame.
     pub(crate) is_cut: bool,
 }
 
 impl Decompressed {
-    /// The least limit of a content, in bytes.
+    /// The limit on the size of the content of small files, in bytes.
     const MAX_SIZE: u64 = 1 << 28;
-    /// The limit of a content, by its compressed size. Sensors' data do not become a hundredth.
+    /// The limit on the content of larger files, as a multiple of the file. Sensor data do not compress to a hundredth.
     const MAX_RATIO: u64 = 100;
 
-    /// Decompresses a file. Errors if it cannot be read, or if there is no room for its content.
+    /// Decompresses a file. Returns an error if the file cannot be read, or if the disk has no room for the content.
     ///
-    /// `is_unlimited`: whatever its size.
+    /// With `is_unlimited`, there is no limit on the size of the content.
     pub(crate) fn open(path: &Path, is_unlimited: bool) -> io::Result<Self> {
         let file = File::open(path)?;
         let limit = file.metadata()?.len().saturating_mul(Self::MAX_RATIO).max(Self::MAX_SIZE);
@@ -70,7 +70,7 @@ impl Decompressed {
 pub(crate) fn first_bytes(file: File, limit: u64) -> Vec<u8> {
     let mut first = vec![];
     if let Ok(decoder) = Decoder::with_buffer(BufReader::new(file)) {
-        // What is damaged has no more.
+        // If the data are damaged, the bytes before the damage are returned.
         let _damaged = decoder.take(limit).read_to_end(&mut first);
     }
     first

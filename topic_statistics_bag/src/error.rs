@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Why a bag cannot be read, and what of a bag could not be read.
+//! Errors that prevent the reading of a bag, and notes about parts of a bag that could not be read.
 
 use std::{
     fmt, io,
@@ -10,7 +10,7 @@ use std::{
 
 use crate::options::ReadOptions;
 
-/// Why a bag cannot be read at all.
+/// The reason why a bag cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BagError {
@@ -25,7 +25,7 @@ pub enum BagError {
     /// No file was named.
     #[error("No bag is named: name at least one file or directory")]
     NoPath,
-    /// A file is neither MCAP nor SQLite.
+    /// A file is neither an MCAP file nor a SQLite database.
     #[error(
         "{} is {what}: a bag is a file of MCAP or of rosbag2's SQLite, or a directory with such files",
         path.display()
@@ -33,30 +33,30 @@ pub enum BagError {
     UnknownFormat {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// What the file is instead.
         what: &'static str,
     },
-    /// Messages are compressed by rosbag2's `--compression-mode message`, and not by zstd.
+    /// Each message is compressed (rosbag2's `--compression-mode message`) with an algorithm other than zstd.
     #[error("{} has messages that are not compressed by zstd: convert it by `ros2 bag convert`", path.display())]
     CompressedMessages {
-        /// The file or the directory.
+        /// The path of the file or of the directory.
         path: PathBuf,
     },
-    /// A directory has no bag.
+    /// A directory contains no bag.
     #[error("{} has neither metadata.yaml nor a file that ends in .mcap or .db3", path.display())]
     EmptyDirectory {
         /// The directory.
         path: PathBuf,
     },
-    /// None of the files of a directory can be read.
+    /// No file of a directory can be read.
     #[error("{} has no file that can be read: {file}", path.display())]
     NoReadableFile {
         /// The directory.
         path: PathBuf,
-        /// The first of the files, and why it cannot be read.
+        /// The first file of the directory, and the reason why this file cannot be read.
         file: Box<Note>,
     },
-    /// metadata.yaml is not as rosbag2 writes it.
+    /// A metadata.yaml does not have the format of rosbag2.
     #[error("{} cannot be used: {reason}", path.display())]
     Metadata {
         /// The file.
@@ -64,15 +64,15 @@ pub enum BagError {
         /// The reason.
         reason: String,
     },
-    /// A database is not rosbag2's.
+    /// A SQLite database was not written by rosbag2.
     #[error("{} is no bag of rosbag2: it has no table {table}", path.display())]
     MissingTable {
         /// The file.
         path: PathBuf,
-        /// The table.
+        /// The name of the missing table.
         table: &'static str,
     },
-    /// A database is damaged before its first message, or not rosbag2's.
+    /// A SQLite database is damaged before its first message, or was not written by rosbag2.
     #[error("Cannot read {}: {source}", path.display())]
     Sqlite {
         /// The file.
@@ -80,24 +80,24 @@ pub enum BagError {
         /// The reason.
         source: rusqlite::Error,
     },
-    /// The length of a window is out of range.
+    /// The requested length of a window is out of range.
     #[error(
         "A window of {period:?} is not possible: it has to be from {min:?} to {max:?}",
         min = ReadOptions::MIN_PERIOD,
         max = ReadOptions::MAX_PERIOD
     )]
     InvalidPeriod {
-        /// The length.
+        /// The requested length of a window.
         period: Duration,
     },
-    /// There is no time between `from` and `to`.
+    /// The end of the requested range of times is not after the start.
     #[error(
         "There is nothing to read from {from} to {to} (nanoseconds since the epoch): from has to be earlier"
     )]
     EmptyRange {
-        /// The start.
+        /// The start of the range.
         from: i64,
-        /// The end.
+        /// The end of the range.
         to: i64,
     },
 }
@@ -108,146 +108,147 @@ impl BagError {
     }
 }
 
-/// What of a bag could not be read, or is not as it should be. The figures are of the rest.
+/// A note about a part of a bag that could not be read or is unusual. The statistics include only the readable parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Note {
     /// The file.
     pub path: PathBuf,
-    /// What could not be read.
+    /// The problem that was found.
     pub kind: NoteKind,
 }
 
-/// What of a file could not be read. Offsets are in bytes from the start of the file.
+/// The problem that a note is about. Offsets are in bytes from the start of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoteKind {
-    /// The file has no end: its recorder was killed, or it was copied while it was written. All of it was read.
+    /// The recorder did not close the file: it was killed, or still wrote. All records in the file were read.
     Unfinished,
     /// The file ends within a record.
     CutOff {
-        /// Where the record starts.
+        /// The offset where the incomplete record starts. For a SQLite database, this is the size of the file.
         at: u64,
-        /// How many bytes are missing.
+        /// How many bytes of this record are missing.
         missing: u64,
     },
     /// Bytes that are no records were skipped.
     Skipped {
-        /// Where they start.
+        /// The offset of the first skipped byte.
         from: u64,
-        /// Where the next record was found, or the end of the file.
+        /// The offset where the next record was found, or the end of the file.
         to: u64,
     },
-    /// A chunk was not used.
+    /// A chunk (a group of records in an MCAP file) was not used.
     Chunk {
-        /// Where it starts.
+        /// The offset where the chunk starts.
         at: u64,
-        /// Its length, in bytes.
+        /// The length of the chunk, in bytes.
         length: u64,
-        /// Why.
+        /// The reason why the chunk was not used.
         fault: ChunkFault,
     },
-    /// A record was not used, because it is not as the format defines it.
+    /// A record was not used, because its content does not have the format that MCAP defines.
     Record {
-        /// Where it starts.
+        /// The offset where the record starts.
         at: u64,
     },
-    /// A record was not used, because it is larger than such a record can be here.
+    /// A record was not used, because it is larger than this crate accepts.
     TooLarge {
-        /// Where it starts.
+        /// The offset where the record starts.
         at: u64,
-        /// Its size, in bytes.
+        /// The size of the record, in bytes.
         size: u64,
-        /// The largest size, in bytes.
+        /// The largest accepted size, in bytes.
         limit: u64,
     },
-    /// The summary at the end of the file does not match its checksum, or is no summary. The file was read without it.
+    /// The summary at the end of the file does not match its checksum, or does not have the format of a summary. The
+    /// file was read without its summary.
     Summary,
-    /// The summary of the file counts another number of messages than were found. Chunks that were not used are among
-    /// those that are missing; without such a note, records are damaged.
+    /// The number of messages in the summary of the file differs from the number of messages that were found. Either
+    /// there are notes about chunks that were not used, and their messages are missing; or records are damaged.
     Count {
         /// The number in the summary.
         summary: u64,
         /// The number of messages that were found.
         found: u64,
     },
-    /// Messages were not used, because their channel or topic is not defined.
+    /// Messages were not used, because the file does not define their channel or topic.
     UnknownChannel {
-        /// How many.
+        /// The number of these messages.
         messages: u64,
     },
     /// Messages were not used, because their log times are before 1970 or after 2262.
     InvalidTime {
-        /// How many.
+        /// The number of these messages.
         messages: u64,
     },
-    /// Messages were not used, because the type of their data is none of a message.
+    /// Messages in a database were not used, because their data are not a blob, or because their topic is not defined.
     InvalidData {
-        /// How many.
+        /// The number of these messages.
         messages: u64,
     },
-    /// The database could not be read further.
+    /// An error stopped the reading of the database.
     Database {
-        /// After that many messages.
+        /// The number of messages that were read before the error.
         messages: u64,
-        /// Why, as SQLite says.
+        /// The error text of SQLite.
         reason: String,
     },
-    /// The database was changed while it was read: its recorder runs. Messages can be missing.
+    /// The database was changed while it was read, because its recorder is still running. Messages can be missing.
     Changed,
-    /// The file is compressed as a whole, and could not be decompressed to its end.
+    /// The file is compressed as a whole, and only a part of the content could be decompressed.
     Decompression {
-        /// How many bytes of its content were read.
+        /// The number of bytes of the content that were decompressed.
         bytes: u64,
-        /// Why not more.
+        /// The reason why the rest could not be decompressed.
         reason: String,
     },
-    /// A file of a directory is missing or no bag.
+    /// A file of a directory is missing or is not a bag.
     MissingFile {
-        /// Why it cannot be read.
+        /// The reason why the file cannot be read.
         reason: String,
     },
-    /// A file was not read, because another one has the same messages: it is named twice, or is there with and without
-    /// compression.
+    /// A file was not read, because another file has the same messages: the file was named twice, or it exists with and
+    /// without compression.
     Copy {
-        /// The file that was read.
+        /// The other file, which was read.
         of: PathBuf,
     },
-    /// The log times go back: a simulation was started again, or the clock was set. The messages from there on are behind
-    /// those before, at times of their own that follow the last one.
+    /// The log times go back, because a simulation was restarted or a clock was set back. The messages after this point
+    /// are treated as a new run: their times are moved so that they follow the last message of the previous run.
     NewRun {
-        /// How far they go back.
+        /// How far the log times go back.
         back: Duration,
     },
-    /// Publish times or header stamps are of another clock than the log times, as with simulated time: delays and ages
-    /// between the two are not known.
+    /// Publish times or header stamps come from another clock than the log times, for example with simulated time.
+    /// Delays and ages between times of different clocks are unknown.
     OtherClock {
-        /// How many messages have such a time.
+        /// The number of messages with such a time.
         messages: u64,
     },
-    /// Topics or publishers are left out, because there are more than are read.
+    /// Topics or publishers are left out, because their number exceeds a limit.
     TooMany {
-        /// The limit.
+        /// The largest number of topics.
         limit: usize,
     },
-    /// There are more notes than are kept.
+    /// There are more notes than the limit, so the further notes were not stored.
     MoreNotes {
-        /// How many.
+        /// The number of notes that were not stored.
         notes: u64,
     },
 }
 
-/// Why a chunk was not used.
+/// The reason why a chunk was not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChunkFault {
-    /// Its content does not match its checksum.
+    /// The content of the chunk does not match its checksum.
     Checksum,
-    /// It cannot be decompressed, or its content is larger than it says.
+    /// The chunk cannot be decompressed, or its content is larger than the chunk says.
     Compression,
-    /// The algorithm of its compression is not known.
+    /// The compression algorithm of the chunk is unknown.
     UnknownCompression(String),
-    /// Its content is no sequence of records, or a message lies outside of its times.
+    /// The content of the chunk is not a sequence of records, or a message is outside the times of the chunk.
     Content,
 }
 
@@ -258,8 +259,8 @@ impl fmt::Display for Note {
 }
 
 impl NoteKind {
-    /// Returns whether messages may be missing: nothing of a file that is another one's copy, or that was only not
-    /// closed.
+    /// Returns whether this problem means that messages may be missing in the statistics. For example, no messages are
+    /// missing if a file is a copy of another file, or if a file was only not closed.
     pub fn is_of_missing_messages(&self) -> bool {
         !matches!(
             self,
@@ -347,7 +348,7 @@ impl fmt::Display for ChunkFault {
     }
 }
 
-/// The notes of a bag. Their number has a bound.
+/// The notes about a bag, up to a largest number.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     notes: Vec<Note>,

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Times of a bag from which messages may be missing, because a part of a file could not be read.
+//! Gaps: periods of a bag in which messages may be missing because a part of a file could not be read.
 
 use std::collections::VecDeque;
 
-/// Times from which messages may be missing. Nothing is known of a window that has one.
+/// The gaps of a bag: periods in which messages may be missing. The statistics of a window with a gap are unknown.
 ///
-/// A gap begins with the latest message before what could not be read, and ends with the next message that is read.
+/// A gap begins after the latest message before the unreadable part of the file, and ends with the next readable
+/// message.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
-    /// In the order of the bag: each starts and ends.
+    /// The start and end of each finished gap, in the order of the bag.
     closed: VecDeque<(i64, i64)>,
-    /// Where the gap starts that no message has ended yet.
+    /// The start of the current gap, which ends with the next message. `None` if there is no current gap.
     open: Option<i64>,
-    /// The latest message.
+    /// The time of the latest message.
     latest: Option<i64>,
 }
 
 impl Gaps {
-    /// How many gaps are kept apart.
+    /// The largest number of separate gaps. Further gaps are merged with the last gap.
     const MAX: usize = 1000;
 
-    /// Begins a gap: behind the latest message, or at `start` if that is known and earlier.
+    /// Begins a gap after the latest message, or at `start` if `start` is known and earlier.
     pub(crate) fn begin(&mut self, start: Option<i64>) {
         let behind = self.latest.map_or(i64::MIN, |latest| latest.saturating_add(1));
         let from = start.map_or(behind, |start| start.min(behind));
         self.open = Some(self.open.map_or(from, |open| open.min(from)));
     }
 
-    /// Accepts a message of that time, in the order of the bag.
+    /// Accepts a message with this time. Messages have to be accepted in the order of the bag.
     pub(crate) fn accept(&mut self, time: i64) {
         if let Some(from) = self.open.take() {
             self.close(from, time.max(from));
@@ -36,7 +37,7 @@ impl Gaps {
         self.latest = self.latest.max(Some(time));
     }
 
-    /// Ends the gap that no message has ended: the bag ends with it.
+    /// Ends the current gap at the end of the bag.
     pub(crate) fn finish(&mut self) {
         if let Some(from) = self.open.take() {
             self.close(from, i64::MAX);
@@ -51,13 +52,13 @@ impl Gaps {
         }
     }
 
-    /// Returns whether a gap has a part between `start` and `stop`, without `stop`.
+    /// Returns whether a gap overlaps the period from `start` to just before `stop`.
     #[inline]
     pub(crate) fn overlaps(&self, start: i64, stop: i64) -> bool {
         self.closed.iter().any(|(from, to)| *from < stop && *to >= start)
     }
 
-    /// Forgets the gaps before a time.
+    /// Removes the gaps that end before a time.
     pub(crate) fn forget_before(&mut self, start: i64) {
         self.closed.retain(|(_, to)| *to >= start);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Topic statistics of recordings: reads ROS 2 bags without ROS, and yields what a live subscription yields, window by
-//! window. Every figure is of the collectors of [`topic_statistics_core`].
+//! Topic statistics of recordings. This crate reads ROS 2 bags without ROS, and computes the same statistics as for a
+//! live subscription, for one window after another. The collectors of [`topic_statistics_core`] compute all figures.
 //!
 //! ```no_run
 //! use std::ops::ControlFlow;
@@ -27,17 +27,19 @@
 //! # Ok::<(), topic_statistics_bag::BagError>(())
 //! ```
 //!
-//! The modules follow the way of the data:
+//! The modules process the data in this order:
 //!
 //! ```text
 //!  bag ──▶ mcap, sqlite ──▶ session ──▶ order ──▶ topic (the core's recorder) ──▶ Visitor
 //!              │  stamp: the header stamps          └──▶ BagStatistics
 //! ```
 //!
-//! What is not known is `None` or NaN, never 0: losses without [proof], delays without a publish time, ages without a
-//! header that can be found. Names are as the bag has them: write them by [`topic_statistics_core::Escaped`].
+//! A figure that is not known is `None` or NaN, never 0: for example losses without [proof], delays without a publish
+//! time, or ages of messages whose header cannot be found. Names are exactly as in the bag, so escape names with
+//! [`topic_statistics_core::Escaped`] before you print them.
 //!
-//! Memory has bounds, whatever a file says: topics, publishers, messages that wait, records, and the content of chunks.
+//! The use of memory is limited even for damaged or malicious files: there are limits for topics, publishers, waiting
+//! messages, records, and the content of chunks.
 
 mod bag;
 mod bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `bag_statistics` shows of recordings what `topic_monitor` shows of live topics.
+//! The program `bag_statistics` shows the same statistics for recordings as `topic_monitor` shows for live topics.
 //!
 //! ```text
 //!                                   ┌──▶ table, or lines and JSON of topic_statistics_observe

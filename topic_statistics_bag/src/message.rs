@@ -1,44 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is kept of a message.
+//! The properties of a message that the statistics need.
 
-/// The index of a channel of the bag: of a topic, or of one of its publishers.
+/// The index of a channel of the bag. A channel is a topic, or one publisher of a topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ChannelKey(pub(crate) u32);
 
-/// What is kept of a message. Times are in nanoseconds since the epoch.
+/// The properties of a message that the statistics need. Times are in nanoseconds of Unix time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Message {
     pub(crate) channel: ChannelKey,
-    /// As the file has it.
+    /// The sequence number in the file.
     pub(crate) sequence: u32,
-    /// The bytes of its data; 0 if there is no room for the number.
+    /// The size of the data in bytes. 0 if the size does not fit into 32 bits.
     pub(crate) size: u32,
+    /// The log time: when the recorder received the message.
     pub(crate) log: i64,
-    /// 0 if unknown.
+    /// The publish time. 0 if it is unknown.
     pub(crate) publish: i64,
-    /// 0 if there is none, or if it cannot be read.
+    /// The header stamp. 0 if the message has no header, or if the stamp cannot be read.
     pub(crate) header: i64,
 }
 
 impl Message {
-    /// Returns whether a time of it cannot be of the clock of its log time: the one is simulated, the other is not.
+    /// Returns whether a time of this message cannot be from the same clock as the log time, because one of the two
+    /// times is simulated and the other is not.
     ///
-    /// Simulated time starts at 0, or it is the time of a bag that is played. So one of the two times is before 2000,
-    /// or the message is later than its recording.
+    /// Simulated time starts at 0, or it is the time of a bag that is played back. So the clocks differ if only one of
+    /// the two times is before the year 2000, or if `time` is later than the log time by more than a minute.
     pub(crate) fn is_of_other_clock(&self, time: i64) -> bool {
         const SECOND: i64 = 1_000_000_000;
         const YEAR_2000: i64 = 946_684_800 * SECOND;
-        // By as much differ the clocks of hosts that nobody sets.
+        // The clocks of hosts that are not synchronized can differ by this much.
         const MINUTE: i64 = 60 * SECOND;
         let is_simulated = |time: i64| time < YEAR_2000;
         time != 0 && (is_simulated(time) != is_simulated(self.log) || time > self.log.saturating_add(MINUTE))
     }
 
-    /// Returns the time of publication that a file gives; 0 if it says nothing.
+    /// Returns the publish time of a message in a file. Returns 0 if the file does not contain the real publish time.
     ///
-    /// Before rosbag2 #1531, and from writers that know no better, it is the log time. Two readings of a clock are
-    /// never equal to the nanosecond, so an equal time was copied.
+    /// rosbag2 before pull request #1531, and writers that do not know the publish time, write the log time instead.
+    /// Two readings of a clock are never equal to the nanosecond, so a publish time that equals the log time is a copy.
     pub(crate) fn publish_time(publish: u64, log: i64) -> i64 {
         match i64::try_from(publish) {
             Ok(publish) if publish != log => publish,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! rosbag2's metadata.yaml.
+//! Reads the file metadata.yaml of rosbag2.
 
 use std::{
     fs::File,
@@ -12,10 +12,10 @@ use topic_statistics_observe::input::{read_yaml, text, value, Yaml};
 
 use crate::error::BagError;
 
-/// The name of the file in a bag's directory.
+/// The name of the metadata file in the directory of a bag.
 pub(crate) const FILE_NAME: &str = "metadata.yaml";
 
-/// What is used of it.
+/// The used fields of metadata.yaml.
 #[derive(Debug)]
 pub(crate) struct Metadata {
     pub(crate) relative_file_paths: Vec<String>,
@@ -24,10 +24,10 @@ pub(crate) struct Metadata {
 }
 
 impl Metadata {
-    /// The largest file that is read, in bytes.
+    /// The largest size of a metadata.yaml that is read, in bytes.
     const MAX_SIZE: u64 = 8 << 20;
 
-    /// Reads the file.
+    /// Reads a file metadata.yaml.
     pub(crate) fn read(path: &Path) -> Result<Self, BagError> {
         let io = |source| BagError::Io { path: path.to_owned(), source };
         let fault = |reason: String| BagError::Metadata { path: path.to_owned(), reason };
@@ -46,7 +46,7 @@ impl Metadata {
         Self::new(value(&root, ROOT).ok_or_else(|| format!("it has no {ROOT}"))?)
     }
 
-    /// Reads what a database has of it.
+    /// Reads the metadata that rosbag2 stores in a SQLite database.
     pub(crate) fn of_text(text: &str) -> Option<Self> {
         Self::new(&read_yaml(text).ok()?).ok()
     }
@@ -66,14 +66,14 @@ impl Metadata {
         })
     }
 
-    /// Returns whether each message is compressed, and not by zstd, which is recognized by its magic number.
+    /// Returns whether each message is compressed with an algorithm other than zstd, which this crate cannot read.
     pub(crate) fn has_unknown_compression(&self) -> bool {
         self.compression_mode.eq_ignore_ascii_case("message") && self.compression_format != "zstd"
     }
 
-    /// Returns the files of the bag in a directory. Up to version 3 their paths began with the directory's name.
+    /// Returns the files of the bag in a directory. Up to version 3, the paths begin with the name of the directory.
     ///
-    /// Errors if a path leaves the directory.
+    /// Returns an error if a path is outside the directory.
     pub(crate) fn files(&self, directory: &Path) -> Result<Vec<PathBuf>, BagError> {
         let file = |relative: &String| {
             let path = Path::new(relative);

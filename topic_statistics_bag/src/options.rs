@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! How a bag is read.
+//! The options for reading a bag.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use topic_statistics_core::Timestamp;
 
-/// The clock of windows and periods.
+/// The clock that determines the windows of messages and the periods between messages.
 ///
-/// Ages and delays do not depend on it: an age is from the header stamp to the log time on every clock.
+/// Ages and delays do not depend on this choice: an age is always the time from the header stamp to the log time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BagClock {
-    /// The log time: when the recorder received a message. The default, because every message of every bag has it, and
-    /// because it is on one clock for all topics: the recorder's. It is what a subscription sees.
+    /// The log time: when the recorder received a message. This is the default, because every message of every bag has
+    /// a log time, and because the log times of all topics come from one clock, the clock of the recorder. A live
+    /// subscription measures the same times.
     #[default]
     Log,
-    /// The publish time: the source timestamp, on the clocks of the publishers' hosts. A message whose publish time is
-    /// not known has no time on this clock.
+    /// The publish time, which is the source timestamp on the clock of the publisher's host. A message whose publish
+    /// time is unknown has no time on this clock.
     Publish,
-    /// The header stamp: the time of the measurement, on the clocks of whatever stamps. A message without one has no
-    /// time on this clock.
+    /// The header stamp, which is usually the time of a measurement, on the clock of the node or device that stamps the
+    /// message. A message without a header stamp has no time on this clock.
     Stamp,
 }
 
 impl BagClock {
     const ALL: [Self; 3] = [Self::Log, Self::Publish, Self::Stamp];
 
-    /// Returns its name: `log`, `publish` or `stamp`.
+    /// Returns the name of the clock: `log`, `publish` or `stamp`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Log => "log",
@@ -43,7 +44,7 @@ impl fmt::Display for BagClock {
     }
 }
 
-/// There is no such clock.
+/// The error for a text that is not the name of a clock.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("There is no clock {0:?}: the clocks are log, publish and stamp")]
 pub struct UnknownClock(pub String);
@@ -56,17 +57,17 @@ impl FromStr for BagClock {
     }
 }
 
-/// A time in a bag, on the log times.
+/// A time in a bag, on the clock of the log times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BagTime {
-    /// A time since the epoch.
+    /// An absolute time.
     At(Timestamp),
-    /// That long after the first message of the bag.
+    /// A time relative to the first message of the bag.
     After(Duration),
 }
 
 impl BagTime {
-    /// Returns it in nanoseconds since the epoch, in a bag that starts at `start`.
+    /// Returns the time in nanoseconds of Unix time, for a bag that starts at `start`.
     pub(crate) fn resolve(self, start: i64) -> i64 {
         match self {
             Self::At(time) => time.as_nanoseconds(),
@@ -75,10 +76,10 @@ impl BagTime {
     }
 }
 
-/// Whether a topic is read.
+/// A function that returns whether the topic with a name is read.
 type TopicFilter = Box<dyn Fn(&str) -> bool>;
 
-/// How a bag is read. The default reads all of it, in windows of a second on the log times.
+/// The options for reading a bag. By default, the whole bag is read, in windows of one second of log time.
 #[must_use]
 pub struct ReadOptions {
     pub(crate) clock: BagClock,
@@ -118,10 +119,10 @@ impl fmt::Debug for ReadOptions {
 }
 
 impl ReadOptions {
-    /// The shortest window.
+    /// The shortest allowed window.
     pub const MIN_PERIOD: Duration = Duration::from_millis(1);
 
-    /// The longest window.
+    /// The longest allowed window.
     pub const MAX_PERIOD: Duration = Duration::from_secs(86_400);
 
     /// Returns the default options.
@@ -134,41 +135,42 @@ impl ReadOptions {
         Self { clock, ..self }
     }
 
-    /// Sets the length of a window. Default: 1 s. [`Bag::read`](crate::Bag::read) refuses one that is not from
-    /// [`MIN_PERIOD`](Self::MIN_PERIOD) to [`MAX_PERIOD`](Self::MAX_PERIOD).
+    /// Sets the length of a window. Default: 1 s. [`Bag::read`](crate::Bag::read) returns an error if the length is not
+    /// from [`MIN_PERIOD`](Self::MIN_PERIOD) to [`MAX_PERIOD`](Self::MAX_PERIOD).
     pub fn period(self, period: Duration) -> Self {
         Self { period, ..self }
     }
 
-    /// Sets a time at which a window starts; the others follow before and after it. Default: the epoch, so windows of a
-    /// second start at whole seconds, whatever part of a bag is read.
+    /// Sets a time at which a window starts, and so the starts of all other windows before and after. Default:
+    /// 1970-01-01T00:00:00Z, so windows of one second start at whole seconds, whatever part of a bag is read.
     pub fn origin(self, origin: Timestamp) -> Self {
         Self { origin, ..self }
     }
 
-    /// Reads messages from that log time on.
+    /// Reads only messages at or after this log time.
     pub fn from(self, from: BagTime) -> Self {
         Self { from: Some(from), ..self }
     }
 
-    /// Reads messages before that log time.
+    /// Reads only messages before this log time.
     pub fn to(self, to: BagTime) -> Self {
         Self { to: Some(to), ..self }
     }
 
-    /// Reads the topics for whose names `is_wanted` returns true. Default: all.
+    /// Reads only the topics for whose names `is_wanted` returns true. Default: all topics.
     pub fn topics(self, is_wanted: impl Fn(&str) -> bool + 'static) -> Self {
         Self { topics: Some(Box::new(is_wanted)), ..self }
     }
 
-    /// Reads every byte and checks every checksum. Default: false. Then payloads of uncompressed chunks of a complete
-    /// file are skipped, and the checksums of these chunks are not checked.
+    /// Sets whether every byte is read and every checksum is verified. Default: false, so in a complete MCAP file, the
+    /// payloads of messages in uncompressed chunks are skipped, and the checksums of these chunks are not verified.
     pub fn verify(self, verify: bool) -> Self {
         Self { verify, ..self }
     }
 
-    /// Reads files that are compressed as a whole, whatever the size of their content. Default: false. Then at most
-    /// 256 MiB or 100 times the file are read, so that a small file cannot fill the disk.
+    /// Sets whether files that are compressed as a whole are read without a limit on the size of their content.
+    /// Default: false. If false, at most 256 MiB or 100 times the size of the file (the larger of the two) are read, so
+    /// that a small file cannot fill the disk.
     pub fn unpack_all(self, unpack_all: bool) -> Self {
         Self { unpack_all, ..self }
     }

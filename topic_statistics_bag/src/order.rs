@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Messages in the order of a clock.
+//! Sorts messages by their times on the selected clock.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -9,11 +9,11 @@ use std::{
 
 use crate::message::Message;
 
-/// A message with its time on the clock of the windows.
+/// A message, and its time on the clock of the windows (log time, publish time or header stamp).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timed {
     pub(crate) time: i64,
-    /// The position in the bag: messages of equal times keep their order.
+    /// The position in the bag. Messages with equal times keep the order of the bag.
     position: u64,
     pub(crate) message: Message,
 }
@@ -44,24 +44,24 @@ impl Ord for Timed {
     }
 }
 
-/// Puts messages in order, as far as [`CAPACITY`](Self::CAPACITY) messages reach.
+/// Sorts messages with a buffer of [`CAPACITY`](Self::CAPACITY) messages.
 ///
-/// The earliest message leaves when there is no room. So a message with a time far in the future waits until the end,
-/// and does not make the others late.
+/// When the buffer is full, the earliest message leaves the buffer. So a message with a time far in the future waits
+/// until the end of the bag, and the other messages are not late.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
-    /// In order. Messages of most bags go through it, without a heap's work.
+    /// The messages that arrived in order. Most bags use only this queue, which is faster than a heap.
     sorted: VecDeque<Timed>,
-    /// Messages earlier than one before them.
+    /// The messages that arrived after a message with a later time.
     late: BinaryHeap<Reverse<Timed>>,
     position: u64,
 }
 
 impl Order {
-    /// How many messages wait. Recorders write messages of a few seconds out of order at most.
+    /// The largest number of waiting messages. A message in a recording is at most a few seconds out of order.
     pub(crate) const CAPACITY: usize = 1 << 16;
 
-    /// Adds a message. Returns the earliest one if there is no room for it.
+    /// Adds a message. If the buffer is full, returns the earliest message.
     pub(crate) fn push(&mut self, time: i64, message: Message) -> Option<Timed> {
         let timed = Timed { time, position: self.position, message };
         self.position += 1;
@@ -75,7 +75,7 @@ impl Order {
         None
     }
 
-    /// Returns the earliest message.
+    /// Removes and returns the earliest message.
     pub(crate) fn pop(&mut self) -> Option<Timed> {
         match (self.sorted.front(), self.late.peek()) {
             (Some(sorted), Some(Reverse(late))) if late < sorted => self.late.pop().map(|late| late.0),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The program: it reads a bag once, and shows, judges, compares or describes it.
+//! The program `bag_statistics`: it reads a bag once. Then it shows the statistics, compares them with conditions or
+//! with a baseline, or describes the files.
 
 mod arguments;
 mod comparison;
@@ -25,7 +26,7 @@ use outcome::Outcome;
 use progress::Bar;
 use session::Session;
 
-/// Runs the program, with the arguments of the process.
+/// Runs the program with the command-line arguments of the process.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Some(generate) = arguments.generate {
@@ -35,7 +36,7 @@ pub fn main() -> ExitCode {
     arguments.check().unwrap_or_else(|error| error.exit());
     match run(&arguments) {
         Ok(code) => ExitCode::from(code),
-        // As behind `| head`.
+        // The reader of standard output has ended, for example `head` in `bag_statistics a.mcap | head`.
         Err(error) if has_no_reader(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             print_error(&error.to_string());

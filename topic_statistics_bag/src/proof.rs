@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The metadata of an MCAP channel by which a recording proves what was lost.
+//! The metadata of an MCAP channel that make it possible to know how many messages were lost.
 //!
-//! MCAP's `sequence` proves nothing by itself. rosbag2 writes 0. Foxglove's and MCAP's libraries count what they write,
-//! per channel or over all channels, from 0 or from 1: what was lost before the recorder has no number there, and a
-//! number that is missing belongs to another channel. So losses are known only where the channel says by
-//! [`SEQUENCE`] that the number is the publisher's, and by [`PUBLISHER_GID`] which publisher's.
+//! The field `sequence` of an MCAP message does not prove losses by itself. rosbag2 writes 0. The libraries of Foxglove
+//! and MCAP count the messages that they write, per channel or over all channels, from 0 or from 1. A message that was
+//! lost before the recorder got it has no such number, and a missing number can belong to another channel. So losses
+//! are known only if the key [`SEQUENCE`] of the channel says that the numbers come from the publisher, and the key
+//! [`PUBLISHER_GID`] says from which publisher.
 //!
-//! A recorder writes one channel for each publisher, with these keys: `topic_monitor --record` does.
+//! `topic_monitor --record` is a recorder that writes these keys, with one channel for each publisher.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +22,15 @@ pub use topic_statistics_observe::recorded::{
 pub(crate) struct Publisher {
     pub(crate) gid: Gid,
     pub(crate) node: Option<String>,
-    /// Whether sequence numbers are the publisher's.
+    /// Whether the sequence numbers come from the publisher.
     pub(crate) is_numbered: bool,
 }
 
 impl Publisher {
-    /// The longest name of a node that is kept, in bytes.
+    /// The largest length of a node name, in bytes. A longer name is ignored.
     const MAX_NODE: usize = 256;
 
-    /// Returns the publisher that a channel's metadata name. None without one, or if its GID is none.
+    /// Returns the publisher that the metadata of a channel name. `None` if they name no publisher, or an invalid GID.
     pub(crate) fn of_metadata(metadata: &BTreeMap<String, String>) -> Option<Self> {
         let gid = gid(metadata.get(PUBLISHER_GID)?)?;
         let node = metadata.get(PUBLISHER_NODE).filter(|node| node.len() <= Self::MAX_NODE).cloned();
@@ -39,7 +40,7 @@ impl Publisher {
     }
 }
 
-/// Returns the GID of 32 hexadecimal digits.
+/// Parses a GID of 32 hexadecimal digits. Returns `None` if the text is not valid.
 fn gid(text: &str) -> Option<Gid> {
     let mut gid = Gid::default();
     if text.len() != 2 * gid.len() || !text.is_ascii() {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The QoS of publishers, from the YAML that rosbag2 writes.
+//! Reads the QoS of publishers from the YAML text that rosbag2 writes.
 
 use topic_statistics_observe::input::{read_yaml, text, value, Yaml};
 
-/// Returns whether all publishers are transient local. False if none is known, or if the text is no QoS.
+/// Returns whether all publishers are transient local. False if the text names no publisher, or is not a QoS.
 pub(crate) fn is_transient_local(yaml: &str) -> bool {
-    /// The longest text that is read, in bytes: some 100 publishers.
+    /// The longest text that is read, in bytes: enough for about 100 publishers.
     const MAX: usize = 1 << 15;
-    // A number of `rmw/types.h` up to version 8 of the metadata, and then its name.
+    // Up to version 8 of the metadata, a policy is a number from `rmw/types.h`. Later versions write its name.
     let is_latched = |profile: &Yaml<'_>| {
         matches!(value(profile, "durability").and_then(text), Some("1" | "transient_local"))
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What an MCAP file says of its recording besides messages.
+//! Information in a file about the recording itself: compression, types, QoS, and the recorder's own totals.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,52 +9,54 @@ use std::{
 
 use topic_statistics_observe::recorded::{RecordedTotals, Scope, OFFERED_QOS, TOTALS};
 
-/// What the files of a bag say of their recording besides messages.
+/// The information in the files of a bag about the recording itself.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct RecordingInfo {
-    /// The compressions of the chunks that were read: `lz4`, `zstd`, or empty.
+    /// The compression algorithms of the chunks in MCAP files: `lz4`, `zstd`, or empty for uncompressed chunks.
     pub compressions: BTreeSet<String>,
-    /// Of each topic.
+    /// The information about each topic.
     pub topics: BTreeMap<String, RecordedTopic>,
-    /// What the recorder says of each file, in the order of the files. A file is left out if the recorder says nothing
-    /// about it.
+    /// The totals that the recorder has written in each file, in the order of the files. A file without such totals is
+    /// left out.
     pub totals: Vec<FileTotals>,
 }
 
-/// What files say of a topic.
+/// The information in the files about a topic.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct RecordedTopic {
-    /// How the definition of the type is written: `ros2msg` or `ros2idl`. Empty without a definition.
+    /// The encoding of the type's definition: `ros2msg` or `ros2idl`. Empty if there is no definition.
     pub encoding: String,
-    /// The QoS of its publishers, each one once: YAML as rosbag2 writes it.
+    /// The QoS of the publishers, as YAML texts that rosbag2 writes. Equal texts occur only once.
     pub offered_qos: Vec<String>,
 }
 
-/// What the recorder of a file says of it.
+/// The totals that the recorder has written in a file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct FileTotals {
     /// The file.
     pub path: PathBuf,
-    /// Of the file, and of all files up to this one.
+    /// The totals by scope and topic. The scope is this file only, or all files up to this file.
     pub totals: BTreeMap<(Scope, String), RecordedTotals>,
 }
 
 impl RecordingInfo {
     /// The largest metadata record that is read, in bytes.
     pub(crate) const MAX_RECORD: u64 = 1 << 16;
-    /// How many compressions, QoS of a topic, and totals of a file are kept.
+    /// The largest number of compression algorithms that are stored. The next two limits are for the QoS texts of a
+    /// topic and for the totals of a file.
     const MAX_COMPRESSIONS: usize = 8;
     const MAX_QOS: usize = 256;
     const MAX_TOTALS: usize = 1 << 13;
-    /// The longest name of an encoding, in characters.
+    /// The longest stored name of an encoding, in characters.
     const MAX_ENCODING: usize = 32;
-    /// The longest QoS that is kept, in bytes.
+    /// The longest stored QoS text, in bytes.
     const MAX_QOS_LENGTH: usize = 1 << 15;
 
-    /// Returns the totals of the whole recording, by topic: of what its files say, the last, which counts most.
+    /// Returns the totals of the whole recording for each topic. The files have totals up to each file; this function
+    /// returns those with the most messages, which are the last ones.
     pub fn whole(&self) -> Vec<&RecordedTotals> {
         let mut whole: BTreeMap<_, &RecordedTotals> = BTreeMap::new();
         let count = |totals: &RecordedTotals| {
@@ -77,7 +79,7 @@ impl RecordingInfo {
         }
     }
 
-    /// Takes in a channel of a topic that is read, so their number has a bound.
+    /// Adds the information of a channel whose topic is read. The number of such topics is limited.
     pub(crate) fn add_channel(&mut self, topic: &str, encoding: &str, metadata: &BTreeMap<String, String>) {
         if !self.topics.contains_key(topic) {
             let encoding = encoding.chars().take(Self::MAX_ENCODING).collect();
@@ -92,7 +94,7 @@ impl RecordingInfo {
         }
     }
 
-    /// Takes in a metadata record.
+    /// Adds the totals in a metadata record. Ignores other records.
     pub(crate) fn add_metadata(&mut self, path: &Path, name: &str, metadata: &BTreeMap<String, String>) {
         let Some(totals) = RecordedTotals::from_metadata(metadata).filter(|_| name == TOTALS) else { return };
         if self.totals.last().is_none_or(|file| file.path != path) {

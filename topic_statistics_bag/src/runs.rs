@@ -1,53 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Runs of a recording: the log times go back when a simulation starts again, or a clock is set.
+//! Finds the runs of a recording. A new run begins where the log times go back: after the restart of a simulation, or
+//! after a clock was set back.
 
 use crate::message::Message;
 
-/// Finds where the log times go back for good.
+/// Finds the messages where the log times go back permanently.
 ///
-/// A run is new if [`MESSAGES`](Self::MESSAGES) messages of a channel are each earlier than as many before them, by more
-/// than [`LATE`](Self::LATE). A wrong time and a late message are no run, nor are topics that were written one behind
-/// the other.
+/// A new run begins if [`MESSAGES`](Self::MESSAGES) messages of a channel are each earlier, by more than
+/// [`LATE`](Self::LATE), than each of the same number of messages before them. No new run begins at a single wrong
+/// time, at a late message, or if a recorder has written the topics one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     channels: Vec<Channel>,
-    /// Messages from the first one on that went back, until it is known why.
+    /// The messages that wait until it is clear whether a new run has begun. The log time of the first one went back.
     held: Vec<Message>,
 }
 
 /// The log times of a channel.
 #[derive(Clone, Copy, Debug)]
 struct Channel {
-    /// The last ones of this run, in any order.
+    /// The last log times of this run, in any order.
     last: [i64; Runs::MESSAGES],
-    /// The number of all.
+    /// The number of messages of this channel in the run.
     count: usize,
-    /// How many of those that are held went back.
+    /// How many of the waiting messages of this channel have log times that went back.
     back: usize,
 }
 
-/// What becomes of a message.
+/// The decision about a message.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// It follows the others.
+    /// The message continues the current run.
     Next,
-    /// It waits.
+    /// The message waits in [`Runs`] until it is clear whether a new run has begun.
     Held,
-    /// These messages were late, the last one is it.
+    /// No new run has begun. These are the messages that waited; the last one is the accepted message.
     Late(Vec<Message>),
-    /// These messages begin a new run, the last one is it.
+    /// A new run has begun with these messages. The last one is the accepted message.
     NewRun(Vec<Message>),
 }
 
 impl Runs {
+    /// The number of messages of a channel that decide whether a new run has begun.
     const MESSAGES: usize = 4;
-    /// How late recorders write messages at most, in nanoseconds.
+    /// The longest delay with which a recorder writes a message, in nanoseconds.
     const LATE: i64 = 1_000_000_000;
-    /// How many messages are held at most.
+    /// The largest number of waiting messages.
     const MAX_HELD: usize = 1 << 12;
 
-    /// Accepts a message in the order of the file.
+    /// Accepts the next message in the order of the file.
     pub(crate) fn accept(&mut self, message: &Message) -> Place {
         let number = message.channel.0 as usize;
         if self.channels.len() <= number {
@@ -72,12 +74,12 @@ impl Runs {
         Place::Held
     }
 
-    /// Returns whether messages are held.
+    /// Returns whether messages are waiting.
     pub(crate) fn is_holding(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Returns the messages that are held.
+    /// Removes and returns the waiting messages.
     pub(crate) fn take(&mut self) -> Vec<Message> {
         let held = std::mem::take(&mut self.held);
         for message in &held {
@@ -108,7 +110,7 @@ mod tests {
 
     const S: i64 = 1_000_000_000;
 
-    /// Returns where new runs begin, and in which order the messages leave.
+    /// Returns the log times where new runs begin, and the log times of all messages in the order in which they leave.
     fn runs(times: impl IntoIterator<Item = (u32, i64)>) -> (Vec<i64>, Vec<i64>) {
         let (mut runs, mut starts, mut all) = (Runs::default(), vec![], vec![]);
         for (channel, log) in times {

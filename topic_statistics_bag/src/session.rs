@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A reading of a bag: messages go in in the order of the files, windows come out in the order of time.
+//! A session reads a bag once: the input is messages in the order of the files, the output is windows in time order.
 
 use std::{
     collections::HashMap,
@@ -24,94 +24,96 @@ use crate::{
     topic::{ReadClock, Stamps, Topic},
 };
 
-/// A window of a topic that has ended.
+/// A finished window of a topic.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TopicWindow<'a> {
-    /// The topic, with its totals up to now.
+    /// The topic, with its totals up to the end of this window.
     pub topic: &'a Topic,
-    /// The figures. The times are on the clock of the windows, on which no step happens.
+    /// The figures of the window. All times in the figures are on the clock of the windows, which never steps.
     ///
-    /// If a part of a file could not be read, nothing is known of the windows of that time: the count is not exact, the
-    /// rate and all metrics are NaN. What is missing there is not lost in the totals.
+    /// If a part of a file could not be read, the figures of the windows in this period are unknown: the count is not
+    /// exact, and the rate and all metrics are NaN. The totals do not count the unread messages as lost.
     pub statistics: WindowStatistics,
-    /// Whether it has the whole length. The first window of a topic starts with its first message, and the last one of
-    /// all topics ends with the bag. What they count is right; they are no measure of a rate.
+    /// Whether the window has the full length. The first window of a topic starts with the first message of the topic,
+    /// and the last window of all topics ends with the bag. The counts of these shorter windows are right, but not
+    /// their rates.
     pub is_whole: bool,
 }
 
-/// How far a reading is.
+/// The progress of a reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// The bytes of all files that are done: read or skipped.
+    /// The number of bytes that were read or skipped so far, in all files.
     pub done: u64,
-    /// The bytes of all files.
+    /// The total size of all files, in bytes.
     pub total: u64,
-    /// Messages read, of the selected topics.
+    /// The number of messages of the selected topics that were read so far.
     pub messages: u64,
 }
 
-/// What a reading of a bag calls. Each method returns whether to go on; after `Break` the reading ends, as if the bag
-/// ended there.
+/// A visitor, whose methods are called while a bag is read. Each method returns whether to continue. After `Break`, the
+/// reading ends as if the bag ended there.
 pub trait Visitor {
-    /// A window of a topic has ended. Windows come in the order of their ends.
+    /// Called when a window of a topic has ended. Windows are passed in the order of their ends.
     fn window(&mut self, _window: &TopicWindow<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 
-    /// Some more was read: a few times per megabyte at most.
+    /// Called when the progress has changed, at most a few times per megabyte.
     fn progress(&mut self, _progress: Progress) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }
 
-/// Ignores the windows: what is over all of them is in [`BagStatistics`](crate::BagStatistics).
+/// A visitor that ignores the windows. The figures over all windows are in [`BagStatistics`](crate::BagStatistics).
 impl Visitor for () {}
 
-/// A channel of the bag: a topic, or one of its publishers.
+/// A channel of the bag: a topic, or one publisher of a topic.
 #[derive(Debug)]
 struct Channel {
     topic: usize,
     publisher: Option<Publisher>,
-    /// The sequence number of its last message, with the bits that the file has no room for.
+    /// The complete sequence number of the last message. The file has only the lower 32 bits of this number.
     number: Option<u64>,
 }
 
-/// What a file says of a channel.
+/// The definition of a channel in a file.
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelDefinition<'a> {
     pub(crate) topic: &'a str,
     pub(crate) message_type: Option<&'a str>,
     pub(crate) stamps: Stamps,
     pub(crate) publisher: Option<Publisher>,
-    /// The QoS of the topic's publishers, as rosbag2 writes it. Empty if unknown.
+    /// The QoS of the topic's publishers, as rosbag2 writes it. Empty if the QoS is unknown.
     pub(crate) offered_qos: &'a str,
 }
 
-/// A reading of a bag.
+/// A session, which reads a bag once.
 pub(crate) struct Session<'a> {
     options: &'a ReadOptions,
     visitor: &'a mut dyn Visitor,
     period: i64,
-    /// The log times that are read: from, and before.
+    /// The earliest log time that is read.
     from: i64,
+    /// The end (exclusive) of the log times that are read.
     to: i64,
     clock: ReadClock,
     order: Order,
     gaps: Gaps,
     runs: Runs,
-    /// By how much the times of this run of the bag are later here.
+    /// How much is added to the times of the current run of the bag, so that they follow the previous run.
     shift: i64,
-    /// Whether messages may be missing behind those that are held.
+    /// Whether messages may be missing after the messages that wait in `runs`.
     is_missing_behind_held: bool,
     pub(crate) topics: Vec<Topic>,
     channels: Vec<Channel>,
     by_name: HashMap<String, usize>,
     by_publisher: HashMap<(usize, Option<(Gid, bool)>), ChannelKey>,
-    /// The window under way. None before the first message.
+    /// The start and end of the current window. `None` before the first message.
     window: Option<(i64, i64)>,
-    /// The earliest and the latest log time of the bag, of any topic.
+    /// The earliest log time in the bag, of any topic. `last` is the latest log time.
     start: Option<i64>,
     last: Option<i64>,
     first: Option<i64>,
@@ -120,24 +122,24 @@ pub(crate) struct Session<'a> {
     pub(crate) recording: RecordingInfo,
     has_too_many: bool,
     pub(crate) messages: u64,
-    /// The file that is read.
+    /// The path of the current file.
     path: PathBuf,
-    /// The first file with times of another clock, and how many messages have one.
+    /// The first file with times of another clock, and the number of messages with such a time.
     other_clock: Option<(PathBuf, u64)>,
-    /// Bytes of the files before this one, and of all.
+    /// The total size of the files before the current file, in bytes. `total` is the size of all files.
     done: u64,
     total: u64,
 }
 
 impl<'a> Session<'a> {
-    /// How many topics are read.
+    /// The largest number of topics that are read.
     pub(crate) const MAX_TOPICS: usize = 2048;
-    /// How many channels are read: publishers of all topics.
+    /// The largest number of channels that are read, for the publishers of all topics.
     const MAX_CHANNELS: usize = 1 << 16;
-    /// After that many windows without any message, the rest of the silence is one window. A file can claim centuries.
+    /// A silence of more windows becomes one long window, because a file can claim a silence of centuries.
     const MAX_SILENT: i64 = 600;
 
-    /// Starts a reading. `start`: the first log time of the bag.
+    /// Starts a session. `start` is the first log time of the bag, and `total` is the size of all files in bytes.
     pub(crate) fn new(
         options: &'a ReadOptions,
         visitor: &'a mut dyn Visitor,
@@ -184,27 +186,27 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Returns whether every byte is to be read.
+    /// Returns whether every byte has to be read and every checksum verified.
     pub(crate) fn verifies(&self) -> bool {
         self.options.verify
     }
 
-    /// Returns whether compressed files are read whatever their size.
+    /// Returns whether compressed files are read without a limit on the size of their content.
     pub(crate) fn unpacks_all(&self) -> bool {
         self.options.unpack_all
     }
 
-    /// Returns whether messages of these log times, both inclusive, can be wanted.
+    /// Returns whether log times from `first` to `last`, both inclusive, overlap the selected part of the bag.
     pub(crate) fn wants_times(&self, first: i64, last: i64) -> bool {
         last >= self.from && first < self.to
     }
 
-    /// Returns the range of log times that are read, if it is not all: from, and before.
+    /// Returns the selected range of log times: start (inclusive) and end (exclusive). `None` if the whole bag is read.
     pub(crate) fn range(&self) -> Option<(i64, i64)> {
         (self.from > i64::MIN || self.to < i64::MAX).then_some((self.from, self.to))
     }
 
-    /// Adds a channel. None if its topic is not read.
+    /// Adds a channel. Returns `None` if the topic of the channel is not read.
     pub(crate) fn add_channel(
         &mut self,
         path: &Path,
@@ -250,7 +252,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Accepts a log time of the bag, whether its message is read or not.
+    /// Accepts a log time of the bag. The message with this time may be of a topic that is not read.
     pub(crate) fn see(&mut self, log: i64) {
         let log = log.saturating_add(self.shift);
         self.start = Some(self.start.map_or(log, |start| start.min(log)));
@@ -260,8 +262,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Accepts that a part of a file could not be read: messages may be missing. `start`: the earliest log time that
-    /// they can have, if it is known.
+    /// Tells the session that a part of a file could not be read, so messages may be missing. `start` is the earliest
+    /// possible log time of these messages, if it is known.
     pub(crate) fn miss(&mut self, start: Option<i64>) {
         let start = start.map(|start| start.saturating_add(self.shift));
         self.gaps.begin(start.filter(|_| self.options.clock == BagClock::Log));
@@ -281,7 +283,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Starts a run: its messages follow the last one of the run before, and nothing is known of the time between.
+    /// Starts a new run. The times of its messages are moved so that they follow the last message of the previous run.
+    /// There is a gap between the two runs.
     fn start_run(&mut self, messages: &[Message]) {
         let first = messages.iter().map(|message| message.log.saturating_add(self.shift)).min();
         let (Some(first), Some(last)) = (first, self.last) else { return };
@@ -299,7 +302,7 @@ impl<'a> Session<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Gives a message its place on the clock of the windows.
+    /// Adds a message at its time on the clock of the windows, if the message is in the selected part of the bag.
     fn place(&mut self, message: Message) -> ControlFlow<()> {
         self.see(message.log);
         if !self.wants_times(message.log, message.log) {
@@ -316,7 +319,7 @@ impl<'a> Session<'a> {
         if has_other_publish || has_other_header {
             self.other_clock.get_or_insert_with(|| (self.path.clone(), 0)).1 += 1;
         }
-        // What is of another clock does not go back with the log times.
+        // A time of another clock is not shifted, because this clock does not go back when the log times go back.
         let shifted = |time: i64, is_other: bool| match time {
             time if time == 0 || is_other => time,
             time => time.saturating_add(self.shift),
@@ -326,13 +329,13 @@ impl<'a> Session<'a> {
             BagClock::Publish => shifted(message.publish, has_other_publish),
             BagClock::Stamp => shifted(message.header, has_other_header),
         };
-        // Differences to the log time remain.
+        // The publish time and the stamp are not shifted here: `Topic::record` moves all times of a message together.
         let message = Message {
             publish: if has_other_publish { 0 } else { message.publish },
             header: if has_other_header { 0 } else { message.header },
             ..message
         };
-        // A time before 1970 is of no clock; 0 is unknown.
+        // A time before 1970 is not valid on any clock, and 0 means that the time is unknown.
         if time < 0 || time == 0 && self.options.clock != BagClock::Log {
             topic.without_time += 1;
             return ControlFlow::Continue(());
@@ -344,7 +347,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Records a message, in the order of the clock.
+    /// Records a message. Messages have to be recorded in the order of their times on the clock of the windows.
     fn record(&mut self, timed: &Timed) -> ControlFlow<()> {
         let Timed { time, message, .. } = timed;
         if self.window.is_none_or(|(_, stop)| *time >= stop) {
@@ -371,7 +374,7 @@ impl<'a> Session<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Returns the start of the window that has a time.
+    /// Returns the start of the window that contains a time.
     fn start_of(&self, time: i64) -> i64 {
         let origin = self.options.origin.as_nanoseconds();
         let since = i128::from(time) - i128::from(origin);
@@ -379,7 +382,7 @@ impl<'a> Session<'a> {
         i64::try_from(start).unwrap_or(i64::MIN)
     }
 
-    /// Ends the windows up to a time. The window that has it is under way then.
+    /// Ends the windows before a time. Then the current window is the window that contains this time.
     fn advance(&mut self, time: i64) -> ControlFlow<()> {
         let Some((_, mut stop)) = self.window else {
             let start = self.start_of(time);
@@ -394,7 +397,7 @@ impl<'a> Session<'a> {
             };
             self.window = Some((stop, next));
             if next <= stop {
-                break; // the end of time
+                break; // the largest possible time is reached
             }
             stop = next;
         }
@@ -406,7 +409,7 @@ impl<'a> Session<'a> {
         let start = self.window.map_or(stop, |(start, _)| start);
         let length = stop.saturating_sub(start);
         self.gaps.forget_before(start);
-        // The last window has the messages at its stop, too.
+        // Only the last window includes the messages exactly at its end.
         let end = if is_whole { stop } else { stop.saturating_add(1) };
         let gap = self.gaps.overlaps(start, end).then(|| Window::from_nanoseconds(start, stop));
         let Self { topics, visitor, clock, .. } = self;
@@ -418,24 +421,24 @@ impl<'a> Session<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Reports how far the present file is.
+    /// Reports the progress to the visitor. `read` is the number of bytes that were read of the current file.
     pub(crate) fn progress(&mut self, read: u64) -> ControlFlow<()> {
         let done = self.done.saturating_add(read).min(self.total);
         self.visitor.progress(Progress { done, total: self.total, messages: self.messages })
     }
 
-    /// Starts a file.
+    /// Tells the session that the reading of a file starts.
     pub(crate) fn start_file(&mut self, path: &Path) {
         self.path = path.to_owned();
     }
 
-    /// Ends a file of that many bytes.
+    /// Tells the session that a file of `bytes` bytes was read.
     pub(crate) fn end_file(&mut self, bytes: u64) -> ControlFlow<()> {
         self.done = self.done.saturating_add(bytes);
         self.progress(0)
     }
 
-    /// Ends the reading: the windows that are under way end with the bag. Returns the times of the first and the last
+    /// Ends the session and the current windows at the end of the bag. Returns the times of the first and the last
     /// message on the clock of the windows.
     pub(crate) fn finish(&mut self) -> Option<(Timestamp, Timestamp)> {
         let _ended_or_stopped = self.end();
@@ -444,7 +447,7 @@ impl<'a> Session<'a> {
         }
         let end = self.window.map_or(self.latest, |(start, _)| start.max(self.latest));
         let first = self.first?;
-        // Other topics show that the bag starts before the first message that is read.
+        // Messages of other topics can show that the bag starts before the first message that is read.
         let seen = self.start.filter(|_| self.options.clock == BagClock::Log).unwrap_or(first);
         let start = first.min(seen.max(self.from));
         Some((Timestamp::from_nanoseconds(start), Timestamp::from_nanoseconds(end)))
@@ -457,7 +460,7 @@ impl<'a> Session<'a> {
         while let Some(timed) = self.order.pop() {
             self.record(&timed)?;
         }
-        // Other topics show that the bag is longer than the last message that is read.
+        // Messages of other topics can show that the bag ends after the last message that is read.
         let seen = self.last.filter(|_| self.options.clock == BagClock::Log).unwrap_or(self.latest);
         self.latest = self.latest.max(seen.min(self.to.saturating_add(self.shift)));
         if self.window.is_some() {
@@ -468,10 +471,10 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Completes a sequence number, whose lower 32 bits the file has: returns the number nearest to the last one.
+/// Completes a sequence number from its lower 32 bits. Returns the number that is nearest to the last number.
 fn next_number(last: Option<u64>, low: u32) -> u64 {
     match last {
-        // Room for an earlier one.
+        // The first number gets a high offset, so that a later message can have a lower number.
         None => u64::from(low) + (1 << 32),
         Some(last) => last.saturating_add_signed(i64::from(low.wrapping_sub(last as u32) as i32)),
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! rosbag2's SQLite files.
+//! Reads the SQLite files of rosbag2.
 //!
-//! A message there has one time, of its reception, and neither a sequence number nor a publisher. Its type's definition
-//! is in the file since Iron.
+//! In these files, a message has only one time, which is the time of its reception. It has no sequence number and no
+//! publisher. Since ROS 2 Iron, the files contain the definitions of the message types.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -28,19 +28,19 @@ use crate::{
     stamp::HeaderStamp,
 };
 
-/// The largest text or row that SQLite may read at once, in bytes. Larger messages are read in parts.
+/// The largest text or row that SQLite may read at once, in bytes. A larger message is read in parts.
 const MAX_ROW: i32 = 16 << 20;
-/// Messages up to this size are read with their row, in bytes; of larger ones only the first bytes.
+/// The largest message that is read as a whole, in bytes. Only the first bytes of a larger message are read.
 const SMALL: i64 = 2048;
 
 /// An open database.
 struct Database {
     connection: Connection,
-    /// Where a copy of it is.
+    /// The temporary directory with a copy of the database, if the database is read from a copy.
     _copy: Option<TempDir>,
 }
 
-/// Returns the files in which SQLite keeps what is not in the database yet: the log of the WAL mode, and a journal.
+/// Returns the paths of the write-ahead log and of the journal, which have changes that are not in the database yet.
 fn beside(path: &Path) -> [PathBuf; 2] {
     ["-wal", "-journal"].map(|end| {
         let mut name = path.as_os_str().to_owned();
@@ -49,7 +49,7 @@ fn beside(path: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Returns the sizes and times of a database and the files beside it. They differ if it was changed.
+/// Returns the sizes and modification times of a database, its log and its journal, to see whether it was changed.
 fn state(path: &Path) -> [Option<(u64, Option<SystemTime>)>; 3] {
     let [log, journal] = beside(path);
     [path, &log, &journal].map(|path| {
@@ -58,20 +58,21 @@ fn state(path: &Path) -> [Option<(u64, Option<SystemTime>)>; 3] {
     })
 }
 
-/// Returns whether there is a log or a journal with content.
+/// Returns whether the database has a write-ahead log or a journal with content.
 fn has_files_beside(path: &Path) -> bool {
     beside(path).iter().any(|file| file.metadata().is_ok_and(|metadata| metadata.len() > 0))
 }
 
-/// Opens a file. Errors if it cannot be copied or opened.
+/// Opens a database. Returns an error if the database cannot be copied or opened.
 ///
-/// No lock is taken, because rosbag2's recorder ends when it finds one, and nothing is written beside the file. SQLite
-/// needs both to use a log or a journal, so such a file is read from a copy.
+/// This function takes no lock, because the recorder of rosbag2 ends when it finds a lock, and writes no file next to
+/// the database. To read a log or a journal, SQLite needs both, so a database with a log or a journal is read from a
+/// copy.
 fn open(content: &Path, path: &Path) -> Result<Database, BagError> {
     let io = |source| BagError::Io { path: path.to_owned(), source };
     let sqlite = |source| BagError::Sqlite { path: path.to_owned(), source };
     if !has_files_beside(content) {
-        // Every byte is escaped that could mean something in a URI.
+        // All bytes that could have a special meaning in a URI are escaped.
         let escaped = content.as_os_str().as_encoded_bytes().iter().map(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(*byte).to_string(),
             byte => format!("%{byte:02X}"),
@@ -87,7 +88,7 @@ fn open(content: &Path, path: &Path) -> Result<Database, BagError> {
         fs::copy(from, to).map_err(io)?;
     }
     fs::copy(content, &copy).map_err(io)?;
-    // SQLite writes what the journal says into the copy, whose source may be read-only.
+    // SQLite writes the changes of the journal to the copy, so the copy is made writable.
     for file in beside(&copy).iter().chain([&copy]).filter(|file| file.is_file()) {
         let copied = File::open(file).and_then(|file| file.metadata()).map_err(io)?;
         let mut permissions = copied.permissions();
@@ -101,8 +102,8 @@ fn open(content: &Path, path: &Path) -> Result<Database, BagError> {
     Ok(Database { connection, _copy: Some(directory) })
 }
 
-/// Opens a file so that its content can do nothing but be read. SQLite reads the rest of a truncated file only with
-/// `writable_schema`.
+/// Opens a database with settings that make a malicious database harmless. `writable_schema` is on because, without
+/// this setting, SQLite does not read the remaining part of a truncated file.
 fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_ROW)?;
@@ -113,17 +114,17 @@ fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Returns whether there is a table. A view could be any program.
+/// Returns whether the database has a table with this name. A view is not accepted, because a view can run any query.
 fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
     let mut find = connection.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1")?;
     find.exists([name])
 }
 
-/// Returns the first and the last time of a file; None without a message.
+/// Returns the first and the last time of a file. `None` if the file has no message.
 ///
-/// `content`: the file, or its content if it is compressed.
+/// `content` is the path of the decompressed content, or equal to `path` if the file is not compressed.
 pub(crate) fn times(content: &Path, path: &Path) -> Result<Option<(i64, i64)>, BagError> {
-    // Each subquery takes an end of the index of times.
+    // Two subqueries are fast, because each subquery reads only one end of the index of times.
     let select = "SELECT (SELECT min(timestamp) FROM messages), (SELECT max(timestamp) FROM messages)";
     let times = open(content, path)?.connection.query_row(select, [], |row| {
         let (first, last): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
@@ -132,7 +133,7 @@ pub(crate) fn times(content: &Path, path: &Path) -> Result<Option<(i64, i64)>, B
     times.map_err(|source| BagError::Sqlite { path: path.to_owned(), source })
 }
 
-/// Returns whether each message is compressed in an unknown way, as rosbag2's metadata in the file say it.
+/// Returns whether the metadata in the database say that messages are compressed with an algorithm other than zstd.
 fn has_unknown_compression(connection: &Connection) -> rusqlite::Result<bool> {
     if !has_table(connection, "metadata")? {
         return Ok(false);
@@ -145,7 +146,8 @@ fn has_unknown_compression(connection: &Connection) -> rusqlite::Result<bool> {
         .is_some_and(|metadata| metadata.has_unknown_compression()))
 }
 
-/// Returns how many bytes are missing at the end of a file, as its head says.
+/// Returns how many bytes are missing at the end of a file of `bytes` bytes, according to the size in the file's
+/// header. `None` if no bytes are missing, or if the header does not say the size.
 pub(crate) fn missing(path: &Path, bytes: u64) -> io::Result<Option<u64>> {
     let mut head = [0; 100];
     File::open(path)?.read_exact(&mut head)?;
@@ -154,12 +156,12 @@ pub(crate) fn missing(path: &Path, bytes: u64) -> io::Result<Option<u64>> {
         1 => 1 << 16,
         size => u64::from(size),
     };
-    // The number of pages is valid if the last change of the file was of a version that writes it.
+    // The number of pages is valid only if the SQLite version that last changed the file writes this number.
     let is_valid = number(24) == number(92);
     Ok((u64::from(number(28)) * page).checked_sub(bytes).filter(|missing| is_valid && *missing > 0))
 }
 
-/// Returns whether a file of that many bytes has all that its head says.
+/// Returns whether a file of `bytes` bytes is complete according to the size in the file's header.
 pub(crate) fn is_whole(path: &Path, bytes: u64) -> io::Result<bool> {
     Ok(bytes >= 100 && missing(path, bytes)?.is_none())
 }
@@ -167,13 +169,13 @@ pub(crate) fn is_whole(path: &Path, bytes: u64) -> io::Result<bool> {
 /// A topic that is read.
 struct Topic {
     key: ChannelKey,
-    /// None if the data are not CDR.
+    /// The position of the header stamp. `None` if the data are not CDR.
     layout: Option<HeaderLayout>,
 }
 
-/// Reads a file. Errors if it is no bag. What is read up to a fault is in the session.
+/// Reads a file into the session, up to a damage. Returns an error if the file is not a bag.
 ///
-/// `content`: the file, or its content if it is compressed. It has that many bytes.
+/// `content` is the path of the decompressed content (`bytes` bytes), or equal to `path` if it is not compressed.
 pub(crate) fn read(
     content: &Path,
     path: &Path,
@@ -223,7 +225,7 @@ pub(crate) fn read(
     Ok(flow)
 }
 
-/// Reads the topics. Those that are not read have no entry.
+/// Reads the topics of the file. In the result, a topic that is not selected for reading has the value `None`.
 fn topics(
     connection: &Connection,
     path: &Path,
@@ -251,7 +253,7 @@ fn topics(
     while let Some(row) = rows.next()? {
         let (id, name, message_type, format): (i64, String, String, String) =
             (row.get("id")?, row.get("name")?, row.get("type")?, row.get("serialization_format")?);
-        // The first versions of rosbag2 do not write it.
+        // The first versions of rosbag2 do not write this column.
         let offered_qos: String = row.get("offered_qos_profiles").unwrap_or_default();
         let stamp = match (&*format, definitions.get(&message_type)) {
             ("cdr", Some((_, stamp))) => stamp.clone(),
@@ -281,24 +283,24 @@ fn topics(
 
 struct Reader<'a, 's> {
     connection: &'a Connection,
-    /// None inside: the topic is not read.
+    /// The topics by their identifiers. `None` if a topic is not selected for reading.
     topics: HashMap<i64, Option<Topic>>,
     session: &'a mut Session<'s>,
-    /// Rows read.
+    /// The number of rows read.
     read: u64,
     invalid_time: u64,
     invalid_data: u64,
 }
 
 impl Reader<'_, '_> {
-    /// Progress is reported that often, in messages.
+    /// The number of messages between two reports of the progress.
     const PROGRESS: u64 = 4096;
 
     fn messages(&mut self, bytes: u64) -> rusqlite::Result<ControlFlow<()>> {
         let last: Option<i64> =
             self.connection.query_row("SELECT max(rowid) FROM messages", [], |row| row.get(0))?;
-        // Rows are in the order in which they were recorded. A part of them is found by the index of times: the `+` keeps
-        // SQLite from reading all rows in their order instead.
+        // Rows are in the order in which they were recorded. If only a part is read, SQLite has to find the rows with
+        // the index of times: the `+` prevents SQLite from scanning all rows in their order instead.
         let (from, to, order) = match self.session.range() {
             None => (i64::MIN, i64::MAX, "rowid"),
             Some((from, to)) => {
@@ -336,7 +338,7 @@ impl Reader<'_, '_> {
             }
             let topic = match self.topics.get(&topic) {
                 Some(Some(topic)) => topic,
-                // Of a topic that is not read, or that the file does not name.
+                // The topic is not selected for reading.
                 Some(None) => {
                     self.session.see(time);
                     continue;
@@ -364,7 +366,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A large message. Only its first bytes are read.
+/// A large message, of which only the first bytes are read.
 struct Blob<'a> {
     blob: rusqlite::blob::Blob<'a>,
     position: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A topic of a bag: the core's recorder, driven with the times of the messages.
+//! A topic of a bag, measured by the recorder of `topic_statistics_core` with the times of the messages as the clock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -19,7 +19,7 @@ use topic_statistics_observe::recording::Merged;
 
 use crate::{message::Message, proof::Publisher};
 
-/// The metrics that a bag can have. What a callback does is in no bag.
+/// The metrics that can be measured from a bag. Metrics of callbacks cannot, because a bag has no data about callbacks.
 pub const METRICS: [Metric; 7] = [
     Metric::MessageAge,
     Metric::MessagePeriod,
@@ -30,12 +30,12 @@ pub const METRICS: [Metric; 7] = [
     Metric::MessageSize,
 ];
 
-/// What a bag reports with each message: the times are there or 0, the number is there or `u64::MAX`.
+/// What a bag reports with each message. An unknown time is 0, and an unknown sequence number is `u64::MAX`.
 static TRANSPORT: Transport =
     Transport { name: "the bag", received: ReceivedTimestamp::Reception, has_sequence_numbers: true };
 
-/// The clock of the windows: it stands at the time of the message that is read, or of the window that ends. System time
-/// is the same time, so the core sees no step.
+/// The clock of the windows, which shows the time of the current message, or of the end of the current window. System
+/// time and monotonic time are equal, so the core never sees a step of the system clock.
 #[derive(Debug, Default)]
 pub(crate) struct ReadClock(AtomicI64);
 
@@ -59,26 +59,26 @@ impl Clock for ReadClock {
     }
 }
 
-/// What is known of the header stamps of a topic's messages.
+/// Whether the header stamps of a topic's messages can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stamps {
-    /// They are read.
+    /// The header stamps are read.
     Read,
-    /// The type has no header.
+    /// The message type has no header.
     NoHeader,
-    /// It is not known where they are: the file has no definition of the type, and it is none of the common types; or
-    /// the definition cannot be read, or is of another encoding than ROS 2's.
+    /// The position of the header stamp is unknown. Either the file has no definition of the type, and the type is not
+    /// a common one; or the definition cannot be read, or has another encoding than those of ROS 2.
     Unknown,
 }
 
-/// A publisher that messages of a topic were received from.
+/// A publisher whose messages on a topic were received.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BagPublisher {
-    /// The fully qualified name of its node. None if the bag does not tell it.
+    /// The fully qualified name of the publisher's node. `None` if the bag does not contain the name.
     pub node: Option<String>,
-    /// Its messages. `last_message` is on the clock of the windows.
+    /// The totals of the publisher's messages. `last_message` is a time on the clock of the windows.
     pub totals: PublisherTotals,
 }
 
@@ -90,23 +90,23 @@ pub struct Topic {
     stamps: Stamps,
     is_latched: bool,
     recorder: Recorder,
-    /// The time of its first message.
+    /// The time of the first message.
     started: Option<i64>,
     pub(crate) messages: u64,
     pub(crate) without_time: u64,
     pub(crate) misplaced: u64,
-    /// Whether the publisher of a message is not known.
+    /// Whether the publisher of at least one message is unknown.
     lacks_publisher: bool,
     nodes: Vec<(Gid, String)>,
     windows: u64,
-    /// Messages received in all windows.
+    /// The number of messages received in all windows.
     received: u64,
     summaries: Vec<(Metric, Merged)>,
     distributions: Distributions,
 }
 
 impl Topic {
-    /// How many nodes of publishers are known at most: as many publishers as are followed.
+    /// The largest number of publishers whose node names are stored. The core measures the same number of publishers.
     const MAX_NODES: usize = 256;
 
     pub(crate) fn new(
@@ -144,7 +144,7 @@ impl Topic {
         }
     }
 
-    /// Adds a publisher that the bag names.
+    /// Stores the node name of a publisher, if the bag contains this name.
     pub(crate) fn add_publisher(&mut self, publisher: &Publisher) {
         let Some(node) = &publisher.node else { return };
         if self.nodes.len() < Self::MAX_NODES && !self.nodes.iter().any(|(gid, _)| *gid == publisher.gid) {
@@ -152,10 +152,11 @@ impl Topic {
         }
     }
 
-    /// Records a message at `time` on the clock of the windows. `publisher`: with the sequence number, if it is known.
+    /// Records a message at `time` on the clock of the windows. `publisher` has the GID and, if known, the sequence
+    /// number.
     ///
-    /// All its times are moved together, so that its log time is at `time`: differences stay, and ages are up to the
-    /// log time on every clock.
+    /// All times of the message are moved by the same amount, so that the log time becomes `time`. So the differences
+    /// between the times stay the same, and with every clock, an age is from the header stamp to the log time.
     pub(crate) fn record(
         &mut self,
         message: &Message,
@@ -185,7 +186,7 @@ impl Topic {
         self.recorder.record_start(&received, || time);
     }
 
-    /// Accepts that messages may be missing up to now: nothing is compared with an earlier message.
+    /// Tells the recorder that messages may be missing, so that it compares no later message with an earlier one.
     pub(crate) fn forget_last(&mut self, clock: &ReadClock) {
         if self.started.is_some() {
             self.recorder.disable();
@@ -193,9 +194,10 @@ impl Topic {
         }
     }
 
-    /// Ends the window at the clock's time. None before the first message.
+    /// Ends the window at the current time of the clock. Returns `None` before the first message.
     ///
-    /// `gap`: the window, if messages of it may be missing. Then nothing is known of it but what was received.
+    /// `gap` is the window, if messages of the window may be missing. Then the result has only the number of received
+    /// messages; all other figures are unknown.
     pub(crate) fn end_window(&mut self, clock: &ReadClock, gap: Option<Window>) -> Option<WindowStatistics> {
         let started = Timestamp::from_nanoseconds(self.started?);
         let mut window = self.recorder.end_window(clock)?.statistics;
@@ -223,7 +225,7 @@ impl Topic {
         Some(window)
     }
 
-    /// Returns totals without what the bag does not tell.
+    /// Returns totals without the number of publishers, if the publisher of a message is unknown.
     fn known(&self, totals: Totals) -> Totals {
         match self.lacks_publisher {
             true => {
@@ -235,58 +237,59 @@ impl Topic {
         }
     }
 
-    /// Returns the name.
+    /// Returns the name of the topic.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the type as `package/msg/Name`. None if the bag does not tell it. Of several types, the first one.
+    /// Returns the message type as `package/msg/Name`. `None` if the bag does not contain the type. If the bag has
+    /// several types for the topic, returns the first type.
     pub fn message_type(&self) -> Option<&str> {
         self.message_type.as_deref()
     }
 
-    /// Returns whether all its publishers are transient local, by the QoS in the first channel.
+    /// Returns whether all publishers are transient local, according to the QoS in the topic's first channel.
     pub fn is_latched(&self) -> bool {
         self.is_latched
     }
 
-    /// Returns what is known of the header stamps.
+    /// Returns whether the header stamps can be read.
     pub fn stamps(&self) -> Stamps {
         self.stamps
     }
 
-    /// Returns the number of messages read so far, also those without a place on the clock.
+    /// Returns the number of messages read so far, including those without a time on the clock of the windows.
     pub fn messages(&self) -> u64 {
         self.messages
     }
 
-    /// Returns how many messages have no time on the clock of the windows. They are in no window.
+    /// Returns the number of messages that have no time on the clock of the windows. These messages are in no window.
     pub fn without_time(&self) -> u64 {
         self.without_time
     }
 
-    /// Returns how many messages have times before the window under way. They are in no window.
+    /// Returns the number of messages whose times are before the current window. These messages are in no window.
     ///
-    /// They were written more than 65 536 messages too late; or the header stamps of the topic are of an earlier time
-    /// than others, as those of a map.
+    /// Such a message was written too late, by more than 65 536 messages. Or the clock is the header stamp, and the
+    /// stamps of this topic are much earlier than those of other topics, as for a map.
     pub fn misplaced(&self) -> u64 {
         self.misplaced
     }
 
-    /// Returns the number of windows so far.
+    /// Returns the number of windows that have ended so far.
     pub fn windows(&self) -> u64 {
         self.windows
     }
 
-    /// Returns the messages received and lost so far.
+    /// Returns the totals so far, such as the numbers of messages received and lost.
     ///
-    /// Losses are None unless each channel of the topic has the keys of [`crate::proof`]. So is the number of
-    /// publishers.
+    /// The losses and the number of publishers are `None` unless each channel of the topic has the metadata keys in
+    /// [`crate::proof`].
     pub fn totals(&self) -> Totals {
         self.known(self.recorder.totals().unwrap_or_default())
     }
 
-    /// Returns the publishers that the bag names, with their messages so far.
+    /// Returns the publishers that the bag names, with their totals so far.
     pub fn publishers(&self) -> Vec<BagPublisher> {
         let node = |gid: Gid| {
             self.nodes.iter().find(|(publisher, _)| *publisher == gid).map(|(_, node)| node.clone())
@@ -295,13 +298,14 @@ impl Topic {
         publishers.map(|totals| BagPublisher { node: node(totals.gid), totals }).collect()
     }
 
-    /// Returns the figures of a metric over all windows so far; NaN with a count of 0 if it was not measured.
+    /// Returns the figures of a metric over all windows so far. If it was not measured, the figures are NaN, with a
+    /// count of 0.
     pub fn summary(&self, metric: Metric) -> Summary {
         let merged = self.summaries.iter().find(|(measured, _)| *measured == metric);
         merged.map_or_else(Summary::default, |(_, merged)| merged.summary())
     }
 
-    /// Returns the distributions of the samples of all windows so far.
+    /// Returns the distributions of the samples in all windows so far.
     pub fn distributions(&self) -> &Distributions {
         &self.distributions
     }

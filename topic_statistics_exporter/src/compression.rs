@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! gzip: of responses and of requests.
+//! gzip compression of HTTP responses and of OTLP requests.
 
 use std::io::{self, Read, Write};
 
 use flate2::{bufread::MultiGzDecoder, write::GzEncoder, Compression};
 
-/// The largest content that is decompressed, in bytes: OTLP's specification recommends this limit of a request to
-/// clients and servers.
+/// The largest content that is decompressed, in bytes. The OTLP specification recommends this size limit for requests.
 pub const MAX_CONTENT: u64 = 20 << 20;
 
-/// Compresses some bytes.
+/// Compresses bytes with gzip.
 pub fn compress(content: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    // A Vec takes all that is written to it.
+    // A write to a `Vec` cannot fail.
     let _never_fails = encoder.write_all(content);
     encoder.finish().unwrap_or_default()
 }
 
-/// Returns the bytes from the output of [`compress`].
+/// Decompresses the output of [`compress`].
 ///
-/// It is an error if they are damaged, or more than [`MAX_CONTENT`].
+/// Returns an error if the data is damaged, or if the content is larger than [`MAX_CONTENT`].
 pub fn decompress(compressed: &[u8]) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     MultiGzDecoder::new(compressed).take(MAX_CONTENT + 1).read_to_end(&mut content)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The state as Prometheus reads it.
+//! The state in the formats that Prometheus reads.
 //!
-//! `families` walks through the state; `text` and `protobuf` write its series, each as a `writer`. So all formats have
-//! the same series.
+//! `families` goes through the state and passes each time series to a `Writer` (module `writer`). `text` and `protobuf`
+//! implement this trait. So all formats have the same time series.
 
 mod families;
 mod health;
@@ -18,19 +18,19 @@ use crate::state::State;
 pub use families::write_state;
 pub use writer::{Family, Labels, SummaryValue, Writer};
 
-/// A format that scrapers ask for.
+/// A format that a scraper can request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Prometheus's text format. It has no native histograms.
+    /// Prometheus's text format, which has no native histograms.
     Text,
-    /// OpenMetrics's text format. It has no native histograms.
+    /// OpenMetrics's text format, which has no native histograms.
     OpenMetrics,
     /// Prometheus's protobuf format, with native histograms.
     Protobuf,
 }
 
 impl Format {
-    /// Returns the format that a scraper prefers, by its Accept header.
+    /// Returns the format that a scraper prefers, from its Accept header.
     pub fn negotiate(accept: &str) -> Self {
         let mut best = (0.0, Self::Text);
         for range in accept.split(',').take(Self::MAX_RANGES) {
@@ -60,10 +60,10 @@ impl Format {
         best.1
     }
 
-    /// How many media ranges of an Accept header are read.
+    /// The largest number of media ranges that are read from an Accept header.
     const MAX_RANGES: usize = 16;
 
-    /// Returns the Content-Type header.
+    /// Returns the value of the Content-Type header.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -74,7 +74,7 @@ impl Format {
         }
     }
 
-    /// Returns the state in this format. It overwrites `buffer`.
+    /// Returns the state in this format. Overwrites `buffer`. `unix_time` is the Unix time of `now`, in seconds.
     pub fn encode(self, state: &State, now: Instant, unix_time: f64, buffer: Vec<u8>) -> Vec<u8> {
         match self {
             Self::Text => write_state(state, now, unix_time, text::Text::new(buffer, false)),

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The nodes whose statistics are exported.
+//! The filter that selects the nodes whose statistics are exported.
 
 use topic_statistics_observe::pattern::Pattern;
 
-/// Patterns of nodes. Without any, all nodes are included.
+/// Patterns that include or exclude nodes by name. Without patterns, all nodes are included.
 #[derive(Clone, Debug, Default)]
 pub struct NodeFilter {
-    /// Empty: all.
+    /// The patterns that include nodes. If there are none, all nodes are included.
     include: Vec<Pattern>,
     exclude: Vec<Pattern>,
 }
 
 impl NodeFilter {
-    /// Includes nodes with a name of `include`, or all if that is empty, but no node with a name of `exclude`.
+    /// Returns a filter that includes the nodes that match `include`, or all nodes if `include` is empty. Nodes that
+    /// match `exclude` are never included.
     pub fn new(include: Vec<Pattern>, exclude: Vec<Pattern>) -> Self {
         Self { include, exclude }
     }
 
-    /// Returns whether a node is included. rclcpp's names have no slash, and match as if they had one.
+    /// Returns whether a node is included. A node name from rclcpp has no leading slash; it matches as if it had one.
     pub fn includes(&self, node: &str) -> bool {
         let is_one_of = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.is_match(node));
         (self.include.is_empty() || is_one_of(&self.include)) && !is_one_of(&self.exclude)

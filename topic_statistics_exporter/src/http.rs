@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Serves the state over HTTP: `/metrics`, `/healthz`, and a page at `/` with links to both.
+//! The HTTP server: it serves the state at `/metrics`, `/healthz`, and a page at `/` with links to both.
 //!
-//! It has a thread of its own, and whatever a client sends has a bound: connections, sizes, times, and how often the
-//! state is read. So no client holds up another one or the subscriptions. No path of a request names a file.
+//! The server runs on a separate thread, and limits the number of connections, the size and duration of requests, and
+//! how often the state is read. So no client delays another client or the subscriptions. A path never names a file.
 
 mod connections;
 
@@ -47,20 +47,21 @@ use super::{
     state::{ProcessFigures, SharedState},
 };
 
-/// How many connections there are at most.
+/// The largest number of open connections.
 const MAX_CONNECTIONS: usize = 100;
-/// How long the header of a request may take.
+/// The longest time for receiving the header of a request.
 const HEADER_TIME: Duration = Duration::from_secs(10);
-/// How long a connection may take: one request, and its response.
+/// The longest duration of a connection, which serves one request and its response.
 const CONNECTION_TIME: Duration = Duration::from_secs(30);
-/// How many bytes the header of a request may have, and how many fields.
+/// The largest size of a request's header, in bytes.
 const MAX_HEADER: usize = 16 * 1024;
+/// The largest number of fields in a request's header.
 const MAX_FIELDS: usize = 64;
-/// The largest age of a response. A slow response may be ten times as old as the time to make it, so the state is
-/// locked for at most a tenth of the time.
+/// How long a response is served again before a new response is made. If making a response takes long, the response is
+/// served again for ten times that duration. So the state is locked for at most a tenth of the time.
 const MAX_AGE: Duration = Duration::from_millis(100);
 
-/// The server, until this is dropped.
+/// The running server. Dropping this value stops the server.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -68,14 +69,14 @@ pub struct Server {
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// The responses for `/metrics`.
+/// The responses for `/metrics`, which are cached for a short time.
 #[derive(Debug)]
 pub struct Metrics {
     state: SharedState,
     made: Mutex<Vec<Made>>,
 }
 
-/// A response.
+/// A cached response.
 #[derive(Clone, Debug)]
 struct Made {
     format: Format,
@@ -85,7 +86,7 @@ struct Made {
 }
 
 impl Server {
-    /// Listens at an address, and serves the state on a thread of its own.
+    /// Listens at an address, and serves the state on a separate thread.
     pub fn start(listen: &Listen, state: SharedState) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let listener = runtime.block_on(TcpListener::bind(&*listen.addresses()?))?;
@@ -94,13 +95,13 @@ impl Server {
         let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
             let metrics = Arc::new(Metrics::new(state));
             runtime.spawn(accept(listener, metrics));
-            // Dropping the sender ends it as well.
+            // Dropping the sender `stop` also ends this wait.
             let _stopped = runtime.block_on(stopped);
         })?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Returns the address, with the port that the system chose if it was 0.
+    /// Returns the address of the server. If the requested port was 0, this has the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -130,13 +131,13 @@ async fn accept(listener: TcpListener, metrics: Arc<Metrics>) {
                 let task = tokio::spawn(serve(stream, Arc::clone(&metrics), Arc::clone(&has_request)));
                 connections.add(peer.ip(), task, has_request, Instant::now());
             }
-            // No file descriptor is free, or the client has gone already.
+            // The process has no free file descriptor, or the client has already closed the connection.
             Err(_) => time::sleep(Duration::from_millis(10)).await,
         }
     }
 }
 
-/// Serves one request of a client. Sets `has_request` when it has read the request.
+/// Serves one request of a client. Sets `has_request` to true after the header of the request is read.
 pub async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     metrics: Arc<Metrics>,
@@ -154,7 +155,7 @@ pub async fn serve(
         .max_headers(MAX_FIELDS)
         .max_buf_size(MAX_HEADER)
         .serve_connection(TokioIo::new(stream), service);
-    // A client's mistake concerns only that client.
+    // An error in a connection affects only its client, so the error is ignored.
     let _ended = time::timeout(CONNECTION_TIME, connection).await;
 }
 
@@ -209,8 +210,8 @@ const PAGE: &str = concat!(
     "/blob/main/docs/fleet.md\">Names and meanings of the metrics</a></li></ul></body></html>\n"
 );
 
-/// Returns whether a client takes gzip, by its Accept-Encoding header: RFC 9110, sections 12.4.2 and 12.5.3. `*` is
-/// about codings that the header does not name. A coding whose weight is no weight is not taken.
+/// Returns whether a client accepts gzip, from its Accept-Encoding header (RFC 9110, sections 12.4.2 and 12.5.3). `*`
+/// stands for all codings that the header does not name. A coding with an invalid weight is treated as not accepted.
 fn takes_gzip(accept: &str) -> bool {
     let mut all = false;
     for coding in accept.split(',') {
@@ -229,7 +230,7 @@ fn takes_gzip(accept: &str) -> bool {
     all
 }
 
-/// Returns whether a text is a weight above 0: `q=0.001` to `q=1.000`.
+/// Returns whether a text is a valid weight above 0: `q=0.001` to `q=1.000`.
 fn is_above_0(weight: &str) -> bool {
     let Some(value) = weight.strip_prefix(['q', 'Q']).and_then(|rest| rest.strip_prefix('=')) else {
         return false;
@@ -241,17 +242,17 @@ fn is_above_0(weight: &str) -> bool {
 }
 
 impl Metrics {
-    /// Returns the responses of a state.
+    /// Returns an empty cache of responses for a state.
     pub fn new(state: SharedState) -> Self {
         Self { state, made: Mutex::default() }
     }
 
-    /// Returns the state in a format: the last response, or a new one if that is too old.
+    /// Returns the body of a response in a format: from the cache, or a new body if the cached response has expired.
     fn body(&self, format: Format, is_gzip: bool) -> Bytes {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = Instant::now();
-        // The memory of the last response, if nobody reads it any more: fresh memory would cost as much time as the
-        // writing.
+        // The buffer of an expired response is used again if no connection still sends this response. Allocating new
+        // memory would take as long as writing the response.
         let expired = made
             .extract_if(.., |made| made.expires <= begun)
             .filter(|made| !made.is_gzip && made.body.is_unique())
@@ -278,7 +279,7 @@ impl Metrics {
             return plain.body;
         }
         let body = Bytes::from(compress(&plain.body));
-        // It is as old as the plain one.
+        // The compressed response expires at the same time as the uncompressed response.
         made.push(Made { is_gzip, body: body.clone(), ..plain });
         body
     }
@@ -314,7 +315,7 @@ mod tests {
         }
     }
 
-    /// A response is made again when it has expired: requests do not hold the state all the time.
+    /// Requests do not lock the state all the time, because a response is served again until it expires.
     #[test]
     fn a_response_is_the_last_one_until_that_expires() {
         let state = Arc::new(Mutex::new(State::new(Limits::default(), Now::read())));
@@ -324,7 +325,7 @@ mod tests {
         assert!(metrics.made.lock().unwrap()[0].expires >= begun + MAX_AGE);
         let expire = |after| metrics.made.lock().unwrap()[0].expires = Instant::now() + after;
         expire(Duration::from_secs(60));
-        assert_eq!(metrics.body(Format::Text, false).as_ptr(), first.as_ptr(), "nobody asks the state");
+        assert_eq!(metrics.body(Format::Text, false).as_ptr(), first.as_ptr(), "served from the cache");
         expire(Duration::ZERO);
         assert_ne!(metrics.body(Format::Text, false).as_ptr(), first.as_ptr());
     }

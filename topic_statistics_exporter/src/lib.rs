@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `exporter` carries the topic statistics of ROS 2 nodes to Prometheus and OpenTelemetry.
+//! The program `exporter` exports the topic statistics of ROS 2 nodes to Prometheus and OpenTelemetry.
 //!
-//! The modules follow the way of the data:
+//! The modules process the data in this order:
 //!
 //! ```text
 //!  /statistics, /statistics/distribution,
@@ -11,9 +11,9 @@
 //!                                                           └──▶ otlp    to a collector
 //! ```
 //!
-//! `model` has the received messages, as values with checked names and numbers. `state` has the figures of all sources.
-//! Every output reads the state, and nothing else. `options` is about the process, and `filter` about the
-//! nodes that it exports.
+//! `model` defines the received messages as values with checked names and numbers. `state` stores the figures of all
+//! sources of statistics: subscriptions, publishers, services, timers and so on. The outputs (`http` and `otlp`) read
+//! only the state. `options` reads the options of the program. `filter` selects the nodes that the program exports.
 
 mod compression;
 mod exposition;
@@ -54,15 +54,15 @@ use crate::{
 /// An error that ends the program.
 type Failure = Box<dyn std::error::Error>;
 
-/// How often the graph is read.
+/// How often the program reads the ROS graph.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// How long the program may take to end by itself after a signal. After that, the signal ends it.
+/// How long the program may take to end by itself after a signal. After this time, the signal kills the program.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Runs the program, with the arguments of the process.
+/// Runs the program with the command-line arguments of the process.
 pub fn main() -> ExitCode {
-    // First of all: a signal during the start has the same effect as a later one.
+    // Signals are handled before anything else, so a signal during the start has the same effect as a later signal.
     let interrupt = Interrupt::listen(&[], || thread::sleep(LIMIT));
     let (own, ros) = split_ros_arguments(std::env::args_os());
     let options = Options::try_parse_from(own).unwrap_or_else(|error| explain(error).exit());
@@ -73,7 +73,7 @@ pub fn main() -> ExitCode {
     match interrupt.map_err(Failure::from).and_then(|interrupt| run(&interrupt, options, ros)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard error may be closed.
+            // The write fails if standard error is closed. The program ends anyway.
             let _closed = writeln!(io::stderr(), "exporter: {error}");
             ExitCode::FAILURE
         }

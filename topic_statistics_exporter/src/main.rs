@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The program `exporter`: see `lib.rs`.
+//! The program `exporter`. `lib.rs` has the code.
 
 use std::process::ExitCode;
 

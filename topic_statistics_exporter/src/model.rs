@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What nodes have published, under the names that its time series have, in base units.
+//! The content of received messages, with the names of nodes and topics as in the time series, and in base units.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use rclrs_topic_statistics::{Distribution, Metric};
 use topic_statistics_core::{health::Level, Escaped, Summary, Window};
 use topic_statistics_observe::ros::wire::{self, ExpectedLimit};
 
-/// One message, or one part of a message.
+/// The content of one received message, or of one part of a message.
 #[derive(Clone, Debug)]
 pub enum Received {
     /// One metric of one window, from `/statistics`.
@@ -21,33 +21,34 @@ pub enum Received {
     Diagnostic(Diagnostic),
 }
 
-/// The name of a source: the part of `measurement_source_name` before the first colon, and the part after it.
+/// The name of a source of statistics: `measurement_source_name` in two parts, before and after the first colon.
 ///
-/// Without control characters, and at most 256 characters each. No name of ROS has a colon.
+/// The two parts have no control characters, and at most 256 characters each. Names in ROS contain no colon.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceName {
-    /// The fully qualified name of the node. Without a colon, it is the whole name: the bare node name, as rclcpp has
-    /// it, or the host of `clock_offset_ms`.
+    /// The fully qualified name of the node. If `measurement_source_name` has no colon, this is the whole text: the
+    /// node name without a namespace, as rclcpp writes it, or the name of the host for the metric `clock_offset_ms`.
     pub node: Box<str>,
-    /// The resolved topic, or the name of a stopwatch or counter. `None` without a colon, or with nothing after it.
+    /// The resolved topic name, or the name of a stopwatch or counter. `None` if `measurement_source_name` has no
+    /// colon, or nothing after the colon.
     pub name: Option<Box<str>>,
 }
 
-/// A metric, in the base unit of its dimension.
+/// A metric whose figures are in the base unit of its dimension, for example seconds for a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MetricName {
     /// A metric of the library.
     Known(Metric),
-    /// Any other one.
+    /// A metric that the library does not define.
     Other {
-        /// `metrics_source`, without control characters.
+        /// The field `metrics_source` of the message, without control characters.
         name: Box<str>,
         /// The unit of the figures.
         unit: Unit,
     },
 }
 
-/// A base unit.
+/// The base unit of a metric.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unit {
     /// Seconds.
@@ -58,7 +59,7 @@ pub enum Unit {
     Messages,
     /// Hertz.
     Hertz,
-    /// An unknown unit as received, without control characters.
+    /// An unknown unit, as in the received message but without control characters.
     Other(Box<str>),
 }
 
@@ -71,7 +72,7 @@ pub struct MetricWindow {
     pub metric: MetricName,
     /// The window.
     pub window: Window,
-    /// The figures, in the base unit of the metric. NaN: not measured.
+    /// The figures, in the base unit of the metric. NaN means that the figure was not measured.
     pub figures: Summary,
 }
 
@@ -84,14 +85,14 @@ pub struct MetricDistribution {
     pub metric: Metric,
     /// The window.
     pub window: Window,
-    /// The samples, in the metric's own unit ([`Metric::unit`]), because the buckets are in that unit.
+    /// The samples, in the metric's original unit ([`Metric::unit`]), because the bucket boundaries are in this unit.
     pub distribution: Box<Distribution>,
 }
 
-/// Messages that one subscription has lost since the event before.
+/// The messages that one subscription has lost since its previous event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Losses {
-    /// The node and the topic.
+    /// The names of the node and of the topic.
     pub source: SourceName,
     /// The number of messages.
     pub lost: u64,
@@ -100,39 +101,39 @@ pub struct Losses {
 /// A diagnostic status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
-    /// The names of the parts with this status.
+    /// The name of the component that has this status.
     pub name: DiagnosticName,
-    /// How bad it is.
+    /// The severity.
     pub level: Level,
-    /// If it is the health of a source of statistics.
+    /// The health of a source of statistics. `None` if the status is about something else.
     pub health: Option<SourceHealth>,
 }
 
-/// The health of a source, as its node or topic_monitor judges it.
+/// The health of a source of statistics, as the source's node or `topic_monitor` judges the source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceHealth {
     /// The source.
     pub source: SourceName,
-    /// Messages per second, counted over as many windows as that takes.
+    /// Messages per second, measured over as many windows as a reliable rate needs.
     pub rate: Option<f64>,
-    /// The limits that its conditions set, in the units of their quantities; at most one of a kind.
+    /// The limits in the source's conditions, each in the unit of its quantity. Each kind of limit occurs at most once.
     pub limits: Vec<ExpectedLimit>,
-    /// The windows that the judge has judged so far, by level. `None` if it does not say.
+    /// The number of windows judged so far, for each level. `None` if the diagnostic status has no such numbers.
     pub windows: Option<[u64; 4]>,
 }
 
-/// A part with a diagnostic status. Names are without control characters, and at most 256 characters each.
+/// The name of a component with a diagnostic status. Each text has no control characters, and at most 256 characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DiagnosticName {
-    /// `name`, for example `/listener: Topic statistics`.
+    /// The field `name` of the status, for example `/listener: Topic statistics`.
     pub name: Box<str>,
-    /// `hardware_id`; often empty.
+    /// The field `hardware_id` of the status, which is often empty.
     pub hardware_id: Box<str>,
 }
 
 impl Received {
-    /// Returns the name of the node that the message is about. A diagnostic status that is no health of a source is
-    /// about the node that reports it.
+    /// Returns the name of the node that the message is about. For a diagnostic status that is not the health of a
+    /// source, this is the node that reports the status.
     pub fn node(&self) -> &str {
         match self {
             Self::Window(window) => &window.source.node,
@@ -145,15 +146,15 @@ impl Received {
 }
 
 impl DiagnosticName {
-    /// Returns the name of the node that reports: what is before the colon, as diagnostic_updater, the library and
-    /// topic_monitor write it.
+    /// Returns the name of the node that reports this status. `diagnostic_updater`, the library and `topic_monitor` all
+    /// write this name before the colon in the field `name`.
     pub fn judge(&self) -> &str {
         self.name.split_once(':').map_or(&*self.name, |(node, _)| node)
     }
 }
 
 impl SourceName {
-    /// Returns a name from a `measurement_source_name`.
+    /// Returns the name of a source, from the field `measurement_source_name` of a message.
     pub fn new(source: &str) -> Self {
         let (node, name) = source.split_once(':').map_or((source, None), |(node, name)| (node, Some(name)));
         Self { node: printable(node), name: name.filter(|name| !name.is_empty()).map(printable) }
@@ -168,7 +169,7 @@ impl fmt::Display for SourceName {
 }
 
 impl MetricName {
-    /// Returns a metric, and the factor from the unit of its message to its base unit.
+    /// Returns a metric, and the factor that converts figures from `unit` to the base unit of the metric.
     fn new(name: &str, unit: &str) -> (Self, f64) {
         let (base, factor) = Unit::new(unit);
         match name.parse::<Metric>() {
@@ -185,7 +186,7 @@ impl MetricName {
         }
     }
 
-    /// Returns the metric of the library.
+    /// Returns the metric of the library. `None` for a metric that the library does not define.
     pub fn known(&self) -> Option<Metric> {
         match self {
             Self::Known(metric) => Some(*metric),
@@ -195,7 +196,7 @@ impl MetricName {
 }
 
 impl Unit {
-    /// Returns the base unit of a unit, and the factor to it.
+    /// Returns the base unit of a unit, and the factor that converts figures from `unit` to this base unit.
     pub fn new(unit: &str) -> (Self, f64) {
         match unit {
             "s" | "seconds" => (Self::Seconds, 1.0),
@@ -296,7 +297,7 @@ mod tests {
     fn names_are_split_at_the_first_colon() {
         for (text, node, name) in [
             ("cpp_listener", "cpp_listener", None),
-            ("cpp_listener:", "cpp_listener", None), // they would have the same labels
+            ("cpp_listener:", "cpp_listener", None), // the same labels as without a colon
             ("/b:x:y", "/b", Some("x:y")),
         ] {
             let source = SourceName { node: node.into(), name: name.map(Into::into) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The options, as arguments and as ROS parameters.
+//! The options of the program: command-line arguments, which are also ROS parameters.
 
 mod invalid;
 mod listen;
@@ -108,7 +108,7 @@ Exit status:
 ROS arguments come after --ros-args: exporter --ros-args -p max_series:=5000";
 
 impl Options {
-    /// Declares the parameters. Returns the options with the values that they have.
+    /// Declares the ROS parameters, with these options as defaults. Returns the options with the parameters' values.
     pub fn with_parameters_of(self, node: &Node) -> Result<Self, InvalidParameter> {
         let text = |name, default: String, description: &str, right: &str| {
             let value = node.declare_parameter::<Arc<str>>(name).default(default.into());
@@ -135,7 +135,7 @@ impl Options {
             |name, default: &[Pattern], description: &str| -> Result<Vec<Pattern>, InvalidParameter> {
                 let default = default.iter().map(|pattern| pattern.text().to_owned()).collect();
                 let names = topics(name, default, description)?;
-                // ROS has no empty list of strings on the command line.
+                // An empty name is ignored: the ROS command line cannot express an empty list of strings.
                 let names = names.iter().filter(|node| !node.is_empty());
                 let node = |text: &String| {
                     text.parse().map_err(|reason: String| InvalidParameter {
@@ -199,12 +199,12 @@ impl Options {
         })
     }
 
-    /// Returns which nodes are exported.
+    /// Returns the filter that selects the exported nodes.
     pub fn filter(&self) -> NodeFilter {
         NodeFilter::new(self.include.clone(), self.exclude.clone())
     }
 
-    /// Returns the bounds of the state.
+    /// Returns the limits of the stored state.
     pub fn limits(&self) -> Limits {
         Limits {
             max_series: self.max_series as usize,
@@ -216,7 +216,7 @@ impl Options {
     }
 }
 
-/// Returns the value of a parameter that is written as a text.
+/// Parses the value of a parameter whose type in ROS is a string.
 fn parse<T: FromStr<Err: fmt::Display>>(name: &'static str, text: &str) -> Result<T, InvalidParameter> {
     text.parse().map_err(|right: T::Err| InvalidParameter {
         name,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Push: the state goes to an OpenTelemetry collector, by OTLP over HTTP with protobuf.
+//! Pushes the state to an OpenTelemetry collector: sends OTLP requests over HTTP, encoded with protobuf.
 //!
 //! ```text
 //!  state ──▶ encode ──▶ queue ──▶ sender ──▶ client ──▶ collector
 //!           each interval          each request, again and again
 //! ```
 //!
-//! Two threads: one reads the state once per interval, and one waits for the collector. Neither holds up the
-//! subscriptions.
+//! The push side has two threads: one thread reads the state once per interval, and the other thread sends the requests
+//! and waits for the collector. Neither thread delays the subscriptions.
 
 mod backoff;
 mod client;
@@ -44,48 +44,48 @@ use crate::{
     state::{ProcessFigures, SharedState},
 };
 
-/// How long the last requests may take, in all, when the exporter ends.
+/// The longest time for sending all remaining requests when the exporter ends.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// How the state is pushed.
+/// The options for pushing the state to a collector.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where and how requests are sent.
+    /// The options of the HTTP client that sends the requests.
     pub client: ClientOptions,
-    /// The time from one report to the next.
+    /// The time between two reports.
     pub interval: Duration,
-    /// The robot's attributes: names and values.
+    /// The attributes of the OpenTelemetry resource, which describe the robot: names and values.
     pub resource: Vec<(String, String)>,
-    /// The longest wait after a first failure.
+    /// The longest wait before the first retry of a request.
     pub retry_initial: Duration,
-    /// The longest wait after any failure.
+    /// The longest wait before any retry of a request.
     pub retry_max: Duration,
-    /// How much may wait while the collector cannot be reached.
+    /// The limits of the requests that wait while the collector cannot be reached.
     pub buffer_limits: Limits,
 }
 
-/// The reason why nothing can be pushed.
+/// The reason why pushing cannot start.
 #[derive(Debug, Error)]
 pub enum PushError {
-    /// The endpoint or its options.
+    /// The endpoint or an option of the client is not valid.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// A thread.
+    /// A thread cannot be started.
     #[error("A thread for OTLP cannot be started: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// The push side, until it is [stopped](Self::stop).
+/// The running push side. [`stop`](Self::stop) ends it.
 #[derive(Debug)]
 pub struct Push {
     sender: Arc<Sender>,
-    /// Ends the reports when it is dropped.
+    /// Dropping this channel end stops the thread that makes the reports.
     stop: mpsc::Sender<()>,
     reports: JoinHandle<()>,
 }
 
 impl Push {
-    /// Starts to push. `log` takes a line where something has changed.
+    /// Starts to push. `log` is called with a line for the log when the result of the requests changes.
     pub fn start(
         options: &Options,
         state: SharedState,
@@ -104,19 +104,19 @@ impl Push {
         Ok(Self { sender, stop, reports })
     }
 
-    /// Sends a last report and the waiting requests, for 2 s at most, and ends.
+    /// Sends a last report and all waiting requests, for at most 2 s. Then stops.
     ///
-    /// Returns the number of requests lost: they still wait.
+    /// Returns the number of requests that could not be sent and are lost.
     pub fn stop(self) -> usize {
         drop(self.stop);
         let end = Instant::now() + FLUSH;
-        // It only encodes.
+        // The thread that makes reports ends soon, because it only encodes and never waits for the collector.
         let _has_ended = self.reports.join();
         self.sender.stop(end.saturating_duration_since(Instant::now())).waiting
     }
 }
 
-/// Reports the state once per interval, and at the end.
+/// Makes a report of the state once per interval, and a last report when `is_stopped` is disconnected.
 fn report_until(
     is_stopped: &mpsc::Receiver<()>,
     interval: Duration,
@@ -126,7 +126,7 @@ fn report_until(
 ) {
     let mut next = Instant::now();
     loop {
-        // An interval that was missed, as in a suspend, is left out.
+        // If intervals were missed, for example because the computer was suspended, no reports are made for them.
         next = Instant::now().max(next + interval).min(Instant::now() + interval);
         let wait = next.saturating_duration_since(Instant::now());
         let is_last = is_stopped.recv_timeout(wait) != Err(mpsc::RecvTimeoutError::Timeout);

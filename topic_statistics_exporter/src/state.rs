@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The state of all sources: the figures of the last window, and totals that only grow.
+//! The state of all sources of statistics: the figures of the last window, and totals that only grow.
 //!
-//! Everything that is kept has a bound. Lifetimes are measured on the monotonic clock, and totals are sums of what
-//! nodes have measured, so no step of the system clock changes either.
+//! The size of the state is limited. The state uses the monotonic clock for lifetimes, and totals are sums of values
+//! that the nodes have measured. So a step of the system clock changes neither lifetimes nor totals.
 
 mod buckets;
 mod budget;
@@ -51,23 +51,23 @@ use super::{
     model::{Diagnostic, DiagnosticName, Losses, MetricName, Received, SourceName},
 };
 
-/// The state, as the subscriptions write it and the ways out read it.
+/// The state, shared by the subscriptions, which write the state, and the outputs, which read the state.
 ///
-/// The lock is held for one message, or while one report is made of the state.
+/// A thread keeps the lock while it adds one message, or while it makes one report from the state.
 pub type SharedState = Arc<Mutex<State>>;
 
-/// The bounds of the state.
+/// The limits of the state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// The largest number of time series. A source or a metric that would exceed it is left out.
+    /// The largest number of time series. A source or a metric that would exceed this limit is left out.
     pub max_series: usize,
-    /// The largest number of time series of a node. What would exceed it is left out.
+    /// The largest number of time series of a node. A source or a metric that would exceed this limit is left out.
     pub max_series_per_node: usize,
     /// The classic buckets of histograms.
     pub classic_buckets: Buckets,
-    /// A metric without a window for that many of its windows is gone.
+    /// A metric is removed when it has received no window for the duration of this number of windows.
     pub keep_windows: u32,
-    /// A diagnostic status that is not repeated for that time is gone.
+    /// A diagnostic status that is not repeated for this time is removed.
     pub keep_diagnostics: Duration,
 }
 
@@ -76,13 +76,14 @@ pub struct Limits {
 pub struct State {
     limits: Limits,
     sources: BTreeMap<SourceName, Source>,
-    /// By node and topic. Events do not tell the subscriptions of a topic apart, so these are no losses of a source.
+    /// The losses by node and topic. A loss event does not say which subscription of a topic lost the messages, so a
+    /// loss is not assigned to a source.
     reported_losses: BTreeMap<SourceName, ReportedLosses>,
     diagnostics: BTreeMap<DiagnosticName, DiagnosticState>,
-    /// By source, which may not publish statistics, and judge.
+    /// The healths by source and judge. A source can have a health even if the source publishes no statistics.
     healths: BTreeMap<Judged, HealthState>,
     budget: Budget,
-    /// When ended sources last made room.
+    /// When ended sources were last removed to make room.
     made_room: Option<Instant>,
     filter: NodeFilter,
     counts: Counts,
@@ -91,13 +92,13 @@ pub struct State {
     created: SystemTime,
 }
 
-/// The messages lost of all subscriptions of a node to a topic, as its events have reported.
+/// The messages that all subscriptions of a node to one topic have lost, as the loss events of the node report.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportedLosses {
     receipt: Receipt,
-    /// Their number.
+    /// The number of lost messages.
     pub lost: FirstZero,
-    /// When they began.
+    /// The time when the number of lost messages was 0.
     pub created: SystemTime,
 }
 
@@ -105,46 +106,46 @@ pub struct ReportedLosses {
 #[derive(Clone, Copy, Debug)]
 pub struct DiagnosticState {
     receipt: Receipt,
-    /// The last level.
+    /// The level of the last status.
     pub level: Level,
 }
 
-/// The exporter's own counts since its start.
+/// Counts of the messages that the exporter received since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Metrics of windows that were accepted.
+    /// The number of accepted messages with one metric of one window.
     pub windows: u64,
-    /// Distributions that were accepted.
+    /// The number of accepted distributions.
     pub distributions: u64,
-    /// Losses of one topic that were accepted.
+    /// The number of accepted loss reports, each for one topic.
     pub losses: u64,
-    /// Diagnostic statuses that were accepted.
+    /// The number of accepted diagnostic statuses.
     pub diagnostics: u64,
-    /// Metrics and distributions of windows that had been counted already.
+    /// The number of metrics and distributions that were ignored because their window was already counted.
     pub duplicate: u64,
-    /// Messages refused because of impossible names or numbers.
+    /// The number of messages that were refused because of impossible names or numbers.
     pub invalid: u64,
-    /// Distributions that the totals cannot take: their samples span more than 12 orders of magnitude, and the smallest
-    /// have no bucket.
+    /// The number of distributions that cannot be added to the totals: the samples of such a distribution span more
+    /// than 12 orders of magnitude, and the smallest samples have no bucket.
     pub too_wide: u64,
-    /// Messages left out because the limit of time series is reached.
+    /// The number of messages that were left out because the limit of time series was reached.
     pub beyond_max_series: u64,
-    /// Messages left out because the limit of time series of their node is reached.
+    /// The number of messages that were left out because the limit of time series of their node was reached.
     pub beyond_max_of_node: u64,
-    /// Messages of nodes that the options exclude.
+    /// The number of messages of nodes that the options exclude.
     pub excluded: u64,
 }
 
-/// How many time series a diagnostic status is, and the reported losses of a topic.
+/// The number of time series of a diagnostic status, and of the reported losses of a topic.
 const SINGLE_SERIES: usize = 1;
-/// The reported losses of a topic are kept while the node publishes statistics of it, and for that time after the last
-/// event: the alert looks back for 10 minutes.
+/// How long the reported losses of a topic are kept after the last loss event. They are kept longer if the node still
+/// publishes statistics of the topic. The alert on losses looks back 10 minutes.
 const KEEP_LOSSES: Duration = Duration::from_secs(900);
-/// The losses of the first event of a topic may have begun that long before it: nodes publish one event per second.
+/// The longest time between the first loss of a topic and the first loss event: nodes publish one event per second.
 const FIRST_LOSSES: Duration = Duration::from_secs(1);
-/// Room for new sources is made this often, at most.
+/// The shortest time between two removals of ended sources to make room for new sources.
 const MAKE_ROOM_PERIOD: Duration = Duration::from_secs(1);
-/// The diagnostics share one limit: their names have no node.
+/// The node name in the limit for diagnostic statuses. A status has no node, so all statuses share one limit.
 const DIAGNOSTICS: &str = "";
 
 impl Default for Limits {
@@ -178,12 +179,12 @@ impl State {
         }
     }
 
-    /// Adds a received message of an unknown sender.
+    /// Adds a received message from an unknown sender.
     pub fn accept(&mut self, received: Result<Received, Refused>, now: Now) {
         self.accept_from(Sender::default(), received, now);
     }
 
-    /// Adds a received message, or counts why it was not added.
+    /// Adds a received message. If the message cannot be added, increments the counter for the reason.
     pub fn accept_from(&mut self, sender: Sender, received: Result<Received, Refused>, now: Now) {
         let Ok(received) = received else {
             self.counts.invalid += 1;
@@ -238,19 +239,19 @@ impl State {
                 accept_losses(&mut self.reported_losses, losses, budget, receipt, now)
             }
             Received::Diagnostic(diagnostic) => {
-                // Without room for its name, the health is as current as ever.
+                // If there is no room for the status itself, the health in the status is still updated.
                 let named = accept_diagnostic(&mut self.diagnostics, diagnostic, budget, receipt);
                 accept_health(&mut self.healths, diagnostic, budget, receipt, now).and(named)
             }
         }
     }
 
-    /// Returns how many time series a metric is, at most.
+    /// Returns the largest number of time series of one metric.
     fn metric_series(&self) -> usize {
         MetricState::SERIES + self.limits.classic_buckets.series()
     }
 
-    /// Removes what has ended, where room is needed. Returns whether it looked.
+    /// Removes ended entries to make room, at most once per second. Returns whether ended entries were removed now.
     fn remove_over(&mut self, now: Instant) -> bool {
         let is_recent =
             self.made_room.is_some_and(|last| now.saturating_duration_since(last) < MAKE_ROOM_PERIOD);
@@ -261,8 +262,8 @@ impl State {
         !is_recent
     }
 
-    /// Removes what the sender with most time series holds, if that is more than this one: in all, or of a node. `None`
-    /// if nobody gives way.
+    /// Removes entries of the sender with the most time series, if it has more than the sender of `received`. `no_room`
+    /// decides which time series count: all, or only those of the node. Returns `None` if there is still no room.
     fn give_way(&mut self, received: &Received, sender: Sender, no_room: NotAdded) -> Option<()> {
         let (node, series) = match received {
             Received::Window(window) => (&*window.source.node, Source::SERIES + self.metric_series()),
@@ -281,7 +282,7 @@ impl State {
             NotAdded::Duplicate | NotAdded::TooWide => return None,
         };
         let way = self.budget.giving_way(sender, series, node)?;
-        // All entries are walked through, so several go at once.
+        // Finding entries means a search through the whole state, so each search removes several entries.
         let removed = way.missing.max((way.excess / 2).min(self.limits.max_series / 100));
         let is_its = |of_node: &str, receipt: &Receipt| {
             receipt.sender == way.sender && node.is_none_or(|node| node == of_node)
@@ -342,23 +343,23 @@ impl State {
         }
     }
 
-    /// A scrape begins: [`FirstZero`].
+    /// Tells all counters that start at 0 that a scrape begins. See [`FirstZero`].
     pub fn begin_scrape(&mut self) {
         self.sources.values_mut().for_each(Source::begin_scrape);
         self.reported_losses.values_mut().for_each(|losses| losses.lost.begin_scrape());
     }
 
-    /// Removes ended sources and figures. Called before the state is reported, and from time to time.
+    /// Removes ended sources and figures. This function is called before each report of the state, and once per second.
     pub fn expire(&mut self, now: Instant) {
         self.remove_ended(Kept { windows: self.limits.keep_windows, is_full: false }, now);
     }
 
-    /// Removes sources without a window for too long, and other ended figures.
+    /// Removes the sources that have received no window for too long, and other ended figures.
     fn remove_ended(&mut self, kept: Kept, now: Instant) {
         let Self { limits, budget, .. } = self;
         self.sources.retain(|name, source| source.expire(&name.node, kept, budget, now));
         let sources = &self.sources;
-        // Where room is needed, what was seen once goes first.
+        // If room is needed, entries that were received only once are removed earlier than the others.
         let is_over = |receipt: &Receipt, keep: Duration| {
             let keep = if kept.is_full && receipt.is_seen_once() { keep.min(Life::MIN_KEPT) } else { keep };
             now.saturating_duration_since(receipt.last) > keep
@@ -402,17 +403,17 @@ impl State {
         self.diagnostics.iter()
     }
 
-    /// Returns the health of sources, in the order of their names and judges.
+    /// Returns the healths of sources, in the order of the names of sources and judges.
     pub fn healths(&self) -> impl ExactSizeIterator<Item = (&Judged, &HealthState)> {
         self.healths.iter()
     }
 
-    /// Returns the exporter's counts.
+    /// Returns the counts of received messages.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Returns the counts of pushed requests as of the last report. `None` if nothing is pushed.
+    /// Returns the counts of pushed requests at the time of the last report. `None` if the exporter pushes nothing.
     pub fn push(&self) -> Option<&PushCounts> {
         self.push.as_ref()
     }
@@ -422,12 +423,12 @@ impl State {
         self.push = Some(counts);
     }
 
-    /// Returns what the exporter used when it was scraped or reported last.
+    /// Returns the resources that the exporter's process used at the last scrape or report.
     pub fn process(&self) -> Option<&ProcessFigures> {
         self.process.as_ref()
     }
 
-    /// Sets what the exporter uses.
+    /// Sets the resources that the exporter's process uses.
     pub fn set_process(&mut self, figures: Option<ProcessFigures>) {
         self.process = figures;
     }
@@ -437,28 +438,28 @@ impl State {
         self.filter = filter;
     }
 
-    /// Returns how many time series the sources and diagnostics have, at most.
+    /// Returns the number of time series that are reserved for sources, losses, healths and diagnostic statuses.
     pub fn series(&self) -> usize {
         self.budget.used()
     }
 
-    /// Returns how many time series each sender has.
+    /// Returns the number of time series that each sender has.
     pub fn shares(&self) -> &Shares {
         self.budget.shares()
     }
 
-    /// Returns the bounds.
+    /// Returns the limits of the state.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Returns when the exporter's own counts began.
+    /// Returns the time when the exporter began to count.
     pub fn created(&self) -> SystemTime {
         self.created
     }
 }
 
-/// Something that makes room.
+/// An entry of the state that can be removed to make room.
 enum Entry {
     Metric(SourceName, MetricName),
     Losses(SourceName),
@@ -466,7 +467,7 @@ enum Entry {
     Diagnostic(DiagnosticName),
 }
 
-/// Returns the source of this name, which may be a new one whose first window this is.
+/// Returns the source with this name. Creates the source if `window` is its first window.
 fn source<'a>(
     sources: &'a mut BTreeMap<SourceName, Source>,
     name: &SourceName,
@@ -477,12 +478,12 @@ fn source<'a>(
     now: Now,
 ) -> Result<&'a mut Source, NotAdded> {
     if !sources.contains_key(name) {
-        // A new source is of no use without room for a metric of it.
+        // A new source is created only if there is also room for one metric of this source.
         budget.reserve(&name.node, sender, Source::SERIES + metric_series)?;
         budget.release(&name.node, sender, metric_series);
         sources.insert(name.clone(), Source::new(sender, Life::begin(window, now), metric_series));
     }
-    // It is there.
+    // The source exists now, so this error never occurs.
     sources.get_mut(name).ok_or(NotAdded::BeyondMaxSeries)
 }
 

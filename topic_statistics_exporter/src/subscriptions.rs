@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The subscriptions that fill the state.
+//! The subscriptions that add received messages to the state.
 
 use std::{
     any::Any,
@@ -31,19 +31,19 @@ pub struct Subscriptions {
     worker: Worker<()>,
     state: SharedState,
     topics: Vec<Topic>,
-    /// The refusals when they were logged last.
+    /// The counts of messages when refused messages were last logged.
     logged: Counts,
 }
 
-/// One topic.
+/// A topic that the exporter subscribes to.
 struct Topic {
     name: String,
     subscribe: Subscribe,
-    /// The subscription, and whether it is reliable.
+    /// The subscription, and whether its reliability is "reliable".
     subscription: Option<(Box<dyn Any>, bool)>,
 }
 
-/// A topic that cannot be subscribed to.
+/// The error when the exporter cannot subscribe to a topic.
 #[derive(Debug, thiserror::Error)]
 #[error("Cannot subscribe to {topic:?}: {error}")]
 pub struct SubscriptionError {
@@ -58,14 +58,14 @@ type Subscribe = fn(&Worker<()>, SubscriptionOptions<'_>, SharedState) -> Result
 type Accept<'a> = dyn FnMut(Result<Received, Refused>) + 'a;
 
 impl Subscriptions {
-    /// How many messages of a topic wait in the middleware: many nodes publish at the same time, and while a response
-    /// is made no message is accepted.
+    /// The depth of a subscription's queue. Many nodes publish at the same time, and the exporter takes no message
+    /// while it makes an HTTP response.
     const DEPTH: u32 = 10_000;
 
     /// Subscribes to the topics of the options.
     pub fn new(node: &Node, options: &Options, state: SharedState) -> Result<Self, SubscriptionError> {
         let topic = |name: String, subscribe| Topic { name, subscribe, subscription: None };
-        // An empty name is none: ROS has no empty list of strings on the command line.
+        // An empty name is ignored: the ROS command line cannot express an empty list of strings.
         let topics = |names: &[String], subscribe: Subscribe| -> Vec<Topic> {
             names.iter().filter(|name| !name.is_empty()).map(|name| topic(name.clone(), subscribe)).collect()
         };
@@ -113,8 +113,8 @@ impl Subscriptions {
         Ok(subscriptions)
     }
 
-    /// Subscribes again to topics with a publisher that the subscription cannot receive from, removes ended sources,
-    /// and logs refusals since the last time.
+    /// Subscribes again to each topic whose publishers need another reliability. Removes ended sources from the state.
+    /// Logs the messages that were refused since the last call.
     pub fn refresh(&mut self) -> Result<(), SubscriptionError> {
         for topic in &mut self.topics {
             let error = |error| SubscriptionError { topic: topic.name.clone(), error };
@@ -126,7 +126,7 @@ impl Subscriptions {
                 continue;
             }
             let mut options = SubscriptionOptions::new(&topic.name);
-            // Messages published before the exporter's start would be counted twice.
+            // With "transient local", messages from before a restart of the exporter would be counted again.
             let qos = QoSProfile::topics_default().keep_last(Self::DEPTH).volatile();
             options.qos = if is_reliable { qos.reliable() } else { qos.best_effort() };
             topic.subscription = None;
@@ -134,7 +134,7 @@ impl Subscriptions {
                 (topic.subscribe)(&self.worker, options, Arc::clone(&self.state)).map_err(error)?;
             topic.subscription = Some((subscription, is_reliable));
         }
-        // By itself: nobody may scrape.
+        // Ended sources are removed here because it is possible that no Prometheus scrapes the exporter.
         self.state.lock().unwrap_or_else(PoisonError::into_inner).expire(Instant::now());
         self.log_refused();
         Ok(())
@@ -160,11 +160,11 @@ impl Subscriptions {
         self.logged = counts;
     }
 
-    /// Refusals are logged this often, at most.
+    /// The shortest time between two log messages about refused messages.
     const LOG_INTERVAL: Duration = Duration::from_secs(60);
 }
 
-/// Subscribes to a topic. `receive` passes the content of a message to its second argument, which adds it to the state.
+/// Subscribes to a topic. `receive` passes the content of a message to its second argument, which fills the state.
 fn subscribe<T: rosidl_runtime_rs::Message>(
     worker: &Worker<()>,
     options: SubscriptionOptions<'_>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the fuzz targets and the tests without ROS call.
+//! Internal items that the fuzz targets and the tests without ROS use.
 
 pub use crate::{
     compression::compress,

@@ -1,47 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Means of blocks of windows.
+//! The means of a quantity over blocks of consecutive windows.
 
 use serde::{Deserialize, Serialize};
 
-/// The most blocks of a quantity. When there are as many, each two become one.
+/// The largest number of blocks of a quantity. When this number is reached, blocks are joined in pairs.
 pub const MAX_BLOCKS: usize = 512;
 
-/// The means of a quantity over blocks of windows, in the order of time.
+/// The means of a quantity over blocks of consecutive windows, in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
 pub(super) struct Blocks {
-    /// A block has 2^size windows.
+    /// The base-2 logarithm of the number of windows in a block.
     size: u32,
     means: Vec<f64>,
-    /// The windows of the last block, which is not complete: their sum, and how many.
+    /// The sum of the windows in the last block, which is not complete. `windows` is the number of these windows.
     sum: f64,
     windows: u64,
 }
 
-/// Blocks as JSON has them.
+/// The JSON form of [`Blocks`].
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parts {
-    /// The base-2 logarithm of the number of windows of a block.
+    /// The base-2 logarithm of the number of windows in a block.
     log2_windows: u32,
     means: Vec<f64>,
 }
 
-/// Blocks of a baseline that cannot be.
+/// The reason why the blocks of a baseline are not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidBlocks {
-    /// There are too many.
+    /// There are too many blocks.
     #[error("There are {blocks} blocks: {MAX_BLOCKS} are the most")]
     TooMany {
-        /// How many.
+        /// The number of blocks.
         blocks: usize,
     },
-    /// They are too long.
+    /// The blocks are too long.
     #[error("A block has 2^{log2_windows} windows: 2^40 are the most")]
     TooLong {
-        /// The logarithm of their length.
+        /// The base-2 logarithm of the number of windows in a block.
         log2_windows: u32,
     },
     /// A mean is NaN or infinite.
@@ -74,7 +74,7 @@ impl From<Blocks> for Parts {
 }
 
 impl Blocks {
-    /// Adds a window. One without a value is left out.
+    /// Adds the value of a window. A value that is NaN or infinite is left out.
     pub(super) fn add(&mut self, value: f64) {
         if !value.is_finite() {
             return;
@@ -95,12 +95,12 @@ impl Blocks {
         }
     }
 
-    /// Returns the base-2 logarithm of the number of windows of a block.
+    /// Returns the base-2 logarithm of the number of windows in a block.
     pub(super) fn size(&self) -> u32 {
         self.size
     }
 
-    /// Returns the means of blocks of that size, which is at least [`size`](Self::size).
+    /// Returns the means of blocks of 2^`size` windows. `size` has to be at least [`size`](Self::size).
     pub(super) fn of_size(&self, size: u32) -> Vec<f64> {
         let mut means = self.means.clone();
         for _ in self.size..size {
@@ -110,7 +110,7 @@ impl Blocks {
     }
 }
 
-/// Returns the means of each two. The last one without another is left out.
+/// Returns the mean of each pair of values. If the number of values is odd, the last value is left out.
 fn pairs(means: &[f64]) -> Vec<f64> {
     means.chunks_exact(2).map(|pair| pair[0] / 2.0 + pair[1] / 2.0).collect()
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Compares a bag with a baseline: what changed, and what could be chance.
+//! Compares a bag with a baseline, and decides for each difference whether it is a change or could be chance.
 //!
-//! A sample is not a message. Messages that follow each other are alike: a late one delays the next, a busy second has
-//! many late ones. A test that takes them as independent finds a change in every bag. So a sample is a block of
-//! windows: the mean of a quantity over 1, 2, 4, ... windows. Blocks are made longer until they no longer depend on the
-//! block before: until their autocorrelation (of ranks, at lag 1) is what chance gives. If fewer than [`MIN_BLOCKS`]
-//! are left then, nothing is said of the quantity.
+//! A single message is not a sample of the test. Consecutive messages are similar: a late message delays the next
+//! message, and a busy second has many late messages. A test that treats messages as independent would find a change in
+//! every bag. So a sample is a block of windows: the mean of a quantity over 1, 2, 4, ... windows. Blocks are made
+//! longer until a block no longer depends on the previous block: until chance can explain the autocorrelation of the
+//! blocks' ranks at lag 1. If fewer than [`MIN_BLOCKS`] blocks are left, the quantity is not tested.
 //!
 //! Blocks are compared by the two-sided Mann-Whitney U test (Mann and Whitney 1947) with the normal approximation,
-//! corrected for ties and for continuity. It needs no distribution: only the order of the blocks counts, so a single
-//! outlier does not matter. Many quantities are tested at once, so p-values are adjusted by Holm's method (1979): if
-//! nothing has changed, a comparison reports a change in one of a hundred runs at most.
+//! corrected for ties and for continuity. The test assumes no particular distribution: it uses only the order of the
+//! blocks, so a single outlier has little effect. Many quantities are tested at once, so p-values are adjusted by
+//! Holm's method (1979). If nothing has changed, a comparison reports a change in at most one of a hundred runs.
 //!
 //! ```
 //! use topic_statistics_bag::compare::{compare, Profile};
@@ -36,14 +36,14 @@ use blocks::Blocks;
 pub use blocks::{InvalidBlocks, MAX_BLOCKS};
 use rank_test::{rank_test, ranks};
 
-/// The fewest blocks of each side that are compared.
+/// The least number of blocks that each bag needs for a comparison.
 pub const MIN_BLOCKS: usize = 8;
 
-/// The largest adjusted p-value of a change.
+/// A difference is a change if its adjusted p-value is below this value.
 pub const SIGNIFICANCE: f64 = 0.01;
 
-/// What is compared of a bag: blocks of windows of each quantity of each topic. Its memory depends on the number of
-/// topics, not on the length of the bag. It can be written as JSON, and read again.
+/// The data of a bag for a comparison: blocks of windows for each quantity of each topic. The size of a profile depends
+/// on the number of topics, not on the length of the bag. A profile can be written as JSON and read again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -53,12 +53,12 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Creates an empty profile of windows of that length.
+    /// Creates an empty profile for windows of this length.
     pub fn new(window: Duration) -> Self {
         Self { window: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX), topics: BTreeMap::new() }
     }
 
-    /// Adds a window. Windows without the whole length are left out.
+    /// Adds a window. Windows that are shorter than the full length are left out.
     pub fn add(&mut self, window: &TopicWindow<'_>) {
         if !window.is_whole {
             return;
@@ -82,7 +82,7 @@ impl Profile {
         add(BANDWIDTH, statistics.bandwidth());
         for (metric, summary) in &statistics.metrics {
             if *metric == Metric::TimeSinceLastMessage {
-                continue; // where in its period the window ends
+                continue; // this depends only on when the window ends between two messages
             }
             add(metric.name(), summary.average);
             if has_maximum(*metric) {
@@ -92,12 +92,12 @@ impl Profile {
     }
 }
 
-/// Messages per second, in Hz.
+/// The name of the quantity "messages per second", in Hz.
 const RATE: &str = "rate";
-/// Bytes per second.
+/// The name of the quantity "bytes per second".
 const BANDWIDTH: &str = "bandwidth";
 
-/// Returns whether the largest sample of each window is compared, too.
+/// Returns whether the largest sample of each window is also compared.
 fn has_maximum(metric: Metric) -> bool {
     matches!(
         metric,
@@ -109,63 +109,63 @@ fn maximum_of(metric: Metric) -> String {
     format!("{}.max", metric.name())
 }
 
-/// Profiles have windows of different lengths: their blocks cannot be compared.
+/// The error for two profiles that cannot be compared because their windows have different lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "The baseline has windows of {baseline:?}, this bag has windows of {now:?}: both have to be the same"
 )]
 pub struct DifferentWindows {
-    /// Those of the baseline.
+    /// The length of the windows in the baseline.
     pub baseline: Duration,
-    /// Those of the other bag.
+    /// The length of the windows in the other bag.
     pub now: Duration,
 }
 
-/// A quantity of a topic in two bags.
+/// The comparison of one quantity of a topic in two bags.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// The topic.
+    /// The name of the topic.
     pub topic: String,
-    /// `rate` (Hz), `bandwidth` (bytes per second), the name of a metric (its mean in each window), or that with `.max`
-    /// (its largest sample in each window).
+    /// `rate` (Hz), `bandwidth` (bytes per second), the name of a metric (its mean in each window), or the name of a
+    /// metric with `.max` (its largest sample in each window).
     pub quantity: String,
-    /// The median of the baseline's blocks; NaN without one.
+    /// The median of the baseline's blocks. NaN if the baseline has no block.
     pub baseline: f64,
-    /// The median of the other bag's blocks; NaN without one.
+    /// The median of the other bag's blocks. NaN if the other bag has no block.
     pub now: f64,
-    /// The number of blocks that are compared: of the baseline, of the other bag.
+    /// The numbers of compared blocks: in the baseline, and in the other bag.
     pub blocks: (usize, usize),
-    /// The windows of a block.
+    /// The number of windows in a block.
     pub windows: u64,
-    /// The probability that a block of the other bag is larger than one of the baseline, from 0 to 1; 0.5 if there is
-    /// no difference. NaN if they were not compared.
+    /// The probability, from 0 to 1, that a block of the other bag is larger than a block of the baseline. It is 0.5 if
+    /// there is no difference, and NaN if there were too few blocks to compare.
     pub superiority: f64,
-    /// The p-value, adjusted for all comparisons; NaN if they were not compared.
+    /// The p-value, adjusted for the number of all comparisons. NaN if there were too few blocks to compare.
     pub p_value: f64,
-    /// What can be said.
+    /// The result of the comparison.
     pub verdict: Verdict,
 }
 
-/// What can be said of a quantity.
+/// The result of the comparison of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It is better than in the baseline.
+    /// The quantity is better than in the baseline.
     Better,
-    /// It is worse than in the baseline.
+    /// The quantity is worse than in the baseline.
     Worse,
-    /// It is another one than in the baseline, which is neither better nor worse: bytes.
+    /// The quantity differs from the baseline, but is neither better nor worse: a bandwidth or a message size.
     Different,
-    /// The difference, if there is any, could be chance.
+    /// There is no difference, or the difference could be chance.
     CouldBeChance,
-    /// There are fewer than [`MIN_BLOCKS`] blocks that are independent of each other, in one of the bags.
+    /// One of the bags has fewer than [`MIN_BLOCKS`] blocks that are independent of each other.
     TooFew,
 }
 
-/// Compares each quantity of each topic of two bags. In the order of topics and quantities.
+/// Compares each quantity of each topic of two bags. The result is sorted by topics and quantities.
 ///
-/// Errors if their windows have different lengths.
+/// Returns an error if the windows of the two bags have different lengths.
 pub fn compare(baseline: &Profile, now: &Profile) -> Result<Vec<Comparison>, DifferentWindows> {
     if baseline.window != now.window {
         let [baseline, now] = [baseline, now].map(|profile| Duration::from_nanos(profile.window));
@@ -189,7 +189,7 @@ pub fn compare(baseline: &Profile, now: &Profile) -> Result<Vec<Comparison>, Dif
     Ok(comparisons)
 }
 
-/// Compares one quantity. The p-value is not adjusted.
+/// Compares one quantity. The p-value in the result is not adjusted yet.
 fn one(topic: &str, quantity: &str, baseline: &Blocks, now: &Blocks) -> Comparison {
     let mut size = baseline.size().max(now.size());
     let (before, after, is_enough) = loop {
@@ -206,7 +206,7 @@ fn one(topic: &str, quantity: &str, baseline: &Blocks, now: &Blocks) -> Comparis
     Comparison {
         topic: topic.to_owned(),
         quantity: quantity.to_owned(),
-        // Also of too few.
+        // The medians are also reported if there are too few blocks for a comparison.
         baseline: median(baseline.of_size(baseline.size())),
         now: median(now.of_size(now.size())),
         blocks: (before.len(), after.len()),
@@ -217,7 +217,7 @@ fn one(topic: &str, quantity: &str, baseline: &Blocks, now: &Blocks) -> Comparis
     }
 }
 
-/// Adjusts p-values by Holm's method, and decides.
+/// Adjusts the p-values by Holm's method, and sets the verdicts.
 fn adjust(comparisons: &mut [Comparison]) {
     let mut tested: Vec<_> =
         comparisons.iter_mut().filter(|comparison| comparison.verdict != Verdict::TooFew).collect();
@@ -241,15 +241,15 @@ fn adjust(comparisons: &mut [Comparison]) {
     }
 }
 
-/// Returns whether the autocorrelation of ranks at lag 1 is what chance gives to independent blocks, in 97 of 100
-/// cases.
+/// Returns whether the blocks can be independent: whether the autocorrelation of their ranks at lag 1 is below a limit
+/// that 97 of 100 sequences of independent blocks keep.
 fn is_independent(blocks: &[f64]) -> bool {
     let ranks = ranks(blocks);
     let count = ranks.len() as f64;
     let mean = ranks.iter().sum::<f64>() / count;
     let squares: f64 = ranks.iter().map(|rank| (rank - mean).powi(2)).sum();
     if squares == 0.0 {
-        return true; // all are equal
+        return true; // all blocks are equal
     }
     let products: f64 = ranks.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
     products / squares <= 2.0 / count.sqrt()

@@ -2,16 +2,16 @@
 
 //! The Mann-Whitney U test.
 
-/// The result of a test.
+/// The result of a Mann-Whitney U test.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RankTest {
-    /// The probability of an order at least as uneven, if both sides are alike.
+    /// The probability of a difference at least as large as the observed one, if both sides have the same distribution.
     pub(super) p_value: f64,
-    /// The share of pairs in which the second side's value is larger; a tie is half a pair.
+    /// The share of pairs in which the value of the second side is larger. A pair of equal values counts as half.
     pub(super) superiority: f64,
 }
 
-/// Returns the ranks of values, from 1 on. Equal values have the mean of their ranks.
+/// Returns the ranks of values. The smallest value has rank 1. Equal values all have the mean of their ranks.
 pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|one, other| values[*one].total_cmp(&values[*other]));
@@ -25,8 +25,8 @@ pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Tests whether one side's values tend to be larger than the other's. Two-sided, by the normal approximation with
-/// corrections for ties (E. L. Lehmann, "Nonparametrics", 1975, section 1.4) and for continuity.
+/// Tests whether the values of one side tend to be larger than those of the other side. The test is two-sided, with the
+/// normal approximation, and corrected for ties (E. L. Lehmann, "Nonparametrics", 1975, section 1.4) and continuity.
 pub(super) fn rank_test(before: &[f64], after: &[f64]) -> RankTest {
     let all = [before, after].concat();
     let ranks = ranks(&all);
@@ -45,7 +45,7 @@ pub(super) fn rank_test(before: &[f64], after: &[f64]) -> RankTest {
     let distance = ((u - m * n / 2.0).abs() - 0.5).max(0.0);
     let p_value = match variance > 0.0 {
         true => libm::erfc(distance / variance.sqrt() / std::f64::consts::SQRT_2),
-        false => 1.0, // all are equal
+        false => 1.0, // all values are equal
     };
     RankTest { p_value, superiority: u / (m * n) }
 }
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(ranks(&[5.0, 1.0, 5.0, 7.0, 5.0]), [3.0, 1.0, 3.0, 5.0, 3.0]);
     }
 
-    /// Computed by scipy 1.14: `mannwhitneyu(now, before, method="asymptotic")`.
+    /// The expected values were computed by scipy 1.14: `mannwhitneyu(now, before, method="asymptotic")`.
     #[test]
     fn p_values_are_those_of_scipy() {
         let cases: [(&[f64], &[f64], f64, f64); 3] = [

@@ -2,12 +2,12 @@
 
 use super::*;
 
-/// Noise of a normal distribution, nearly.
+/// Returns a random number with nearly a normal distribution.
 fn noise(chance: &mut fastrand::Rng) -> f64 {
     (0..12).map(|_| chance.f64()).sum::<f64>() - 6.0
 }
 
-/// Windows that each depend on the one before.
+/// Returns values of windows, each of which depends on the previous value.
 fn correlated(chance: &mut fastrand::Rng, count: usize, dependence: f64) -> Vec<f64> {
     let mut last = 0.0;
     std::iter::repeat_with(|| {
@@ -104,7 +104,7 @@ fn too_few_blocks_say_nothing() {
     assert_eq!(
         verdict("rate", &trend, &trend).verdict,
         Verdict::TooFew,
-        "no block is independent of the last"
+        "each block depends on the previous block"
     );
     let comparison = verdict("rate", &[], &windows);
     assert!(comparison.verdict == Verdict::TooFew && comparison.baseline.is_nan());
@@ -116,7 +116,7 @@ fn quantities_without_noise_are_compared() {
     assert_eq!(verdict("message_size", &[5.0; 20], &[6.0; 20]).verdict, Verdict::Different);
 }
 
-/// Of many quantities that have not changed, some have small p-values.
+/// Among many quantities that have not changed, some have small p-values by chance.
 #[test]
 fn p_values_are_adjusted_for_their_number() {
     let mut chance = fastrand::Rng::with_seed(4);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Chunks: groups of records, compressed, with a checksum.
+//! Reads chunks. A chunk is a group of records that is usually compressed, with a checksum.
 
 use std::{
     io::{self, Read, Seek},
@@ -19,27 +19,28 @@ use crate::{
     error::{ChunkFault, NoteKind},
 };
 
-/// The fields of a chunk before its records.
+/// The header of a chunk: the fields before its records.
 struct ChunkHead {
-    /// The log times of its first and its last message.
+    /// The log time of the earliest message.
     start: u64,
+    /// The log time of the latest message.
     end: u64,
-    /// The length of its records when they are decompressed.
+    /// The length of the records after decompression, in bytes.
     size: u64,
-    /// The checksum of that; 0 for none.
+    /// The checksum of the decompressed records. 0 means that there is no checksum.
     sum: u32,
     compression: Vec<u8>,
-    /// The length of its records in the file.
+    /// The length of the records in the file, in bytes.
     length: u64,
 }
 
 impl ChunkHead {
-    /// The length of the fields without the name of the compression.
+    /// The length of the header without the name of the compression algorithm, in bytes.
     const FIELDS: u64 = 40;
-    /// The longest name of a compression.
+    /// The longest name of a compression algorithm, in bytes.
     const MAX_COMPRESSION: u32 = 64;
 
-    /// Reads the fields. None if they are none.
+    /// Reads the header. Returns `None` if the bytes are not a valid header.
     fn read(bytes: &mut impl Bytes) -> Option<Self> {
         let mut time = || bytes.array().map(u64::from_le_bytes).ok();
         let (start, end, size) = (time()?, time()?, time()?);
@@ -54,27 +55,28 @@ impl ChunkHead {
         Some(Self { start, end, size, sum, compression, length })
     }
 
-    /// Returns the length of the whole body.
+    /// Returns the length of the whole body of the chunk.
     fn body(&self) -> Option<u64> {
         (Self::FIELDS + self.compression.len() as u64).checked_add(self.length)
     }
 }
 
-/// The messages of a chunk beside those that are read.
+/// The content of a chunk besides the messages that are read.
 #[derive(Default)]
 struct Others {
+    /// The number of messages that are not read.
     count: u64,
-    /// Their earliest and latest log times.
+    /// The earliest and the latest log time of the messages that are not read.
     times: Option<(u64, u64)>,
-    /// What the chunk has defined.
+    /// The schemas and channels that the chunk has defined.
     defined: Vec<Defined>,
 }
 
 impl<R: Read + Seek> Reader<'_, '_, R> {
-    /// The largest content of a compressed chunk, in bytes. Recorders write chunks of some megabytes.
+    /// The largest content of a compressed chunk, in bytes. Recorders write chunks of a few megabytes.
     const MAX_CONTENT: u64 = 1 << 30;
 
-    /// Reads a chunk that starts at `at` and ends at `end`, which may be behind the end of the file.
+    /// Reads a chunk that starts at `at` and ends at `end`. `end` may be after the end of the file.
     pub(super) fn chunk(&mut self, at: u64, end: u64) -> ControlFlow<()> {
         let is_cut = end > self.input.len();
         let body = end - (at + HEAD);
@@ -102,14 +104,15 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
         ControlFlow::Continue(())
     }
 
-    /// Returns the log times of a chunk that has nothing that is read: the first and the last one.
+    /// Returns the first and the last log time of a chunk that can be skipped, because it has no message to read.
     fn skipped(&self, at: u64, chunk: &ChunkHead) -> Option<(i64, i64)> {
         let (start, end) = (i64::try_from(chunk.start).ok()?, i64::try_from(chunk.end).ok()?);
         let is_wanted = self.summary.wants_chunk(at) && self.state.session.wants_times(start, end);
         (!is_wanted).then_some((start, end))
     }
 
-    /// Reads the content of a chunk. Its messages are accepted if all of it is right, or up to the end of the file.
+    /// Reads the content of a chunk. The messages are accepted only if the whole content is valid. If the file ends
+    /// within the chunk, the messages before the end of the file are accepted.
     fn content(&mut self, chunk: &ChunkHead, end: u64, is_cut: bool) -> Result<ControlFlow<()>, ChunkFault> {
         let Self { input, state, summary } = self;
         state.pending.clear();
@@ -117,7 +120,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
         let is_large = chunk.size > Self::MAX_CONTENT;
         let result = match &*chunk.compression {
             b"" if chunk.size != chunk.length => Err(ChunkFault::Content),
-            // The payloads are not read, and so there is no checksum.
+            // The checksum cannot be verified here, because the payloads are skipped.
             b"" if summary.has_chunks() && !state.session.verifies() => {
                 state.records(&mut input.until(end), chunk, &mut others)
             }
@@ -139,7 +142,8 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
         }
     }
 
-    /// Returns the place of the next chunk behind `at`: by the index, else by its looks.
+    /// Returns the offset of the next chunk after `at`: from the index, or, if there is no index, by a search for bytes
+    /// that look like a chunk.
     pub(super) fn find_chunk(&mut self, at: u64) -> io::Result<Option<u64>> {
         if self.summary.has_chunks() {
             return Ok(self.summary.chunk_behind(at).filter(|chunk| *chunk < self.input.len()));
@@ -149,10 +153,10 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
 }
 
 impl State<'_, '_> {
-    /// How many messages of a chunk wait for its checksum. A chunk of some megabytes has fewer.
+    /// The largest number of messages that wait until the checksum of their chunk is verified. Most chunks have fewer.
     const MAX_PENDING: usize = 1 << 20;
 
-    /// Reads the records of a chunk, and compares their checksum.
+    /// Reads the records of a chunk, and verifies their checksum.
     fn summed(&mut self, bytes: impl Read, chunk: &ChunkHead, others: &mut Others) -> Result<(), ChunkFault> {
         let mut content = Content::new(bytes, chunk.size);
         self.records(&mut content, chunk, others)?;
@@ -196,7 +200,8 @@ impl State<'_, '_> {
                         }
                     }
                     if self.pending.len() >= Self::MAX_PENDING {
-                        // More than is checked. (A visitor that stops is asked again with the next message.)
+                        // These messages are accepted before the checksum is verified. If the visitor wants to stop, it
+                        // is asked again with the next message.
                         let _flow = self.accept_pending(&Others::default());
                     }
                 }
@@ -215,7 +220,7 @@ impl State<'_, '_> {
         Ok(())
     }
 
-    /// Accepts the messages of a chunk.
+    /// Accepts the messages of a chunk that wait for the checksum.
     fn accept_pending(&mut self, others: &Others) -> ControlFlow<()> {
         let (first, last) = others.times.unzip();
         for time in [first, last].into_iter().flatten().filter_map(|time| i64::try_from(time).ok()) {
@@ -226,9 +231,10 @@ impl State<'_, '_> {
     }
 }
 
-/// Looks for a chunk from a place on: for a record whose lengths agree, which no other bytes have by chance.
+/// Searches for a chunk from an offset on. A chunk is recognized as a record whose length fields match each other;
+/// other bytes are very unlikely to match by chance.
 fn find_chunk<R: Read + Seek>(input: &mut Input<R>, from: u64) -> io::Result<Option<u64>> {
-    /// The head of a chunk with the longest name of a known compression.
+    /// The length of a chunk's header with the longest name of a known compression algorithm, in bytes.
     const LOOKS: usize = 53;
     let mut window = vec![0; 1 << 16];
     let mut at = from;
@@ -250,7 +256,7 @@ fn find_chunk<R: Read + Seek>(input: &mut Input<R>, from: u64) -> io::Result<Opt
     Ok(None)
 }
 
-/// Returns whether bytes are the head of a chunk.
+/// Returns whether bytes look like the start of a chunk.
 fn looks_like_chunk(mut bytes: &[u8]) -> bool {
     let Ok(first) = bytes.array() else { return false };
     let (_, length) = head(&first);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The head of a record.
+//! The header of an MCAP record.
 
-/// The length of the magic bytes at the start and at the end.
+/// The length of the magic bytes at the start and at the end of a file.
 pub(super) const MAGIC: u64 = 8;
-/// The length of a record's head: its kind, and the length of its body.
+/// The length of a record's header, which has the kind of the record and the length of its body.
 pub(super) const HEAD: u64 = 9;
 
 /// Returns the kind of a record, and the length of its body.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Bytes of a file or of a chunk. What is not needed is skipped, without being read where that is possible.
+//! Reads the bytes of a file or of a chunk. Bytes that are not needed are skipped; in a file, they are not even read.
 
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
 use crate::bytes::Bytes;
 
-/// A file, as long as it is when it is opened.
+/// A file, up to the length that the file has when it is opened. Bytes that are added later are not read.
 pub(crate) struct Input<R> {
     reader: BufReader<R>,
     position: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Input<R> {
 }
 
 impl<R: Read + Seek> Input<R> {
-    /// A skip to another place in the file reads that much there: less than a message with an image has.
+    /// The size of the read buffer, in bytes. After a skip, this many bytes are read: less than an image has.
     const BUFFER: usize = 32 * 1024;
 
     pub(crate) fn new(mut file: R) -> io::Result<Self> {
@@ -31,7 +31,7 @@ impl<R: Read + Seek> Input<R> {
         self.position
     }
 
-    /// Returns the number of bytes up to the end.
+    /// Returns the number of bytes up to the end of the file.
     pub(crate) fn left(&self) -> u64 {
         self.len.saturating_sub(self.position)
     }
@@ -47,13 +47,13 @@ impl<R: Read + Seek> Input<R> {
         Ok(())
     }
 
-    /// Returns the bytes up to `end`, a place in the file.
+    /// Returns the bytes from the current position to `end`, which is an offset in the file.
     pub(crate) fn until(&mut self, end: u64) -> Span<'_, R> {
         Span { end: end.min(self.len), input: self }
     }
 }
 
-/// The bytes of a file up to a place.
+/// The bytes of a file up to an offset.
 pub(crate) struct Span<'a, R> {
     input: &'a mut Input<R>,
     end: u64,
@@ -83,7 +83,7 @@ impl<R: Read + Seek> Bytes for Span<'_, R> {
     }
 }
 
-/// For decompression.
+/// The decoders for zstd and lz4 need `Read`.
 impl<R: Read + Seek> Read for Span<'_, R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left()).unwrap_or(usize::MAX).min(bytes.len());
@@ -93,15 +93,15 @@ impl<R: Read + Seek> Read for Span<'_, R> {
     }
 }
 
-/// The content of a chunk as it is decompressed, with its checksum. It ends where the chunk says that it ends, whatever
-/// comes out of the decompression.
+/// The decompressed content of a chunk, with its checksum. The content ends at the length that the header of the chunk
+/// says, even if the decoder returns more bytes.
 pub(crate) struct Content<R> {
     reader: BufReader<Summed<R>>,
 }
 
 struct Summed<R> {
     inner: R,
-    /// The bytes up to the end that the chunk says.
+    /// The number of remaining bytes, according to the header of the chunk.
     left: u64,
     sum: crc32fast::Hasher,
 }
@@ -114,7 +114,7 @@ impl<R: Read> Content<R> {
         Self { reader: BufReader::with_capacity(Self::BUFFER, summed) }
     }
 
-    /// Reads what is left. Returns the checksum of all.
+    /// Reads the rest of the content. Returns the checksum of the whole content.
     pub(crate) fn checksum(mut self) -> io::Result<u32> {
         loop {
             let length = self.reader.fill_buf()?.len();

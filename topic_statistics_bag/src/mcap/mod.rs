@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! MCAP files.
+//! Reads MCAP files.
 //!
-//! A file is read from its start to its end, record by record, and never as a whole: memory does not depend on what a
-//! file says. Chunks are decompressed as streams. A message is in the figures only if its whole chunk matches its
-//! checksum and its index. The summary at the end of a complete file tells which chunks can be skipped, and where to go
-//! on behind damaged bytes; without it, the next chunk is looked for.
+//! A file is read record by record, from its start to its end. A file is never loaded as a whole, so the use of memory
+//! does not depend on the lengths that the file claims. Chunks are decompressed as streams. A message is used only if
+//! its whole chunk matches the checksum and the times of the chunk. The summary at the end of a complete file says
+//! which chunks can be skipped, and where the next chunk is after damaged bytes. Without a summary, this chunk is
+//! searched.
 
 mod chunk;
 mod head;
@@ -36,7 +37,7 @@ use head::{head, HEAD, MAGIC};
 use input::Input;
 use summary::Summary;
 
-/// Reads a file. Errors if it cannot be read further; what was read before is in the session.
+/// Reads a file into the session. After an error, the session has the messages before the error.
 pub(crate) fn read<R: Read + Seek>(
     file: R,
     path: &Path,
@@ -59,10 +60,10 @@ pub(crate) fn read<R: Read + Seek>(
                 summary.messages = Some(statistics.message_count);
             }
         }
-        // Writers may leave the schemas out of the summary. Then the chunks define the channel with its schema.
+        // If a writer leaves the schemas out of the summary, a chunk defines the channel later, with its schema.
         op::CHANNEL if !definitions.has_schema_of(body) => {}
         _ => {
-            // What is no definition is found where it is used.
+            // A damaged definition is ignored here. The damage is reported when the record is read outside the summary.
             let _damaged = definitions.define(kind, body, path, session);
         }
     })?;
@@ -89,10 +90,10 @@ pub(crate) fn read<R: Read + Seek>(
     Ok(flow)
 }
 
-/// Returns the first and the last log time of a file; None without a message. Without a summary, the last one is the
-/// first one.
+/// Returns the first and the last log time of a file. `None` if the file has no message. If the file has no summary,
+/// the first time is returned as the last time.
 pub(crate) fn times<R: Read + Seek>(file: R) -> io::Result<Option<(i64, i64)>> {
-    /// How many records come before the first message or chunk at most.
+    /// The largest number of records that are read to find the first message or chunk.
     const RECORDS: usize = 1 << 17;
     let mut input = Input::new(file)?;
     let (mut summary, mut first, mut last) = (Summary::default(), None, None);
@@ -112,7 +113,7 @@ pub(crate) fn times<R: Read + Seek>(file: R) -> io::Result<Option<(i64, i64)>> {
         let end = input.position().saturating_add(length);
         let place = match kind {
             op::CHUNK => 0,
-            op::MESSAGE => 6, // behind the channel and the sequence number
+            op::MESSAGE => 6, // after the channel and the sequence number
             _ => {
                 if end > input.len() {
                     break;
@@ -135,7 +136,7 @@ pub(crate) fn times<R: Read + Seek>(file: R) -> io::Result<Option<(i64, i64)>> {
 #[derive(Clone, Debug)]
 struct Channel {
     key: ChannelKey,
-    /// None if the data are not CDR.
+    /// The position of the header stamp. `None` if the data are not CDR.
     layout: Option<HeaderLayout>,
 }
 
@@ -143,7 +144,8 @@ struct Channel {
 #[derive(Debug, Default)]
 struct Definitions {
     schemas: HashMap<u16, Schema>,
-    /// By the identifier. None inside: its topic is not read.
+    /// The channels by identifier. The outer `None`: the channel is not defined. The inner `None`: its topic is not
+    /// read.
     channels: Vec<Option<Option<Channel>>>,
 }
 
@@ -154,27 +156,27 @@ struct Schema {
     stamp: HeaderStamp,
 }
 
-/// What a record has defined.
+/// The identifier of the schema or the channel that a record has defined.
 #[derive(Debug)]
 enum Defined {
     Schema(u16),
     Channel(u16),
 }
 
-/// A definition is none.
+/// The error for a definition that is not valid.
 #[derive(Debug)]
 struct Damaged;
 
 impl Definitions {
-    /// How many schemas are kept. With more, types are unknown.
+    /// The largest number of schemas. The types of further schemas are unknown.
     const MAX_SCHEMAS: usize = 4096;
 
-    /// Returns a channel, if it is defined; inside, if its topic is read.
+    /// Returns a channel. The outer `None`: the channel is not defined. The inner `None`: its topic is not read.
     fn get(&self, id: u16) -> Option<&Option<Channel>> {
         self.channels.get(usize::from(id))?.as_ref()
     }
 
-    /// Returns whether the schema of a channel is defined, or the channel has none.
+    /// Returns whether the schema of a channel is already defined, or the channel has no schema.
     fn has_schema_of(&self, body: &[u8]) -> bool {
         match mcap::parse_record(op::CHANNEL, body) {
             Ok(Record::Channel(channel)) => {
@@ -184,7 +186,8 @@ impl Definitions {
         }
     }
 
-    /// Takes in a record, if it is a definition. The first definition of an identifier counts: the others are the same.
+    /// Adds the definition in a record. Ignores records of other kinds, and identifiers that are already defined,
+    /// because a repeated definition has the same content.
     fn define(
         &mut self,
         kind: u8,
@@ -245,26 +248,26 @@ impl Definitions {
     }
 }
 
-/// What a file has up to now.
+/// The state of the reading of a file.
 struct State<'a, 's> {
     path: &'a Path,
     session: &'a mut Session<'s>,
     definitions: Definitions,
-    /// The messages of the chunk that is read.
+    /// The messages of the current chunk, which wait until the chunk is verified.
     pending: Vec<Message>,
     counts: Counts,
 }
 
-/// What was found up to now.
+/// Counts of what was found in the file so far.
 #[derive(Debug, Default)]
 struct Counts {
-    /// Messages whose channel is not defined.
+    /// The number of messages whose channel is not defined.
     unknown_channel: u64,
-    /// Messages whose time is out of range.
+    /// The number of messages whose log time is out of range.
     invalid_time: u64,
-    /// Messages that are right, read or not.
+    /// The number of valid messages, including those whose topics are not read.
     found: u64,
-    /// Whether a chunk was skipped that has nothing that is read.
+    /// Whether a chunk was skipped because it has no message to read.
     has_skipped: bool,
 }
 
@@ -274,22 +277,22 @@ struct Reader<'a, 's, R> {
     state: State<'a, 's>,
 }
 
-/// A message of a file.
+/// A message record in a file.
 struct ReadMessage {
     log: u64,
-    /// None if its topic is not read, or if it cannot be used.
+    /// The message. `None` if its topic is not read, or if the message cannot be used.
     message: Option<Message>,
 }
 
 impl State<'_, '_> {
-    /// The largest definition that is read, in bytes. The text of the largest types has some 100 kB.
+    /// The largest definition that is read, in bytes. The definitions of the largest types have about 100 kB.
     const MAX_DEFINITION: u64 = 16 << 20;
 
     fn note(&mut self, kind: NoteKind) {
         self.session.notes.add(self.path, kind);
     }
 
-    /// Reads the body of a message.
+    /// Reads the body of a message record.
     fn message<B: Bytes>(&mut self, bytes: &mut B, length: u64) -> io::Result<ReadMessage> {
         const FIELDS: u64 = 22;
         let mut bytes = Limited::new(bytes, length);
@@ -325,7 +328,7 @@ impl State<'_, '_> {
         Ok(ReadMessage { log, message })
     }
 
-    /// Accepts a message that is right.
+    /// Accepts a valid message.
     fn accept(&mut self, read: &ReadMessage) -> ControlFlow<()> {
         self.counts.found += 1;
         match (read.message, i64::try_from(read.log)) {
@@ -340,10 +343,10 @@ impl State<'_, '_> {
 }
 
 impl<R: Read + Seek> Reader<'_, '_, R> {
-    /// Progress is reported that often, in bytes.
+    /// The number of bytes between two reports of the progress.
     const PROGRESS: u64 = 1 << 19;
 
-    /// Reads the file from its start.
+    /// Reads the file from its start to its end.
     fn run(&mut self) -> io::Result<ControlFlow<()>> {
         let mut reported = 0;
         self.input.seek(MAGIC)?;
@@ -356,7 +359,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
                 }
             }
             let (kind, length) = head(&self.input.until(u64::MAX).array()?);
-            // No record is longer than any file: its length is damaged, and says nothing of missing bytes.
+            // A length beyond the largest possible file is damaged, and does not show how many bytes are missing.
             let is_record = kind != 0 && length <= i64::MAX as u64;
             if matches!(kind, op::DATA_END | op::FOOTER) {
                 if !self.summary.is_complete {
@@ -398,14 +401,14 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Reads the body of a record, which may be cut off by the end of the file.
+    /// Reads the body of a record. The file may end within the record.
     fn record(&mut self, kind: u8, at: u64, end: u64) -> io::Result<ControlFlow<()>> {
         let length = end - (at + HEAD);
         match kind {
             op::CHUNK => return Ok(self.chunk(at, end)),
             _ if end > self.input.len() => {}
             op::MESSAGE => {
-                // A message that is not as its type says ends with its record.
+                // An error in a message affects only this record.
                 match self.state.message(&mut self.input.until(end), length) {
                     Ok(read) => return Ok(self.state.accept(&read)),
                     Err(_) => {

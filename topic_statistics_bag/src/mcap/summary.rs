@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The summary at the end of a complete file.
+//! The summary at the end of a complete MCAP file.
 
 use std::io::{self, Read, Seek};
 
@@ -12,33 +12,34 @@ use super::{
 };
 use crate::bytes::Bytes;
 
-/// What the end of a file says.
+/// The information in the summary of a file.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
-    /// Whether the file has an end.
+    /// Whether the file has a footer at its end, so it was closed by its recorder.
     pub(super) is_complete: bool,
-    /// Whether there is a summary, and it is not as its checksum says.
+    /// Whether there is a summary that is damaged, for example because it does not match its checksum.
     pub(super) is_damaged: bool,
-    /// The number of messages.
+    /// The number of messages in the file. `None` if the summary does not say the number.
     pub(super) messages: Option<u64>,
-    /// The chunks in the order of their places.
+    /// The chunks, sorted by their offsets.
     chunks: Vec<Chunk>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Chunk {
     at: u64,
-    /// Whether it has a topic that is read.
+    /// Whether the chunk can have messages of a topic that is read.
     is_wanted: bool,
 }
 
 impl Summary {
-    /// How many chunks are known. They hold a terabyte.
+    /// The largest number of chunks that are stored. So many chunks hold about a terabyte.
     const MAX_CHUNKS: usize = 1 << 20;
-    /// The largest record of a summary that is read, in bytes.
+    /// The largest record in a summary that is read, in bytes.
     const MAX_RECORD: u64 = 16 << 20;
 
-    /// Reads the end of a file. `accept` is called with each record of the summary: its kind and its body.
+    /// Reads the footer and the summary of a file. Calls `accept` with the kind and the body of each record in the
+    /// summary.
     pub(super) fn read<R: Read + Seek>(
         &mut self,
         input: &mut Input<R>,
@@ -78,7 +79,7 @@ impl Summary {
         Ok(())
     }
 
-    /// Reads records from `start` to `end`. Returns whether they fill this space.
+    /// Reads the records from `start` to `end`. Returns whether the last record ends exactly at `end`.
     fn records<R: Read + Seek>(
         &mut self,
         input: &mut Input<R>,
@@ -107,25 +108,25 @@ impl Summary {
         Ok(true)
     }
 
-    /// Adds a chunk of the index.
+    /// Adds a chunk that the index names.
     pub(super) fn add_chunk(&mut self, at: u64, is_wanted: bool) {
         if self.chunks.len() < Self::MAX_CHUNKS {
             self.chunks.push(Chunk { at, is_wanted });
         }
     }
 
-    /// Returns whether a chunk has topics that are read, or is not in the index.
+    /// Returns whether the chunk at `at` can have messages of topics that are read, or is not in the index.
     pub(super) fn wants_chunk(&self, at: u64) -> bool {
         let place = self.chunks.partition_point(|chunk| chunk.at < at);
         self.chunks.get(place).is_none_or(|chunk| chunk.at != at || chunk.is_wanted)
     }
 
-    /// Returns the first chunk behind a place.
+    /// Returns the offset of the first chunk after `at`.
     pub(super) fn chunk_behind(&self, at: u64) -> Option<u64> {
         self.chunks.get(self.chunks.partition_point(|chunk| chunk.at <= at)).map(|chunk| chunk.at)
     }
 
-    /// Returns whether a chunk starts between two places.
+    /// Returns whether a chunk starts between `at` and `end`, both exclusive.
     pub(super) fn has_chunk_between(&self, at: u64, end: u64) -> bool {
         self.chunk_behind(at).is_some_and(|chunk| chunk < end)
     }

@@ -143,14 +143,14 @@ Exit status:
   3  a file cannot be read, or not all of it; the report cannot be written";
 
 impl Arguments {
-    /// Errors if the arguments contradict each other.
+    /// Returns an error if a topic in the arguments is not valid for a bag.
     pub fn check(&self) -> Result<(), clap::Error> {
         let of_conditions = self.conditions().filter_map(|condition| condition.topic.as_ref());
         Self::check_topics(self.topics.iter().chain(of_conditions))
             .map_err(|error| Self::command().error(ErrorKind::ValueValidation, error))
     }
 
-    /// Errors if one of these is a source of statistics: there are none in a bag.
+    /// Returns an error if a pattern is for sources of statistics (`NODE:TOPIC`), because a bag has no such sources.
     pub fn check_topics<'a>(patterns: impl IntoIterator<Item = &'a Pattern>) -> Result<(), String> {
         match patterns.into_iter().find(|pattern| pattern.is_of_sources()) {
             Some(source) => Err(format!("a topic's name has no ':', unlike {:?}", source.text())),
@@ -163,18 +163,19 @@ impl Arguments {
         self.require.iter().flat_map(|conditions| &conditions.0)
     }
 
-    /// Returns the topics to read.
+    /// Returns the selection of the topics to read.
     pub fn selection(&self, expected: Option<&ExpectationFile>) -> Selection {
         let patterns = arguments::patterns(&self.topics, expected, self.conditions());
         Selection { patterns, all: self.all, own: None }
     }
 
-    /// Returns how the bag is read.
+    /// Returns the options for reading the bag.
     pub fn options(&self, selection: &Selection) -> ReadOptions {
         self.options_between(selection, self.from, self.to)
     }
 
-    /// Returns how a baseline is read: the same part of it, if that is relative to its start.
+    /// Returns the options for reading a baseline. If `--from` and `--to` are relative to the start of the bag, the
+    /// same part of the baseline is read. Absolute times are ignored.
     pub fn baseline_options(&self, selection: &Selection) -> ReadOptions {
         let relative = |time: Option<BagTime>| time.filter(|time| matches!(time, BagTime::After(_)));
         self.options_between(selection, relative(self.from), relative(self.to))
@@ -195,7 +196,7 @@ impl Arguments {
     }
 }
 
-/// Reads a time of `--from` and `--to`.
+/// Parses the value of `--from` or `--to`.
 fn time(text: &str) -> Result<BagTime, String> {
     if let Ok(seconds) = text.parse::<f64>() {
         let after = Duration::try_from_secs_f64(seconds);
@@ -205,13 +206,13 @@ fn time(text: &str) -> Result<BagTime, String> {
     absolute(text, wrong).map(BagTime::At)
 }
 
-/// Reads the time of `--origin`.
+/// Parses the value of `--origin`.
 fn origin(text: &str) -> Result<Timestamp, String> {
     let wrong = "it has to be a time as 2026-03-01T12:00:00Z, or nanoseconds since the epoch";
     text.parse().map(Timestamp::from_nanoseconds).or_else(|_| absolute(text, wrong))
 }
 
-/// Reads a time with its zone.
+/// Parses a time with a time zone. `wrong` is the error text for an invalid time.
 fn absolute(text: &str, wrong: &str) -> Result<Timestamp, String> {
     let time: jiff::Timestamp = text.parse().map_err(|_| wrong.to_owned())?;
     let nanoseconds =
@@ -275,7 +276,7 @@ mod tests {
             if !["", "- ", "- run: "].contains(&before.trim_start()) {
                 continue;
             }
-            // Words are quoted as a whole. What follows is the shell's.
+            // In these commands, quotes enclose whole words. The words after `|`, `>` or `#` are not arguments.
             let quoted = command.split('\'').enumerate().flat_map(|(number, part)| match number % 2 {
                 1 => vec![part],
                 _ => part.split_whitespace().collect(),

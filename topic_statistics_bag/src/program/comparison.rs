@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--compare`: the baseline, and the lines of what has changed.
+//! `--compare`: reads the baseline, and prints which quantities have changed.
 
 use std::{
     fs::File,
@@ -28,28 +28,28 @@ use super::{
     rows::unmeasured,
 };
 
-/// What is compared of a bag, the last object of `--json`.
+/// The last object of the `--json` output: the profile of a bag for later comparisons.
 #[derive(Serialize, Deserialize)]
 struct ProfileLine<P> {
     profile: P,
 }
 
-/// The start of that object's line.
+/// The start of the line with the object [`ProfileLine`].
 const START: &str = "{\"profile\":";
 
-/// Writes the profile of a bag as an object on a line of its own.
+/// Writes the profile of a bag as a JSON object on a separate line.
 pub fn write_profile(to: &mut impl Write, profile: &Profile) -> io::Result<()> {
     json::write_object(to, &ProfileLine { profile })
 }
 
-/// A baseline: another bag, or the profile of an earlier run.
+/// A baseline: another bag, or the profile that an earlier run has written.
 pub enum Baseline {
     Bag(Bag),
     Profile(Profile),
 }
 
 impl Baseline {
-    /// Opens a baseline. Errors if it is no bag, and no output of `--json` up to its last line.
+    /// Opens a baseline. Returns an error if the file is neither a bag nor a `--json` output with its last line.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let error = |text: String| format!("--compare {}: {text}", path.display());
         if path.is_dir() {
@@ -71,7 +71,7 @@ impl Baseline {
         Err(error("it has no profile: it has to be all lines of --json, or the last one".to_owned()).into())
     }
 
-    /// Returns its profile. A bag is read as the arguments say.
+    /// Returns the profile of the baseline. If the baseline is a bag, reads it with the options in `arguments`.
     pub fn profile(
         self,
         arguments: &Arguments,
@@ -95,7 +95,7 @@ impl Baseline {
     }
 }
 
-/// A reading of the baseline.
+/// The visitor that reads the profile of the baseline.
 struct Reading<'a> {
     profile: Profile,
     bar: &'a Bar,
@@ -113,19 +113,19 @@ impl Visitor for Reading<'_> {
     }
 }
 
-/// What has changed, and what could be chance.
+/// The comparisons of all quantities of the selected topics.
 pub struct Changes(Vec<Comparison>);
 
 impl Changes {
-    /// Compares the topics that are read. Errors if the windows of the two have different lengths.
+    /// Compares the selected topics. Returns an error if the windows of the two profiles have different lengths.
     pub fn new(baseline: &Profile, now: &Profile, selection: &Selection) -> Result<Self, Failure> {
         let mut changes = compare(baseline, now)?;
-        // The profile of an earlier run can have more.
+        // The profile of an earlier run can have more topics than are selected now.
         changes.retain(|change| selection.is_wanted(&change.topic));
         Ok(Self(changes))
     }
 
-    /// Returns whether something became worse, or is no longer measured.
+    /// Returns whether a quantity became worse, or is no longer measured.
     pub fn is_worse(&self) -> bool {
         self.0.iter().any(|change| change.verdict == Verdict::Worse || is_missing(change))
     }
@@ -148,7 +148,7 @@ impl Changes {
         }
     }
 
-    /// Writes a line for each quantity that has changed, and how many have not.
+    /// Writes a line for each quantity that has changed, and the number of quantities that have not changed.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let (changed, other): (Vec<_>, Vec<_>) = self.0.iter().partition(|change| word(change).is_some());
         let count = |verdict| other.iter().filter(|change| change.verdict == verdict).count();
@@ -197,7 +197,7 @@ fn is_missing(change: &Comparison) -> bool {
     change.baseline.is_finite() && change.now.is_nan()
 }
 
-/// Returns the change as a word. None if nothing has changed, or if the change could be chance.
+/// Returns a word for the change. `None` if nothing has changed, or if the change could be chance.
 fn word(change: &Comparison) -> Option<&'static str> {
     match change.verdict {
         _ if is_missing(change) => Some("missing"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--info`: what the files are, as `ros2 bag info --verbose` describes them.
+//! `--info`: describes the files of a bag, similar to `ros2 bag info --verbose`.
 
 use std::io::{self, BufWriter, Write};
 
@@ -73,7 +73,7 @@ fn compressions(recording: &RecordingInfo) -> String {
     recording.compressions.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// Writes what the recorder has told: of each file of a split recording, and of all.
+/// Writes the totals that the recorder has stored: for each file of a split recording, and for the whole recording.
 fn write_totals(output: &mut impl Write, recording: &RecordingInfo) -> io::Result<()> {
     if recording.totals.len() > 1 {
         for file in &recording.totals {
@@ -114,7 +114,7 @@ fn storage(format: Format) -> &'static str {
     }
 }
 
-/// Returns a time in the zone of this host, and in seconds since the epoch.
+/// Returns a time as text, in the time zone of this host and in seconds of Unix time.
 fn time(nanoseconds: i64) -> String {
     let time =
         Timestamp::from_nanosecond(nanoseconds.into()).unwrap_or_default().to_zoned(TimeZone::system());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is shown and judged when the bag has been read.
+//! The output after the bag was read: tables, reports and comparisons.
 
 use std::{
     env,
@@ -29,7 +29,7 @@ use super::{
     session::Session,
 };
 
-/// A bag that has been read.
+/// A bag that was read, with the data for the output.
 pub struct Outcome<'a> {
     pub arguments: &'a Arguments,
     pub selection: Selection,
@@ -38,7 +38,7 @@ pub struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    /// Reports on standard error what was not found, and what could not be read or measured.
+    /// Reports problems on standard error: topics that were not found, and data that could not be read or measured.
     pub fn report_problems(&self) {
         let rows = self.session.rows.rows();
         for row in &rows {
@@ -128,7 +128,7 @@ impl Outcome<'_> {
         Ok(code)
     }
 
-    /// Returns the topics of the bag with the figures of all their messages, by their names.
+    /// Returns the topics of the bag with the figures of all their messages, sorted by name.
     fn topics(&self) -> Vec<(&Row, Overall)> {
         let mut topics: Vec<_> = self
             .read
@@ -157,10 +157,10 @@ impl Outcome<'_> {
         }
     }
 
-    /// Returns a file for `--expect`. `None` without a message.
+    /// Returns the text of a file for `--expect`. `None` if the bag has no message.
     fn expectations(&self, tolerance: u32, topics: &[(&Row, Overall)]) -> Option<String> {
         let now = self.session.now();
-        // The figures of the whole bag, in place of the last minute.
+        // `suggest` uses the figures of the last minute. Here, the figures of the whole bag replace them.
         let rows = topics.iter().map(|(row, overall)| {
             let mut last_minute = LastMinute::default();
             let age = overall.metrics.iter().find(|metric| metric.name == Metric::MessageAge.name());
@@ -174,7 +174,7 @@ impl Outcome<'_> {
         suggest("bag_statistics", &rows.iter().collect::<Vec<_>>(), tolerance, watched, now)
     }
 
-    /// Returns the page of `--report`.
+    /// Returns the HTML page for `--report`.
     pub fn page(&self) -> String {
         let files = &self.arguments.files;
         let name = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -196,8 +196,8 @@ impl Outcome<'_> {
         page::render(&self.session.recording, &origin, self.session.now())
     }
 
-    /// Reports failed conditions, and errors at the end. Returns whether there are none, and all messages of the topics
-    /// that are judged were measured.
+    /// Reports failed conditions, and topics with the state ERROR at the end. Returns true if there are none, and if
+    /// all messages of the topics with conditions or expectations were measured.
     pub fn is_fulfilled(&self) -> bool {
         let failures = self.session.recording.failures();
         failures.iter().for_each(|failure| print_error(failure));
@@ -205,7 +205,7 @@ impl Outcome<'_> {
         self.session.report_errors() && failures.is_empty() && is_measured
     }
 
-    /// Returns whether a topic is judged, and its figures lack messages.
+    /// Returns whether a topic has conditions or expectations, but not all of its messages were measured.
     fn is_judged_in_part(&self, topic: &Topic) -> bool {
         let Some(row) = self.session.rows.row(topic.name()) else { return false };
         let is_judged =
@@ -213,13 +213,13 @@ impl Outcome<'_> {
         is_judged && topic.without_time() + topic.misplaced() > 0
     }
 
-    /// Returns whether all of the bag was read.
+    /// Returns whether all messages of the bag were read.
     pub fn is_complete(&self) -> bool {
         is_complete(&self.read)
     }
 }
 
-/// Returns whether all messages were read, even if something else of a file is missing.
+/// Returns whether all messages were read. Other parts of a file, such as its summary, may be missing.
 pub fn is_complete(read: &BagStatistics) -> bool {
     !read.notes.iter().any(|note| note.kind.is_of_missing_messages())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A progress bar on standard error, if that is a terminal.
+//! A progress bar on standard error, which is shown only on a terminal.
 
 use std::io::{self, IsTerminal};
 
@@ -9,13 +9,13 @@ use topic_statistics_bag::Progress;
 
 use super::error::print_error;
 
-/// How far the reading is, with bytes per second.
+/// A progress bar for the reading of a bag, with the bytes per second.
 pub struct Bar(ProgressBar);
 
 impl Bar {
     const TEMPLATE: &str = "{bar:30} {bytes}/{total_bytes}  {binary_bytes_per_sec}  {eta} left";
 
-    /// Shows a bar if standard error is a terminal, and no lines are written to it.
+    /// Shows a progress bar if standard error is a terminal, unless the program also prints lines to a terminal.
     pub fn new(has_lines: bool) -> Self {
         let is_shown = io::stderr().is_terminal() && !(has_lines && io::stdout().is_terminal());
         let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };

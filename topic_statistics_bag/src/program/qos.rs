@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The QoS of publishers, from the YAML that rosbag2 writes.
+//! Describes the QoS of publishers, from the YAML text that rosbag2 writes.
 
 use topic_statistics_observe::input::{read_yaml, text, value, Yaml};
 
-/// Returns a profile as text. `None` if it is no QoS.
+/// Returns a QoS profile as readable text. `None` if the YAML is not a QoS profile.
 fn profile_text(profile: &Yaml<'_>) -> Option<String> {
-    // A number of `rmw/types.h` up to version 8 of the metadata, and then its name.
+    // Up to version 8 of the metadata, a policy is a number from `rmw/types.h`. Later versions write its name.
     let policy = |name: &str, names: &[&str]| {
         let policy = value(profile, name).and_then(text)?;
         let name = match policy.parse::<usize>() {
@@ -21,14 +21,14 @@ fn profile_text(profile: &Yaml<'_>) -> Option<String> {
     let durability = policy("durability", &names)?;
     let depth: u64 = value(profile, "depth").and_then(text)?.parse().ok()?;
     let history = match policy("history", &["system_default", "keep_last", "keep_all"])? {
-        // Discovery does not tell the depth of a publisher.
+        // DDS discovery does not transmit the depth of a publisher, so a depth of 0 is not shown.
         history if history == "keep_last" && depth > 0 => format!("{history} {depth}"),
         history => history,
     };
     Some(format!("{reliability}, {durability}, {history}"))
 }
 
-/// Returns each profile once, as text. A list that is no QoS is left out.
+/// Returns the different QoS profiles as readable texts. A YAML text that is not a list of QoS profiles is left out.
 pub fn texts(yaml: &[String]) -> Vec<String> {
     let profiles = |yaml: &String| -> Option<Vec<String>> {
         read_yaml(yaml).ok()?.as_sequence()?.iter().map(profile_text).collect()

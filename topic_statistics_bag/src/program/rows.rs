@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The topics of a bag as rows, window by window.
+//! Converts the topics of a bag to rows. A row has the figures of a topic, and is updated with each window.
 
 use std::{
     collections::BTreeMap,
@@ -14,10 +14,10 @@ use topic_statistics_observe::{
     row::{row_window, Problem, Publisher, Row, Rows},
 };
 
-/// The times of a bag as times of the monotonic clock, which the views take.
+/// Converts times of a bag to times of the monotonic clock, which the views of `topic_statistics_observe` need.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// The time of the bag that is at `instant`.
+    /// The time of the bag that corresponds to `instant`.
     start: Timestamp,
     instant: Instant,
 }
@@ -26,30 +26,30 @@ pub struct Times {
 #[derive(Debug)]
 pub struct BagRows {
     rows: BTreeMap<String, BagRow>,
-    /// None before the first window.
+    /// The conversion of times. `None` before the first window.
     times: Option<Times>,
 }
 
-/// A topic as a row.
+/// The row of a topic.
 #[derive(Debug)]
 struct BagRow {
     row: Row,
-    /// The totals at the end of the last window.
+    /// The totals of the topic at the end of the last window.
     before: Totals,
 }
 
 impl Times {
-    /// Starts at a time of a bag.
+    /// Returns a conversion in which `start` corresponds to the current time.
     pub fn new(start: Timestamp) -> Self {
         Self { start, instant: Instant::now() }
     }
 
-    /// Returns the start.
+    /// Returns the time of the bag where the conversion starts.
     pub fn start(&self) -> Timestamp {
         self.start
     }
 
-    /// Returns a time of the bag as an instant. A time before the start is at the start.
+    /// Converts a time of the bag to an instant. A time before the start is treated as the start.
     pub fn instant(&self, time: Timestamp) -> Instant {
         let since = time.as_nanoseconds().saturating_sub(self.start.as_nanoseconds());
         let since = Duration::from_nanos(since.try_into().unwrap_or_default());
@@ -58,7 +58,7 @@ impl Times {
 }
 
 impl BagRows {
-    /// Creates the rows. Topics that are named have one, whether the bag has them or not.
+    /// Creates the rows of the topics that the arguments name, even of topics that the bag does not have.
     pub fn new<'a>(named: impl Iterator<Item = &'a str>) -> Self {
         let rows = named.map(|name| {
             let mut row = Row::new(name);
@@ -69,9 +69,10 @@ impl BagRows {
         Self { rows: rows.collect(), times: None }
     }
 
-    /// Updates the row of a topic. Returns whether it has a new window.
+    /// Updates the row of a topic. Returns whether the row got a new window.
     ///
-    /// As in topic_monitor, windows that are not whole have no line, and are not judged.
+    /// As in `topic_monitor`, a window that is shorter than the full length has no line in the output, and is not
+    /// compared with conditions or expectations.
     pub fn add(&mut self, window: &TopicWindow<'_>) -> bool {
         let TopicWindow { topic, statistics, is_whole, .. } = window;
         let times = *self.times.get_or_insert_with(|| Times::new(statistics.window.start));
@@ -87,7 +88,7 @@ impl BagRows {
         *is_whole
     }
 
-    /// Adds the topics of the bag without a message that was measured.
+    /// Adds rows for the topics of the bag without a measured message.
     pub fn finish(&mut self, topics: &[Topic]) {
         for topic in topics.iter().filter(|topic| topic.windows() == 0) {
             let BagRow { row, .. } = self.row_of(topic);
@@ -108,7 +109,7 @@ impl BagRows {
         self.rows.get(name).map(|row| &row.row)
     }
 
-    /// Returns the times. None before the first window.
+    /// Returns the conversion of times. `None` before the first window.
     pub fn times(&self) -> Option<Times> {
         self.times
     }
@@ -124,7 +125,7 @@ impl Rows for BagRows {
     }
 }
 
-/// Sets what a topic tells beside its windows.
+/// Sets the fields of a row that do not depend on windows, such as totals and publishers.
 fn update(row: &mut Row, topic: &Topic, times: &Times) {
     let totals = topic.totals();
     row.message_type = topic.message_type().map(str::to_owned);
@@ -147,7 +148,7 @@ fn update(row: &mut Row, topic: &Topic, times: &Times) {
     row.nodes = row.publishers.iter().filter_map(|publisher| publisher.node.clone()).collect();
 }
 
-/// Returns a line for each reason why messages of a topic were read and not measured.
+/// Returns a line for each reason why messages of a topic were read but not measured.
 pub fn unmeasured(topic: &Topic, clock: BagClock) -> Vec<String> {
     let (name, messages) = (format::name(topic.name()), topic.messages());
     [

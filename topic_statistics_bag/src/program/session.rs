@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! One reading of a bag: its windows become rows, which are written, judged and recorded for the page.
+//! Processes the windows of a bag while it is read: updates the rows, prints them, compares them with the expectations,
+//! and records them for the HTML page.
 
 use std::{
     io::{self, BufWriter, Stdout},
@@ -27,20 +28,20 @@ use super::{
     rows::{BagRows, Times},
 };
 
-/// What reads the windows of a bag.
+/// The visitor that processes the windows of a bag.
 pub struct Session {
     pub rows: BagRows,
-    /// The windows of the bag, for conditions and the page.
+    /// The windows of the bag, for conditions and for the HTML page.
     pub recording: Recording,
-    /// The same, for comparisons.
+    /// The windows of the bag, for comparisons.
     pub profile: Profile,
-    /// Lines or JSON. None: neither.
+    /// The output of `--plain` or `--json`. `None` if neither argument is given.
     pub report: Option<Report<BufWriter<Stdout>>>,
     expected: Option<Expected>,
     bar: Bar,
-    /// The end of the windows that were read last, and the names of the rows that have one.
+    /// The end of the last windows, and the names of the rows with a window that ended at this time.
     batch: (Timestamp, Vec<String>),
-    /// Why standard output cannot be written.
+    /// The error that occurred when standard output was written.
     error: Option<io::Error>,
 }
 
@@ -64,7 +65,7 @@ impl Session {
         }
     }
 
-    /// Ends the reading: the last windows, and the rows of topics without any.
+    /// Ends the session: processes the last windows, and adds rows for topics without a window.
     pub fn finish(&mut self, read: &BagStatistics) -> io::Result<()> {
         self.bar.finish();
         if let Some(error) = self.error.take() {
@@ -80,7 +81,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the time of the bag that was read last, as the views take it.
+    /// Returns the last time of the bag that was read, as a time of the monotonic clock.
     pub fn now(&self) -> Instant {
         self.rows.times().map_or(self.recording.started, |times| times.instant(self.batch.0))
     }
@@ -92,12 +93,12 @@ impl Session {
         }
     }
 
-    /// Reports the topics that have an error at the end. Returns whether there is none.
+    /// Reports the topics with the state ERROR at the end. Returns whether there are none.
     pub fn report_errors(&self) -> bool {
         self.expected.as_ref().is_none_or(|expected| expected.report_errors(print_error))
     }
 
-    /// Sets the time of the start.
+    /// Sets the start time of the bag.
     fn start(&mut self, times: Times) {
         let start = times.start();
         let since_epoch = Duration::from_nanos(start.as_nanoseconds().try_into().unwrap_or_default());
@@ -108,7 +109,7 @@ impl Session {
         }
     }
 
-    /// Judges, records and writes the windows that ended together.
+    /// Processes the windows that ended at the same time: compares them with the expectations, records and prints them.
     fn end_batch(&mut self) -> io::Result<()> {
         let (now, new) = (self.now(), std::mem::take(&mut self.batch.1));
         self.judge(&new, now)?;
@@ -121,7 +122,7 @@ impl Session {
         Ok(())
     }
 
-    /// Judges the rows by the expectations, sets their health, and reports its changes.
+    /// Compares the rows with the expectations, sets the health of the rows, and reports changes of their health.
     fn judge(&mut self, new: &[String], now: Instant) -> io::Result<()> {
         let Some(expected) = &mut self.expected else { return Ok(()) };
         for (name, change) in expected.update(new, &mut self.rows, now) {

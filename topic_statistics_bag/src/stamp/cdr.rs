@@ -2,8 +2,8 @@
 
 //! Reads the header stamp of a serialized message.
 //!
-//! CDR as DDS has it: an encapsulation of 4 bytes that names the order of bytes ([`ByteOrder`]), then fields that are
-//! aligned to their sizes.
+//! The message is serialized as CDR, as in DDS: first an encapsulation header of 4 bytes, which defines the byte order
+//! ([`ByteOrder`]), then fields that are aligned to their sizes.
 
 use topic_statistics_core::header_stamp::{nanoseconds, ByteOrder};
 
@@ -11,13 +11,13 @@ use super::layout::{Layout, Step};
 use crate::bytes::Bytes;
 
 impl Layout {
-    /// How many steps are made: more than any message needs, and few enough for any file.
+    /// The largest number of steps. No real message needs more steps, and a malicious file cannot use much time.
     const BUDGET: u32 = 1 << 16;
 
-    /// Reads the header stamp of a message, in nanoseconds since the epoch. None if the encapsulation is another one,
-    /// or if the message is not as its type says.
+    /// Reads the header stamp of a message, in nanoseconds of Unix time. Returns `None` if the encapsulation is
+    /// unknown, or if the message does not match its type.
     ///
-    /// Reads no further than the stamp.
+    /// This function does not read the bytes after the stamp.
     pub(crate) fn read(&self, message: &mut impl Bytes) -> Option<i64> {
         let mut cursor = Cursor::new(message)?;
         let mut budget = Self::BUDGET;
@@ -28,7 +28,7 @@ impl Layout {
 
 struct Cursor<'a, B> {
     message: &'a mut B,
-    /// Behind the encapsulation.
+    /// The position in the message, counted from the end of the encapsulation header.
     position: u64,
     order: ByteOrder,
 }
@@ -61,7 +61,7 @@ impl<'a, B: Bytes> Cursor<'a, B> {
 
     fn primitives(&mut self, size: u8, count: u32) -> Option<()> {
         if count == 0 {
-            return Some(()); // nothing is aligned
+            return Some(()); // without elements, there is no alignment
         }
         self.align(size)?;
         self.skip(u64::from(size) * u64::from(count))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Definitions of IDL, as rosbag2 and MCAP store them: each type behind a line of `=` and a line `IDL:
-//! package/msg/Name`.
+//! Parses IDL definitions, as rosbag2 and MCAP store them: before each type, there are a line of `=` and a line
+//! `IDL: package/msg/Name`.
 //!
-//! Of IDL, what `.idl` files of ROS have: modules, structs, typedefs and constants, with annotations. A definition with
-//! anything else is not read.
+//! This parser supports the part of IDL that `.idl` files of ROS use: modules, structs, typedefs and constants, with
+//! annotations. A definition with other constructs is not read.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use ros_idl_tokens::tokens;
 
 use super::layout::{add_common, Definitions, Field, Kind, Shape};
 
-/// Reads definitions. None if they are none, or have more than this module knows.
+/// Parses definitions. Returns `None` if the text is not valid, or uses constructs that this module does not support.
 pub(super) fn parse(text: &str) -> Option<Definitions> {
     let is_of_idl = |line: &&str| !["====", "IDL:"].iter().any(|start| line.trim_start().starts_with(start));
     let text: String = text.split_inclusive('\n').filter(is_of_idl).collect();
@@ -31,7 +31,7 @@ struct Parser<'a> {
     tokens: Vec<&'a str>,
     position: usize,
     scope: Vec<&'a str>,
-    /// By the scoped name.
+    /// The typedefs, by their scoped names.
     typedefs: HashMap<String, (Kind, Shape)>,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Parser<'a> {
         Some(())
     }
 
-    /// Reads what is in a module, or in the whole text.
+    /// Reads the content of a module, or of the whole text.
     fn definitions(&mut self, definitions: &mut Definitions, depth: usize) -> Option<()> {
         if depth > Self::MAX_DEPTH {
             return None;
@@ -125,7 +125,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Returns a name of this scope as `package/Name`; the module `msg` has no place in it.
+    /// Returns a name in the current scope as `package/Name`. The module `msg` is left out.
     fn scoped(&self, name: &str) -> String {
         let modules = self.scope.iter().copied().filter(|module| *module != "msg");
         modules.chain([name]).collect::<Vec<_>>().join("/")
@@ -194,7 +194,7 @@ impl<'a> Parser<'a> {
         let size = match self.next()? {
             "short" => 2,
             "long" if self.accept("long") => 8,
-            // 16 bytes, which ROS does not have.
+            // `long double` has 16 bytes. ROS has no such type.
             "long" if self.peek() == Some("double") => return None,
             "long" => 4,
             _ => return None,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Types whose first field is `std_msgs/Header header`, for bags that have no definitions.
+//! A list of types whose first field is `std_msgs/Header header`, for bags that contain no definitions.
 
-/// Sorted by name, without `/msg`: of the packages that every ROS 2 has, and of those that most robots have.
+/// The names of these types without `/msg`, sorted. Their packages are part of ROS 2, or used on most robots.
 pub(super) static FIRST_HEADER: &[&str] = &[
     "actionlib_msgs/GoalStatusArray",
     "diagnostic_msgs/DiagnosticArray",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What lies before the header of a message.
+//! The layout of the fields before the header of a message.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ pub(super) fn without_msg(name: &str) -> String {
     name.replace("/msg/", "/")
 }
 
-/// The fields of types, by `package/Name`.
+/// The fields of each type, by the name `package/Name`.
 pub(super) type Definitions = HashMap<String, Vec<Field>>;
 
 /// A field of a type.
@@ -25,16 +25,16 @@ pub(super) struct Field {
 /// The type of a field's elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Of that many bytes, to which it is aligned.
+    /// A primitive type with this size in bytes. The alignment equals the size.
     Primitive(u8),
     String,
-    /// Its characters have 2 or 4 bytes, which depends on the middleware.
+    /// A string of wide characters. A character has 2 or 4 bytes, depending on the middleware.
     WString,
-    /// `package/Name`.
+    /// Another message type, by the name `package/Name`.
     Named(String),
 }
 
-/// How many elements a field has.
+/// The number of elements of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     One,
@@ -43,7 +43,7 @@ pub(super) enum Shape {
 }
 
 impl Kind {
-    /// Returns the primitive of a name in a .msg file or of IDL.
+    /// Returns the primitive type or the string type with this name in `.msg` files or in IDL.
     pub(super) fn primitive(name: &str) -> Option<Self> {
         Some(match name {
             "bool" | "boolean" | "byte" | "octet" | "char" | "int8" | "uint8" => Self::Primitive(1),
@@ -57,40 +57,40 @@ impl Kind {
     }
 }
 
-/// A step over what lies before a header.
+/// A step that skips fields before the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// That many primitives of that size.
+    /// Skips `count` primitives of `size` bytes.
     Primitives { size: u8, count: u32 },
-    /// A string.
+    /// Skips a string.
     String,
-    /// A sequence of primitives of that size.
+    /// Skips a sequence of primitives of `size` bytes.
     Sequence { size: u8 },
-    /// The next steps, that many of them, are repeated: so often, or as often as a number says that is read.
+    /// Repeats the next `steps` steps `times` times. If `times` is `None`, the message contains the number of times.
     Repeat { steps: u32, times: Option<u32> },
 }
 
-/// The steps to the header of a message. Without steps, the header is the first field.
+/// The steps from the start of a message to its header. If there are no steps, the header is the first field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout(pub(super) Box<[Step]>);
 
-/// The header stamps of a type.
+/// The position of the header stamp in messages of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderStamp {
-    /// They are there.
+    /// The header stamp is at this position.
     At(Layout),
-    /// It has no header.
+    /// The type has no header.
     NoHeader,
-    /// Not known.
+    /// The position is unknown.
     Unknown,
 }
 
-/// How many steps a layout has. A type with more before its header is none of this world.
+/// The largest number of steps in a layout. No real type needs more steps before its header.
 const MAX_STEPS: usize = 256;
-/// How deep types are nested.
+/// The largest depth of nested types.
 const MAX_DEPTH: usize = 16;
 
-/// Finds the header stamp of a type.
+/// Finds the position of the header stamp in messages of a type.
 pub(super) fn find(definitions: &Definitions, name: &str) -> HeaderStamp {
     let fields = definitions.get(name);
     let position = |name: &str| fields?.iter().position(|field| field.name == name);
@@ -114,7 +114,7 @@ pub(super) fn find(definitions: &Definitions, name: &str) -> HeaderStamp {
     }
 }
 
-/// Appends the steps over fields. None if they are not known, or too many.
+/// Appends the steps that skip the fields. Returns `None` if a field cannot be skipped, or if there are too many steps.
 fn append(definitions: &Definitions, fields: &[Field], steps: &mut Vec<Step>, depth: usize) -> Option<()> {
     if depth > MAX_DEPTH {
         return None;
@@ -152,7 +152,7 @@ fn append(definitions: &Definitions, fields: &[Field], steps: &mut Vec<Step>, de
     Some(())
 }
 
-/// Adds the types that definitions may leave out, because everybody has them.
+/// Adds the built-in types that definitions may leave out.
 pub(super) fn add_common(definitions: &mut Definitions) {
     let word = |name: &str| Field { name: name.to_owned(), kind: Kind::Primitive(4), shape: Shape::One };
     for name in ["builtin_interfaces/Time", "builtin_interfaces/Duration"] {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The header stamp of a message, of whose type a bag has a definition, or only the name.
+//! Finds and reads the header stamp of a message. The position of the stamp follows from the definition of the message
+//! type in the bag, or, for common types, from the name of the type.
 //!
-//! Only the bytes before the stamp and the stamp itself are read. What comes before it is fixed or is walked over:
-//! [`layout`] has the steps, from the definitions of [`msg`] and [`idl`]; [`cdr`] makes them.
+//! Only the stamp and the bytes before it are read. The fields before the header are skipped step by step: [`layout`]
+//! computes the steps from definitions that [`msg`] and [`idl`] parse, and [`cdr`] executes the steps.
 
 mod cdr;
 mod idl;
@@ -16,9 +17,9 @@ pub(crate) use layout::{HeaderStamp, Layout};
 use crate::topic::Stamps;
 
 impl HeaderStamp {
-    /// Finds the header in the definition of a type, in an encoding that rosbag2 and MCAP name.
+    /// Finds the header in the definition of a type. `encoding` is the definition's encoding: `ros2msg` or `ros2idl`.
     ///
-    /// Without a definition that can be read, the types that everybody has are known by their names.
+    /// If there is no readable definition, the header of a common type is found by the name of the type.
     pub(crate) fn find(message_type: &str, encoding: &str, definition: &str) -> Self {
         let name = layout::without_msg(message_type);
         let definitions = match encoding {
@@ -34,7 +35,7 @@ impl HeaderStamp {
         }
     }
 
-    /// Returns where the stamp is. None if there is none, or if it is not known.
+    /// Returns the position of the stamp. `None` if the type has no header, or if the position is unknown.
     pub(crate) fn layout(self) -> Option<Layout> {
         match self {
             Self::At(layout) => Some(layout),
@@ -42,7 +43,7 @@ impl HeaderStamp {
         }
     }
 
-    /// Returns what is known of the stamps.
+    /// Returns whether the header stamps can be read.
     pub(crate) fn stamps(&self) -> Stamps {
         match self {
             Self::At(_) => Stamps::Read,

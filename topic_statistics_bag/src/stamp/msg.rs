@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Definitions of `.msg` files, as rosbag2 and MCAP store them: the type, then each type that it needs behind a line of
-//! `=` and a line `MSG: package/Name`.
+//! Parses the definitions of `.msg` files, as rosbag2 and MCAP store them: first the type itself, then the types that
+//! it needs. Before each further type, there are a line of `=` and a line `MSG: package/Name`.
 
 use super::layout::{add_common, without_msg, Definitions, Field, Kind, Shape};
 
-/// Reads the definition of a type (`package/Name`) and of the types that it needs. None if the text is no definition.
+/// Parses the definition of a type (`package/Name`) and of the types that it needs. `None` if the text is not valid.
 pub(super) fn parse(name: &str, text: &str) -> Option<Definitions> {
     let mut definitions = Definitions::new();
     let (mut type_name, mut fields) = (name.to_owned(), vec![]);
@@ -30,13 +30,13 @@ pub(super) fn parse(name: &str, text: &str) -> Option<Definitions> {
 
 enum Line {
     Field(Field),
-    /// A constant, a comment, or nothing.
+    /// A constant, a comment, or an empty line.
     Other,
 }
 
-/// Reads a line of a type of that package. None if it is none.
+/// Parses a line in the definition of a type of `package`. Returns `None` if the line is not valid.
 fn line_of(line: &str, package: &str) -> Option<Line> {
-    // A `#` in the text of a default or a constant is behind the name, which is all that counts.
+    // A `#` can also be part of a default value or a constant, but only the type and the name before it are needed.
     let line = line.split('#').next().unwrap_or_default();
     let mut words = line.split_whitespace();
     let Some(kind) = words.next() else { return Some(Line::Other) };
@@ -57,7 +57,7 @@ fn line_of(line: &str, package: &str) -> Option<Line> {
             (kind, shape)
         }
     };
-    // The bound of a string.
+    // The bound of a string, such as `<=5` in `string<=5`, is ignored.
     let kind = kind.split("<=").next().unwrap_or_default();
     let kind = Kind::primitive(kind).unwrap_or_else(|| {
         Kind::Named(match kind {

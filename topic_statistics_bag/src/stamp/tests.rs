@@ -94,7 +94,7 @@ fn a_field_header_of_another_type_or_shape_is_none() {
 fn what_cannot_be_stepped_over_is_not_known() {
     assert_eq!(msg("wstring a\nstd_msgs/Header header\n"), HeaderStamp::Unknown);
     assert_eq!(msg("Missing a\nstd_msgs/Header header\n"), HeaderStamp::Unknown);
-    assert_eq!(msg("pkg/Type a\nstd_msgs/Header header\n"), HeaderStamp::Unknown, "it is in itself");
+    assert_eq!(msg("pkg/Type a\nstd_msgs/Header header\n"), HeaderStamp::Unknown, "it contains itself");
     assert_eq!(msg("int32[x] a\n"), HeaderStamp::Unknown);
     assert_eq!(idl("map<long, long> a; std_msgs::msg::Header header;"), HeaderStamp::Unknown);
     assert_eq!(idl("long double a; std_msgs::msg::Header header;"), HeaderStamp::Unknown);
@@ -114,7 +114,7 @@ fn types_that_everybody_has_are_known_by_their_names() {
     assert_eq!(steps(HeaderStamp::find("sensor_msgs/msg/Imu", "unknown", "?")), []);
     assert_eq!(HeaderStamp::find("tf2_msgs/msg/TFMessage", "", ""), HeaderStamp::Unknown);
     assert_eq!(steps(HeaderStamp::find("std_msgs/msg/Header", "", "")), []);
-    // The definition of the file is the better one.
+    // A definition in the file takes precedence over the list of common types.
     assert_eq!(HeaderStamp::find("sensor_msgs/msg/Imu", "ros2msg", "float64 x"), HeaderStamp::NoHeader);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Files that are cut off or damaged: what can be read is read, and what could not is told.
+//! Tests with truncated and damaged files: the readable parts are read, and notes report the unreadable parts.
 
 use mcap::{Compression, WriteOptions};
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn options(compression: Option<Compression>) -> WriteOptions {
     WriteOptions::new().compression(compression).chunk_size(Some(3000))
 }
 
-/// A file of two topics, and its messages.
+/// Returns a file with two topics, and the messages in this file.
 fn file(options: WriteOptions) -> (Vec<u8>, Vec<Message>) {
     let (channels, messages) = two_topics(2);
     (mcap(options, &channels, &messages), messages)
@@ -59,7 +59,7 @@ fn a_file_that_is_cut_off_anywhere_is_read_up_to_there() {
                 (vec![NoteKind::Unfinished], whole.windows.text())
             );
         }
-        // zstd and lz4 have blocks of 128 and 64 kB: this chunk has several.
+        // A block has at most 128 kB in zstd and 64 kB in lz4, so this chunk has several blocks.
         let large: Vec<_> = messages.into_iter().map(|message| Message { size: 3000, ..message }).collect();
         let file = mcap(WriteOptions::new().compression(compression), &two_topics(0).0, &large);
         let end = records_of(&file, CHUNK)[0] + 9;
@@ -73,7 +73,7 @@ fn a_file_that_is_cut_off_anywhere_is_read_up_to_there() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// A file of chunks with checksums, and with a summary: a damage that is not told has changed nothing.
+    /// In a file that has chunks with checksums and a summary, damage either causes a note or changes no figure.
     #[test]
     fn a_damaged_file_has_the_same_figures_or_a_note(
         compression in 0..3_usize,
@@ -124,7 +124,7 @@ fn damage_is_told_with_its_place_and_the_other_chunks_are_read() {
         assert_eq!((*at, *summary, *found), (chunks[2] as u64, count, bag.statistics.messages));
         assert!((count * 3 / 4..count).contains(found), "{found}");
         assert!(!matches!(fault, ChunkFault::UnknownCompression(_)), "{fault}");
-        // The head of the third chunk, its kind and its length, with and without an index.
+        // The header of the third chunk (its kind and its length) is damaged, in a file with and without an index.
         for end in [whole.len(), records_of(&whole, DATA_END)[0]] {
             let mut damaged = whole[..end].to_vec();
             damaged[chunks[2]..chunks[2] + 9].fill(0xff);
@@ -134,7 +134,7 @@ fn damage_is_told_with_its_place_and_the_other_chunks_are_read() {
             assert!(bag.statistics.messages > count * 3 / 4, "{}", bag.statistics.messages);
         }
     }
-    // Times are checked without the checksums of payloads, which are not read, unless all are to be verified.
+    // Without `verify`, payloads are not read and checksums are not verified, but the times of messages are checked.
     let (whole, messages) = file(options(None));
     let damage = |bytes: &[u8], at: usize| {
         let mut damaged = whole.clone();
@@ -157,7 +157,7 @@ fn damage_is_told_with_its_place_and_the_other_chunks_are_read() {
 fn a_compressed_file_that_is_cut_off_is_read_up_to_there() {
     let (channels, messages) = two_topics(100);
     let file = mcap(WriteOptions::new().chunk_size(Some(4000)), &channels, &messages);
-    // Blocks of zstd have up to 128 kB.
+    // A zstd block has at most 128 kB, so this file has several blocks.
     assert!(file.len() > 500_000, "{}", file.len());
     let compressed = zstd::encode_all(&*file, 1).unwrap();
     let whole = read(&compressed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Bags that other libraries have written, compared with figures of what these libraries read: `foreign_bags.py`.
+//! Tests with bags that other libraries have written. `foreign_bags.py` computes the figures with these libraries.
 
 use std::{
     path::Path,
@@ -13,13 +13,13 @@ use topic_statistics_core::{Metric, Summary};
 
 use crate::{packages::packages, support::*};
 
-/// Asserts that a summary has these figures: mean, minimum, maximum, standard deviation, count.
+/// Asserts that a summary has the expected figures: mean, minimum, maximum, standard deviation, count.
 fn assert_figures(of: &Summary, expected: &Value, what: &str) {
     let figures = [of.average, of.minimum, of.maximum, of.standard_deviation, of.sample_count as f64];
     for (ours, theirs) in figures.iter().zip(expected.as_array().unwrap()) {
         let is_same = match theirs.as_f64() {
             None => ours.is_nan(),
-            // Python's sums are exact, ours are Welford's.
+            // Python computes exact sums. This crate uses Welford's algorithm, which has rounding errors.
             Some(theirs) => (ours - theirs).abs() <= 1e-9 * theirs.abs().max(1.0),
         };
         assert!(is_same, "{what}: {figures:?}, expected {expected}");
@@ -36,7 +36,7 @@ fn compare(bag: &ReadBag, expected: &Value, name: &str) {
         assert_eq!(ours.message_type(), expected["type"].as_str(), "{what}");
         assert_eq!(Some(ours.totals().received), expected["received"].as_u64(), "{what}");
         assert_eq!((ours.without_time(), ours.misplaced()), (0, 0), "{what}");
-        assert_eq!(ours.totals().lost, None, "{what}: a count of the writer proves nothing");
+        assert_eq!(ours.totals().lost, None, "{what}: the writer's own numbers prove no losses");
         let windows = bag.windows.of(topic);
         let expected = expected["windows"].as_array().unwrap();
         assert_eq!(windows.len(), expected.len(), "{what}");
@@ -76,7 +76,7 @@ fn bags_of_other_libraries_have_the_figures_of_what_these_libraries_read() {
             compare(&read_path(&path, &ReadOptions::new().verify(verify)), expected, name);
         }
     }
-    // Without definitions, as before Iron, the types with a header are known by their names.
+    // If the bag has no definitions, as before ROS 2 Iron, common types with a header are found by their names.
     let path = directory.path().join("rosbags_8_SQLITE3_1");
     let with = read_path(&path, &ReadOptions::new());
     let database = rusqlite::Connection::open(path.join("rosbags_8_SQLITE3_1.db3")).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Losses: told where a recording proves them, and only there.
+//! Tests that losses are reported only if a recording proves them.
 
 use mcap::WriteOptions;
 use topic_statistics_bag::proof::{PUBLISHER_GID, SEQUENCE};
@@ -10,7 +10,7 @@ use crate::support::*;
 
 const TWO: &str = "01000000000000000000000000000002";
 
-/// Messages of two publishers. Of the first one 3 of 50 are missing, and one is late.
+/// Returns messages of two publishers. Of the 50 messages of the first publisher, 3 are missing and one is late.
 fn messages() -> Vec<Message> {
     let mut messages = vec![];
     for number in 0..50_u32 {
@@ -39,14 +39,14 @@ fn losses_are_told_for_each_publisher_with_its_node_also_over_the_end_of_32_bits
     figures.sort();
     assert_eq!(figures, [("/front/driver".into(), 47, Some(3)), ("/rear/driver".into(), 50, Some(0))]);
     let gaps = topic.summary(Metric::PublicationSeqGap);
-    // The gap of 2, and that of 1. The late one has filled its own.
+    // One gap of 2 messages and one gap of 1 message remain. The late message has filled its own gap.
     assert_eq!((gaps.maximum, (gaps.average * gaps.sample_count as f64).round()), (2.0, 3.0));
-    // A publisher that is not known.
+    // The publisher of the second channel is unknown.
     let bag = read(&mcap(WriteOptions::new(), &[channels[0].clone(), imu()[0].clone()], &messages()));
     let topic = bag.topic("/imu");
     assert_eq!((topic.totals().received, topic.totals().lost, topic.totals().publishers), (97, None, None));
     let publishers = topic.publishers();
-    assert_eq!((publishers.len(), publishers[0].totals.lost), (1, Some(3)), "the one that is known");
+    assert_eq!((publishers.len(), publishers[0].totals.lost), (1, Some(3)), "the known publisher");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_number_that_is_not_the_publishers_tells_nothing() {
     }
 }
 
-/// What a damaged chunk had was not lost on its way, and nobody was silent.
+/// The messages of a damaged chunk are not counted as lost, and do not appear as a silence of the publisher.
 #[test]
 fn what_cannot_be_read_is_neither_lost_nor_silent() {
     let channels = [proved("/imu", ONE, "/driver"), proved("/slow", TWO, "/rear")];
@@ -92,7 +92,8 @@ fn what_cannot_be_read_is_neither_lost_nor_silent() {
     assert_eq!((whole.notes(), whole.topic("/imu").totals().lost), (vec![], Some(0)));
     let chunks = records_of(&file, CHUNK);
     assert!(chunks.len() > 20);
-    // All but the last one, with which the bag would end earlier. Gaps within a window, and over its end.
+    // The last chunk is not damaged, because then the bag would end earlier. Some of the gaps are within a window,
+    // others extend over the end of a window.
     for chunk in &chunks[1..chunks.len() - 1] {
         let mut damaged = file.clone();
         damaged[chunk + 1000] ^= 1;
@@ -121,14 +122,14 @@ fn assert_known_but_for_a_gap(whole: &ReadBag, bag: &ReadBag) {
             assert!(after.metrics.iter().all(|(_, summary)| summary.sample_count == 0));
             assert!(after.distribution(Metric::MessageAge).is_none());
         } else if place > 0 && unknown[place - 1] {
-            assert_eq!((after.count, periods + 1), (before.count, before.count), "not over the gap");
+            assert_eq!((after.count, periods + 1), (before.count, before.count), "no period spans the gap");
         } else {
             assert_eq!(format!("{:?}", after.metrics), format!("{:?}", before.metrics), "{place}");
         }
     }
     let counted: u64 = after.iter().map(|window| window.count).sum();
     assert_eq!(counted, bag.topic("/imu").totals().received);
-    // Behind the gap, the last message of the slow topic may be one that cannot be read.
+    // After the gap, the time since the slow topic's last message is unknown: the last message may be unreadable.
     let slow = bag.windows.of("/slow");
     let behind = slow.iter().skip_while(|window| window.is_count_known).find(|window| window.is_count_known);
     assert!(behind.is_none_or(|window| {
@@ -138,7 +139,7 @@ fn assert_known_but_for_a_gap(whole: &ReadBag, bag: &ReadBag) {
 
 #[test]
 fn numbers_go_on_in_the_next_file_and_a_missing_file_is_not_known() {
-    // One message is missing between the files.
+    // One message is missing between two files.
     let messages: Vec<_> = (0..301_u32)
         .filter(|number| *number != 100)
         .map(|number| Message { sequence: number, ..Message::at(0, i64::from(number) * 50 * MS) })
@@ -163,7 +164,7 @@ fn numbers_go_on_in_the_next_file_and_a_missing_file_is_not_known() {
 
 #[test]
 fn a_gap_at_the_end_of_a_bag_hides_no_message() {
-    // Two chunks, and in both messages of the same time.
+    // There are two chunks, and both have messages with the same time.
     let message = |sequence: u32| Message {
         sequence,
         size: 100,

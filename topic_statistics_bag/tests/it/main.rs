@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Bags of this project's own and of other libraries, whole and damaged.
+//! Tests with bags that this project and other libraries write, both undamaged and damaged.
 
 mod damage;
 mod foreign;

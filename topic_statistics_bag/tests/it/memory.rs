@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Memory has a bound, whatever a file says. Measured by the kernel.
+//! Tests that the use of memory is limited, even for malicious files. The kernel measures the memory.
 
 #![cfg(target_os = "linux")]
 
@@ -11,10 +11,10 @@ use topic_statistics_bag::{Bag, ReadOptions};
 
 use crate::support::*;
 
-/// The memory that a reading may take, in kB: with all topics, some 100 MB.
+/// The limit for the memory of a reading, in kB. With the largest number of topics, a reading takes about 100 MB.
 const BOUND: u64 = 200_000;
 
-/// Whether other tests run in this process, as with plain `cargo test`.
+/// Returns whether other tests can run in the same process, as with plain `cargo test`.
 fn shares_its_process() -> bool {
     let is_alone = std::env::var("NEXTEST_EXECUTION_MODE").is_ok_and(|mode| mode == "process-per-test");
     if !is_alone {
@@ -26,7 +26,7 @@ fn shares_its_process() -> bool {
     !is_alone
 }
 
-/// Returns the most memory that a reading takes at a time, in kB.
+/// Returns the peak memory of a reading, in kB.
 fn peak(bytes: &[u8]) -> u64 {
     let file = TestFile::new(bytes);
     let figure = |name: &str| -> u64 {
@@ -34,18 +34,18 @@ fn peak(bytes: &[u8]) -> u64 {
         let figure = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         figure.trim().trim_end_matches(" kB").parse().unwrap()
     };
-    fs::write("/proc/self/clear_refs", "5").unwrap(); // the most so far is what it is now
+    fs::write("/proc/self/clear_refs", "5").unwrap(); // resets the peak to the current value
     let before = figure("VmRSS:");
     Bag::open([file.path]).unwrap().read(&ReadOptions::new(), &mut ()).unwrap();
     figure("VmHWM:").saturating_sub(before)
 }
 
-/// A record that claims that length.
+/// Returns a record whose header says that the body has `length` bytes.
 fn record(kind: u8, length: u64, body: &[u8]) -> Vec<u8> {
     [&[kind][..], &length.to_le_bytes(), body].concat()
 }
 
-/// A file with a chunk of this content. It claims that the content has `size` bytes.
+/// Returns a file with one chunk. The header of the chunk says that the decompressed content has `size` bytes.
 fn chunk(compression: &str, content: &[u8], size: u64) -> Vec<u8> {
     let times = [0, u64::MAX, size].map(u64::to_le_bytes).concat();
     let name = [&[0; 4][..], &(compression.len() as u32).to_le_bytes(), compression.as_bytes()].concat();
@@ -58,7 +58,7 @@ fn what_a_file_claims_takes_no_memory() {
     if shares_its_process() {
         return;
     }
-    // One record of an unknown kind, of more zeros than the memory.
+    // The content is one record of an unknown kind, with more zeros than the limit for the memory.
     let size = (1_u64 << 28) - 9;
     let mut zstd = zstd::Encoder::new(vec![], 1).unwrap();
     let mut lz4 = lz4_flex::frame::FrameEncoder::new(vec![]);
@@ -72,7 +72,7 @@ fn what_a_file_claims_takes_no_memory() {
             assert!(peak < BOUND, "{peak} kB for {claimed} bytes of {name}");
         }
     }
-    // Strings and maps that claim four gigabytes.
+    // Records with strings and maps whose length fields say four gigabytes.
     for kind in [3, 4, 8, 0x0b] {
         let body = [&[1, 0, 1, 0][..], &[0xff; 60]].concat();
         assert!(peak(&[mcap::MAGIC, &record(kind, 64, &body)].concat()) < BOUND / 2, "{kind}");

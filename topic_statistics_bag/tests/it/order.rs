@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Files in any order with any names, copies of files, and clocks that go back or are of two kinds.
+//! Tests with files in any order and with any names, with copies of files, and with clocks that go back or differ.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use topic_statistics_core::{Metric, Timestamp};
 
 use crate::support::*;
 
-/// Splits messages into files of these names.
+/// Splits messages into files with these names.
 fn split(
     directory: &Path,
     channels: &[Channel],
@@ -44,7 +44,8 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-/// More messages than wait for their order. A shell sorts 10 before 9, and so do the names of rosbag2 since 0.33.1.
+/// There are more messages than the buffer for sorting holds. The files are passed in the order of their names, as a
+/// shell sorts them: 10 comes before 9. The file names of rosbag2 since 0.33.1 are sorted like this.
 #[test]
 fn split_files_are_in_the_order_of_their_times() {
     let messages: Vec<_> =
@@ -61,7 +62,8 @@ fn split_files_are_in_the_order_of_their_times() {
     }
 }
 
-/// As `ros2 bag reindex` writes it, by the names. Files of a recorder whose clock went back keep their order.
+/// `ros2 bag reindex` writes a metadata.yaml in the order of the names; then the times decide the order of the files.
+/// If the clock of a recorder went back, the files keep the order of the metadata.yaml.
 #[test]
 fn the_order_of_a_metadata_yaml_counts_where_times_do_not_tell() {
     let (channels, messages) = two_topics(4);
@@ -75,7 +77,7 @@ fn the_order_of_a_metadata_yaml_counts_where_times_do_not_tell() {
     };
     split(directory.path(), &channels, &messages, (0..3).map(|number| number.to_string()));
     assert_eq!(files(["2", "0", "1"]), ["0", "1", "2"]);
-    // The second half of a run and the next one, then the rest of that one and a third one.
+    // File 1 has the second half of a run and the start of the next run. File 2 has the rest of this run.
     let back = [&messages[200..], &messages[..100]].concat();
     for (name, messages) in [("1", &back[..]), ("2", &messages[50..])] {
         fs::write(directory.path().join(name), mcap(WriteOptions::new(), &channels, messages)).unwrap();
@@ -86,7 +88,7 @@ fn the_order_of_a_metadata_yaml_counts_where_times_do_not_tell() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Names, order, compression and copies change nothing.
+    /// The names, the order, the compression and copies of the files do not change the statistics.
     #[test]
     fn files_in_any_order_with_any_names_are_the_same_bag(
         names in prop::collection::btree_set("[a-z0-9_-]{1,6}", 6),
@@ -101,7 +103,7 @@ proptest! {
         let names: Vec<_> = order.iter().map(|place| format!("{}.mcap", names[*place])).collect();
         let mut named = vec![];
         for (path, form) in split(directory.path(), &channels, &messages, names.clone().into_iter()).iter().zip(&forms) {
-            // Plain, compressed, or both.
+            // Each file exists uncompressed, compressed, or in both forms.
             named.extend((*form > 0).then(|| compress(path)));
             match form {
                 1 => fs::remove_file(path).unwrap(),
@@ -121,7 +123,7 @@ proptest! {
 #[test]
 fn of_a_file_and_its_copies_one_is_read_and_it_is_complete() {
     let (channels, messages) = two_topics(6);
-    // Plain and compressed; which of them is cut off.
+    // The file exists uncompressed and compressed. `cut` says which of the two files is truncated.
     for cut in [None, Some(0), Some(1)] {
         let directory = tempfile::tempdir().unwrap();
         let plain =
@@ -147,7 +149,7 @@ fn of_a_file_and_its_copies_one_is_read_and_it_is_complete() {
     }
 }
 
-/// As `ros2 bag record --use-sim-time`: log time and stamps by /clock, publish time by the system.
+/// As with `ros2 bag record --use-sim-time`, log times and stamps are from /clock, publish times from the system clock.
 #[test]
 fn delays_and_ages_across_two_clocks_are_unknown() {
     let simulated = |number: i64| {
@@ -162,7 +164,7 @@ fn delays_and_ages_across_two_clocks_are_unknown() {
     }
     assert_eq!(bag.topic("/imu").summary(Metric::MessageAge).average, 5.0);
     assert_eq!(bag.notes(), [NoteKind::OtherClock { messages: 500 }]);
-    // The choice: was it sent regularly, by the system's clock?
+    // With the clock of the publish times, the periods show whether the messages were sent regularly.
     let published = read_with(&file, &ReadOptions::new().clock(BagClock::Publish));
     let topic = published.topic("/imu");
     assert_eq!((topic.summary(Metric::MessagePeriod).average, topic.without_time()), (13.0, 0));
@@ -180,7 +182,7 @@ fn delays_and_ages_across_two_clocks_are_unknown() {
     }
 }
 
-/// /clock back to its start in one recording.
+/// In one recording, /clock goes back to its start.
 #[test]
 fn runs_of_a_simulation_lie_behind_each_other() {
     let slow = (0..14).map(|number| Message::at(1, number * 700 * MS + MS));
@@ -198,11 +200,11 @@ fn runs_of_a_simulation_lie_behind_each_other() {
     for window in bag.windows.of("/imu") {
         assert!(window.rate().is_nan() || (window.rate() - 100.0).abs() < 2.0, "{window:?}");
     }
-    // Also of a topic alone.
+    // The runs are also found if only one topic is read.
     let slow = read_with(&two, &ReadOptions::new().topics(|topic| topic == "/slow"));
     assert_eq!((slow.topic("/slow").totals().received, slow.notes().len()), (28, 1));
     assert_eq!(slow.topic("/slow").summary(Metric::MessagePeriod).minimum, 700.0);
-    // Topics that were written one behind the other, a time far in the future, messages that are late: no new run.
+    // No new run begins if topics were written one after the other, at a time far in the future, or at late messages.
     let mut orders = [every_10_ms(1000), every_10_ms(1000), every_10_ms(1000)];
     orders[0].extend(every_10_ms(1000).into_iter().map(|message| Message { channel: 1, ..message }));
     orders[1][100] = Message::at(0, 1_000_000 * S);

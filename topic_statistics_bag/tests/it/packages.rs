@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Libraries of others that read and write bags, from PyPI. The tests of topic_monitor have this file, too.
+//! Installs other libraries that read and write bags from PyPI. The tests of topic_monitor also use this file.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Installs the libraries, and returns where. None where PyPI cannot be reached.
+/// Installs the libraries, and returns their directory. Returns `None` if PyPI cannot be reached.
 pub fn packages() -> Option<PathBuf> {
     let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("../xtask/requirements/bags.txt");
     let wanted = fs::read(&requirements).unwrap();
@@ -18,7 +18,7 @@ pub fn packages() -> Option<PathBuf> {
     if is_installed() {
         return Some(directory);
     }
-    // Beside it: topic_monitor's tests may install them at the same time.
+    // Installs into a temporary directory first: the tests of topic_monitor may install the libraries at the same time.
     let whole =
         tempfile::Builder::new().prefix("foreign_bags").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut pip = Command::new("python3");

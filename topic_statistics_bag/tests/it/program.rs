@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The program `bag_statistics` on bags that the tests write.
+//! Runs the program `bag_statistics` on bags that the tests write.
 
 use std::{
     fs,
@@ -17,8 +17,8 @@ use crate::support::*;
 /// A topic and its messages.
 type Part = (Channel, Vec<Message>);
 
-/// Messages of a topic at a rate (Hz), from `from` to `to` (s after the start). They are published 2 ms after their
-/// stamps, and logged `age` (ms) after them. Their numbers begin with 1.
+/// Returns messages of a topic at a rate (Hz), from `from` to `to` (seconds after the start). A message is published 2
+/// ms after its stamp, and logged `age` ms after its stamp. The sequence numbers begin with 1.
 fn regular(topic: &str, rate: i64, from: i64, to: i64, age: i64) -> Part {
     let first = from * S + S / rate / 2;
     let message = |number: i64| {
@@ -29,13 +29,13 @@ fn regular(topic: &str, rate: i64, from: i64, to: i64, age: i64) -> Part {
     (Channel::new(topic, IMU), (0..(to - from) * rate).map(message).collect())
 }
 
-/// The same with the numbers of the publisher, but for those that are lost.
+/// Returns the same topic with a channel that proves losses, without the messages with the numbers in `lost`.
 fn numbered((channel, mut messages): Part, lost: &[u32]) -> Part {
     messages.retain(|message| !lost.contains(&message.sequence));
     (proved(&channel.topic, ONE, "/talker"), messages)
 }
 
-/// Writes a file with the messages in this order.
+/// Writes a file with the messages in the order that `sort` makes.
 fn write_as_it_is(name: &str, parts: &[Part], sort: impl FnOnce(&mut Vec<Message>)) -> TestFile {
     let channels: Vec<Channel> = parts.iter().map(|(channel, _)| channel.clone()).collect();
     let of_part = |(channel, (_, messages)): (usize, &Part)| -> Vec<Message> {
@@ -47,30 +47,30 @@ fn write_as_it_is(name: &str, parts: &[Part], sort: impl FnOnce(&mut Vec<Message
     if name.ends_with("db3") {
         sqlite(&file.path, &channels, &messages, &[IMU]);
     } else {
-        // Small chunks, so that a file that is cut off has some.
+        // The chunks are small, so that a truncated file still has complete chunks.
         let options = mcap::WriteOptions::new().chunk_size(Some(10_000));
         fs::write(&file.path, mcap(options, &channels, &messages)).unwrap();
     }
     file
 }
 
-/// Writes a file with the messages in the order of time.
+/// Writes a file with the messages in the order of their log times.
 fn write(name: &str, parts: &[Part]) -> TestFile {
     write_as_it_is(name, parts, |messages| messages.sort_by_key(|message| message.log))
 }
 
-/// 10 s of /imu at 100 Hz, whose messages are logged 5 ms after their stamps, and of /odom at 20 Hz.
+/// Returns 10 s of messages: /imu at 100 Hz with an age of 5 ms, and /odom at 20 Hz with an age of 7 ms.
 fn imu_and_odom() -> [Part; 2] {
     [regular("/imu", 100, 0, 10, 5), regular("/odom", 20, 0, 10, 7)]
 }
 
-/// 10 s of /imu at 100 Hz.
+/// Writes a file with 10 s of /imu at 100 Hz.
 fn ten_seconds() -> TestFile {
     write("a.mcap", &imu_and_odom()[..1])
 }
 
 impl TestFile {
-    /// Writes a file beside this one. Returns its path.
+    /// Writes another file into the same directory. Returns the path of the new file.
     fn beside(&self, name: &str, text: &str) -> String {
         let path = self.directory.path().join(name);
         fs::write(&path, text).unwrap();
@@ -78,7 +78,7 @@ impl TestFile {
     }
 }
 
-/// The end of a run.
+/// The result of a run of the program.
 #[derive(Debug)]
 struct Ended {
     status: Option<i32>,
@@ -94,7 +94,7 @@ fn run(bag: &Path, arguments: &[&str]) -> Ended {
     Ended { status: status.code(), output, errors }
 }
 
-/// Runs the program, with a status of 0 and no line on standard error.
+/// Runs the program. Panics unless the exit status is 0 and standard error is empty.
 fn run_well(bag: &Path, arguments: &[&str]) -> Ended {
     let ended = run(bag, arguments);
     assert_eq!((ended.status, &*ended.errors), (Some(0), ""), "{ended:?}");
@@ -102,30 +102,30 @@ fn run_well(bag: &Path, arguments: &[&str]) -> Ended {
 }
 
 impl Ended {
-    /// Returns the objects of `--json`.
+    /// Returns the objects in the `--json` output.
     fn objects(&self) -> Vec<Value> {
         self.output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Returns the windows of a topic.
+    /// Returns the objects for the windows of a topic.
     fn windows(&self, topic: &str) -> Vec<Value> {
         let is_window = |object: &Value| object["topic"] == topic && object.get("window_start").is_some();
         self.objects().into_iter().filter(is_window).collect()
     }
 
-    /// Returns the topics with figures over the bag.
+    /// Returns the topics with their figures over the whole bag.
     fn recordings(&self) -> Vec<(String, Value)> {
         let recording =
             |object: Value| Some((object["topic"].as_str()?.to_owned(), object.get("recording")?.clone()));
         self.objects().into_iter().filter_map(recording).collect()
     }
 
-    /// Returns the figures of a topic over the bag.
+    /// Returns the figures of a topic over the whole bag.
     fn recording(&self, topic: &str) -> Value {
         self.recordings().into_iter().find(|(name, _)| name == topic).expect(topic).1
     }
 
-    /// Returns the line of the table of a topic, by words.
+    /// Returns the words in the line of a topic in the table.
     fn table_line(&self, topic: &str) -> Vec<&str> {
         let mut lines = self.output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         lines.find(|line| line.first() == Some(&topic)).expect(topic)
@@ -143,7 +143,7 @@ fn what_cannot_be_read_ends_it_with_3_and_is_named() {
         let name = path.file_name().unwrap().to_str().unwrap();
         assert!(ended.errors.starts_with("bag_statistics: ") && ended.errors.contains(name), "{ended:?}");
     }
-    // A file that is cut off has the figures of what can be read.
+    // For a truncated file, the program prints the figures of the readable part.
     let bag = write("a.mcap", &[regular("/imu", 100, 0, 30, 5)]);
     let whole = fs::read(&bag.path).unwrap();
     fs::write(&bag.path, &whole[..whole.len() / 2]).unwrap();
@@ -152,8 +152,8 @@ fn what_cannot_be_read_ends_it_with_3_and_is_named() {
     let received = ended.recording("/imu")["received"].as_u64().unwrap();
     assert!((500..2500).contains(&received), "{received}");
     assert!(ended.windows("/imu").iter().all(|window| window["rate"] == 100.0), "{ended:?}");
-    assert!(!ended.errors.contains("rate>=90 failed"), "a missing end is no slow topic: {ended:?}");
-    // A report that cannot be written is told before the bag is read.
+    assert!(!ended.errors.contains("rate>=90 failed"), "a truncated file is not a slow topic: {ended:?}");
+    // If the HTML report cannot be written, the program reports the error before it reads the bag.
     let page = file.directory.path().join("missing/page.html");
     let ended = run(&bag.path, &["--report", page.to_str().unwrap()]);
     assert_eq!((ended.status, &*ended.output), (Some(3), ""), "{ended:?}");
@@ -209,7 +209,7 @@ fn a_reader_that_goes_away_is_no_error() {
 
 #[test]
 fn conditions_are_judged_in_each_window() {
-    // At 40 Hz from 8 s to 12 s.
+    // The rate is 40 Hz from 8 s to 12 s, and 100 Hz at other times.
     let bag = write("a.mcap", &slow_from_8_to_12_s());
     run_well(&bag.path, &["--require", "/imu: rate>=30 age<50ms"]);
     let junit = bag.beside("tests.xml", "");
@@ -222,7 +222,7 @@ fn conditions_are_judged_in_each_window() {
     assert_eq!(ended.status, Some(1));
     assert!(ended.errors.contains("/imu: rate>=90 failed in 4 of 19 windows, first after "), "{ended:?}");
     assert!(ended.errors.contains("rate was 41.00") && !ended.errors.contains("age"), "{ended:?}");
-    // A loss that is not known fulfils no condition.
+    // If losses are unknown, the condition `lost=0` fails.
     let imu = || regular("/imu", 100, 0, 5, 5);
     for (messages, status) in [(imu(), 1), (numbered(imu(), &[]), 0), (numbered(imu(), &[222]), 1)] {
         assert_eq!(run(&write("a.mcap", &[messages]).path, &["--require", "lost=0"]).status, Some(status));
@@ -235,7 +235,7 @@ fn slow_from_8_to_12_s() -> [Part; 3] {
 
 #[test]
 fn messages_that_are_not_measured_fail_what_is_judged() {
-    // More messages than wait for their order are before the last one, which is of the first window.
+    // The last message, of the first window, is too late: the buffer for sorting holds fewer messages than the file.
     let mut messages = regular("/imu", 2000, 0, 35, 5);
     messages.1.push(messages.1[0]);
     let late = write_as_it_is("late.mcap", &[regular("/odom", 10, 0, 35, 5), messages], |_| ());
@@ -274,7 +274,7 @@ fn expectations_report_changes_and_the_state_at_the_end_decides() {
     let middle = write("middle.mcap", &slow_from_8_to_12_s());
     let file = middle.beside("robot.yaml", "topics: {/imu: {error_unless: rate>=90}}");
     let ended = run(&middle.path, &["--expect", &file]);
-    assert_eq!(ended.status, Some(0), "it has recovered: {ended:?}");
+    assert_eq!(ended.status, Some(0), "the topic is OK at the end: {ended:?}");
     let changes: Vec<&str> = ended.errors.lines().collect();
     let [bad, good] = [
         "bag_statistics: after 10.0 s, /imu: OK -> ERROR: rate 40 Hz, expected at least 90",
@@ -339,7 +339,7 @@ fn the_table_lines_and_info_have_the_figures_of_all_messages() {
         }
         let ended = run_well(&bag.path, &[]);
         let imu = ended.table_line("/imu");
-        // Publishers, rate; mean, p50, p99 and maximum of period and age; received, lost.
+        // The columns: publishers, rate; mean, p50, p99 and maximum of the period and of the age; received, lost.
         assert_eq!((imu[1], imu[2]), ("-", "100.0"), "{ended:?}");
         assert_eq!(
             (&imu[4..8], &imu[8..12], &imu[12..]),
@@ -347,7 +347,7 @@ fn the_table_lines_and_info_have_the_figures_of_all_messages() {
         );
         let odom = ended.table_line("/odom");
         assert_eq!((odom[2], odom[4], odom[8], odom[12]), ("20.00", "50.00", "7.000", "200"), "{ended:?}");
-        assert_eq!(ended.output.lines().count(), 4, "a header of two lines: {}", ended.output);
+        assert_eq!(ended.output.lines().count(), 4, "two header lines and two topics: {}", ended.output);
     }
     let bag = write("a.mcap", &imu_and_odom());
     let ended = run(&bag.path, &["--plain", "--topics", "imu"]);
@@ -363,7 +363,7 @@ fn the_table_lines_and_info_have_the_figures_of_all_messages() {
 fn json_has_each_whole_window_and_then_the_figures_of_all_messages() {
     let ended = run_well(&write("a.mcap", &imu_and_odom()).path, &["--json"]);
     let windows = ended.windows("/imu");
-    // From 1 s to 10 s: the first one begins with the first message, and the last message is at 10 s.
+    // There are 9 full windows, from 1 s to 10 s. The window before 1 s is shorter: it begins with the first message.
     assert_eq!(windows.len(), 9);
     for (second, window) in (1..).zip(&windows) {
         assert_eq!(window["window_start"], START + second * S);
@@ -444,7 +444,7 @@ fn topics_are_selected_by_name_and_pattern_as_in_topic_monitor() {
             (Some(0), &expected.iter().map(|topic| (*topic).to_owned()).collect::<Vec<_>>()[..])
         );
     }
-    // Bytes per second are of the whole bag, whichever topics are read.
+    // The bandwidth of a topic is over the time of the whole bag, whichever topics are read.
     let bag = write("a.mcap", &[regular("/imu", 100, 0, 20, 5), regular("/chat", 1, 8, 12, 5)]);
     let figures = |arguments: &[&str]| {
         let chat = run(&bag.path, &[&["--json"], arguments].concat()).recording("/chat");
@@ -456,7 +456,7 @@ fn topics_are_selected_by_name_and_pattern_as_in_topic_monitor() {
 #[test]
 fn a_part_a_length_and_an_origin_are_chosen() {
     let bag = ten_seconds();
-    // The first message is 10 ms after noon.
+    // The first message is logged 10 ms after noon.
     for (part, expected) in [
         (&["--from", "2", "--to", "5"][..], 300),
         (&["--to", "0.5"], 50),
@@ -484,7 +484,7 @@ fn a_part_a_length_and_an_origin_are_chosen() {
             "{origin}: {windows:?}"
         );
     }
-    // Runs of a database lie behind each other, in a part of it, too.
+    // The second run in a database is placed after the first run, even if only a part of the bag is read.
     let two_runs = |messages: &mut Vec<Message>| messages.extend(messages.clone());
     let bag = write_as_it_is("a.db3", &[regular("/imu", 10, 0, 10, 5)], two_runs);
     for part in [&["--json"][..], &["--json", "--from", "0", "--to", "20"]] {
@@ -507,7 +507,7 @@ fn on_a_terminal_a_bar_with_bytes_per_second_is_shown_until_the_table_is() {
     let mut child = terminal.slave.spawn_command(command).unwrap();
     drop(terminal.slave);
     let mut text = vec![];
-    // A terminal ends with an error on Linux.
+    // On Linux, the end of a pseudoterminal is reported as an error.
     let _end = output.read_to_end(&mut text);
     assert!(child.wait().unwrap().success());
     let text = String::from_utf8_lossy(&text);

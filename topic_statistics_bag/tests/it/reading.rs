@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is read of a bag, and on which clock.
+//! Tests which parts of a bag are read, and on which clock.
 
 use std::{
     fs,
@@ -34,7 +34,7 @@ fn a_bag_has_the_windows_of_a_subscription() {
     let bag = read(&mcap(WriteOptions::new(), &channels, &messages));
     assert_eq!(bag.notes(), []);
     let windows = bag.windows.of("/imu");
-    // The last window ends with the bag: with the message of /imu at 2.99 s.
+    // The last window ends with the bag, whose last message is that of /imu at 2.99 s.
     assert_eq!(counts(&bag, "/imu"), [100, 100, 100]);
     let [first, second, last] = windows[..] else { panic!() };
     assert_eq!(first.window.start, Timestamp::from_nanoseconds(START));
@@ -58,7 +58,7 @@ fn a_bag_has_the_windows_of_a_subscription() {
     let text = bag.windows.of("/text")[1];
     assert!(text.get(Metric::MessageAge).unwrap().sample_count == 0 && !text.unstamped, "no header");
     let wholes: Vec<_> = bag.windows.0.iter().map(|(topic, _, is_whole)| (&**topic, *is_whole)).collect();
-    // The first window of /text starts with its first message.
+    // The first window of /text is shorter, because it starts with the first message of /text.
     let [imu, text] = ["/imu", "/text"].map(|topic| move |is_whole| (topic, is_whole));
     assert_eq!(wholes, [imu(true), text(false), imu(true), text(true), imu(false), text(false)]);
     let topic = bag.topic("/imu");
@@ -69,7 +69,7 @@ fn a_bag_has_the_windows_of_a_subscription() {
     assert_eq!(bag.topic("/text").stamps(), Stamps::NoHeader);
     let times = [START, START + 2990 * MS].map(Timestamp::from_nanoseconds);
     assert_eq!(bag.statistics.times, Some(times.into()));
-    // Neither the order of the messages nor a summary without schemas changes a window.
+    // The windows stay the same if the messages are in another order and the summary has no schemas.
     let mut shuffled = messages.clone();
     (0..messages.len()).step_by(7).for_each(|place| shuffled.swap(place, place / 3));
     let bare = read(&mcap(WriteOptions::new().repeat_schemas(false), &channels, &shuffled));
@@ -101,7 +101,7 @@ fn silences_have_windows_up_to_the_end_and_a_long_one_is_one_window() {
 
 #[test]
 fn times_that_are_not_there_are_no_zeros() {
-    // An older bag has no publish times.
+    // In older bags, the publish times are copies of the log times.
     let messages = every_10_ms(100);
     let same: Vec<_> = messages.iter().map(|message| Message { publish: message.log, ..*message }).collect();
     let file = mcap(WriteOptions::new(), &imu(), &same);
@@ -121,7 +121,7 @@ fn times_that_are_not_there_are_no_zeros() {
 
 #[test]
 fn windows_and_periods_are_on_the_clock_and_ages_are_not() {
-    // Logged in bursts of four, published and stamped evenly.
+    // The messages are logged in bursts of four, but published and stamped at regular times.
     let message = |number: i64| {
         let (log, publish) = (START + (number / 4 * 4 + 4) * 10 * MS, START + number * 10 * MS);
         Message { log, publish, stamp: publish - MS, ..Message::at(0, 0) }
@@ -139,7 +139,7 @@ fn windows_and_periods_are_on_the_clock_and_ages_are_not() {
             assert_eq!((found.minimum, found.maximum), range, "{clock} {metric}");
         }
     }
-    // A message far in the past of the clock is counted, and in no window.
+    // A message whose stamp is far in the past is counted, but is in no window.
     let mut messages: Vec<_> = (0..100_000).map(|number| Message::at(0, number * MS)).collect();
     messages.push(Message { stamp: START - 3600 * S, ..Message::at(1, 100_000 * MS) });
     let channels = [Channel::new("/imu", IMU), Channel::new("/map", IMU)];
@@ -159,12 +159,12 @@ fn a_part_of_a_bag_is_read_without_the_chunks_of_the_rest() {
     for options in [ReadOptions::new().from(at(3)).to(at(6)), ReadOptions::new().from(after(3)).to(after(6))]
     {
         let part = read_with(&file, &options);
-        // The last window ends where the part ends, and so it is whole and there is none behind it but an empty one.
+        // The third window ends where the selected part ends, so it has the full length. Only an empty window follows.
         assert_eq!((counts(&part, "/imu"), part.notes()), (vec![100, 100, 100, 0], vec![]));
         let [part, all] = [&part.windows.of("/imu")[1], &all.windows.of("/imu")[4]];
         assert_eq!(format!("{:?}", part.metrics), format!("{:?}", all.metrics));
     }
-    // Damage in a chunk that is not read does no harm.
+    // Damage in a chunk that is not read has no effect.
     let mut damaged = file.clone();
     damaged[2000] ^= 1;
     assert!(!read(&damaged).notes().is_empty());
@@ -230,7 +230,7 @@ fn what_is_no_bag_is_refused_and_says_why() {
     }
 }
 
-/// Ends a reading after a number of windows.
+/// A visitor that stops the reading after a number of windows.
 struct Stop {
     windows: usize,
     progress: Vec<Progress>,
@@ -284,5 +284,5 @@ fn topics_have_a_filter_and_a_limit() {
     });
     let bag = read_with(&mcap(WriteOptions::new(), &channels, &messages), &options);
     assert_eq!((bag.statistics.topics.len(), bag.windows.0.len(), bag.statistics.messages), (0, 0, 0));
-    assert_eq!(asked.load(Ordering::Relaxed), 2, "once for each topic");
+    assert_eq!(asked.load(Ordering::Relaxed), 2, "the filter is called once for each topic");
 }

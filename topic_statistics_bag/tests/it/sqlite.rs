@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! rosbag2's SQLite files.
+//! Tests with the SQLite files of rosbag2.
 
 use std::{fs, io::Write, path::PathBuf};
 
@@ -21,7 +21,7 @@ fn messages() -> Vec<Message> {
     messages
 }
 
-/// Writes a database of these messages.
+/// Writes a database with these messages, and with the definitions of the types in `defined`.
 fn database(messages: &[Message], defined: &[&str]) -> TestFile {
     let file = TestFile::named("bag_0.db3");
     let channels = [Channel::new("/imu", IMU), Channel::new("/text", STRING), Channel::new("/own", OWN)];
@@ -29,7 +29,7 @@ fn database(messages: &[Message], defined: &[&str]) -> TestFile {
     file
 }
 
-/// A database of 600 messages, changed by this.
+/// Writes a database with 600 messages, and then executes `sql` on it.
 fn changed(sql: &str) -> TestFile {
     let database = database(&messages(), &[OWN]);
     Connection::open(&database.path).unwrap().execute_batch(sql).unwrap();
@@ -55,19 +55,19 @@ fn a_database_has_the_same_windows_as_mcap_without_what_it_does_not_keep() {
     let totals = bag.topic("/imu").totals();
     assert_eq!((totals.lost, totals.publishers, bag.notes()), (None, None, vec![]));
     assert_eq!(bag.topic("/text").stamps(), Stamps::Unknown, "no definition");
-    // A part is found by the index of times.
+    // The messages of a part of the bag are found with the index of times.
     let second = |seconds| BagTime::After(std::time::Duration::from_secs(seconds));
     let read = |options: ReadOptions| read_path(&database.path, &options);
     let part = read(ReadOptions::new().from(second(2)).to(second(4)));
     assert_eq!((part.statistics.messages, part.windows.of("/imu").len()), (200, 3));
     assert_eq!(read(ReadOptions::new().clock(BagClock::Stamp)).topic("/imu").windows(), 7);
     assert_eq!(read(ReadOptions::new().clock(BagClock::Publish)).topic("/imu").without_time(), 200);
-    // Before Iron, common types are known by their names.
+    // Bags from before ROS 2 Iron have no definitions, so common types are found by their names.
     let bag = read_file(&self::database(&messages(), &[]));
     assert_eq!(bag.topic("/imu").summary(Metric::MessageAge).sample_count, 200);
     let own = bag.topic("/own");
     assert_eq!((own.stamps(), own.summary(Metric::MessageAge).sample_count), (Stamps::Unknown, 0));
-    assert!(!bag.windows.of("/own")[0].unstamped, "not known is not unset");
+    assert!(!bag.windows.of("/own")[0].unstamped, "unknown stamps are not unset stamps");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn databases_that_are_no_bags_are_refused() {
     };
     let found = refused("CREATE TABLE a(b)");
     assert!(matches!(found, BagError::MissingTable { table: "topics", .. }), "{found}");
-    // A view could be any program, such as one without an end.
+    // A view can run any query, such as this query without an end.
     let found = refused(
         "CREATE TABLE topics(id, name, type, serialization_format); CREATE VIEW messages AS
          WITH RECURSIVE n(timestamp) AS (SELECT 1 UNION ALL SELECT timestamp FROM n)
@@ -128,7 +128,7 @@ fn a_database_that_is_cut_off_is_read_up_to_there_and_told() {
     assert!(read_some > 0);
 }
 
-/// The names of the files beside a bag.
+/// Returns the names of all files in the directory of a bag.
 fn names(file: &TestFile) -> Vec<std::ffi::OsString> {
     let entries = fs::read_dir(file.directory.path()).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
@@ -138,14 +138,14 @@ fn names(file: &TestFile) -> Vec<std::ffi::OsString> {
 
 #[test]
 fn a_recorder_goes_on_while_its_bag_is_read() {
-    // rosbag2's pragmas: by default, and of the preset `resilient`.
+    // The pragmas that rosbag2 uses by default, and with the preset `resilient`.
     for pragmas in ["journal_mode = MEMORY; PRAGMA synchronous = OFF", "journal_mode = WAL"] {
         let database = database(&messages(), &[OWN]);
         let recorder = Connection::open(&database.path).unwrap();
         let begin = format!("PRAGMA {pragmas}; UPDATE messages SET topic_id = 0 WHERE id = 1");
         recorder.execute_batch(&begin).unwrap();
         let before = names(&database);
-        // While the topics are read, the recorder writes.
+        // The recorder writes while the topics are read.
         let options = ReadOptions::new().topics(move |_| {
             recorder.execute_batch("INSERT INTO metadata VALUES (NULL, 9, zeroblob(9000))").unwrap();
             true
@@ -164,7 +164,7 @@ fn a_database_in_wal_mode_is_read_whole_and_nothing_is_written_beside_it() {
     let before = names(&database);
     assert_eq!(read_file(&database).statistics.messages, 600);
     assert_eq!(names(&database), before);
-    // A recorder that was killed leaves the log.
+    // A recorder that was killed leaves the write-ahead log behind.
     let recorder = Connection::open(&database.path).unwrap();
     recorder.execute_batch("PRAGMA wal_autocheckpoint = 0; DELETE FROM messages WHERE id > 500").unwrap();
     let killed = TestFile::named("a b?%.db3");
@@ -174,7 +174,7 @@ fn a_database_in_wal_mode_is_read_whole_and_nothing_is_written_beside_it() {
     let bag = read_file(&killed);
     assert_eq!((bag.statistics.messages, bag.notes(), names(&killed).len()), (500, vec![], 2));
     fs::remove_file(log).unwrap();
-    assert_eq!(read_file(&killed).statistics.messages, 600, "any name is read");
+    assert_eq!(read_file(&killed).statistics.messages, 600, "special characters in a name are escaped");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn compressed_data_without_an_end_are_complete_if_their_content_is() {
         encoder.flush().unwrap();
         let unended = encoder.get_ref();
         let bag = read(unended);
-        assert!(bag.notes().is_empty() && bag.statistics.messages >= 600, "all is there: {:?}", bag.notes());
+        assert!(bag.notes().is_empty() && bag.statistics.messages >= 600, "not complete: {:?}", bag.notes());
         let cut = read(&unended[..unended.len() - 200]);
         assert!(matches!(cut.notes()[0], NoteKind::Decompression { .. }), "{:?}", cut.notes());
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Bags for the tests, and what is read of them.
+//! Functions that write bags for the tests, and read these bags.
 
 use std::{
     collections::BTreeMap,
@@ -19,13 +19,13 @@ use topic_statistics_core::WindowStatistics;
 
 pub const MS: i64 = 1_000_000;
 pub const S: i64 = 1000 * MS;
-/// 2026-03-01T12:00:00Z, in nanoseconds since the epoch.
+/// 2026-03-01T12:00:00Z, in nanoseconds of Unix time.
 pub const START: i64 = 1_772_366_400 * S;
 
 pub const IMU: &str = "sensor_msgs/msg/Imu";
 pub const STRING: &str = "std_msgs/msg/String";
 
-/// A definition with a header.
+/// The definition of a message type with a header.
 const STAMPED: &str = "std_msgs/Header header
 float64 x
 ================================================================================
@@ -48,7 +48,7 @@ impl Channel {
     }
 }
 
-/// A message of a file. Times in nanoseconds.
+/// A message in a file. The times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub channel: usize,
@@ -60,7 +60,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message that was logged at `log` after [`START`], stamped 5 ms and published 2 ms before.
+    /// Returns a message that was logged `log` nanoseconds after [`START`], stamped 5 ms before the log time, and
+    /// published 2 ms before the log time.
     pub fn at(channel: usize, log: i64) -> Self {
         let log = START + log;
         Self { channel, log, publish: log - 2 * MS, sequence: 0, stamp: log - 5 * MS, size: 60 }
@@ -70,7 +71,7 @@ impl Message {
         let mut data = vec![0, 1, 0, 0];
         data.extend((self.stamp.div_euclid(S) as i32).to_le_bytes());
         data.extend((self.stamp.rem_euclid(S) as u32).to_le_bytes());
-        // Bytes that do not compress to nothing.
+        // The bytes are pseudorandom, so that they do not compress well.
         let mut value = self.log as u64 ^ self.sequence as u64;
         while data.len() < self.size {
             value = value.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -80,7 +81,7 @@ impl Message {
     }
 }
 
-/// Writes a file by MCAP's own library.
+/// Writes a file with MCAP's own library.
 pub fn mcap(options: WriteOptions, channels: &[Channel], messages: &[Message]) -> Vec<u8> {
     let mut writer = options.profile("ros2").create(Cursor::new(vec![])).unwrap();
     let ids: Vec<u16> = channels
@@ -104,7 +105,7 @@ pub fn mcap(options: WriteOptions, channels: &[Channel], messages: &[Message]) -
     writer.into_inner().into_inner()
 }
 
-/// Writes a file as rosbag2 does. Since Iron it has definitions: here of these types.
+/// Writes a database as rosbag2 does, with definitions (since ROS 2 Iron) of the types in `defined`.
 pub fn sqlite(path: &Path, channels: &[Channel], messages: &[Message], defined: &[&str]) {
     let database = Connection::open(path).unwrap();
     let tables = "BEGIN; CREATE TABLE schema(schema_version INTEGER PRIMARY KEY, ros_distro TEXT NOT NULL);
@@ -135,7 +136,7 @@ pub fn sqlite(path: &Path, channels: &[Channel], messages: &[Message], defined: 
     database.execute_batch("COMMIT").unwrap();
 }
 
-/// A publisher's number of each message, which proves losses.
+/// Returns a channel whose metadata say that the sequence numbers come from the publisher, so that it proves losses.
 pub fn proved(topic: &str, gid: &str, node: &str) -> Channel {
     let keys = [(SEQUENCE, PUBLICATION_SEQUENCE_NUMBER), (PUBLISHER_GID, gid), (PUBLISHER_NODE, node)];
     let metadata = keys.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
@@ -145,17 +146,17 @@ pub fn proved(topic: &str, gid: &str, node: &str) -> Channel {
 /// The GID of a publisher.
 pub const ONE: &str = "010f78fd6b5290710000000000001003";
 
-/// Messages of channel 0 every 10 ms, each with a number.
+/// Returns messages of channel 0 every 10 ms, with increasing sequence numbers.
 pub fn every_10_ms(count: i64) -> Vec<Message> {
     (0..count).map(|number| Message { sequence: number as u32, ..Message::at(0, number * 10 * MS) }).collect()
 }
 
-/// A channel of /imu.
+/// Returns a channel for the topic /imu.
 pub fn imu() -> [Channel; 1] {
     [Channel::new("/imu", IMU)]
 }
 
-/// A topic with a message every 10 ms, and one every 300 ms without a header, for that many seconds.
+/// Returns two topics for `seconds` seconds: one with a message every 10 ms, and one every 300 ms without a header.
 pub fn two_topics(seconds: i64) -> (Vec<Channel>, Vec<Message>) {
     let channels = vec![Channel::new("/imu", IMU), Channel::new("/text", STRING)];
     let imu = (0..seconds * 100).map(|number| Message::at(0, number * 10 * MS));
@@ -181,13 +182,13 @@ impl Windows {
         self.0.iter().filter(|(name, ..)| name == topic).map(|(_, window, _)| window).collect()
     }
 
-    /// All figures as text, in which NaN equals NaN.
+    /// Returns all figures as text. Unlike numbers, texts with NaN can be compared for equality.
     pub fn text(&self) -> String {
         format!("{:?}", self.0)
     }
 }
 
-/// What is read of a bag.
+/// The windows and the statistics that were read from a bag.
 #[derive(Debug)]
 pub struct ReadBag {
     pub windows: Windows,
@@ -214,7 +215,7 @@ pub fn read_bag(bag: &Bag, options: &ReadOptions) -> ReadBag {
     ReadBag { windows, statistics }
 }
 
-/// A file in a directory of its own.
+/// A file in its own temporary directory.
 pub struct TestFile {
     pub directory: TempDir,
     pub path: PathBuf,
@@ -227,7 +228,7 @@ impl TestFile {
         file
     }
 
-    /// A place for a file.
+    /// Returns a path for a file that does not exist yet.
     pub fn named(name: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         Self { path: directory.path().join(name), directory }
@@ -242,7 +243,7 @@ pub fn read(bytes: &[u8]) -> ReadBag {
     read_with(bytes, &ReadOptions::new())
 }
 
-/// The places at which the records of a file start, with their kinds.
+/// Returns the offsets where the records of a file start, with the kinds of the records.
 pub fn records(file: &[u8]) -> Vec<(usize, u8)> {
     let (mut at, mut records) = (8, vec![]);
     while at + 9 < file.len() {
@@ -252,17 +253,17 @@ pub fn records(file: &[u8]) -> Vec<(usize, u8)> {
     records
 }
 
-/// The places of records of a kind.
+/// Returns the offsets of the records of a kind.
 pub fn records_of(file: &[u8], kind: u8) -> Vec<usize> {
     records(file).into_iter().filter(|(_, of)| *of == kind).map(|(at, _)| at).collect()
 }
 
-/// The kind of a chunk.
+/// The kind of a chunk record.
 pub const CHUNK: u8 = 6;
-/// The kind of the record behind all messages.
+/// The kind of the record after all messages.
 pub const DATA_END: u8 = 0x0f;
 
-/// Says that something is not tested. Not by `eprintln!`, which the test harness keeps to itself.
+/// Prints that a test is skipped. This function does not use `eprintln!`, because the test harness captures its output.
 pub fn skip(what: &str, why: &str) {
     let _closed = writeln!(std::io::stderr(), "skipped: {what}: {why}");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The places of the values of all families in the state.
+//! Goes through the state and writes all metric families with their values.
 
 use std::{
     cell::OnceCell,
@@ -21,10 +21,10 @@ use crate::{
     state::{FirstZero, MetricState, ProcessFigures, Source, State, WindowState},
 };
 
-/// The labels of a time series; most are empty.
+/// The labels of a time series. Most of these labels have an empty value.
 type LabelValues<'a> = [(&'static str, &'a str); 6];
 
-/// Writes all families of the state. `unix_time` is `now` in seconds since the epoch.
+/// Writes all families of the state with `writer`. `unix_time` is the Unix time of `now`, in seconds.
 pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut writer: W) -> W::Output {
     let sources: Vec<_> =
         state.sources().map(|(name, source)| (SourceLabels::<W>::new(name, source), source)).collect();
@@ -103,7 +103,7 @@ fn write_metric<W: Writer>(
         match families.shape {
             Shape::Frequency => writer.counter(labels, total.count as f64, created),
             Shape::Count if total.count > 0 => writer.counter(labels, total.sum, created),
-            // Nothing was measured, or the values cannot be summed.
+            // There are no samples, or all windows had negative samples, which are not summed.
             _ if total.count == 0 => {}
             _ => {
                 let last =
@@ -123,7 +123,7 @@ fn write_metric<W: Writer>(
         writer.counter(labels, first_zero::<W>(window.total.negative_windows), window.life.created);
     }
     writer.family(&families.distribution);
-    // The bounds are in seconds.
+    // The bounds of classic buckets are in seconds, so other units have no classic buckets.
     let bounds = if families.distribution.unit == "seconds" { bounds } else { &[] };
     for (labels, metric) in metrics {
         if let Some(distribution) =
@@ -369,7 +369,7 @@ fn write_push<W: Writer>(writer: &mut W, state: &State) {
     );
 }
 
-/// Writes what the exporter's process uses, by the names of Prometheus's client libraries.
+/// Writes the resources that the exporter's process uses, with the names that Prometheus's client libraries use.
 fn write_process<W: Writer>(writer: &mut W, process: Option<&ProcessFigures>) {
     let Some(process) = process else { return };
     let no_labels = W::labels(&[]);
@@ -398,12 +398,12 @@ fn write_process<W: Writer>(writer: &mut W, process: Option<&ProcessFigures>) {
     write("process_start_time_seconds", Kind::Gauge, "seconds", help, started.as_secs_f64());
 }
 
-/// The labels of a source: `node` and `topic`, which is also the name of a service; `node` and `name` of a stopwatch, a
-/// counter or a timer; `host` of a host's clock.
-/// They are encoded once for all time series of a kind.
+/// The labels of a source. Most sources have `node` and `topic`, which is also the name of a service. A stopwatch, a
+/// counter or a timer has `node` and `name`. The clock of a host has `host`. The labels are encoded once for all time
+/// series with the same label `kind`.
 struct SourceLabels<'a, W: Writer> {
     values: LabelValues<'a>,
-    /// At last those of any kind.
+    /// The encoded labels for each kind of source. The last element has no label `kind`.
     of_kinds: [OnceCell<W::Labels>; SourceKind::ALL.len() + 1],
 }
 
@@ -413,7 +413,7 @@ impl<'a, W: Writer> SourceLabels<'a, W> {
         let is_host =
             name.name.is_none() && source.metric_state(&MetricName::Known(Metric::ClockOffset)).is_some();
         let (node, host) = if is_host { ("", node) } else { (node, "") };
-        // The name of a topic begins with a slash.
+        // A name that begins with a slash is the name of a topic or a service.
         let (topic, name) = match name.name.as_deref() {
             Some(topic) if topic.starts_with('/') => (topic, ""),
             name => ("", name.unwrap_or_default()),
@@ -422,7 +422,7 @@ impl<'a, W: Writer> SourceLabels<'a, W> {
         Self { values, of_kinds: Default::default() }
     }
 
-    /// Returns the labels of a time series that only a source of this kind has, or a source of any kind.
+    /// Returns the labels of a time series with this kind of source in the label `kind`. `None` means no label `kind`.
     fn of_kind(&self, kind: Option<SourceKind>) -> &W::Labels {
         let index = kind.and_then(|kind| SourceKind::ALL.iter().position(|known| *known == kind));
         let label = index.map_or("", |index| &KINDS[index]);
@@ -437,17 +437,17 @@ impl<'a, W: Writer> SourceLabels<'a, W> {
     }
 }
 
-/// The label `kind` of each kind of source.
+/// The value of the label `kind` for each kind of source.
 static KINDS: LazyLock<[String; SourceKind::ALL.len()]> =
     LazyLock::new(|| SourceKind::ALL.map(|kind| kind.to_string().replace(' ', "_")));
 
-/// Returns the kind of source of a metric's time series. A label that changes would end the counters: so it follows from
-/// the metric, where only one kind of source has it.
+/// Returns the kind of source for the label `kind` of a metric's time series. If only one kind of source has the
+/// metric, the metric decides the kind, because a later change of the label would end the counters.
 ///
-/// Services, clients and timers have some metrics of subscriptions, too, and action servers some of their clients. They
-/// are told apart by their own metrics, which are published within milliseconds.
+/// Services, clients and timers share some metrics with subscriptions, and action servers share some metrics with
+/// action clients. The other metrics of the source, which are published within milliseconds, then decide the kind.
 fn kind_of(metric: Metric, source: &Source) -> Option<SourceKind> {
-    // Publishers have sizes, too. The clock is the host's.
+    // Both subscriptions and publishers measure message sizes. The clock offset belongs to a host.
     if matches!(metric, Metric::MessageSize | Metric::ClockOffset) {
         return None;
     }
@@ -457,7 +457,7 @@ fn kind_of(metric: Metric, source: &Source) -> Option<SourceKind> {
     own.or((others == 0 || first == SourceKind::Subscription).then_some(first))
 }
 
-/// Returns a unit as written in the names of families.
+/// Returns a unit as it is written in the names of families.
 fn unit(unit: &Unit) -> &str {
     match unit {
         Unit::Seconds => "seconds",

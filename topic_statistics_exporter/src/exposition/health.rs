@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The health of sources, and the limits that authors have set, so that alerts compare with those.
+//! Writes the health of sources, and the limits that the authors of the conditions have set. Alerts use these limits.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use crate::{
     state::{Judged, State},
 };
 
-/// The name and the unit of the expected values of a quantity.
+/// The name and the unit of a quantity in the names of the families `expected_...`.
 type Expected = (&'static str, &'static str);
 
-/// Writes the health of all sources. `of_metric` returns the name and the unit of a metric in the names of its
+/// Writes the health of all sources. `of_metric` returns the name and the unit that a metric has in the names of its
 /// families.
 pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn(Metric) -> Expected) {
     let healths = || state.healths().map(|(name, health)| (labels(name), health));
@@ -72,7 +72,7 @@ pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn
     }
 }
 
-/// Returns the labels that the source has in all families, `node`, and `topic` or `name`, and who judges it.
+/// Returns the labels of a health: `node`, `topic` or `name`, and `judge`, which is the node that judges the source.
 fn labels(judged: &Judged) -> [(&'static str, &str); 3] {
     let label = match judged.source.name.as_deref() {
         Some(topic) if topic.starts_with('/') => ("topic", topic),
@@ -92,12 +92,12 @@ fn name_and_unit(limit: &ExpectedLimit, of_metric: impl Fn(Metric) -> Expected) 
         Quantity::Publishers => ("publishers", ""),
         Quantity::Metric(metric, Figure::SampleCount) => (of_metric(metric).0, "samples"),
         Quantity::Metric(metric, _) => of_metric(metric),
-        // A quantity of a later version of the core.
+        // A quantity that a later version of `topic_statistics_core` adds.
         _ => ("other", ""),
     }
 }
 
-/// Returns the label of a metric's figure, as in the conditions' grammar; empty for other quantities.
+/// Returns the label of a metric's figure, as conditions write the figure. Returns an empty label for other quantities.
 fn figure(quantity: Quantity) -> &'static str {
     let Quantity::Metric(_, figure) = quantity else { return "" };
     match figure {
@@ -110,7 +110,7 @@ fn figure(quantity: Quantity) -> &'static str {
         Figure::P90 => "p90",
         Figure::P99 => "p99",
         Figure::P99_9 => "p999",
-        // A figure of a later version of the core.
+        // A figure that a later version of `topic_statistics_core` adds.
         _ => "other",
     }
 }

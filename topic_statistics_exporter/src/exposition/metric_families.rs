@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The families of each metric: names, meanings, and the form of their values.
+//! The metric families (in the sense of Prometheus) of each metric: their names, help texts and types.
 
 use std::sync::LazyLock;
 
@@ -9,38 +9,38 @@ use rclrs_topic_statistics::Metric;
 use super::writer::{Family, Kind};
 use crate::model::{MetricName, Unit};
 
-/// The families of all metrics of the library, and at last those of any other metric.
+/// The families of all metrics of the library. The last element has the families of all other metrics.
 pub static OF_METRICS: LazyLock<Vec<MetricFamilies>> =
     LazyLock::new(|| Metric::ALL.iter().copied().map(Some).chain([None]).map(MetricFamilies::new).collect());
 
-/// The families of one metric.
+/// The metric families of one metric.
 pub struct MetricFamilies {
-    /// `None` for metrics that are not of the library.
+    /// The metric. `None` for the families of all metrics that the library does not define.
     pub metric: Option<Metric>,
-    /// The part of their names that is the metric's.
+    /// The name of the metric in the names of its families.
     pub base_name: &'static str,
-    /// The form in which a metric's window is written.
+    /// The kind of values that the metric has in a window.
     pub shape: Shape,
     pub mean: Family,
     pub min: Family,
     pub max: Family,
     pub std_dev: Family,
-    /// Sum and count of all windows, and quantiles of the last one.
+    /// The sum and count of all windows, and the quantiles of the last window.
     pub summary: Family,
     pub negative_windows: Family,
     pub distribution: Family,
 }
 
-/// The values of a metric in a window.
+/// The kind of values that a metric has in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Many samples.
     Samples,
-    /// One value, which is a gauge.
+    /// One value, which is written as a gauge.
     OneValue,
-    /// One frequency, and the number of events.
+    /// One frequency and the number of events.
     Frequency,
-    /// One count. The sum of all windows is a counter.
+    /// One count. The sum of the counts of all windows is written as a counter.
     Count,
 }
 
@@ -62,7 +62,7 @@ impl MetricFamilies {
             Some(Unit::Other(_)) | None => "",
         };
         let shape = match metric {
-            // One for each thread.
+            // An executor has one sample for each of its threads.
             Some(Metric::Busy) => Shape::Samples,
             Some(Metric::Frequency) => Shape::Frequency,
             Some(metric) if metric.is_count() => Shape::Count,
@@ -124,7 +124,8 @@ impl MetricFamilies {
     }
 }
 
-/// Returns the part of its families' names that is the metric's: its name without the unit, which Prometheus has last.
+/// Returns the name of a metric in the names of its families: the metric's name without the unit. Prometheus writes the
+/// unit at the end of a family's name.
 fn base_name(metric: Metric) -> &'static str {
     match metric {
         Metric::PublicationSeqGap => "publication_gap",

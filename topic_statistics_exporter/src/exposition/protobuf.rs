@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Prometheus's protobuf format: messages `io.prometheus.client.MetricFamily`, each after its length.
+//! Writes Prometheus's protobuf format: messages `io.prometheus.client.MetricFamily`, each with its length before it.
 //!
 //! The messages are defined in `io/prometheus/client/metrics.proto` of <https://github.com/prometheus/client_model>.
-//! Their fields are written straight to the output, without messages in memory: a large state has millions of them.
+//! The fields are written directly to the output, without structs in memory: a large state has millions of fields.
 
 use std::{rc::Rc, time::SystemTime};
 
@@ -14,23 +14,24 @@ use prost::encoding::{
 use super::writer::{Family, Kind, Labels, SummaryValue, Writer};
 use crate::state::{Bucket, Histogram, QUANTILES};
 
-/// Writes protobuf.
+/// A writer of Prometheus's protobuf format.
 #[derive(Debug)]
 pub struct Protobuf {
     out: Vec<u8>,
-    /// Where the family begins, and where its metrics do.
+    /// The offset in `out` where the current family begins.
     family: usize,
+    /// The offset in `out` where the metrics of the current family begin.
     metrics: usize,
 }
 
 impl Protobuf {
-    /// Returns a writer to a buffer.
+    /// Returns a writer that uses the memory of `out`.
     pub fn new(mut out: Vec<u8>) -> Self {
         out.clear();
         Self { out, family: 0, metrics: 0 }
     }
 
-    /// Writes a metric whose value is a message.
+    /// Writes a metric: its labels, and a message with its value in the field number `value`.
     fn metric(&mut self, labels: &[u8], value: u32, write: impl FnOnce(&mut Vec<u8>)) {
         message(&mut self.out, 4, |out| {
             out.extend_from_slice(labels);
@@ -50,7 +51,7 @@ impl Protobuf {
 impl Writer for Protobuf {
     const BEGINS_AT_ZERO: bool = true;
 
-    /// The labels, as they are encoded in a metric.
+    /// The encoded labels of a metric.
     type Labels = Rc<[u8]>;
 
     fn labels(labels: Labels<'_>) -> Rc<[u8]> {
@@ -143,7 +144,7 @@ impl Writer for Protobuf {
 fn spans(out: &mut Vec<u8>, field: u32, buckets: &[Bucket], shift: i32) {
     let mut next = 0;
     for span in buckets.chunk_by(|(index, _), (following, _)| index + 1 == *following) {
-        // Prometheus numbers a bucket by its upper boundary, and OpenTelemetry by its lower one.
+        // Prometheus numbers buckets by their upper boundaries, and OpenTelemetry by their lower boundaries.
         let first = span[0].0 + shift + 1;
         message(out, field, |out| {
             sint32::encode(1, &(first - next), out);
@@ -153,7 +154,7 @@ fn spans(out: &mut Vec<u8>, field: u32, buckets: &[Bucket], shift: i32) {
     }
 }
 
-/// Writes the difference of each count from the count before it: packed, which halves it.
+/// Writes the difference between each count and the previous count. The field is packed, which halves its size.
 fn deltas(out: &mut Vec<u8>, field: u32, buckets: &[Bucket]) {
     if buckets.is_empty() {
         return;
@@ -163,14 +164,14 @@ fn deltas(out: &mut Vec<u8>, field: u32, buckets: &[Bucket]) {
         for (_, count) in buckets {
             let count = i64::try_from(*count).unwrap_or(i64::MAX);
             let delta = count - before;
-            // As `sint64` is encoded: small numbers of both signs are short.
+            // The zigzag encoding of `sint64`: small positive and negative numbers need few bytes.
             encode_varint(((delta << 1) ^ (delta >> 63)) as u64, out);
             before = count;
         }
     });
 }
 
-/// Writes a `google.protobuf.Timestamp`. A time before 1970 becomes 1970.
+/// Writes a `google.protobuf.Timestamp`. A time before 1970 is written as the start of 1970.
 fn timestamp(out: &mut Vec<u8>, field: u32, time: SystemTime) {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     message(out, field, |out| {
@@ -193,7 +194,7 @@ fn message(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
     prefix_length(out, begin);
 }
 
-/// Writes the length of all from `begin` on before it.
+/// Inserts, at the offset `begin`, the length of the bytes from `begin` to the end.
 fn prefix_length(out: &mut Vec<u8>, begin: usize) {
     let end = out.len();
     encode_varint((end - begin) as u64, out);

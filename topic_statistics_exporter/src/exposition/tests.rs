@@ -26,7 +26,7 @@ use super::{
 
 #[test]
 fn the_format_is_the_one_that_the_scraper_prefers() {
-    // Prometheus 2.42 with and without native histograms.
+    // The Accept headers of Prometheus 2.42, without and with native histograms.
     let text =
         "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
                 text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
@@ -49,10 +49,10 @@ fn the_format_is_the_one_that_the_scraper_prefers() {
     }
 }
 
-/// The values of time series, by name and labels as they are written in text.
+/// The values of time series, by the name and labels as the text format writes them.
 type Values = BTreeMap<String, f64>;
 
-/// Reads text; the fuzz target `exposition` and promtool read it strictly.
+/// Reads the text format without strict checks. The fuzz target `exposition` and promtool check the format strictly.
 fn read_text(text: Vec<u8>) -> Values {
     let text = String::from_utf8(text).unwrap();
     let mut values = Values::new();
@@ -64,7 +64,7 @@ fn read_text(text: Vec<u8>) -> Values {
     values
 }
 
-/// The fields of a message of protobuf: number, and value or content.
+/// Returns the fields of a protobuf message: the field number, and the value or the content.
 fn fields(mut bytes: &[u8]) -> Vec<(u32, u64, &[u8])> {
     let (mut all, bytes) = (vec![], &mut bytes);
     while !bytes.is_empty() {
@@ -81,7 +81,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u32, u64, &[u8])> {
     all
 }
 
-/// The messages of a response in protobuf.
+/// Returns the messages of a response in the protobuf format.
 fn families(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut all = vec![];
     while !bytes.is_empty() {
@@ -93,12 +93,12 @@ fn families(mut bytes: &[u8]) -> Vec<&[u8]> {
     all
 }
 
-/// The contents of the fields of that number.
+/// Returns the contents of the fields with the number `field`.
 fn contents(message: &[u8], field: u32) -> Vec<&[u8]> {
     fields(message).into_iter().filter(|(tag, ..)| *tag == field).map(|(.., content)| content).collect()
 }
 
-/// The state with everything that there is, from two windows of each metric.
+/// Returns a state with all kinds of entries: two windows of each metric, distributions, losses and statuses.
 fn everything() -> (State, Now) {
     let start = Now::read();
     let limits = Limits { classic_buckets: "0.001,0.1".parse().unwrap(), ..Limits::default() };
@@ -125,7 +125,7 @@ fn everything() -> (State, Now) {
     (state, start)
 }
 
-/// A real Prometheus reads protobuf, and has the same series: `tests/cli/prometheus.rs`.
+/// `tests/cli/prometheus.rs` compares the time series of a real Prometheus, which reads protobuf, with the text format.
 #[test]
 fn all_formats_have_all_families_and_the_same_series() {
     let (state, start) = everything();
@@ -139,7 +139,7 @@ fn all_formats_have_all_families_and_the_same_series() {
     for family in families(&encode(Format::Protobuf)) {
         in_protobuf.push(String::from_utf8(contents(family, 1)[0].to_vec()).unwrap());
         assert!(!contents(family, 2)[0].is_empty(), "{in_protobuf:?} has no help");
-        // Counters, summaries and histograms have the time of their creation. 1.6e9 s is in 2020.
+        // Counters, summaries and histograms have their time of creation, which is after 2020 (1.6e9 s).
         for metric in contents(family, 4) {
             for (kind, created) in [(3, 3), (4, 4), (7, 15)] {
                 for value in contents(metric, kind) {
@@ -152,7 +152,7 @@ fn all_formats_have_all_families_and_the_same_series() {
     assert_eq!(in_protobuf, names);
 }
 
-/// A gauge of a node that has ended would tell how things were.
+/// The gauges of an ended node are left out, because they would show old values as if they were current.
 #[test]
 fn gauges_end_before_counters_when_windows_are_missing() {
     let start = Now::read();
@@ -167,14 +167,15 @@ fn gauges_end_before_counters_when_windows_are_missing() {
         let values = read_text(Format::Text.encode(&state, now, 1e9, vec![]));
         values.keys().filter(|name| name.contains(text)).count()
     };
-    // Three windows of 5 s may be missing, and ten of the distribution, which was of 1 s.
+    // The gauges end after three missing windows of 5 s, and the quantiles (windows of 1 s) after at least 10 s.
     for (after, gauges, quantiles) in [(0.0, 1, 2), (10.0, 1, 2), (10.1, 1, 0), (15.0, 1, 0), (15.1, 0, 0)] {
         assert_eq!((count(after, "age_mean"), count(after, "quantile")), (gauges, quantiles), "{after} s");
         assert_eq!((count(after, "age_seconds_count"), count(after, "windows_total")), (1, 1), "{after} s");
     }
 }
 
-/// Services, clients and timers have some metrics of subscriptions, and are none. The two ends of an action share most.
+/// Services, clients and timers share some metrics with subscriptions, but have another kind. An action server and an
+/// action client share most of their metrics.
 #[test]
 fn a_metric_has_the_kind_of_its_source() {
     let start = Now::read();
@@ -209,7 +210,7 @@ fn a_metric_has_the_kind_of_its_source() {
         r#"requests_total{node="/planner",topic="/plan",kind="service"} 6.0"#,
         r#"calls_total{node="/planner",topic="/map",kind="client"} 6.0"#,
         r#"skipped_periods_total{node="/planner",name="timer/10ms",kind="timer"} 6.0"#,
-        // It is no sum.
+        // The number of active requests is a gauge, not a counter.
         r#"active_requests{node="/planner",topic="/plan",kind="service"} 2.0"#,
     ] {
         assert!(text.contains(&format!("\ntopic_statistics_{line}\n")), "no {line} in {text}");
@@ -217,7 +218,7 @@ fn a_metric_has_the_kind_of_its_source() {
     assert_eq!(text.matches("\ntopic_statistics_messages_received_total{").count(), 1, "of the subscription");
 }
 
-/// `BLESS=1` writes the table.
+/// With the environment variable `BLESS=1`, this test writes the table.
 #[test]
 fn docs_have_the_table_of_names() {
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/fleet.md");
@@ -252,7 +253,7 @@ fn all_names_are_documented_and_none_is_there_twice() {
         assert!(names.insert(name), "{name} comes twice");
     }
     assert!(names.len() > 90, "{names:?}");
-    // A name that is in no table consists of a metric's name, a part and a unit.
+    // A name that is in no table consists of the name of a metric, a part such as `_mean`, and a unit.
     let is_documented = |name: &str| {
         let parts = ["_mean", "_min", "_max", "_stddev", "_distribution", "_negative_windows_total", ""];
         let units = ["_seconds", "_bytes", "_messages", "_hertz", ""];
@@ -286,7 +287,7 @@ fn classic_buckets_count_the_samples_up_to_their_bounds() {
         let message = MetricDistribution { source, metric, window, distribution };
         state.accept(Ok(message.into()), start);
     };
-    // In milliseconds. A bucket that contains a bound counts as above it.
+    // The samples are in milliseconds. If a bound is inside a bucket, the bucket's samples count as above the bound.
     add("/b", &[0.0, 0.5, 0.9, 2.0, 50.0, 95.0, 101.0, 110.0, 5000.0, 20_000.0]);
     add("/c", &[-3.0, 50.0]);
     let text = String::from_utf8(Format::Text.encode(&state, start.monotonic, 1e9, vec![])).unwrap();
@@ -297,11 +298,11 @@ fn classic_buckets_count_the_samples_up_to_their_bounds() {
             assert!(text.contains(&line), "no {line} in {text}");
         }
     }
-    // A sum with negative samples would fall.
+    // A histogram with negative samples has no sum, because its sum could fall.
     let sums = text.lines().filter(|line| line.contains("distribution_seconds_sum"));
     assert_eq!(sums.map(|line| line.contains("\"/b\"")).collect::<Vec<_>>(), [true]);
     assert!(text.lines().filter(|line| line.contains("node=\"/a\"")).count() <= state.series());
-    // The first histogram of protobuf has the same: cumulative counts and bounds.
+    // The first histogram in protobuf has the same cumulative counts and bounds as in text.
     let encoded = Format::Protobuf.encode(&state, start.monotonic, 1e9, vec![]);
     let mut histograms =
         families(&encoded).into_iter().flat_map(|family| contents(contents(family, 4)[0], 7));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The text formats of Prometheus (0.0.4) and OpenMetrics (1.0.0).
+//! Writes the text formats of Prometheus (0.0.4) and OpenMetrics (1.0.0).
 
 use std::{fmt::Write, rc::Rc, time::SystemTime};
 
 use super::writer::{Family, Kind, Labels, SummaryValue, Writer};
 use crate::state::{Histogram, QUANTILES};
 
-/// Writes text.
+/// A writer of Prometheus's text format or of OpenMetrics.
 #[derive(Debug)]
 pub struct Text {
     out: String,
@@ -17,14 +17,14 @@ pub struct Text {
 }
 
 impl Text {
-    /// Returns a writer of OpenMetrics, or of Prometheus's own format, to a buffer.
+    /// Returns a writer that uses the memory of `buffer`. The format is OpenMetrics or Prometheus's text format.
     pub fn new(mut buffer: Vec<u8>, is_open_metrics: bool) -> Self {
         buffer.clear();
         let out = String::from_utf8(buffer).unwrap_or_default();
         Self { out, is_open_metrics, family: None, has_header: false }
     }
 
-    /// Writes one time series: the family's name and a suffix, the labels, a further label, and the value.
+    /// Writes one time series: the family's name with `suffix`, the labels, an optional `further` label, and the value.
     fn sample(&mut self, suffix: &str, labels: &str, further: Option<(&str, f64)>, value: impl Into<Number>) {
         let Some(family) = &self.family else { return };
         let out = &mut self.out;
@@ -58,7 +58,7 @@ impl Text {
     }
 }
 
-/// A value: whole numbers are written exactly.
+/// The value of a time series. An integer is written with all its digits.
 enum Number {
     Integer(u64),
     Float(f64),
@@ -103,7 +103,7 @@ impl Writer for Text {
         self.sample("", labels, None, value);
     }
 
-    // Prometheus would make a second time series of the creation.
+    // The time of creation is not written, because Prometheus would store it as a second time series.
     fn counter(&mut self, labels: &Rc<str>, value: f64, _created: SystemTime) {
         self.sample("_total", labels, None, value);
     }
@@ -118,7 +118,7 @@ impl Writer for Text {
         self.sample("_count", labels, None, summary.count);
     }
 
-    /// Writes classic buckets only.
+    /// Writes only the classic buckets, because the text formats have no native histograms.
     fn histogram(&mut self, labels: &Rc<str>, histogram: &Histogram, bounds: &[f64], _created: SystemTime) {
         if bounds.is_empty() {
             return;
@@ -127,7 +127,7 @@ impl Writer for Text {
             self.sample("_bucket", labels, Some(("le", *bound)), histogram.count_up_to(*bound));
         }
         self.sample("_bucket", labels, Some(("le", f64::INFINITY)), histogram.count());
-        // A sum of negative samples would fall.
+        // Negative samples would make the sum fall, so the sum is left out.
         if histogram.negative().is_empty() {
             self.sample("_sum", labels, None, histogram.sum());
         }
@@ -157,7 +157,7 @@ fn header(out: &mut String, family: &Family, is_open_metrics: bool) {
     }
 }
 
-/// Writes the value of a label, which can be any text.
+/// Writes the value of a label. Special characters in the value are escaped.
 fn escape(out: &mut String, value: &str) {
     for c in value.chars() {
         match c {

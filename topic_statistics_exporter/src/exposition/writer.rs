@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a format writes: metric families and their time series.
+//! The trait of output formats, which write metric families and their time series.
 
 use std::time::SystemTime;
 
@@ -9,36 +9,36 @@ use crate::state::{Histogram, QUANTILES};
 /// A metric family: all time series with the same name.
 #[derive(Clone, Debug)]
 pub struct Family {
-    /// The name, with the unit, and without `_total`.
+    /// The name, with the unit but without the suffix `_total`.
     pub name: String,
-    /// The meaning, and the meaning of a high value.
+    /// The help text: the meaning of the values, and the meaning of a high value.
     pub help: String,
-    /// The kind of its values.
+    /// The type of the values.
     pub kind: Kind,
-    /// The unit, which is also in the name.
+    /// The unit, which is also part of the name.
     pub unit: &'static str,
 }
 
-/// Returns a family of ours, by its name without the namespace and the unit.
+/// Returns a family of the exporter. `name` is the family's name without the prefix `topic_statistics_` and the unit.
 pub fn family(name: &str, kind: Kind, unit: &'static str, help: &str) -> Family {
     let separator = if unit.is_empty() { "" } else { "_" };
     Family { name: format!("topic_statistics_{name}{separator}{unit}"), help: help.to_owned(), kind, unit }
 }
 
-/// The types of Prometheus.
+/// The metric types of Prometheus that the exporter writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A value that only grows.
     Counter,
-    /// A value.
+    /// A value that can rise and fall.
     Gauge,
     /// A sum and a count that only grow, and quantiles of the last window.
     Summary,
-    /// A histogram that only grows.
+    /// A histogram whose counts only grow.
     Histogram,
 }
 
-/// The names and values of labels. Empty values are left out.
+/// The names and values of labels. A writer leaves out labels with empty values.
 pub type Labels<'a> = &'a [(&'static str, &'a str)];
 
 /// The values of a summary.
@@ -48,34 +48,34 @@ pub struct SummaryValue {
     pub count: u64,
     /// The sum of the samples.
     pub sum: f64,
-    /// When count and sum were 0.
+    /// The time when count and sum were 0.
     pub created: SystemTime,
-    /// The [`QUANTILES`] of the last window that are known.
+    /// The [`QUANTILES`] of the last window. A quantile is `None` if it is unknown.
     pub quantiles: [Option<f64>; QUANTILES.len()],
 }
 
-/// Writes families, one after the other, and the time series of each.
+/// A writer of metric families: it writes one family after another, each with its time series.
 pub trait Writer {
-    /// Whether a counter has to be 0 at first, because a scraper does not read since when it counts.
+    /// Whether the first value of a counter has to be 0, because the reader does not know when the counter began.
     const BEGINS_AT_ZERO: bool;
 
-    /// Labels as they are written. A source has the same ones in many time series.
+    /// Encoded labels. Many time series of a source share the same labels, so labels are encoded only once.
     type Labels: Clone;
 
-    /// The text or bytes written.
+    /// The complete output.
     type Output;
 
-    /// Returns labels as they are written.
+    /// Encodes labels.
     fn labels(labels: Labels<'_>) -> Self::Labels;
-    /// Begins a family. One without time series is left out.
+    /// Begins a family. If the family gets no time series, it is left out of the output.
     fn family(&mut self, family: &Family);
-    /// Adds a gauge to the family.
+    /// Adds a gauge to the current family.
     fn gauge(&mut self, labels: &Self::Labels, value: f64);
-    /// Adds a counter, which was 0 at `created`.
+    /// Adds a counter to the current family. The counter was 0 at `created`.
     fn counter(&mut self, labels: &Self::Labels, value: f64, created: SystemTime);
-    /// Adds a summary.
+    /// Adds a summary to the current family.
     fn summary(&mut self, labels: &Self::Labels, summary: SummaryValue);
-    /// Adds a histogram, which was empty at `created`, and its classic buckets up to these bounds.
+    /// Adds a histogram to the current family. The histogram was empty at `created`. `bounds` is for classic buckets.
     fn histogram(
         &mut self,
         labels: &Self::Labels,
@@ -83,6 +83,6 @@ pub trait Writer {
         bounds: &[f64],
         created: SystemTime,
     );
-    /// Ends the last family, and returns what has been written.
+    /// Ends the last family, and returns the output.
     fn finish(self) -> Self::Output;
 }

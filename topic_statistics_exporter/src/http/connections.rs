@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Which connections there are, and which one is closed for a new one.
+//! The open connections, and the choice of the connection that is closed to make room for a new connection.
 
 use std::{
     collections::HashMap,
@@ -12,10 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The connections, of which there are at most so many, in the order in which they were accepted.
+/// The open connections, up to a largest number, in the order in which they were accepted.
 ///
-/// Without room, a new one takes the place of one of the address that has most: so whatever one address does, the
-/// others are served.
+/// If the limit is reached, a new connection replaces a connection of the address with the most connections. So clients
+/// at other addresses are still served, even if one address opens very many connections.
 #[derive(Debug)]
 pub struct Connections<T> {
     max: usize,
@@ -33,34 +33,34 @@ struct Connection<T> {
 /// Whether there is room for a new connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Room<T> {
-    /// There is.
+    /// There is room.
     Free,
-    /// This one has to be closed for it.
+    /// This connection has to be closed to make room.
     Close(T),
-    /// All of its address are being answered.
+    /// There is no room: all connections of the address with the most connections are being answered.
     No,
 }
 
 impl<T> Connections<T> {
-    /// A connection that is being answered gives way after that time.
+    /// A connection that is being answered can be closed for a new connection after this time.
     const GIVES_WAY: Duration = Duration::from_secs(2);
 
     pub fn new(max: usize) -> Self {
         Self { max, all: vec![] }
     }
 
-    /// Adds a connection. `has_request` is set once its request has been read.
+    /// Adds a connection. `has_request` becomes true when the request of this connection has been read.
     pub fn add(&mut self, address: IpAddr, task: T, has_request: Arc<AtomicBool>, now: Instant) {
         self.all.push(Connection { address: network(address), accepted: now, has_request, task });
     }
 
-    /// Keeps some connections only.
+    /// Keeps only the connections that `is_kept` selects.
     pub fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
         self.all.retain(|connection| is_kept(&connection.task));
     }
 
-    /// Makes room for a connection of an address. Of the address with most connections, the oldest one goes that has
-    /// sent no request.
+    /// Makes room for a new connection from an address. If the limit is reached, removes a connection of the address
+    /// with the most connections: the oldest one without a request, or else the oldest one that is older than 2 s.
     pub fn make_room(&mut self, address: IpAddr, now: Instant) -> Room<T> {
         if self.all.len() < self.max {
             return Room::Free;
@@ -70,7 +70,7 @@ impl<T> Connections<T> {
         for connection in &self.all {
             *counts.entry(connection.address).or_insert(0) += 1;
         }
-        // With as many as another address, the newcomer's own gives way.
+        // Among several addresses with the most connections, the address of the new connection is chosen.
         let most = counts.into_iter().max_by_key(|(other, count)| (*count, *other == address));
         let is_its = |connection: &&Connection<T>| most.is_some_and(|(most, _)| connection.address == most);
         let has_request = |connection: &Connection<T>| connection.has_request.load(Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl<T> Connections<T> {
     }
 }
 
-/// Returns an address; of IPv6 the network of a host, which may have any address in it.
+/// Returns the address by which connections are counted. For IPv6, this is the /64 network, which may be one host.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(address) if address.to_ipv4_mapped().is_none() => {
@@ -98,7 +98,7 @@ fn network(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    /// Connections that are numbered, and the time.
+    /// Connections with numbers as tasks, and a simulated time.
     struct Table {
         connections: Connections<usize>,
         accepted: usize,
@@ -128,11 +128,11 @@ mod tests {
         for address in ["192.0.2.1", "2001:db8::1"].into_iter().chain(["192.0.2.7"; 98]) {
             assert_eq!(table.accept(address, false), Room::Free);
         }
-        // It connects again, 900 times, in no time. Its oldest one goes.
+        // 192.0.2.7 connects 900 more times. Each new connection closes the oldest connection of 192.0.2.7.
         for closed in 2..902 {
             assert_eq!(table.accept("192.0.2.7", false), Room::Close(closed));
         }
-        // So it is for the scrapes of others, and for any address of IPv6 of one network.
+        // Connections from other addresses also close a connection of 192.0.2.7.
         for (address, closed) in [("192.0.2.1", 902), ("2001:db8::1", 903), ("2001:db8::ffff", 904)] {
             assert_eq!(table.accept(address, true), Room::Close(closed));
         }
@@ -150,8 +150,8 @@ mod tests {
             ("192.0.2.2", 0),
             ("192.0.2.2", 1),
             ("::ffff:192.0.2.2", 2),
-            ("192.0.2.2", 6), // it has its share,
-            ("192.0.2.1", 3), // and so has the other one
+            ("192.0.2.2", 6), // both addresses have 3 connections now,
+            ("192.0.2.1", 3), // so each address replaces its own connections
         ] {
             assert_eq!(table.accept(address, false), Room::Close(closed));
         }
@@ -159,7 +159,7 @@ mod tests {
         for has_request in [true, false, true] {
             table.accept("192.0.2.1", has_request);
         }
-        assert_eq!(table.accept("192.0.2.1", true), Room::Close(1), "the idle one");
+        assert_eq!(table.accept("192.0.2.1", true), Room::Close(1), "the idle connection is closed");
         assert_eq!(table.accept("192.0.2.1", true), Room::No);
         table.now += Duration::from_millis(2001);
         assert_eq!(table.accept("192.0.2.1", true), Room::Close(0));

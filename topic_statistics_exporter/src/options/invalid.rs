@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A parameter with a value that it cannot have.
+//! The error for a ROS parameter with an invalid value.
 
 use rclrs::DeclarationError;
 
-/// A parameter with a value that it cannot have.
+/// The error for a ROS parameter with an invalid value.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("The parameter {name} is {value}: it has to be {right}")]
 pub struct InvalidParameter {
-    /// The parameter.
+    /// The name of the parameter.
     pub name: &'static str,
-    /// Its value.
+    /// The invalid value, or the reason why the parameter cannot be declared.
     pub value: String,
-    /// The valid values.
+    /// A description of the valid values.
     pub right: String,
 }
 
 impl InvalidParameter {
-    /// Returns the error of a parameter that cannot be declared.
+    /// Returns the error for a parameter that cannot be declared. `right` describes the valid values.
     pub fn new(name: &'static str, error: &DeclarationError, right: &str) -> Self {
         Self { name, value: format!("invalid ({error})"), right: right.to_owned() }
     }

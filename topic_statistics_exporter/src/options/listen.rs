@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Where to listen.
+//! The address where the HTTP server listens.
 
 use std::{
     fmt, io,
@@ -8,22 +8,22 @@ use std::{
     str::FromStr,
 };
 
-/// An address or a name of this host, and a port.
+/// An IP address or a name of this host, and a port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listen {
-    /// Empty: all addresses.
+    /// The IP address or the name. An empty text means all addresses of this host.
     host: String,
     port: u16,
 }
 
 impl Listen {
-    /// The valid texts.
+    /// A description of the valid texts.
     pub const RIGHT: &str = "an address and a port: 127.0.0.1:9877, localhost:9877, [::1]:9877 or :9877";
 
-    /// Returns the addresses; the first possible one is meant. A name is looked up.
+    /// Returns the possible addresses, in order of preference. If the host is a name, this function resolves the name.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         if self.host.is_empty() {
-            // On Linux, [::] is also every IPv4 address.
+            // On Linux, a socket that is bound to [::] also accepts IPv4 connections.
             let all = SocketAddr::from((Ipv6Addr::UNSPECIFIED, self.port));
             let has_ipv6 = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
             return Ok(vec![if has_ipv6 { all } else { (Ipv4Addr::UNSPECIFIED, self.port).into() }]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The options of the push side: arguments, then ROS parameters, then OpenTelemetry's environment variables.
+//! The options for sending (pushing) to an OpenTelemetry collector. The values come from ROS parameters, command-line
+//! arguments and OpenTelemetry's environment variables; a parameter has the highest precedence, a variable the lowest.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -13,7 +14,7 @@ use rclrs::{Node, ParameterValue};
 use super::invalid::InvalidParameter;
 use crate::otlp::{self, key_values, ClientOptions, Endpoint, Environment, Limits, Warning, KEY_VALUES};
 
-/// The options that agents beside the exporter have in its place, as parameters.
+/// The parameters of removed options. A separate agent on the robot now provides the features of these options.
 const LEFT: [&str; 5] = [
     "otlp_buffer_directory",
     "otlp_client_certificate",
@@ -25,7 +26,7 @@ const LEFT: [&str; 5] = [
 const AGENT: &str =
     "left out: an agent beside the exporter does that, see docs/fleet.md#an-agent-on-the-robot";
 
-/// Adds to the error of the command line what has replaced an option that is no more.
+/// If a command-line error is about a removed option, adds to the error what replaces this option.
 pub fn explain(mut error: clap::Error) -> clap::Error {
     let name = error.get(ContextKind::InvalidArg).map(|name| name.to_string().replace('-', "_"));
     if name.is_some_and(|name| LEFT.iter().any(|left| name.contains(left))) {
@@ -35,7 +36,7 @@ pub fn explain(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Names and values, as of headers.
+/// Pairs of a name and a value, for example HTTP headers.
 pub type Pairs = Vec<(String, String)>;
 
 /// How to push to an OpenTelemetry collector. The environment has the defaults.
@@ -87,13 +88,13 @@ pub struct PushOptions {
 }
 
 impl PushOptions {
-    /// Declares the parameters. Returns the options with the values that they have. A parameter that is empty leaves an
-    /// option as it is.
+    /// Declares the ROS parameters. Returns the options with the parameters' values. An empty parameter does not change
+    /// the option with the same name.
     pub fn with_parameters_of(self, node: &Node) -> Result<Self, InvalidParameter> {
         let parameters = Parameters(node);
         let text = |text: &str| Ok(text.to_owned());
         let path = |text: &str| Ok(PathBuf::from(text));
-        // A parameter that nobody declares would be ignored.
+        // ROS ignores a parameter that is not declared. So the removed options are declared, to refuse their values.
         for name in LEFT {
             parameters.read(name, None, |_| Err::<(), _>(AGENT))?;
         }
@@ -116,8 +117,8 @@ impl PushOptions {
         })
     }
 
-    /// Returns how to push, on the host of that name, and what to log. None if no collector is given, or if the
-    /// environment turns pushing off. `get` returns an environment variable.
+    /// Returns the complete options for pushing from the host named `host`, and the warnings to log. The options are
+    /// `None` if no collector is given, or if an environment variable turns pushing off. `get` reads a variable.
     pub fn complete(
         self,
         host: &str,
@@ -163,7 +164,7 @@ impl PushOptions {
     }
 }
 
-/// The parameters of a node that stand for arguments: a text, or a number where one is meant.
+/// The node's parameters that have the same meaning as command-line arguments. Each value is a string or a number.
 struct Parameters<'a>(&'a Node);
 
 impl Parameters<'_> {
@@ -178,7 +179,7 @@ impl Parameters<'_> {
         let declared =
             self.0.declare_parameter::<ParameterValue>(name).default(ParameterValue::String("".into()));
         let declared = declared.description(description).read_only();
-        // A header can be a secret, and so can a part of a URL.
+        // Headers and URLs can contain secrets, so error messages do not show their values.
         let is_secret = ["otlp_headers", "otlp_endpoint"].contains(&name);
         let value =
             declared.map_err(|error| InvalidParameter::new(name, &error, "a text or a number"))?.get();
@@ -205,7 +206,7 @@ fn pairs(text: &str) -> Result<Pairs, &'static str> {
     key_values(text).ok_or(KEY_VALUES)
 }
 
-/// A year is longer than anything waits.
+/// Parses a time in seconds, from a millisecond to a year (31 536 000 s).
 fn seconds(text: &str) -> Result<Duration, &'static str> {
     let seconds = text.parse().ok().filter(|seconds| (0.001..=31_536_000.0).contains(seconds));
     seconds.map(Duration::from_secs_f64).ok_or("a number of seconds from 0.001 to 31536000")

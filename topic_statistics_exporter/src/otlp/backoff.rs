@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! How long to wait before a request is sent again.
+//! The waiting time before a request is sent again.
 
 use std::time::{Duration, SystemTime};
 
-/// The longest wait that a collector's `Retry-After` can demand.
+/// The longest wait that the header `Retry-After` of a collector can demand.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
-/// Exponential backoff with jitter: each failure doubles the wait, up to a limit.
+/// An exponential backoff with jitter: each failure doubles the wait, up to a limit.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     initial: Duration,
@@ -16,15 +16,16 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// A backoff. The first wait is at most `initial`, and every wait at most `max`.
+    /// Returns a backoff. The first wait is at most `initial`, and every wait is at most `max`.
     pub fn new(initial: Duration, max: Duration) -> Self {
         Self { initial: initial.min(max), max, failures: 0 }
     }
 
-    /// The wait after one more failure.
+    /// Counts a failure, and returns how long to wait.
     ///
-    /// It is between half and all of the doubled time: `random` is from 0 to 1. If the collector demands a wait, it is
-    /// that wait and at most `initial` more, so that the robots of a fleet do not all return at once.
+    /// The wait is between half of the doubled time and the whole doubled time, depending on `random`, which is from 0
+    /// to 1. If the collector demands a wait with `Retry-After`, the result is the demanded wait plus at most
+    /// `initial`. So the robots of a fleet do not all send at the same moment.
     pub fn after_failure(&mut self, retry_after: Option<Duration>, random: f64) -> Duration {
         let backoff =
             self.initial.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)).min(self.max);
@@ -35,15 +36,15 @@ impl Backoff {
         }
     }
 
-    /// The collector answered: the next wait is the first again.
+    /// Resets the wait to its initial value after the collector has answered.
     pub fn reset(&mut self) {
         self.failures = 0;
     }
 }
 
-/// The wait that the header `Retry-After` demands: seconds, or a date (RFC 9110, section 10.2.3).
+/// Returns the wait that the header `Retry-After` demands: a number of seconds or a date (RFC 9110, section 10.2.3).
 ///
-/// None if it is neither, or if the wait is zero: then the backoff decides.
+/// Returns `None`, so that the backoff decides, if the header is neither a number nor a date, or if the wait is zero.
 pub fn retry_after(header: &str, now: SystemTime) -> Option<Duration> {
     let header = header.trim();
     let wait = if !header.is_empty() && header.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! One request to the collector, by OTLP over HTTP with protobuf.
+//! The HTTP client that sends one OTLP request to the collector, encoded with protobuf.
 //!
 //! Source: OTLP specification 1.10, <https://opentelemetry.io/docs/specs/otlp/#otlphttp>.
 
@@ -32,10 +32,10 @@ pub use self::{
 use super::{backoff::retry_after, has_user, shown};
 use crate::compression::decompress;
 
-/// How much of an answer is read, in bytes.
+/// The largest part of an answer's body that is read, in bytes.
 const MAX_ANSWER: u64 = 64 << 10;
 
-/// Sends requests to one URL, and keeps the connection.
+/// A client that sends requests to one URL, and keeps the connection open.
 #[derive(Debug)]
 pub struct Client {
     agent: Agent,
@@ -45,12 +45,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client. Nothing is sent yet.
+    /// Returns a client. This function sends nothing.
     pub fn new(options: &ClientOptions) -> Result<Self, ClientError> {
         Self::with_agent(options, Agent::new_with_config)
     }
 
-    /// A client with the agent that `agent` makes, and so with its connections.
+    /// Returns a client that uses the HTTP agent that `agent` creates.
     pub fn with_agent(
         options: &ClientOptions,
         agent: impl FnOnce(Config) -> Agent,
@@ -72,7 +72,7 @@ impl Client {
         let mut config = Agent::config_builder()
             .timeout_global(Some(options.timeout))
             .http_status_as_error(false)
-            // By a redirect, a POST would become a GET.
+            // Redirects are not followed, because a redirect would change the POST request to a GET request.
             .max_redirects(0)
             .user_agent(USER_AGENT);
         if url.host().is_some_and(is_loopback) {
@@ -84,10 +84,11 @@ impl Client {
         Ok(Self { agent: agent(config.build()), url, headers, gzip: options.gzip })
     }
 
-    /// Sends a request that [`compress`](crate::compression::compress) has compressed, and waits for the answer.
+    /// Sends a request, and waits for the answer. The request was compressed by
+    /// [`compress`](crate::compression::compress).
     pub fn post(&self, compressed: &[u8]) -> Answer {
         let mut answer = self.send(compressed);
-        // The query of the URL can be a secret. A collector, or an error, may repeat it.
+        // The query of the URL can be a secret, and the answer of a collector or an error text may repeat the query.
         if let Some(query) = self.url.query().filter(|query| !query.is_empty()) {
             let (Answer::Accepted { text, .. }
             | Answer::Refused { reason: text, .. }
@@ -107,13 +108,13 @@ impl Client {
         } else {
             match decompress(compressed) {
                 Ok(plain) => request.send(&plain),
-                // Not reached: what waits is whole.
+                // This error never occurs, because waiting requests are never damaged.
                 Err(error) => return Answer::Refused { status: 0, reason: error.to_string() },
             }
         };
         match response {
             Ok(response) => answer(response),
-            // It can have names of a certificate.
+            // The error text can contain names from a certificate, so it is escaped.
             Err(error) => Answer::Later {
                 retry_after: None,
                 reason: error_text(&error.to_string()),
@@ -129,7 +130,7 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
         .headers
         .get(RETRY_AFTER)
         .and_then(|header| retry_after(header.to_str().ok()?, SystemTime::now()));
-    // The status is the answer, even if the rest fails.
+    // The HTTP status decides the answer, even if the body cannot be read.
     let body = body.into_with_config().limit(MAX_ANSWER).read_to_vec().unwrap_or_default();
     match parts.status {
         status if status.is_success() => {
@@ -141,8 +142,8 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
         | StatusCode::GATEWAY_TIMEOUT) => {
             Answer::Later { retry_after: wait, reason: format!("status {status}"), failure: Failure::Busy }
         }
-        // OTLP does not retry these statuses. But somebody can renew a token or repair a proxy, and then the figures
-        // of the time until then are there.
+        // The OTLP specification says that a client does not retry after these statuses. The exporter does: if a user
+        // renews a token or repairs a proxy, the collector then gets the figures of the time before the repair.
         status @ (StatusCode::UNAUTHORIZED
         | StatusCode::FORBIDDEN
         | StatusCode::NOT_FOUND
@@ -152,7 +153,7 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
         status => {
             let content_type = parts.headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
             let text = if content_type.starts_with(b"text/plain") {
-                // Prometheus's, instead of OTLP's.
+                // Prometheus answers with plain text instead of OTLP's `Status` message.
                 printable(String::from_utf8_lossy(&body).trim())
             } else {
                 Status::decode(&*body).map(|status| printable(&status.message)).unwrap_or_default()
@@ -163,14 +164,14 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
     }
 }
 
-/// The fields used of a failure's body, `google.rpc.Status`.
+/// The used fields of `google.rpc.Status`, which is the body of an answer that reports a failure.
 #[derive(Clone, PartialEq, Message)]
 struct Status {
     #[prost(string, tag = "2")]
     message: String,
 }
 
-/// Whether a host is this one. No proxy can reach it.
+/// Returns whether a host name or address is the loopback interface. No proxy is used for such a host.
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
@@ -180,7 +181,7 @@ fn tls(options: &ClientOptions) -> Result<TlsConfig, ClientError> {
     let certificates = match &options.certificate {
         Some(path) => certificates(path)
             .map_err(|reason| ClientError::Certificate { path: path.clone(), reason: reason.to_string() })?,
-        // Unreadable certificates are not trusted.
+        // System certificates that cannot be read are ignored, and so not trusted.
         None => {
             let found = rustls_native_certs::load_native_certs().certs;
             found.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()
@@ -192,7 +193,7 @@ fn tls(options: &ClientOptions) -> Result<TlsConfig, ClientError> {
         .build())
 }
 
-/// Reads a file of certificates: at least one.
+/// Reads a file of certificates in PEM. Returns an error if the file has no certificate.
 fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, Box<dyn Error>> {
     let pem = fs::read(path)?;
     let items = parse_pem(&pem).collect::<Result<Vec<_>, _>>()?.into_iter();

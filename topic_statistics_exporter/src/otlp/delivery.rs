@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The fate of each request after the collector's answer, without a thread, a clock or a connection.
+//! Decides what happens to a request after the collector's answer: it is finished, or it is sent again. This code uses
+//! no thread, no clock and no connection, so tests can call it directly.
 
 use std::{
     mem,
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::state::{DroppedRequests, PushCounts};
 
-/// The waiting requests, and counts of the others.
+/// The waiting requests, and the counts of all requests so far.
 #[derive(Debug)]
 pub struct Delivery {
     queue: Queue,
@@ -24,28 +25,28 @@ pub struct Delivery {
     reported: Reported,
 }
 
-/// The consequence of an answer.
+/// The result of an answer.
 #[derive(Debug)]
 pub struct Outcome {
-    /// How long to wait before the request is sent again. None if it is not.
+    /// How long to wait before the request is sent again. `None` if the request is finished.
     pub wait: Option<Wait>,
-    /// A line for the log, where something has changed.
+    /// A line for the log. `None` if there is nothing new to log.
     pub report: Option<String>,
 }
 
 /// A wait before a request is sent again.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
-    /// The time.
+    /// The length of the wait.
     pub time: Duration,
-    /// Whether the collector demands it.
+    /// Whether the collector demands this wait.
     pub is_demanded: bool,
 }
 
-/// What has been logged, so that nothing is logged with each attempt.
+/// The problems that have already been logged, so that a problem is not logged again at each attempt.
 #[derive(Debug, Default)]
 struct Reported {
-    /// The collector accepts nothing at present: whether it denies.
+    /// `Some` while the collector accepts no requests. The value says whether the failure is [`Failure::Denied`].
     failing: Option<bool>,
     dropped: DroppedRequests,
     refused: Option<u16>,
@@ -53,24 +54,24 @@ struct Reported {
 }
 
 impl Delivery {
-    /// Nothing was sent yet.
+    /// Returns a delivery that has sent nothing yet.
     pub fn new(queue: Queue, backoff: Backoff) -> Self {
         Self { queue, backoff, counts: PushCounts::default(), reported: Reported::default() }
     }
 
-    /// Adds a request, as [`compress`](crate::compression::compress) returns it.
+    /// Adds a request that [`compress`](crate::compression::compress) has compressed.
     pub fn push(&mut self, request: Vec<u8>, now: Instant) {
         self.queue.push(request, now);
     }
 
-    /// The oldest request. It waits until its answer is [settled](Self::settle).
+    /// Takes the oldest request. The request stays in the queue until [`settle`](Self::settle) gets the answer.
     pub fn take(&mut self, now: Instant) -> Option<Arc<Vec<u8>>> {
         self.queue.take(now)
     }
 
-    /// Counts the answer to the request that is taken, and keeps the request only if it is to be sent again.
+    /// Counts the answer to the taken request. Removes the request, unless it has to be sent again.
     ///
-    /// `random` is from 0 to 1.
+    /// `random`, from 0 to 1, is for the jitter of the wait.
     pub fn settle(&mut self, answer: &Answer, random: f64) -> Outcome {
         let wait = match answer {
             Answer::Later { retry_after, .. } => Some(Wait {
@@ -85,7 +86,7 @@ impl Delivery {
         Outcome { wait, report: self.count(answer) }
     }
 
-    /// The counts of requests so far.
+    /// Returns the counts of requests so far.
     pub fn counts(&self) -> PushCounts {
         PushCounts {
             dropped: self.queue.dropped(),
@@ -95,7 +96,7 @@ impl Delivery {
         }
     }
 
-    /// Counts the answer, and finishes the request or puts it back. Returns what to log.
+    /// Counts the answer. Finishes the taken request or puts the request back. Returns a line for the log.
     fn count(&mut self, answer: &Answer) -> Option<String> {
         match answer {
             Answer::Later { reason, failure, .. } => {
@@ -143,7 +144,7 @@ impl Delivery {
         }
     }
 
-    /// Returns what to log of dropped requests, each time that the number of a reason has doubled.
+    /// Returns a line for the log if the number of dropped requests for a reason has doubled since the last line.
     pub fn report(&mut self) -> Option<String> {
         let mut lines = vec![];
         let DroppedRequests { overflow, expired } = self.queue.dropped();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The state in OTLP: the same families as for Prometheus, by OpenTelemetry's names.
+//! Encodes the state in OTLP: the same metric families as for Prometheus, with names as OpenTelemetry uses them.
 //!
-//! Source: <https://opentelemetry.io/docs/specs/otel/metrics/data-model/>. What a reader makes of the names for
-//! Prometheus, by
-//! <https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/>, are the names of `/metrics`.
+//! Source: <https://opentelemetry.io/docs/specs/otel/metrics/data-model/>. The names at `/metrics` are the OTLP names,
+//! translated by the rules of
+//! <https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/>.
 
 use std::{
     mem,
@@ -30,18 +30,18 @@ use crate::{
     state::{Histogram, QUANTILES},
 };
 
-/// The largest size of the data points of a request, in bytes. A server of HTTP takes 20 MiB. A server of gRPC, to which
-/// a collector may forward, takes 4 MiB, including names, descriptions and the resource.
+/// The largest size of the data points of a request, in bytes. An HTTP server accepts 20 MiB. A gRPC server, to which a
+/// collector may forward requests, accepts 4 MiB, which include names, descriptions and the resource.
 const MAX_BYTES: usize = 3 << 20;
 
-/// Makes requests.
+/// Makes OTLP requests from the state.
 #[derive(Debug)]
 pub struct Encoder {
     resource: Resource,
 }
 
 impl Encoder {
-    /// An encoder of a robot's state, with these attributes. Of two with the same name, the last one counts.
+    /// Returns an encoder of requests with these resource attributes. Of attributes with equal names, the last is used.
     pub fn new(attributes: &[(String, String)]) -> Self {
         let mut unique: Vec<KeyValue> = Vec::new();
         for (name, value) in attributes {
@@ -51,27 +51,28 @@ impl Encoder {
         Self { resource: Resource { attributes: unique, ..Resource::default() } }
     }
 
-    /// A report of the present state, which [`write_state`](crate::exposition::write_state) writes to it.
+    /// Returns an empty report. [`write_state`](crate::exposition::write_state) writes the state to the report.
     pub fn report(&self, now: SystemTime) -> Report<'_> {
         let (closed, requests) = (Vec::new(), Vec::new());
         Report { encoder: self, now, family: None, open: None, closed, bytes: 0, requests }
     }
 }
 
-/// Sums and histograms have all samples since their start: a lost request costs only resolution in time.
+/// Sums and histograms are cumulative: they include all samples since their start. So the next request replaces a lost
+/// request, and only resolution in time is lost.
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 
-/// Writes one report: one request, or some if it is large.
+/// A writer of one report. A large report has several requests.
 #[derive(Debug)]
 pub struct Report<'a> {
     encoder: &'a Encoder,
     now: SystemTime,
     family: Option<Family>,
-    /// The metric of this family.
+    /// The metric of the current family.
     open: Option<Metric>,
-    /// Those of the families before it.
+    /// The metrics of the previous families that belong to the same request.
     closed: Vec<Metric>,
-    /// Of the data points that are no request yet.
+    /// The size of the data points that are not in a finished request yet, in bytes.
     bytes: usize,
     requests: Vec<ExportMetricsServiceRequest>,
 }
@@ -96,7 +97,8 @@ impl Report<'_> {
         self.bytes = 0;
     }
 
-    /// The metric of the family, for one more data point.
+    /// Returns the data of the current family's metric, to which the caller adds `point`. Begins a new request if the
+    /// point would make the request too large.
     fn metric(&mut self, data: Data, point: &impl Message) -> Option<&mut Data> {
         let bytes = point.encoded_len();
         if self.bytes + bytes > MAX_BYTES {
@@ -124,7 +126,7 @@ impl Report<'_> {
         }
     }
 
-    /// The time of a data point: never before its start, even if the system clock was set back since.
+    /// Returns the time of a data point: never before the start of the point, even if the system clock was set back.
     fn time(&self, start: Option<SystemTime>) -> u64 {
         nanoseconds(start.map_or(self.now, |start| start.max(self.now)))
     }
@@ -207,17 +209,18 @@ impl Writer for Report<'_> {
     }
 }
 
-/// OpenTelemetry's name of a family: with a dot after the namespace, and without the unit, which is a field of its own.
+/// Returns OpenTelemetry's name of a family: with a dot after `topic_statistics`, and without the unit, which has its
+/// own field.
 fn name(family: &Family) -> String {
     let name = match unit(family) {
-        // A reader gives them no place in a name.
+        // These units are not part of a translated name.
         "" | "{message}" => &family.name,
         _ => family.name.strip_suffix(family.unit).map_or(&*family.name, |name| name.trim_end_matches('_')),
     };
     name.replacen("topic_statistics_", "topic_statistics.", 1)
 }
 
-/// The unit of a family in UCUM's notation.
+/// Returns the unit of a family in the notation of UCUM (Unified Code for Units of Measure).
 fn unit(family: &Family) -> &'static str {
     match family.unit {
         "seconds" => "s",
@@ -275,7 +278,7 @@ mod tests {
         resources.flat_map(|resource| &resource.scope_metrics).flat_map(|scope| &scope.metrics)
     }
 
-    /// Start and time (s since `start`), and the value, of each point of a sum.
+    /// Returns the start time, the time (both in seconds after `start`) and the value of each data point of a sum.
     fn sums(requests: &[ExportMetricsServiceRequest], name: &str, start: SystemTime) -> Vec<(f64, f64, f64)> {
         let since = |time: u64| ((time as f64 - nanoseconds(start) as f64) / 1e9).round();
         let sum = |metric: &Metric| match &metric.data {
@@ -297,7 +300,7 @@ mod tests {
             system: start.system + seconds * SECOND,
         };
         let mut state = State::new(Limits::default(), start);
-        // From 5 s to 90 s the source is away.
+        // The source publishes nothing from 5 s to 90 s.
         for (time, stops, expected) in [
             (1, 1..2, (0.0, 1.0, 50.0)),
             (3, 3..5, (0.0, 3.0, 150.0)),
@@ -313,7 +316,7 @@ mod tests {
         }
         state.accept(Ok(losses()), at(90));
         for _ in 0..2 {
-            // No time lies before its start if the clock is set back.
+            // If the clock is set back, the time of a data point is still not before its start time.
             let requests = report(&state, start.system - 3600 * SECOND);
             assert!(sums(&requests, "", start.system).iter().all(|(start, time, _)| time >= start));
             assert_eq!(sums(&requests, "messages_reported_lost", start.system)[0].2, 5.0);
@@ -321,7 +324,7 @@ mod tests {
         }
     }
 
-    /// A server of gRPC, to which a collector may forward, takes 4 MiB.
+    /// A gRPC server, to which a collector may forward requests, accepts 4 MiB.
     #[test]
     fn a_large_report_is_several_requests() {
         let now = Now::read();
@@ -339,7 +342,7 @@ mod tests {
         assert_eq!(sums(&requests, "messages_received", now.system).len(), 1500);
     }
 
-    /// A metric's name after OpenTelemetry's rules for Prometheus. Annotations in braces have no part in it.
+    /// Returns a metric's name in Prometheus, by OpenTelemetry's translation rules. These rules ignore units in braces.
     fn translated(metric: &Metric) -> String {
         let units = [("s", "_seconds"), ("By", "_bytes"), ("Hz", "_hertz"), ("", ""), ("{message}", "")];
         let (_, unit) = units.iter().find(|(unit, _)| metric.unit == *unit).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! OpenTelemetry's environment variables, as far as the exporter has them.
+//! Reads the environment variables of OpenTelemetry that the exporter supports.
 //!
 //! Source: <https://opentelemetry.io/docs/specs/otel/protocol/exporter/> and
 //! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>.
@@ -10,52 +10,52 @@ use std::{path::PathBuf, time::Duration};
 use percent_encoding::percent_decode_str;
 use thiserror::Error;
 
-/// The values of the variables. An empty variable counts as unset.
+/// The values of the environment variables. An empty variable is treated as unset.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
-    /// `OTEL_EXPORTER_OTLP_HEADERS`.
+    /// The headers of `OTEL_EXPORTER_OTLP_HEADERS`.
     pub headers: Vec<(String, String)>,
-    /// `OTEL_EXPORTER_OTLP_TIMEOUT`, in milliseconds.
+    /// The time limit of a request, from `OTEL_EXPORTER_OTLP_TIMEOUT`, which is in milliseconds.
     pub timeout: Option<Duration>,
-    /// `OTEL_EXPORTER_OTLP_COMPRESSION`: `gzip` or `none`.
+    /// Whether requests are compressed: `OTEL_EXPORTER_OTLP_COMPRESSION` is `gzip` or `none`.
     pub gzip: Option<bool>,
-    /// `OTEL_EXPORTER_OTLP_CERTIFICATE`.
+    /// The file of certificates that `OTEL_EXPORTER_OTLP_CERTIFICATE` names.
     pub certificate: Option<PathBuf>,
-    /// `OTEL_METRIC_EXPORT_INTERVAL`, in milliseconds.
+    /// The time between two reports, from `OTEL_METRIC_EXPORT_INTERVAL`, which is in milliseconds.
     pub interval: Option<Duration>,
-    /// `OTEL_RESOURCE_ATTRIBUTES`, and `OTEL_SERVICE_NAME` as `service.name`.
+    /// The attributes of `OTEL_RESOURCE_ATTRIBUTES`. `OTEL_SERVICE_NAME` is the attribute `service.name`.
     pub resource: Vec<(String, String)>,
 }
 
-/// A variable that has no effect, or ends the push side, with the reason. It is logged.
+/// A warning about an environment variable. The variable is ignored, or it turns pushing off.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum Warning {
-    /// An unusable value.
+    /// The value of a variable is invalid, so the variable is ignored.
     #[error("{variable} is {value}, and is ignored: {expected}")]
     Unusable {
-        /// The variable.
+        /// The name of the variable.
         variable: String,
-        /// Its value, unless that can be a secret.
+        /// The value, or the text `not valid` if the value can be a secret.
         value: String,
-        /// The right values.
+        /// A description of the valid values.
         expected: &'static str,
     },
-    /// Nothing is pushed because of it.
+    /// A variable turns pushing off.
     #[error("Nothing is pushed: {variable} is {value:?}")]
     Disabled {
-        /// The variable.
+        /// The name of the variable.
         variable: &'static str,
-        /// Its value.
+        /// The value of the variable.
         value: String,
     },
 }
 
 impl Environment {
-    /// Reads the variables. `get` returns the value of one. An unusable value counts as unset, as the specification
-    /// says.
+    /// Reads the variables. `get` returns the value of a variable. A variable with an invalid value is treated as
+    /// unset, as the specification requires.
     pub fn read(get: impl Fn(&str) -> Option<String>) -> (Self, Vec<Warning>) {
         let get = |name: &str| get_if_set(&get, name);
-        // The more special variable wins.
+        // `OTEL_EXPORTER_OTLP_METRICS_...`, which is only for metrics, takes precedence over `OTEL_EXPORTER_OTLP_...`.
         let otlp = |name: &str| {
             [format!("OTEL_EXPORTER_OTLP_METRICS_{name}"), format!("OTEL_EXPORTER_OTLP_{name}")]
                 .into_iter()
@@ -100,7 +100,7 @@ impl Environment {
     }
 }
 
-/// Returns why nothing is pushed, if the variables of OpenTelemetry's SDKs say so. `get` returns a variable.
+/// Returns a warning if a variable of OpenTelemetry's SDKs turns pushing off. `get` returns the value of a variable.
 pub fn disabled(get: impl Fn(&str) -> Option<String>) -> Option<Warning> {
     let disabled = |variable, value| Some(Warning::Disabled { variable, value });
     let get = |name: &str| get_if_set(&get, name);
@@ -117,30 +117,30 @@ pub fn disabled(get: impl Fn(&str) -> Option<String>) -> Option<Warning> {
     }
 }
 
-/// The input of [`key_values`].
+/// A description of the valid texts for [`key_values`].
 pub const KEY_VALUES: &str = "name=value,name=value, with %2C for a comma in a value";
 
 const PAIRS: &str = "it has to be name=value,name=value, with %2C for a comma in a value";
 const MILLISECONDS: &str = "it has to be a whole number of milliseconds above 0";
 const NO_CLIENT_CERTIFICATE: &str = "an agent beside the exporter can have a client certificate";
 
-/// Where metrics go, and how far that is the URL of metrics.
+/// The destination of metrics: the base URL of a collector, or the complete URL for metrics.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Endpoint {
-    /// The collector, as `OTEL_EXPORTER_OTLP_ENDPOINT` names it.
+    /// The base URL of the collector, from `OTEL_EXPORTER_OTLP_ENDPOINT` or the option `--otlp-endpoint`.
     Collector(String),
-    /// The URL of metrics, as `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` names it.
+    /// The complete URL for metrics, from `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT`.
     Metrics(String),
 }
 
 impl Endpoint {
-    /// The endpoint of the environment. `get` returns a variable.
+    /// Returns the endpoint that the environment variables name. `get` returns the value of a variable.
     pub fn of_environment(get: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let metrics = get_if_set(&get, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT").map(Self::Metrics);
         metrics.or_else(|| get_if_set(&get, "OTEL_EXPORTER_OTLP_ENDPOINT").map(Self::Collector))
     }
 
-    /// The URL for requests. It has the path of metrics once, before a query.
+    /// Returns the URL for requests. If a base URL does not end with the path `/v1/metrics`, adds this path.
     pub fn url(&self) -> String {
         match self {
             Self::Metrics(url) => url.clone(),
@@ -157,8 +157,8 @@ fn get_if_set(get: impl Fn(&str) -> Option<String>, name: &str) -> Option<String
     get(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
-/// Names and values: `name=value,name=value`. Bytes can be written as `%` and two hexadecimal digits. None if it is not
-/// that.
+/// Parses names and values: `name=value,name=value`. A byte can be written as `%` and two hexadecimal digits. Returns
+/// `None` if the text is not valid.
 pub fn key_values(text: &str) -> Option<Vec<(String, String)>> {
     let decode =
         |text: &str| percent_decode_str(text.trim()).decode_utf8().ok().map(|text| text.into_owned());
@@ -175,7 +175,7 @@ fn milliseconds(text: &str) -> Option<Duration> {
     text.parse().ok().filter(|number| *number > 0).map(Duration::from_millis)
 }
 
-/// Parses a variable, which may be unset. Adds a warning if its value cannot be used.
+/// Parses the value of a variable, if the variable is set. Adds a warning if the value is invalid.
 fn parse<T>(
     warnings: &mut Vec<Warning>,
     found: Option<(String, String)>,
@@ -185,7 +185,7 @@ fn parse<T>(
     let (variable, value) = found?;
     let parsed = parse(&value);
     if parsed.is_none() {
-        // A value can be a secret.
+        // The values of headers can be secrets, so a warning does not show them.
         let value = if variable.ends_with("HEADERS") { "not valid".to_owned() } else { format!("{value:?}") };
         warnings.push(Warning::Unusable { variable, value, expected });
     }
@@ -210,7 +210,7 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%2Cb=, x = y ,"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"),
-            ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "2500"), // wins
+            ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "2500"), // takes precedence
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "none"),
             ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/ca.pem"),
             ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "Cumulative"),
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(Endpoint::of_environment(get(&[endpoint(" ")])), None);
         let environment = Endpoint::of_environment(get(&[endpoint("http://h"), own])).unwrap();
         assert_eq!(environment.url(), own.1);
-        // The path of metrics is before a query, which is not shown.
+        // The path for metrics comes before the query. The query is not shown.
         for (value, url, is_shown) in [
             ("http://h:4318/", "http://h:4318/v1/metrics", "http://h:4318/v1/metrics"),
             ("http://h:4318/base", "http://h:4318/base/v1/metrics", "http://h:4318/base/v1/metrics"),

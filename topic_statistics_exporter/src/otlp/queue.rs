@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Requests that wait for the collector in memory: in order and bounded.
+//! The queue of requests that wait in memory for the collector. The queue has a limited size, and keeps the order.
 
 use std::{
     collections::VecDeque,
@@ -10,25 +10,25 @@ use std::{
 
 use crate::state::DroppedRequests;
 
-/// The limits of the waiting requests. Beyond them the oldest requests are dropped.
+/// The limits of the waiting requests. If a limit is exceeded, the oldest requests are dropped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// Their bytes, compressed.
+    /// The largest total size of the compressed requests, in bytes.
     pub bytes: u64,
-    /// How long one waits. No clock that can be stepped measures it.
+    /// The longest time that a request waits, measured with the monotonic clock.
     pub age: Duration,
 }
 
-/// A queue of requests. One of them at a time is [taken](Self::take), and then [finished](Self::finish) or
-/// [put back](Self::put_back).
+/// A queue of requests. At most one request at a time is [taken](Self::take). The taken request is then
+/// [finished](Self::finish) or [put back](Self::put_back).
 #[derive(Debug)]
 pub struct Queue {
     limits: Limits,
-    /// The oldest first.
+    /// The waiting requests. The oldest request comes first.
     waiting: VecDeque<Waiting>,
-    /// The one that is taken. It counts towards the limits, and is not dropped.
+    /// The taken request, which counts towards the limits but is never dropped.
     taken: Option<Waiting>,
-    /// Of the waiting requests and the taken one.
+    /// The total size of the waiting requests and the taken request, in bytes.
     bytes: u64,
     dropped: DroppedRequests,
 }
@@ -40,14 +40,14 @@ struct Waiting {
 }
 
 impl Queue {
-    /// An empty queue.
+    /// Returns an empty queue.
     pub fn new(limits: Limits) -> Self {
         let (waiting, dropped) = (VecDeque::new(), DroppedRequests::default());
         Self { limits, waiting, taken: None, bytes: 0, dropped }
     }
 
-    /// Adds a request, as [`compress`](crate::compression::compress) gives it. The oldest that wait are dropped as far
-    /// as the limits demand it.
+    /// Adds a request that [`compress`](crate::compression::compress) has compressed. Drops the oldest waiting requests
+    /// if the limits are exceeded.
     pub fn push(&mut self, body: Vec<u8>, now: Instant) {
         let bytes = body.len() as u64;
         if bytes + self.taken.as_ref().map_or(0, Waiting::bytes) > self.limits.bytes {
@@ -59,7 +59,7 @@ impl Queue {
         self.waiting.push_back(Waiting { body: Arc::new(body), added: now });
     }
 
-    /// The oldest request. It stays in the queue until it is finished.
+    /// Takes the oldest request. The request counts towards the limits until it is finished.
     pub fn take(&mut self, now: Instant) -> Option<Arc<Vec<u8>>> {
         self.put_back();
         self.make_room(0, now);
@@ -67,34 +67,34 @@ impl Queue {
         self.taken.as_ref().map(|taken| Arc::clone(&taken.body))
     }
 
-    /// Removes the request that is taken.
+    /// Removes the taken request.
     pub fn finish(&mut self) {
         self.bytes -= self.taken.take().map_or(0, |taken| taken.bytes());
     }
 
-    /// Lets the request that is taken wait again, as the oldest.
+    /// Puts the taken request back as the oldest waiting request.
     pub fn put_back(&mut self) {
         if let Some(request) = self.taken.take() {
             self.waiting.push_front(request);
         }
     }
 
-    /// Requests that wait, with the one that is taken.
+    /// Returns the number of requests, including the taken request.
     pub fn requests(&self) -> usize {
         self.waiting.len() + usize::from(self.taken.is_some())
     }
 
-    /// Their bytes, compressed.
+    /// Returns the total size of the compressed requests, including the taken request, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The requests dropped since the queue was made.
+    /// Returns the counts of the requests dropped since the queue was created.
     pub fn dropped(&self) -> DroppedRequests {
         self.dropped
     }
 
-    /// Drops the oldest until `bytes` more fit, and those that have waited for too long.
+    /// Drops the oldest waiting requests until `bytes` more bytes fit, and requests that have waited for too long.
     fn make_room(&mut self, bytes: u64, now: Instant) {
         while let Some(oldest) = self.waiting.front() {
             let reason = if self.bytes + bytes > self.limits.bytes {
@@ -121,7 +121,7 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    /// Each step and the state after it: what is taken, the first bytes of what waits, and what was dropped.
+    /// Each row: a step, and after it, the first bytes of the waiting requests, and the counts of dropped requests.
     #[test]
     fn order_and_bounds_hold_after_each_step() {
         enum Step {
@@ -139,22 +139,22 @@ mod tests {
             (Take(None), &[][..], 0, 0),
             (Push(0, 40), &[0], 0, 0),
             (Push(1, 40), &[0, 1], 0, 0),
-            (Push(2, 30), &[1, 2], 1, 0),  // the oldest makes room
-            (Push(3, 101), &[1, 2], 2, 0), // it never fits, and displaces none
+            (Push(2, 30), &[1, 2], 1, 0),  // request 0, the oldest, is dropped
+            (Push(3, 101), &[1, 2], 2, 0), // request 3 never fits, so no other request is dropped
             (Take(Some(1)), &[2], 2, 0),
-            (Push(4, 60), &[4], 3, 0), // but for the taken one
-            (Push(5, 61), &[4], 4, 0), // it does not fit beside the taken one
+            (Push(4, 60), &[4], 3, 0), // request 2 is dropped, because request 1 is taken
+            (Push(5, 61), &[4], 4, 0), // requests 5 and 1 (taken) do not fit together
             (PutBack, &[1, 4], 4, 0),
             (Take(Some(1)), &[4], 4, 0),
-            (Take(Some(1)), &[4], 4, 0), // the same until it is finished
+            (Take(Some(1)), &[4], 4, 0), // request 1 is taken again, because it is not finished
             (Finish, &[4], 4, 0),
             (Finish, &[4], 4, 0),
             (Hours(72), &[4], 4, 0),
             (Push(6, 10), &[4, 6], 4, 0),
             (Hours(1), &[4, 6], 4, 0),
-            (Take(Some(6)), &[], 4, 1), // 4 has expired
+            (Take(Some(6)), &[], 4, 1), // request 4 has expired
             (Hours(99), &[], 4, 1),
-            (Push(7, 10), &[7], 4, 1), // the taken one does not expire
+            (Push(7, 10), &[7], 4, 1), // request 6 does not expire, because it is taken
             (PutBack, &[6, 7], 4, 1),
             (Take(Some(7)), &[], 4, 2),
             (Finish, &[], 4, 2),

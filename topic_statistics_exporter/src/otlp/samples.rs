@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A histogram in OTLP: consecutive buckets.
+//! Converts a histogram to OTLP, which has only consecutive buckets.
 
 use opentelemetry_proto::tonic::metrics::v1::{
     exponential_histogram_data_point::Buckets, ExponentialHistogramDataPoint,
@@ -8,12 +8,12 @@ use opentelemetry_proto::tonic::metrics::v1::{
 
 use crate::state::{Bucket, Histogram};
 
-/// The most buckets that are sent of each sign: the default of OpenTelemetry's SDKs, which every reader takes.
+/// The largest number of buckets for each sign: the default of OpenTelemetry's SDKs, which every reader accepts.
 const MAX_BUCKETS: i64 = 160;
 
-/// A data point with all samples of a histogram, without attributes and times.
+/// Returns a data point with all samples of a histogram, without attributes and times.
 ///
-/// Buckets are joined in pairs until [`MAX_BUCKETS`] cover all samples.
+/// Buckets are joined in pairs until [`MAX_BUCKETS`] consecutive buckets are enough for all samples.
 pub fn data_point(histogram: &Histogram) -> ExponentialHistogramDataPoint {
     let shift = i64::from(histogram.shift());
     let sides = [histogram.positive(), histogram.negative()];
@@ -22,7 +22,7 @@ pub fn data_point(histogram: &Histogram) -> ExponentialHistogramDataPoint {
         sides.map(|side| Some(buckets(side, shift, joined)).filter(|_| !side.is_empty()));
     ExponentialHistogramDataPoint {
         count: histogram.count(),
-        // OTLP: no sum where there are negative samples.
+        // OTLP requires that a histogram with negative samples has no sum.
         sum: negative.is_none().then(|| histogram.sum()),
         scale: histogram.scale() - joined as i32,
         zero_count: histogram.zero_count(),
@@ -32,8 +32,8 @@ pub fn data_point(histogram: &Histogram) -> ExponentialHistogramDataPoint {
     }
 }
 
-/// How often the buckets of one sign are joined in pairs. `shift` is from the index of a bucket to its index in the base
-/// unit.
+/// Returns how often the buckets of one sign have to be joined in pairs. `shift` is added to the index of a bucket to
+/// get its index in the base unit.
 fn joined_scales(side: &[Bucket], shift: i64) -> u32 {
     let (Some((first, _)), Some((last, _))) = (side.first(), side.last()) else { return 0 };
     let [first, last] = [first, last].map(|index| i64::from(*index) + shift);

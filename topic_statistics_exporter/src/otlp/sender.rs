@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The thread that sends the waiting requests.
+//! The thread that sends the waiting requests to the collector.
 
 use std::{
     fmt, io,
@@ -17,9 +17,9 @@ use super::{
 };
 use crate::{compression::compress, state::PushCounts};
 
-/// Sends requests to the collector in the order in which they are [pushed](Self::push), on a thread of its own.
+/// Sends requests to the collector on a separate thread, in the order in which [`push`](Self::push) adds the requests.
 ///
-/// Only that thread waits for the collector.
+/// Only this separate thread waits for the collector.
 #[derive(Debug)]
 pub struct Sender {
     shared: Arc<Shared>,
@@ -34,13 +34,13 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     delivery: Delivery,
-    /// The sender ends as soon as nothing waits or an attempt fails.
+    /// Whether the sender is stopping: the thread ends as soon as no request waits or an attempt fails.
     is_stopping: bool,
     has_ended: bool,
 }
 
 impl Sender {
-    /// Starts the thread. `report` takes a line for the log where something has changed.
+    /// Starts the thread. `report` is called with a line for the log when the result of the requests changes.
     pub fn start(
         queue: Queue,
         client: Client,
@@ -59,7 +59,7 @@ impl Sender {
         Ok(Self { shared })
     }
 
-    /// Adds a request, the bytes of its protobuf message.
+    /// Adds a request. `request` has the bytes of the protobuf message.
     pub fn push(&self, request: &[u8]) {
         let request = compress(request);
         let report = {
@@ -71,12 +71,13 @@ impl Sender {
         self.shared.report(report);
     }
 
-    /// The counts of requests so far.
+    /// Returns the counts of requests so far.
     pub fn counts(&self) -> PushCounts {
         self.shared.lock().delivery.counts()
     }
 
-    /// Sends the waiting requests, as far as the collector accepts them within `limit`, and ends. The others are lost.
+    /// Sends the waiting requests for at most the time `limit`, and stops. The requests that the collector has not
+    /// accepted within this time are lost.
     pub fn stop(&self, limit: Duration) -> PushCounts {
         let end = Instant::now() + limit;
         let mut state = self.shared.lock();
@@ -100,7 +101,7 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// A panic elsewhere leaves every state whole.
+    /// Locks the state. A poisoned lock is ignored, because a panic of another thread leaves the state consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,7 +116,7 @@ impl Shared {
         }
     }
 
-    /// Sends until it is stopped.
+    /// Sends requests until the sender is stopped.
     fn send_all(&self, client: &Client) {
         while let Some(request) = self.take() {
             let answer = client.post(&request);
@@ -131,7 +132,7 @@ impl Shared {
         }
     }
 
-    /// Waits for the next request, and takes it. None once it is stopped and nothing waits.
+    /// Waits for the next request, and takes it. Returns `None` when the sender is stopping and no request waits.
     fn take(&self) -> Option<Arc<Vec<u8>>> {
         let mut state = self.lock();
         loop {
@@ -143,10 +144,10 @@ impl Shared {
         }
     }
 
-    /// Waits after a failure. Returns whether the sender shall end.
+    /// Waits after a failed attempt. Returns whether the thread has to end.
     ///
-    /// A stop ends the wait, with one more attempt; without it if the last attempt already was that one, or if the
-    /// collector demands the wait.
+    /// If the sender is stopped during this wait, the wait ends, and one more attempt follows. There is no further
+    /// attempt if the sender was already stopping before the wait, or if the collector demanded the wait.
     fn pause(&self, wait: Wait) -> bool {
         let end = Instant::now() + wait.time;
         let mut state = self.lock();
@@ -181,11 +182,11 @@ mod tests {
     /// The collector's behaviour in one connection.
     #[derive(Clone)]
     enum Reply {
-        /// It reads the request, and answers with this status, these headers and this body.
+        /// The collector reads the request, and answers with this status, these headers and this body.
         Status(u16, &'static str, Vec<u8>),
-        /// It reads nothing and answers nothing, as long as the client waits.
+        /// The collector does not answer while the client keeps the connection open.
         Hang,
-        /// It reads the request and closes the connection without an answer.
+        /// The collector reads the request, and closes the connection without an answer.
         Close,
     }
 
@@ -193,10 +194,10 @@ mod tests {
         Reply::Status(status, headers, vec![])
     }
 
-    /// The requests that a collector read, each with the status of the answer.
+    /// The requests that a collector has read, each with the status of the answer.
     type Seen = Arc<Mutex<Vec<(u16, Vec<u8>)>>>;
 
-    /// Starts a collector that follows a script, and then takes everything.
+    /// Starts a collector that behaves as `script` says, and accepts all requests after the end of the script.
     fn collector(listener: TcpListener, script: impl IntoIterator<Item = Reply>) -> Seen {
         let (seen, mut script) = (Seen::default(), script.into_iter().collect::<VecDeque<_>>());
         let by_thread = Arc::clone(&seen);
@@ -205,7 +206,7 @@ mod tests {
                 let reply = script.pop_front().unwrap_or(status(200, ""));
                 let mut reader = BufReader::new(stream.try_clone().unwrap());
                 if let Reply::Hang = reply {
-                    // Until the client has had enough.
+                    // This copy ends when the client closes the connection.
                     let _closed = io::copy(&mut reader, &mut io::sink());
                     continue;
                 }
@@ -221,7 +222,7 @@ mod tests {
                 assert_eq!(has("content-type: ").unwrap(), "application/x-protobuf");
                 assert_eq!(has("content-encoding: ").unwrap(), "gzip");
                 by_thread.lock().unwrap().push((status, decompress(&body).unwrap()));
-                // Some repeat what they got.
+                // Some collectors repeat the request in their answer.
                 let answer = if answer == b"echo" { head[0].as_bytes() } else { &answer };
                 let head = format!("HTTP/1.1 {status} X\r\n{headers}Connection: close");
                 write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n", answer.len()).unwrap();
@@ -242,7 +243,7 @@ mod tests {
         ClientOptions { url: url.to_owned(), headers, timeout, gzip: true, certificate: None }
     }
 
-    /// A sender, and the lines of its log.
+    /// Returns a sender, and the lines of its log.
     fn sender(address: SocketAddr, waits: [Duration; 2]) -> (Sender, Arc<Mutex<Vec<String>>>) {
         let client = Client::new(&options(&format!("http://{address}/v1/metrics?key=s3cret"))).unwrap();
         let queue = Queue::new(Limits { bytes: 1 << 20, age: Duration::MAX });
@@ -272,7 +273,7 @@ mod tests {
         drop(closed);
         let (sender, lines) = sender(address, SHORT);
         (0..3).for_each(|number| sender.push(&[number; 100]));
-        // Nobody listens.
+        // No collector listens yet.
         wait_for(&sender, |counts| counts.failed_attempts.total() >= 2);
         let refusal = vec![0x12, 3, b'b', b'a', b'd']; // google.rpc.Status, field 2: message
         let text = |status, text: &str| Reply::Status(status, "Content-Type: text/plain\r\n", text.into());
@@ -322,8 +323,9 @@ mod tests {
     fn a_stop_sends_what_waits_or_gives_up_in_time() {
         let hour = Duration::from_secs(3600);
         let (demand, limit) = ("Retry-After: 3600\r\n", Duration::from_secs(20));
-        // What the collector does, the time for the end, and how many requests and attempts there are then. One more
-        // attempt does not use up the time; there is none where the collector demands a pause.
+        // Each row: the collector's behaviour, the time limit of the stop, and the number of waiting requests and of
+        // attempts after the stop. One more attempt does not need the whole time limit. There is no further attempt if
+        // the collector demands a pause.
         for (reply, limit, waiting, attempts) in [
             (status(200, ""), limit, 0, 0),
             (status(503, ""), limit, 1, 2),
@@ -359,7 +361,7 @@ mod tests {
             ("http://host", "api key", None, header.to_owned()),
             ("https://host", "a", Some("/nowhere.pem"), file.to_owned()),
             ("https://host", "a", Some("/dev/null"), "The file /dev/null for OTLP cannot be".to_owned()),
-            // There is no user.
+            // The URL has no user, because the `@` characters are in the path and in the query.
             ("http://host/a@b?to=me@host", "a", None, String::new()),
         ] {
             let headers = vec![(header.to_owned(), "secret".to_owned())];

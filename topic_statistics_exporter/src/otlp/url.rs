@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! URLs of collectors, which can have secrets.
+//! Functions for URLs of collectors. Such URLs can contain secrets.
 
 use topic_statistics_core::Escaped;
 
-/// Returns a URL as it can be shown: without user, password, query and fragment, which can be secrets.
+/// Returns a URL that is safe to show: without user, password, query and fragment, which can be secrets.
 pub fn shown(url: &str) -> String {
     let [scheme, authority, path] = parts(url);
     let host = authority.rsplit('@').next().unwrap_or_default();
@@ -16,7 +16,7 @@ pub fn has_user(url: &str) -> bool {
     parts(url)[1].contains('@')
 }
 
-/// Returns scheme, authority and path of a URL.
+/// Returns the scheme, the authority and the path of a URL.
 fn parts(url: &str) -> [&str; 3] {
     let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
     let (scheme, rest) = url.find("://").map_or(("", url), |end| url.split_at(end + 3));

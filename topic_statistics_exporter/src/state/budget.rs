@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The bounds of the time series, and why something was not added.
+//! The limits on the number of time series, and the reasons why a message was not added.
 
 use std::collections::HashMap;
 
 use topic_statistics_observe::bounds::{Sender, Shares};
 
-/// How many time series there are, at most: in all, and of a node. Each has a sender.
+/// The reserved time series of each sender, with two limits: one limit for all nodes, and one limit for each node.
 #[derive(Clone, Debug)]
 pub struct Budget {
     all: Shares,
@@ -14,16 +14,16 @@ pub struct Budget {
     max_of_node: usize,
 }
 
-/// Why something valid was not added.
+/// The reason why a valid message was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAdded {
-    /// The window was counted already.
+    /// The window was already counted.
     Duplicate,
     /// The samples span too many orders of magnitude.
     TooWide,
-    /// There are as many time series as there may be.
+    /// The limit for all nodes is reached.
     BeyondMaxSeries,
-    /// The node has as many time series as a node may have.
+    /// The limit for this node is reached.
     BeyondMaxOfNode,
 }
 
@@ -42,7 +42,7 @@ impl Budget {
         &self.all
     }
 
-    /// Reserves time series of a node, if enough are left.
+    /// Reserves time series of a node. Returns an error if a limit would be exceeded.
     pub fn reserve(&mut self, node: &str, sender: Sender, series: usize) -> Result<(), NotAdded> {
         if !self.all.has_room(series) {
             return Err(NotAdded::BeyondMaxSeries);
@@ -67,8 +67,8 @@ impl Budget {
         }
     }
 
-    /// Returns the sender that has to give way so that there is room for time series of another one, by how many at
-    /// least, and how many more it has than the other one. `node`: by time series of this node.
+    /// Returns the sender whose time series have to be removed to make room for `series` time series of `newcomer`. If
+    /// `node` is given, only the time series of this node are compared.
     pub fn giving_way(&self, newcomer: Sender, series: usize, node: Option<&str>) -> Option<GivingWay> {
         let shares = node.map_or(Some(&self.all), |node| self.of_nodes.get(node))?;
         let (sender, missing) = shares.giving_way(newcomer, series)?;
@@ -76,12 +76,12 @@ impl Budget {
     }
 }
 
-/// A sender that has to give way.
+/// A sender whose time series have to be removed to make room for those of another sender (the newcomer).
 #[derive(Clone, Copy, Debug)]
 pub struct GivingWay {
     pub sender: Sender,
-    /// How many time series have to go, at least.
+    /// The least number of time series to remove.
     pub missing: usize,
-    /// How many more it has than the newcomer.
+    /// How many more time series this sender has than the newcomer.
     pub excess: usize,
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Counters whose first increase a scraper sees.
+//! Counters that are 0 in their first scrape, so that a scraper sees their first increase.
 
-/// A counter whose first increase a scraper sees.
+/// A counter that is 0 in its first scrape, so that a scraper sees its first increase.
 ///
-/// A scraper subtracts two values of a time series. A counter that appears with a value has no earlier one, and
-/// `increase()` is 0. So the first scrape with the counter has 0, and the next one its value.
+/// Prometheus computes an increase from two values of a time series. If a counter first appears with a value above 0,
+/// there is no earlier value, and `increase()` is 0. So the first scrape returns 0, and later scrapes return the count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirstZero {
     count: u64,
-    /// The scrapes with it, up to 2.
+    /// The number of scrapes with this counter, up to 2.
     scrapes: u8,
 }
 
@@ -18,7 +18,7 @@ impl FirstZero {
         self.count = self.count.saturating_add(more);
     }
 
-    /// A scrape begins.
+    /// Counts a scrape that begins.
     pub(super) fn begin_scrape(&mut self) {
         self.scrapes = self.scrapes.saturating_add(1).min(2);
     }
@@ -32,7 +32,7 @@ impl FirstZero {
         }
     }
 
-    /// Returns the count, for a report that says since when it counts.
+    /// Returns the count, for an output such as OTLP that also sends the time when the counter was 0.
     pub fn count(self) -> u64 {
         self.count
     }

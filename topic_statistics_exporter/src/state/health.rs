@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The health of a source, and its windows by health.
+//! The health of a source, and the number of its windows with each health.
 
 use std::time::SystemTime;
 
@@ -10,35 +10,35 @@ use topic_statistics_observe::{bounds::Sender, ros::wire::ExpectedLimit};
 use super::{now::Now, receipt::Receipt};
 use crate::model::{SourceHealth, SourceName};
 
-/// A source and who judges it: its node, `topic_monitor`, or both.
+/// A source and one judge of this source. The judge is the source's node or `topic_monitor`; a source can have both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Judged {
     /// The source.
     pub source: SourceName,
-    /// The name of the judging node, without its namespace.
+    /// The name of the node that judges the source, without a namespace.
     pub judge: Box<str>,
 }
 
-/// The health of a source, as one node judges it.
+/// The health of a source, as one node judges the source.
 #[derive(Debug)]
 pub struct HealthState {
     pub(super) receipt: Receipt,
-    /// The last level.
+    /// The level of the last status.
     pub level: Level,
-    /// Messages per second, counted over as many windows as that takes.
+    /// Messages per second, measured over as many windows as a reliable rate needs.
     pub rate: Option<f64>,
-    /// The limits that its conditions set, in the units of their quantities.
+    /// The limits in the source's conditions, each in the unit of its quantity.
     pub limits: Vec<ExpectedLimit>,
-    /// The windows judged since the first status, by level.
+    /// The number of windows judged since the first status, for each level.
     windows: [u64; 4],
-    /// The judge's own counts in the last status, and who sent it.
+    /// The counts of windows in the last status, and the sender of that status.
     counted: Option<(Sender, [u64; 4])>,
-    /// When the first status was received: the windows are counted from then on.
+    /// When the first status was received. The exporter counts windows from this time on.
     pub created: SystemTime,
 }
 
 impl HealthState {
-    /// How many time series it has besides the limits: level, rate, and windows by level.
+    /// The number of time series of a health without the limits: level, rate, and the windows for each level.
     const SERIES: usize = 2 + Level::ALL.len();
 
     pub(super) fn new(receipt: Receipt, now: Now) -> Self {
@@ -53,11 +53,11 @@ impl HealthState {
         }
     }
 
-    /// Takes what a status says. It has the judge's own count of windows, so no window counts twice, however often and
-    /// on whatever topics it is reported.
+    /// Updates the health from a status. A status contains the judge's count of windows, so no window counts twice,
+    /// even if the status is received several times or on several topics.
     ///
-    /// The first status of a judge has the windows of an unknown time: only the later ones are added. A judge that
-    /// started again is another sender, or counts fewer windows than before.
+    /// The start of the counts in a judge's first status is unknown, so only the windows after the first status are
+    /// added. A judge has restarted if the sender is another one, or if a count is lower than before.
     pub(super) fn accept(&mut self, health: &SourceHealth, level: Level, sender: Sender, now: Now) {
         if let (Some((before_sender, before)), Some(counts)) = (self.counted, health.windows) {
             let is_later = before.iter().zip(&counts).all(|(before, count)| before <= count);
@@ -73,12 +73,12 @@ impl HealthState {
         self.receipt.last = now.monotonic;
     }
 
-    /// Returns the windows judged to be of that level since the first status.
+    /// Returns the number of windows that were judged to have this level since the first status.
     pub fn windows(&self, level: Level) -> u64 {
         self.windows[level as usize]
     }
 
-    /// Returns how many time series it is with these limits.
+    /// Returns the number of time series of a health with these limits.
     pub(super) fn series(limits: &[ExpectedLimit]) -> usize {
         Self::SERIES + limits.len()
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A histogram that only grows.
+//! A histogram whose counts only grow.
 
 use rclrs_topic_statistics::Distribution;
 
 use super::budget::NotAdded;
 
-/// The merged distributions of all windows of a metric: a base-2 exponential histogram.
+/// A base-2 exponential histogram: the merged distributions of all windows of a metric.
 ///
-/// Other than a [`Distribution`], it has sparse buckets: one wrong stamp, 12 orders of magnitude away, takes one bucket
-/// and not the resolution of all others.
+/// Unlike a [`Distribution`], this histogram stores only buckets that have samples. So one wrong sample, 12 orders of
+/// magnitude from the others, needs only one bucket and does not reduce the resolution of all other buckets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     scale: i32,
@@ -21,14 +21,15 @@ pub struct Histogram {
     factor: f64,
 }
 
-/// The index of a bucket, and how many samples it has.
+/// The index of a bucket, and the number of samples in this bucket.
 pub type Bucket = (i32, u64);
 
 impl Histogram {
-    /// How many buckets with samples each sign has, at most. More than these are joined in pairs, and the scale falls.
+    /// The largest number of buckets with samples for each sign. If a sign has more buckets, all buckets are joined in
+    /// pairs, and the scale falls by 1.
     pub const MAX_BUCKETS: usize = 160;
 
-    /// Returns a histogram without samples. `factor` is that from the unit of the samples to their base unit.
+    /// Returns a histogram without samples. `factor` converts a sample from its unit to the base unit.
     pub fn new(factor: f64) -> Self {
         Self {
             scale: Distribution::MAX_SCALE,
@@ -41,10 +42,10 @@ impl Histogram {
         }
     }
 
-    /// Adds the samples of a window. The counts are exact.
+    /// Adds the samples of a window. No sample is lost or counted twice.
     ///
-    /// Refuses a window whose smallest samples have no bucket ([`Distribution::zero_threshold`]): their place is
-    /// unknown.
+    /// Refuses a window whose smallest samples have no bucket ([`Distribution::zero_threshold`]), because the right
+    /// buckets for these samples are unknown.
     pub(super) fn add(&mut self, window: &Distribution) -> Result<(), NotAdded> {
         if window.zero_threshold() > 0.0 {
             return Err(NotAdded::TooWide);
@@ -99,27 +100,27 @@ impl Histogram {
         self.zero_count
     }
 
-    /// Returns the scale, which is Prometheus's schema.
+    /// Returns the scale of the buckets. Prometheus calls the scale `schema`.
     pub fn scale(&self) -> i32 {
         self.scale
     }
 
-    /// Returns the buckets with positive samples, in ascending order: index and count. Bucket `i` has the samples above
-    /// `base^i` and up to `base^(i+1)`, with `base = 2^(2^-scale)`, in the unit of the samples: see
-    /// [`shift`](Self::shift).
+    /// Returns the buckets of positive samples (index and count), in ascending order. Bucket `i` has the samples above
+    /// `base^i` and up to `base^(i+1)`, with `base = 2^(2^-scale)`. These boundaries are in the unit of the samples,
+    /// not in the base unit: see [`shift`](Self::shift).
     pub fn positive(&self) -> &[Bucket] {
         &self.positive
     }
 
-    /// Returns the same of the absolute values of negative samples.
+    /// Returns the buckets of negative samples, by the absolute values of the samples.
     pub fn negative(&self) -> &[Bucket] {
         &self.negative
     }
 
-    /// Returns how many samples are at most `bound`, which is above 0 and in the base unit: those of all buckets that
-    /// end there or below. A bucket with the bound in it counts as above it.
+    /// Returns the number of samples up to `bound`, which is above 0 and in the base unit: the samples of all buckets
+    /// that end at or below `bound`. If `bound` is inside a bucket, the samples of this bucket are not counted.
     pub fn count_up_to(&self, bound: f64) -> u64 {
-        // An end is rounded.
+        // The computed end of a bucket has a rounding error.
         let bound = bound * (1.0 + 1e-9);
         let end = |index: i32| (f64::from(index + 1) * (-f64::from(self.scale)).exp2()).exp2() * self.factor;
         let positive = self.positive.iter().take_while(|(index, _)| end(*index) <= bound);
@@ -127,17 +128,17 @@ impl Histogram {
         counts.fold(self.zero_count, u64::saturating_add)
     }
 
-    /// Returns the difference between the index of a bucket in the base unit and its index.
+    /// Returns the number to add to the index of a bucket to get its index in the base unit.
     ///
-    /// The boundaries in milliseconds and in seconds differ slightly, since 1000 is not a power of the base. The next
-    /// bucket is taken. So boundaries, and quantiles, are off by less than half a bucket: a factor of `base^0.5` at
-    /// most.
+    /// The bucket boundaries in milliseconds differ slightly from those in seconds, since 1000 is not a power of
+    /// `base`. This function rounds to the nearest bucket. So the error of boundaries and quantiles is at most half a
+    /// bucket, which is a factor of `base^0.5`.
     pub fn shift(&self) -> i32 {
         (self.factor.log2() * f64::from(self.scale).exp2()).round() as i32
     }
 }
 
-/// Adds samples to the buckets of a sign. Both are in ascending order.
+/// Adds samples to the buckets of one sign. Both arguments are sorted in ascending order.
 fn add(buckets: &mut Vec<Bucket>, samples: impl Iterator<Item = Bucket>) {
     let mut next = 0;
     for (index, count) in samples {
@@ -147,7 +148,7 @@ fn add(buckets: &mut Vec<Bucket>, samples: impl Iterator<Item = Bucket>) {
         match buckets.get_mut(next) {
             Some((same, sum)) if *same == index => *sum = sum.saturating_add(count),
             _ => {
-                // A vector would double its capacity, beyond the possible buckets.
+                // `Vec` would double its capacity by itself, beyond the largest possible number of buckets.
                 if buckets.len() == buckets.capacity() {
                     buckets.reserve_exact(Histogram::MAX_BUCKETS / 5);
                 }

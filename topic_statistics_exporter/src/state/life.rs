@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! How long something lives that is published once per window.
+//! The lifetime of figures that a node publishes once per window.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,42 +9,44 @@ use topic_statistics_observe::bounds::believed;
 
 use super::{budget::NotAdded, now::Now};
 
-/// The windows of one metric: which were received, and when.
+/// The received windows of one metric, and the times of their reception.
 #[derive(Clone, Debug)]
 pub struct Life {
     /// The last window.
     pub last: Window,
-    /// When it was received.
+    /// When the last window was received.
     pub last_received: Instant,
     /// When the first window was received.
     first_received: Instant,
-    /// When the first window began. The totals began then.
+    /// When the first window began. The totals began at this time.
     pub created: SystemTime,
     /// The length of the last window.
     length: Duration,
-    /// The last windows, in a ring.
+    /// A ring buffer of the last windows.
     seen: [Option<Window>; Self::SEEN],
     next: usize,
 }
 
-/// For how many windows without one something is kept, and whether room is needed: then claims of long windows that
-/// were not observed here count for nothing.
+/// How long figures are kept without a new window.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
+    /// The time, as a number of window lengths.
     pub windows: u32,
+    /// Whether room is needed for new sources. If so, a window length that was not observed here is not believed.
     pub is_full: bool,
 }
 
 impl Life {
-    /// The number of windows remembered. A repeated message, from a relay, arrives before this number of others.
+    /// The number of windows that are remembered. A relay can repeat a message, but fewer than this number of other
+    /// windows arrive between the two copies.
     const SEEN: usize = 8;
-    /// The longest window that nodes may have.
+    /// The largest possible length of a window.
     const MAX_LENGTH: Duration = Duration::from_secs(86_400);
-    /// How late a window may be received.
+    /// The longest possible time between the end of a window and its reception.
     const MAX_DELAY: Duration = Duration::from_secs(5);
-    /// A window is no longer the current one when this number of others is missing.
+    /// The last window is no longer current after this number of missing windows.
     pub(super) const CURRENT_WINDOWS: u32 = 3;
-    /// Nothing expires before this time.
+    /// Figures are kept for at least this time after their last window.
     pub(super) const MIN_KEPT: Duration = Duration::from_secs(10);
 
     pub(super) fn new(first: Window, now: Now) -> Self {
@@ -61,8 +63,8 @@ impl Life {
         life
     }
 
-    /// Returns when a window began that is received now, by this host's clock: its stamp, unless the clock of the
-    /// node's host differs.
+    /// Returns when the window that is received now began, by the clock of this host. This is the stamp in the window,
+    /// unless the clock of the node's host differs from the clock of this host.
     pub(super) fn begin(window: Window, now: Now) -> SystemTime {
         let latest = now.system.checked_sub(length(window)).unwrap_or(SystemTime::UNIX_EPOCH);
         let stamped = SystemTime::UNIX_EPOCH
@@ -80,7 +82,7 @@ impl Life {
         }
         self.remember(window);
         let since = now.monotonic.saturating_duration_since(self.last_received);
-        // The stamps are of a system clock, which may have been stepped in the window.
+        // The stamps come from a system clock, which may have been stepped during the window.
         let stamped = length(window);
         let is_stepped = stamped.is_zero() || stamped > 2 * since + Self::MAX_DELAY;
         self.length = if is_stepped { since.min(Self::MAX_LENGTH) } else { stamped };
@@ -89,12 +91,12 @@ impl Life {
         Ok(())
     }
 
-    /// Returns whether the last window is current. If not, the node has ended, or no longer measures this.
+    /// Returns whether the last window is current. If not, the node has ended or no longer measures this metric.
     pub fn is_current(&self, now: Instant) -> bool {
         !self.is_over(Kept { windows: Self::CURRENT_WINDOWS, is_full: false }, now)
     }
 
-    /// Returns whether there was no window for too long.
+    /// Returns whether the figures have ended: no window was received for the time in `kept`.
     pub(super) fn is_over(&self, kept: Kept, now: Instant) -> bool {
         let observed = self.last_received.saturating_duration_since(self.first_received);
         let length = believed(self.length, observed, kept.is_full);
@@ -108,7 +110,7 @@ impl Life {
     }
 }
 
-/// Returns the length of a window by its stamps.
+/// Returns the length of a window, from its stamps.
 fn length(window: Window) -> Duration {
     let (start, stop) = (window.start.as_nanoseconds(), window.stop.as_nanoseconds());
     Duration::from_nanos(stop.saturating_sub(start).try_into().unwrap_or_default()).min(Life::MAX_LENGTH)

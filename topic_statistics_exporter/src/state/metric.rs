@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! One metric of a source: the last window, and totals.
+//! One metric of a source: the figures of the last window, and the totals of all windows.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::model::Unit;
 
-/// The quantiles of the last window that are kept.
+/// The quantiles that the exporter computes from the distribution of the last window.
 pub const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// One metric of a source.
@@ -29,12 +29,12 @@ pub struct MetricState {
     pub distribution: Option<DistributionState>,
 }
 
-/// The figures of one metric.
+/// The figures of one metric: the last window, and the totals.
 #[derive(Debug)]
 pub struct WindowState {
-    /// The figures of the last window, in the base unit.
+    /// The figures of the last window, in the base unit of the metric.
     pub figures: Summary,
-    /// The sum of all windows.
+    /// The totals of all windows.
     pub total: Total,
     /// When windows were received.
     pub life: Life,
@@ -43,7 +43,7 @@ pub struct WindowState {
 /// The distribution of one metric.
 #[derive(Debug)]
 pub struct DistributionState {
-    /// The [`QUANTILES`] of the last window, in the base unit. `None` with too few samples.
+    /// The [`QUANTILES`] of the last window, in the base unit of the metric. `None` if the window has too few samples.
     pub quantiles: [Option<f64>; QUANTILES.len()],
     /// The samples of all windows.
     pub total: Histogram,
@@ -51,23 +51,23 @@ pub struct DistributionState {
     pub life: Life,
 }
 
-/// The samples of all windows since the metric is known. Both fields only grow.
+/// The totals of a metric's samples since the first window. All fields only grow.
 ///
-/// A sum of negative samples would fall, which a reader takes for a restart. So windows with a negative sample are in
-/// neither field; `negative_windows` counts them.
+/// A negative sample would reduce `sum`, and Prometheus would interpret the fall as a restart. So `count` and `sum` do
+/// not include windows with a negative sample; `negative_windows` counts these windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Total {
     /// The number of samples.
     pub count: u64,
-    /// Their sum, in the base unit.
+    /// The sum of the samples, in the base unit of the metric.
     pub sum: f64,
-    /// Windows with a negative sample: the clocks of two hosts differ.
+    /// The number of windows with a negative sample. The usual cause is that the clocks of two hosts differ.
     pub negative_windows: FirstZero,
 }
 
 impl MetricState {
-    /// How many time series a metric is, at most: average, minimum, maximum, standard deviation; sum, count and
-    /// negative windows; three quantiles and a histogram. Classic buckets are further ones.
+    /// The largest number of time series of a metric, without classic buckets: average, minimum, maximum and standard
+    /// deviation; sum, count and negative windows; three quantiles and a histogram.
     pub const SERIES: usize = 8 + QUANTILES.len();
 
     pub(super) fn new(receipt: Receipt) -> Self {
@@ -122,7 +122,7 @@ impl MetricState {
         state.total.add(distribution)
     }
 
-    /// A scrape begins.
+    /// Tells the counters of this metric that a scrape begins.
     pub(super) fn begin_scrape(&mut self) {
         if let Some(window) =
             self.window.as_mut().filter(|window| window.total.negative_windows != FirstZero::default())
@@ -131,7 +131,7 @@ impl MetricState {
         }
     }
 
-    /// Removes ended figures. Returns whether anything is left.
+    /// Removes ended figures. Returns whether the metric still has figures.
     pub(super) fn expire(&mut self, kept: Kept, now: Instant) -> bool {
         self.window.take_if(|state| state.life.is_over(kept, now));
         self.distribution.take_if(|state| state.life.is_over(kept, now));

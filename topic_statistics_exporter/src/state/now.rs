@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A time, on two clocks.
+//! A time on the monotonic clock and on the system clock.
 
 use std::time::{Instant, SystemTime};
 
-/// A time, on two clocks.
+/// A time on the monotonic clock and on the system clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// On the monotonic clock, which all lifetimes are measured with.
+    /// The time on the monotonic clock, which measures all lifetimes.
     pub monotonic: Instant,
-    /// On the system clock, which readers know.
+    /// The time on the system clock, for times that are exported.
     pub system: SystemTime,
 }
 

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the exporter itself uses.
+//! The resources that the exporter's process uses.
 
 use std::time::{Duration, SystemTime};
 
 use procfs::{process::LimitValue, ProcResult};
 
-/// What a process uses, as Prometheus's client libraries report it.
+/// The resources that a process uses. Prometheus's client libraries report the same figures.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessFigures {
     /// Processor time, in seconds.
     pub cpu: f64,
-    /// Open file descriptors.
+    /// The number of open file descriptors.
     pub open_fds: u64,
-    /// The largest number of open file descriptors. `None` without a limit.
+    /// The largest number of open file descriptors. `None` if the process has no limit.
     pub max_fds: Option<u64>,
     /// Virtual memory, in bytes.
     pub virtual_memory: u64,
-    /// Memory, in bytes.
+    /// Resident memory, in bytes.
     pub resident_memory: u64,
-    /// When it started.
+    /// When the process started.
     pub started: SystemTime,
 }
 
 impl ProcessFigures {
-    /// Returns the figures of this process. `None` where the system does not tell them.
+    /// Returns the figures of this process. `None` if the figures cannot be read from `/proc`.
     pub fn read() -> Option<Self> {
         Self::try_read().ok()
     }

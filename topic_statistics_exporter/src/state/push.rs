@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Counts of pushed requests.
+//! Counts of the OTLP requests that the exporter sends to a collector.
 
-/// Counts of the requests to a collector since the start.
+/// Counts of the OTLP requests to a collector since the exporter's start.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PushCounts {
-    /// Requests that the collector accepted.
+    /// The number of requests that the collector accepted.
     pub accepted: u64,
-    /// Requests that the collector refused. They are lost.
+    /// The number of requests that the collector refused. A refused request is lost.
     pub refused: u64,
-    /// Data points in accepted requests that the collector rejected. They are lost.
+    /// The number of data points in accepted requests that the collector rejected. A rejected data point is lost.
     pub rejected_data_points: u64,
-    /// Attempts after which a request waits and is sent again.
+    /// The failed attempts to send a request. After such an attempt, the request waits and is sent again.
     pub failed_attempts: FailedAttempts,
-    /// Requests that were dropped while they waited. They are lost.
+    /// The requests that were dropped while they waited. A dropped request is lost.
     pub dropped: DroppedRequests,
-    /// Requests that wait, or are being sent.
+    /// The number of requests that wait or are being sent.
     pub waiting: usize,
-    /// Their bytes, compressed.
+    /// The compressed size of the waiting requests, in bytes.
     pub waiting_bytes: u64,
 }
 
-/// Attempts after which a request waits and is sent again, by reason.
+/// The number of failed attempts to send a request, by reason. After such an attempt, the request is sent again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct FailedAttempts {
-    /// The collector wants it later.
+    /// The collector asked to send the request later.
     pub busy: u64,
-    /// The collector does not accept who sends it, or has no such URL.
+    /// The collector did not accept the exporter's credentials, or the URL does not exist there.
     pub denied: u64,
-    /// There was no answer.
+    /// The collector did not answer.
     pub unreachable: u64,
 }
 
 impl FailedAttempts {
-    /// Returns their number.
+    /// Returns the number of failed attempts for all reasons.
     pub fn total(self) -> u64 {
         self.busy + self.denied + self.unreachable
     }
 }
 
-/// Requests that were dropped, by reason.
+/// The number of dropped requests, by reason.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DroppedRequests {
-    /// Dropped because of the limit of bytes: the oldest, to make room for a new one; or one that does not fit beside
-    /// the one being sent.
+    /// The number of requests that were dropped because of the limit of bytes: old requests, to make room for a new
+    /// request; or a new request that does not fit into the queue together with the request being sent.
     pub overflow: u64,
-    /// Dropped because they had waited for too long.
+    /// The number of requests that were dropped because they had waited for too long.
     pub expired: u64,
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a sender holds of the state, and which of it goes first.
+//! The sender of an entry of the state, and the order in which entries are removed to make room.
 
 use std::{cmp::Reverse, time::Instant};
 
 use topic_statistics_observe::bounds::Sender;
 
-/// Who added an entry of the state, and when it was received.
+/// The sender of an entry of the state, and the times when the entry was received.
 #[derive(Clone, Copy, Debug)]
 pub struct Receipt {
-    /// Who added it.
+    /// The sender that added the entry.
     pub sender: Sender,
-    /// When it was received first.
+    /// When the entry was first received.
     first: Instant,
-    /// When it was received last.
+    /// When the entry was last received.
     pub last: Instant,
 }
 
@@ -22,12 +22,13 @@ impl Receipt {
         Self { sender, first: now, last: now }
     }
 
-    /// Returns whether it was received once only.
+    /// Returns whether the entry was received only once.
     pub fn is_seen_once(&self) -> bool {
         self.first == self.last
     }
 
-    /// Returns its place in the order in which entries make room: those seen once first, then the youngest.
+    /// Returns a sort key for the order in which entries are removed to make room. Entries that were received only once
+    /// come first. Among equal entries, the youngest comes first.
     pub fn rank(&self) -> (bool, Reverse<Instant>) {
         (!self.is_seen_once(), Reverse(self.first))
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A source, such as a subscription or a timer, or the clock of a host.
+//! A source of statistics, such as a subscription, a timer, or the clock of a host.
 
 use std::{
     collections::{btree_map::Entry, BTreeMap},
@@ -24,15 +24,15 @@ use crate::model::{MetricDistribution, MetricName, MetricWindow};
 /// A source of statistics.
 #[derive(Debug)]
 pub struct Source {
-    /// Who added it. Metrics can have another sender.
+    /// The sender that added the source. The metrics of the source can have other senders.
     sender: Sender,
     metrics: BTreeMap<MetricName, MetricState>,
-    /// How many time series a metric is, at most.
+    /// The largest number of time series of one metric.
     metric_series: usize,
     received: Option<u64>,
     published: Option<u64>,
     lost: Option<FirstZero>,
-    /// The last windows, in a ring, with their counts.
+    /// A ring buffer of the last windows, with the counts of each window.
     windows: [CountedWindow; Self::WINDOWS],
     next: usize,
     total_windows: u64,
@@ -40,7 +40,7 @@ pub struct Source {
     created: SystemTime,
 }
 
-/// A window whose metrics are received one by one, and its least number of messages.
+/// A window, and the number of messages that the window had at least. Each metric of a window is a separate message.
 #[derive(Clone, Copy, Debug, Default)]
 struct CountedWindow {
     window: Option<Window>,
@@ -49,16 +49,16 @@ struct CountedWindow {
 }
 
 impl Source {
-    /// The largest number of time series of a source besides its metrics: messages received, published and lost; rates;
-    /// windows; the time of the last one.
+    /// The largest number of time series of a source without the metrics: messages received, published and lost; rates;
+    /// windows; the time of the last window.
     pub const SERIES: usize = 7;
-    /// How many windows are remembered: two nodes with the same name, and the subscriptions of a node with rclcpp,
-    /// publish in turns.
+    /// The number of windows that are remembered. Several windows can be open at once, because two nodes with the same
+    /// name, or two subscriptions of one rclcpp node, publish their metrics alternately.
     const WINDOWS: usize = 8;
-    /// A system clock that differs from the monotonic clock by more seconds was stepped.
+    /// The largest difference (s) between the system clock and the monotonic clock without a step of the system clock.
     const MAX_JITTER: f64 = 0.1;
 
-    /// Returns a source that has begun at that time. A metric of it is that many time series, at most.
+    /// Returns a source that began at `created`. Each of its metrics has at most `metric_series` time series.
     pub(super) fn new(sender: Sender, created: SystemTime, metric_series: usize) -> Self {
         Self {
             sender,
@@ -87,7 +87,8 @@ impl Source {
         self.metric(&source.node, metric, budget, receipt)?.accept_window(window, *figures, now)?;
         self.last_window = Some(now);
         let counted = self.window(window);
-        // Metrics have different numbers of samples: n messages have n - 1 periods, and no age without a header.
+        // The metrics of a window can have different numbers of samples. For example, n messages have n - 1 periods,
+        // and messages without a header have no age.
         let count = |total: &mut Option<u64>, counted: &mut u64| {
             let more = figures.sample_count.saturating_sub(*counted);
             *counted += more;
@@ -130,7 +131,7 @@ impl Source {
         state.accept_distribution(*metric, *window, distribution, now)
     }
 
-    /// A scrape begins.
+    /// Tells the counters of this source that a scrape begins.
     pub(super) fn begin_scrape(&mut self) {
         self.lost.iter_mut().for_each(FirstZero::begin_scrape);
         for metric in self.metrics.values_mut() {
@@ -138,12 +139,12 @@ impl Source {
         }
     }
 
-    /// Removes the metrics that have ended. Returns whether the source is still there.
+    /// Removes the metrics that have ended. Returns whether the source still has metrics.
     pub(super) fn expire(&mut self, node: &str, kept: Kept, budget: &mut Budget, now: Instant) -> bool {
         self.retain(node, budget, |_, metric| metric.expire(kept, now))
     }
 
-    /// Keeps some metrics only. Returns whether the source is still there.
+    /// Keeps only the metrics that `is_kept` selects. Returns whether the source still has metrics.
     pub(super) fn retain(
         &mut self,
         node: &str,
@@ -179,10 +180,10 @@ impl Source {
         }
     }
 
-    /// Returns the index of a window, which may be a new one.
+    /// Returns the index of a window. Adds the window if it is new.
     ///
-    /// All metrics of a window have the same start and stop, rclcpp's too: `SubscriptionTopicStatistics` reads the
-    /// clock once.
+    /// All metrics of a window have the same start and stop. This is also true for rclcpp, because
+    /// `SubscriptionTopicStatistics` reads the clock once for all metrics of a window.
     fn window(&mut self, window: Window) -> usize {
         self.windows.iter().position(|counted| counted.window == Some(window)).unwrap_or_else(|| {
             let index = self.next % Self::WINDOWS;
@@ -198,13 +199,13 @@ impl Source {
         self.metrics.iter()
     }
 
-    /// Returns a metric.
+    /// Returns the state of a metric.
     pub fn metric_state(&self, metric: &MetricName) -> Option<&MetricState> {
         self.metrics.get(metric)
     }
 
-    /// Returns the kind of a service, a client, a timer or one end of an action: the source has a metric that only this
-    /// kind has, and no metric that this kind does not have. None for other sources.
+    /// Returns the kind of a service, a client, a timer, an action server or an action client: the source has a metric
+    /// that only this kind has, and no metric that this kind does not have. `None` for other sources.
     pub fn kind(&self) -> Option<SourceKind> {
         const KINDS: [SourceKind; 6] = [
             SourceKind::Subscription,
@@ -221,31 +222,33 @@ impl Source {
         })
     }
 
-    /// Returns the messages that a subscription has received, at least: the largest sample count of each window. If
-    /// only periods are measured, a window's first message is not among them.
+    /// Returns the number of messages that a subscription has received at least: the sum of the largest sample count of
+    /// each window. If only periods are measured, the first message of each window is not counted.
     pub fn received(&self) -> Option<u64> {
         self.received.filter(|_| self.kind().is_none())
     }
 
-    /// Returns the messages that a publisher has published, at least.
+    /// Returns the number of messages that a publisher has published at least.
     pub fn published(&self) -> Option<u64> {
         self.published
     }
 
-    /// Returns the messages that a subscription has lost: all gaps, including messages that arrived late.
+    /// Returns the number of messages that a subscription has lost: the sum of all gaps in the sequence numbers. A
+    /// message that arrived late counts as lost.
     pub fn lost(&self) -> Option<FirstZero> {
         self.lost
     }
 
-    /// Returns the number of windows.
+    /// Returns the number of windows received.
     pub fn windows(&self) -> u64 {
         self.total_windows
     }
 
-    /// Returns when the last metric of a window was received, in seconds since the epoch. `unix_time` is `now` in these
-    /// seconds.
+    /// Returns the Unix time (in seconds) when the last metric of a window was received. `unix_time` is the Unix time
+    /// of `now`.
     ///
-    /// It is the time that the clock showed then, as long as the clock was not stepped.
+    /// If the system clock was not stepped, this is the time of the system clock at the reception. Otherwise, this is
+    /// `unix_time` minus the elapsed monotonic time.
     pub fn last_window(&self, now: Instant, unix_time: f64) -> Option<f64> {
         let last = self.last_window?;
         let shown = last.system.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
@@ -253,7 +256,7 @@ impl Source {
         Some(if (shown - elapsed).abs() < Self::MAX_JITTER { shown } else { elapsed })
     }
 
-    /// Returns when the first window of the source began. Its totals began then.
+    /// Returns when the first window of the source began. The totals of the source began at this time.
     pub fn created(&self) -> SystemTime {
         self.created
     }

@@ -13,10 +13,10 @@ use topic_statistics_observe::ros::{
 
 use super::{super::model::MetricName, metric::Total, FirstZero, *};
 
-/// The series of a source with one metric.
+/// The largest number of time series of a source with one metric.
 const SOURCE: usize = Source::SERIES + MetricState::SERIES;
 
-/// A state, and the time of its start.
+/// A state, and the time when the state was created.
 struct Test {
     state: State,
     start: Now,
@@ -28,7 +28,7 @@ impl Test {
         Self { state: State::new(limits, start), start }
     }
 
-    /// A time on both clocks, seconds after the start.
+    /// Returns the time on both clocks that is `seconds` after the start.
     fn at(&self, seconds: f64) -> Now {
         let after = Duration::from_secs_f64(seconds);
         Now { monotonic: self.start.monotonic + after, system: self.start.system + after }
@@ -38,7 +38,7 @@ impl Test {
         self.state.accept(received, self.at(seconds));
     }
 
-    /// Accepts windows of ages of a second, from the process of that number.
+    /// Accepts a window of one second with message ages for each source. `process` is the number of the sender.
     fn ages(&mut self, process: u8, sources: impl IntoIterator<Item = String>, seconds: f64) {
         for source in sources {
             let window = window(&source, "message_age", 100 + seconds as i32, FIGURES);
@@ -71,7 +71,7 @@ fn window(source: &str, metric: &str, stop: i32, figures: [f64; 5]) -> Result<Re
     MetricWindow::new(&message(source, metric, unit, stop, figures)).map(Received::from)
 }
 
-/// A window of ages with any times.
+/// Returns a window of message ages with any start and stop.
 fn window_from(source: &str, start: Time, stop: Time) -> Result<Received, Refused> {
     let mut message = message(source, "message_age", "ms", 100, FIGURES);
     (message.window_start, message.window_stop) = (start, stop);
@@ -95,7 +95,7 @@ fn status(name: &str, level: u8, values: &[(&str, &str)]) -> Result<Received, Re
     Diagnostic::new(&of_values(name, level, values)).map(Received::from)
 }
 
-/// A status of a source by the node of that name.
+/// Returns a status with the health of a source, from the node `judge`.
 fn judged(judge: &str, source: &str, level: u8, values: &[(&str, &str)]) -> Result<Received, Refused> {
     let of_source = [("measurement_source_name", source), ("Actual frequency (Hz)", "41.500000")];
     status(&format!("{judge}: {source}"), level, &[&of_source, values].concat())
@@ -109,7 +109,7 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
         test.expire(seconds + 30.0);
     }
     assert_eq!((test.only().received(), test.only().windows(), test.total().sum), (Some(200), 4, 0.3));
-    // Late, repeated, and repeated after 8 others.
+    // The windows arrive late, are repeated, or are repeated after 8 other windows.
     for (stop, duplicates) in
         [(203, 0), (202, 0), (203, 1), (202, 2), (204, 2)].into_iter().chain((205..212).map(|stop| (stop, 2)))
     {
@@ -118,7 +118,7 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
     }
     assert_eq!((test.total().count, test.only().windows()), (200 + 50 * 10, 14));
 
-    // Whatever the metrics of a window are.
+    // The number of messages is right for all metrics of a window, although their sample counts differ.
     let mut test = Test::new(Limits::default());
     for stop in [100, 101] {
         for (metric, count) in [
@@ -126,7 +126,7 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
             ("message_age", 0.0),
             ("source_to_callback_ms", 50.0),
             ("publication_seq_gap", 48.0),
-            ("callback_duration_ms", 51.0), // of a message of the window before
+            ("callback_duration_ms", 51.0), // includes a callback for a message of the previous window
             ("publish_duration_ms", 7.0),
         ] {
             test.accept(window("/a:/b", metric, stop, [1.5, 4.0, 1.0, count, 0.5]), 0.0);
@@ -136,7 +136,7 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
     assert_eq!((source.received(), source.published(), source.windows()), (Some(100), Some(14), 2));
     assert_eq!(source.lost().map(FirstZero::count), Some(2 * 72), "1.5 before each of 48 messages");
 
-    // Two subscriptions of rclcpp have the same name, and their timers expire one after the other.
+    // Two subscriptions of one rclcpp node have the same source name. Their timers expire one after the other.
     let mut test = Test::new(Limits::default());
     for (nanosec, metric) in
         [(0, "message_age"), (0, "message_period"), (9, "message_age"), (9, "message_period")]
@@ -155,10 +155,10 @@ fn a_metric_that_has_ended_is_gone_and_leaves_its_room() {
     for (source, metric, stop, at, metrics) in [
         ("/a:/b", "message_age", 100, 0.0, 1),
         ("/a:/b", "message_period", 100, 0.0, 2),
-        ("/a:/b", "duration_ms", 100, 0.0, 2), // no room
+        ("/a:/b", "duration_ms", 100, 0.0, 2), // there is no room for the metric
         ("/c:/d", "message_age", 100, 0.0, 2),
         ("/a:/b", "message_age", 120, 15.0, 2),
-        ("/a:/b", "duration_ms", 121, 20.5, 2), // 20 windows of 1 s without the period
+        ("/a:/b", "duration_ms", 121, 20.5, 2), // the period has ended: 20 windows of 1 s are missing
     ] {
         test.expire(at);
         test.accept(window(source, metric, stop, FIGURES), at);
@@ -171,16 +171,16 @@ fn a_metric_that_has_ended_is_gone_and_leaves_its_room() {
 
 #[test]
 fn lifetimes_follow_the_observed_windows_not_system_clocks() {
-    // The windows, each a second or `pause` after the last; how many windows are kept; the samples; how long after the
-    // last window the source is still there, and is gone.
+    // Each row: the windows, each received `pause` seconds after the previous window; `keep_windows`; the number of
+    // samples; a time after the last window when the source still exists; a time when the source is removed.
     let steps: &[(i32, i32)] = &[(100, 101), (101, 3702), (3702, 3703), (3703, 104), (104, 105)];
     let day = 86_400;
     for (windows, pause, keep_windows, count, is_there, is_gone) in [
-        (steps, 1, 20, 250, 19.9, 21.0), // one hour forward in a window, and back in another one
-        (&[(99, 100), (100, 3702)], 1, 20, 100, 19.9, 21.0), // a step in the last window
-        (&[(0, day)], 1, 3, 50, 899.0, 960.0), // three windows of 5 min
+        (steps, 1, 20, 250, 19.9, 21.0), // the clock is stepped forward by 1 h, and back later
+        (&[(99, 100), (100, 3702)], 1, 20, 100, 19.9, 21.0), // the clock is stepped in the last window
+        (&[(0, day)], 1, 3, 50, 899.0, 960.0), // a single window counts as 5 min at most
         (&[(0, 300), (300, 600)], 300, 3, 100, 899.0, 960.0),
-        (&[(0, 3600), (3600, 7200)], 3600, 3, 100, 10_799.0, 10_860.0), // it is true
+        (&[(0, 3600), (3600, 7200)], 3600, 3, 100, 10_799.0, 10_860.0), // the length was observed here
     ] {
         let mut test = Test::new(Limits { keep_windows, ..Limits::default() });
         for (number, (start, stop)) in (0..).zip(windows) {
@@ -196,7 +196,7 @@ fn lifetimes_follow_the_observed_windows_not_system_clocks() {
     }
 }
 
-/// Events name the topic only: the source with the topic's name may be a publisher.
+/// Loss events name only the topic, not the source: the source with the topic's name may be a publisher.
 #[test]
 fn reported_losses_are_of_the_topic_for_a_quarter_of_an_hour() {
     let mut test = Test::new(Limits { keep_windows: 20, ..Limits::default() });
@@ -234,7 +234,7 @@ fn no_total_begins_after_its_samples() {
     for (begun_before, length, expected) in [
         (1.2, 1.0, 1.2),
         (301.0, 300.0, 301.0),
-        // A clock that is an hour behind, or ahead, says nothing of the time here.
+        // If the clock of the node's host is an hour behind or ahead, the stamps are not used.
         (3601.0, 1.0, 1.0),
         (-3600.0, 1.0, 1.0),
     ] {
@@ -258,12 +258,12 @@ fn nodes_that_have_ended_leave_their_room_to_new_ones() {
         test.ages(0, ["/safety_critical:/scan".to_owned()], seconds);
         test.state.sources().any(|(name, _)| &*name.node == "/safety_critical")
     };
-    assert!(!arrives(&mut test, 5.0), "all of them may still be there");
+    assert!(!arrives(&mut test, 5.0), "no node has ended yet");
     assert_eq!(test.state.counts().beyond_max_series, 1);
     test.ages(0, numbered("/anonymous:/", 0..10), 11.0);
-    // Long before the 60 windows that an ended source is kept for.
+    // Without lack of room, an ended source would be kept for 60 windows.
     assert!(arrives(&mut test, 12.0));
-    assert_eq!(test.state.sources().len(), 11, "those that have published a window lately, and the new one");
+    assert_eq!(test.state.sources().len(), 11, "the 10 sources with a recent window, and the new source");
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn a_flood_takes_no_room_that_a_smaller_sender_needs() {
             }
         },
     ];
-    // What a robot does at once, and while the flood lasts.
+    // The robot publishes more topics, once shortly after the flood and once later.
     for (flood, seconds) in floods.iter().flat_map(|flood| [(flood, 1.5), (flood, 15.0)]) {
         let (max_series, max_series_per_node) = (400 * SOURCE, 200 * SOURCE);
         let mut test = Test::new(Limits { max_series, max_series_per_node, ..Limits::default() });
@@ -300,7 +300,7 @@ fn a_flood_takes_no_room_that_a_smaller_sender_needs() {
         };
         publish(&mut test, 50, 0.0);
         flood(&mut test);
-        assert!(test.state.series() + SOURCE > max_series, "it is full: {}", test.state.series());
+        assert!(test.state.series() + SOURCE > max_series, "there is room: {}", test.state.series());
         publish(&mut test, 50, 1.0);
         assert_eq!([50, 100].map(|topics| publish(&mut test, topics, seconds)), [50, 100]);
     }
@@ -313,10 +313,10 @@ fn forged_topics_of_a_node_leave_it_room_for_its_own() {
     test.ages(1, numbered("/node:/own_", 0..20), 0.0);
     let own = |name: &SourceName| name.name.as_deref().is_some_and(|name| name.starts_with("/own"));
     let count = test.state.sources().filter(|(name, _)| own(name)).count();
-    assert_eq!(count, 5, "half of what a node may have");
+    assert_eq!(count, 5, "half of the limit of a node");
     test.ages(1, ["/safety_critical:/scan".to_owned()], 0.0);
     assert_eq!(test.state.series(), 11 * SOURCE, "other nodes have room");
-    // 20 of the 20 forged ones and of the node's own are not there: 10 each, and 5 that came and had to go.
+    // Not added: 10 of the forged topics and 15 of the node's own topics. 5 forged topics were removed later.
     assert_eq!(test.state.counts().beyond_max_of_node, 10 + 15);
 }
 
@@ -354,7 +354,7 @@ fn the_filters_hold_for_everything_that_is_exported() {
                 test.accept(received, 0.0);
             }
         }
-        // A host, and diagnostic_updater, which has names without a namespace.
+        // A source that is a host, and a status of `diagnostic_updater`, whose node name has no namespace.
         test.accept(window("robot_2", "clock_offset_ms", 100, FIGURES), 0.0);
         test.accept(named("motor"), 0.0);
         let text = test.text();
@@ -369,7 +369,7 @@ fn the_time_of_a_window_changes_with_a_stepped_clock_only() {
     let mut test = Test::new(Limits::default());
     test.ages(0, ["/a:/b".to_owned()], 0.0);
     let epoch = test.start.system.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
-    // Two clocks are read one after the other.
+    // The two clocks are read one after the other, so the difference between them varies slightly.
     for (seconds, jitter, expected) in
         [(1.0, 3e-6, 0.0), (2.0, -4e-6, 0.0), (9.0, 0.05, 0.0), (2.0, 3600.0, 3600.0)]
     {
@@ -422,17 +422,17 @@ fn levels_and_limits_have_the_labels_of_source_and_judge() {
 fn judged_windows_count_from_the_first_status_of_a_judge() {
     let mut test = Test::new(Limits::default());
     for (sender, windows, expected) in [
-        (1, "5000 0 0 1", [0; 4]), // of an unknown time
+        (1, "5000 0 0 1", [0; 4]), // these windows began at an unknown time
         (1, "5003 0 1 1", [3, 0, 1, 0]),
         (1, "5003 0 1 1", [3, 0, 1, 0]), // /diagnostics repeats a status
-        (1, "2 0 0 0", [3, 0, 1, 0]),    // the judge begins anew, with the next conditions
+        (1, "2 0 0 0", [3, 0, 1, 0]),    // the judge restarts its counts because its conditions have changed
         (1, "3 0 0 2", [4, 0, 1, 2]),
-        (2, "900 0 0 7", [4, 0, 1, 2]), // the next process
+        (2, "900 0 0 7", [4, 0, 1, 2]), // the judge is another process now
         (2, "", [4, 0, 1, 2]),
         (2, "1 2 3", [4, 0, 1, 2]),
         (2, "1 2 3 -4", [4, 0, 1, 2]),
         (2, "1 2 3 9999999999999", [4, 0, 1, 2]),
-        (2, "901 0 0 7", [4, 0, 1, 2]), // nothing is known of the time between
+        (2, "901 0 0 7", [4, 0, 1, 2]), // the previous status had no valid counts
     ] {
         let status = judged("topic_monitor", "/a:/b", 0, &[("windows_judged", windows)]);
         test.state.accept_from(Sender::new(&[sender; 16]), status, test.start);
@@ -471,7 +471,7 @@ fn distributions_are_added_up_and_the_last_one_has_quantiles() {
     assert_eq!(distribution.quantiles, [Some(0.0015), Some(0.0015), None], "10 samples have no p99");
     assert_eq!((distribution.total.count(), distribution.total.positive()), (30, &[(149, 30)][..]));
     assert!((distribution.total.sum() - 0.045).abs() < 1e-15);
-    // All samples are 1.5 ms: the bucket of 0.0015 s has them, or the next one.
+    // All samples, which are 1.5 ms, are in the bucket that contains 0.0015 s, or in the next bucket.
     let boundary = |index: i32| (f64::from(index) / 256.0).exp2();
     let index = 149 + distribution.total.shift();
     let half = boundary(1).sqrt();
@@ -494,7 +494,7 @@ fn a_wrong_stamp_in_a_window_of_its_own_takes_no_resolution() {
     }
 }
 
-/// A sample of any order of magnitude.
+/// A strategy for samples of any order of magnitude.
 fn sample() -> impl Strategy<Value = f64> {
     let magnitude = (-9.0..9.0_f64).prop_map(|exponent| 10_f64.powf(exponent));
     prop_oneof![0.1..40.0_f64, magnitude, -1e3..-1e-3, Just(0.0)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Agents of the robot, started as docs/fleet.md says: what arrives of which scrape, over a cut link and a SIGKILL.
+//! Runs agents (Prometheus in agent mode, vmagent) on a robot with the commands of docs/fleet.md. The tests check which
+//! scrapes arrive at the site after the link was interrupted, and after the agent was killed with SIGKILL.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +23,7 @@ use crate::{
     prometheus::{find, free_port, Prometheus},
 };
 
-/// Serves the time series of an exporter, and the number of the scrape. Returns how long each scrape took.
+/// Starts a server that adds a scrape number to an exporter's time series. Returns the duration of each scrape, too.
 fn numbered(exporter: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<Duration>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, scrapes) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<Duration>>>::default());
@@ -46,11 +47,12 @@ fn numbered(exporter: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<Duration>>>) {
 /// The scrapes that never arrived.
 struct Lost {
     scrapes: BTreeSet<usize>,
-    /// Those while the site was away, up to the end of the first agent.
+    /// The scrapes from the loss of the site's connection to the end of the first agent.
     cut: Range<usize>,
 }
 
-/// Runs an agent, which is away from its site for a while, and killed and started again meanwhile if `is_killed`.
+/// Runs an agent while its site is unreachable for some time. If `is_killed`, the agent is killed and restarted during
+/// this time. Returns the scrapes that never arrived.
 fn run(program: &str, is_killed: bool) -> Option<Lost> {
     const WHAT: &str = "agents of the robot";
     let (prometheus, _) = (find("prometheus", WHAT)?, find(program, WHAT)?);
@@ -75,7 +77,7 @@ fn run(program: &str, is_killed: bool) -> Option<Lost> {
         text.replace(from, to)
     });
     fs::write(path("agent.yml"), config).unwrap();
-    // The command line is that of the documentation.
+    // The command line is taken from the documentation.
     let docs = fs::read_to_string(folder("docs/fleet.md")).unwrap().replace("\\\n", "");
     let line =
         docs.lines().find(|line| line.starts_with(&format!("{program} ")) && line.contains("agent.yml"));
@@ -113,12 +115,12 @@ fn run(program: &str, is_killed: bool) -> Option<Lost> {
     });
     assert!(program == "vmagent" || at_site.samples("up").is_empty());
     agent.stop();
-    assert!(samples.is_sorted_by(|before, after| before < after), "each once and in order: {samples:?}");
-    // An agent may not have taken a slow one.
+    assert!(samples.is_sorted_by(|before, after| before < after), "not each once and in order: {samples:?}");
+    // A slow scrape is not expected at the site, because the agent may have reached its time limit.
     let scrapes = scrapes.lock().unwrap();
     let is_expected =
         |number: &usize| scrapes[*number] < Duration::from_millis(300) && !samples.contains(number);
-    // The cut may begin a scrape earlier, and what the agent had at its end it may not have finished.
+    // The interruption may affect an earlier scrape, and the end of the agent may affect the last scrape.
     Some(Lost { scrapes: (0..last).filter(is_expected).collect(), cut: begin.saturating_sub(2)..end + 1 })
 }
 
@@ -134,18 +136,19 @@ fn an_agent_that_runs_on_loses_nothing_over_a_cut() {
     });
 }
 
-/// Prometheus sends only what it scrapes after its start: https://github.com/prometheus/prometheus/issues/8809
+/// After a restart, Prometheus sends only scrapes since its start:
+/// <https://github.com/prometheus/prometheus/issues/8809>
 #[test]
 fn a_killed_prometheus_loses_only_what_waited() {
     let Some(Lost { scrapes, cut }) = run("prometheus", true) else { return };
     assert!(scrapes.iter().all(|number| cut.contains(number)), "{scrapes:?} of {cut:?}");
     assert!(
         scrapes.len() > cut.len() / 2,
-        "it sends what waited now: docs/fleet.md can say so ({scrapes:?})"
+        "Prometheus now also sends older scrapes: change docs/fleet.md ({scrapes:?})"
     );
 }
 
-/// vmagent has what waits for 5 s on disk, but for the block that it tries to send.
+/// vmagent writes data that has waited for 5 s to disk. Only the block that vmagent is trying to send is not on disk.
 #[test]
 fn a_killed_vmagent_loses_a_block_at_most() {
     let Some(Lost { scrapes, cut }) = run("vmagent", true) else { return };

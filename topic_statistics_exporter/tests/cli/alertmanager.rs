@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A real Alertmanager with `grafana/alertmanager.yml`: who is told, and what is left out.
+//! Tests `grafana/alertmanager.yml` with a real Alertmanager: who gets a notification, and which alerts are inhibited.
 
 use std::{
     fs,
@@ -15,11 +15,11 @@ use crate::{
     prometheus::{find, free_port},
 };
 
-/// Alerts, with the labels that Prometheus gives them, and the alert that explains each one, if one does.
+/// Returns alerts with the labels that Prometheus adds, each with the name of the alert that inhibits it, if any.
 fn alerts() -> Vec<(Value, Option<&'static str>)> {
     let (on_imu, on_scan) = ("node=/n topic=/imu", "node=/n topic=/scan");
     let alerts = [
-        // A page of a topic explains its tickets, and no others.
+        // An alert "page" of a topic inhibits the alerts "ticket" of the same topic only.
         ("Unhealthy page r1", on_imu, None),
         ("MessagesLost ticket r1", on_imu, Some("Unhealthy")),
         ("RateOff ticket r1", on_imu, Some("Unhealthy")),
@@ -27,17 +27,17 @@ fn alerts() -> Vec<(Value, Option<&'static str>)> {
         ("MessagesLost ticket r1", on_scan, None),
         ("MessagesLost ticket r2", on_imu, None),
         ("CallWaits ticket r1", on_imu, None),
-        // Nothing is known of a robot whose exporter is away.
+        // While a robot's exporter is down, the other alerts of this robot are inhibited.
         ("ExporterDown page r3", "", None),
         ("TopicStopped ticket r3", on_imu, Some("ExporterDown")),
         ("NodesEnded ticket r3", "", Some("ExporterDown")),
         ("ExporterSilent page r4", "", None),
         ("MessagesLost ticket r4", on_imu, Some("ExporterSilent")),
-        // A site explains its robots, and not those of another one.
+        // An unreachable site inhibits `ExporterDown` of its own robots only.
         ("SiteUnreachable page", "site=north", None),
         ("ExporterDown page r5", "site=north", Some("SiteUnreachable")),
         ("ExporterDown page r6", "site=south", None),
-        // A robot of it that can still be scraped is not silenced.
+        // A robot of this site that can still be scraped is not inhibited.
         ("Unhealthy page r7", "site=north", None),
     ];
     alerts
@@ -68,7 +68,7 @@ fn what_another_alert_explains_is_not_told() {
     let with_receivers = shipped
         .replace("{name: pager}", &format!("{{name: pager, {webhook}}}"))
         .replace("{name: tickets}", &format!("{{name: tickets, {webhook}}}"))
-        // Long enough for all alerts to arrive before the first message.
+        // 3 s are enough for all alerts to arrive before the first notification.
         .replace("group_wait: 30s", "group_wait: 3s");
     assert_eq!(with_receivers.matches(&webhook).count(), 2);
     fs::write(&file, with_receivers).unwrap();
@@ -88,7 +88,7 @@ fn what_another_alert_explains_is_not_told() {
     });
     if alertmanager.status().is_some() {
         let errors: Vec<_> = errors.iter().collect();
-        // Debian's reads them at a fixed place.
+        // Debian's Alertmanager reads its templates from a fixed path.
         assert!(errors.iter().any(|line| line.contains("default.tmpl")), "{errors:#?}");
         return test_support::skip(WHAT, "the templates of Alertmanager are not installed");
     }
@@ -99,7 +99,7 @@ fn what_another_alert_explains_is_not_told() {
     let posted = request(address, &format!("{header}\r\nContent-Length: {length}\r\n\r\n{body}")).unwrap();
     assert_eq!(posted.status, 200, "{}", posted.text());
 
-    // What explains each alert.
+    // For each alert, the alerts that inhibit it.
     let mut explained = vec![];
     wait_for("the state of each alert", || {
         let all: Value = serde_json::from_slice(&get(address, "/api/v2/alerts").body).unwrap();
@@ -122,7 +122,7 @@ fn what_another_alert_explains_is_not_told() {
         assert_eq!(*names, Vec::from_iter(*by), "{labels}");
     }
 
-    // Each other alert is in a message, and none of these.
+    // The notifications contain each alert that is not inhibited, and no inhibited alert.
     let (expected, explained): (Vec<_>, Vec<_>) = alerts.iter().partition(|(_, by)| by.is_none());
     let mut told: Vec<Value> = vec![];
     while told.len() < expected.len() {
@@ -139,7 +139,7 @@ fn what_another_alert_explains_is_not_told() {
     assert!(!explained.iter().any(|(labels, _)| told.contains(labels)), "{told:#?}");
 }
 
-/// amtool is in the same package of Debian, and needs no templates.
+/// amtool is in the same Debian package as Alertmanager, and needs no templates.
 #[test]
 fn amtool_finds_nothing_wrong_and_routes_by_severity() {
     let Some(amtool) = find("amtool", "the routes of Alertmanager") else { return };

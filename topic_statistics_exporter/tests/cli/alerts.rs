@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The alerts in situations: which ones fire, and that no other one ever does. promtool evaluates the rules.
+//! Tests the alerts in the situations of `situations.txt` with promtool: only the expected alerts fire.
 
 use std::{collections::BTreeSet, fs, ops::Range, process::Command};
 
@@ -12,7 +12,7 @@ const MINUTE: u32 = 60;
 const HOUR: u32 = 60 * MINUTE;
 const DAY: u32 = 24 * HOUR;
 
-/// What `$NAME` is in the labels of `situations.txt`.
+/// The labels that each `$NAME` in `situations.txt` stands for.
 const LABELS: [(&str, &str); 7] = [
     ("$SCAN", "$R1 node=/n topic=/scan"),
     ("$PLAN", "$R1 node=/n topic=/plan"),
@@ -23,18 +23,18 @@ const LABELS: [(&str, &str); 7] = [
     ("$R2", "job=topic_statistics instance=r2"),
 ];
 
-/// Time series over some time, and the alerts that fire in it.
+/// A situation: time series for some time, and the alerts that fire during this time.
 struct Situation {
     name: String,
     length: u32,
-    /// From one scrape to the next, in seconds.
+    /// The time between two scrapes, in seconds.
     interval: u32,
-    /// The robot is off while one of these has no value.
+    /// The robot is off while one of these values is missing.
     is_on: Vec<Values>,
     series: Vec<Value>,
-    /// Alerts with their severities, and a time at which each one fires. No others ever fire.
+    /// The alerts that fire: the name, the severity, and a time at which the alert fires. All other alerts never fire.
     fires: Vec<(String, String, u32)>,
-    /// Alerts, and a time at which each one does not fire.
+    /// The names of alerts, and a time at which each alert does not fire.
     rests: Vec<(String, u32)>,
 }
 
@@ -44,11 +44,11 @@ impl Situation {
         Self { name, length, interval, is_on: vec![], series: vec![], fires: vec![], rests: vec![] }
     }
 
-    /// Adds a time series. `value` has its value at a time, None while it is not there.
+    /// Adds a time series. `value` returns the value at a time, or `None` while the time series does not exist.
     fn series(&mut self, series: &str, value: impl Fn(u32) -> Option<f64>) {
         let (name, labels) = series.trim_end_matches('}').split_once('{').unwrap();
         let labels = LABELS.iter().fold(labels.to_owned(), |labels, (name, list)| labels.replace(name, list));
-        // A value has no space, unless it is in quotes.
+        // A space separates labels, unless the space is inside quotes.
         let mut is_quoted = false;
         let pairs = labels.split(|c| {
             is_quoted ^= c == '"';
@@ -66,9 +66,9 @@ impl Situation {
         self.series.push(json!({"series": series, "values": notation(&samples)}));
     }
 
-    /// Adds a subscription: the messages received up to the end of the last window.
+    /// Adds the time series of a subscription. The series count the messages up to the end of the last window.
     fn topic(&mut self, topic: &str, received: &Values) {
-        // Windows of 1 s, unless the name tells another length.
+        // The windows are 1 s long, except for two topics whose names stand for another length.
         let window = if topic == "/fast_windows" { 0.1 } else { 1.0 };
         let window = if topic == "/long_windows" { 300.0 } else { window };
         let labels = format!("$R1 node=/n topic={topic}");
@@ -78,7 +78,7 @@ impl Situation {
         self.series(&total, |time| received.at(time).and(received.at((ended(time) * window) as u32)));
     }
 
-    /// Adds what a line of `situations.txt` says.
+    /// Parses a line of `situations.txt`, and adds its content to the situation.
     fn line(&mut self, line: &str) {
         let words: Vec<_> = line.split(' ').collect();
         let alert = || format!("TopicStatistics{}", words[1]);
@@ -89,7 +89,7 @@ impl Situation {
         }
         let (series, text) = line.rsplit_once(": ").unwrap();
         let values = Values::read(text);
-        // `[0-9]`: one series for each.
+        // A range such as `[0-9]` stands for one time series per character.
         if let Some(at) = series.find('[') {
             let [first, last] = [1, 3].map(|offset| series.as_bytes()[at + offset]);
             for place in first..=last {
@@ -103,7 +103,7 @@ impl Situation {
         } else if let Some(labels) = series.strip_prefix("exporter{") {
             let is_up = |time| values.at(time).filter(|is_up| *is_up == 1.0);
             self.series(&format!("exporter_build_info{{{labels}"), is_up);
-            // It is known to be down while the robot is off.
+            // While the robot is off, Prometheus knows that the exporter is down: `up` is 0.
             let gates = std::mem::take(&mut self.is_on);
             let is_on = |time| gates.iter().all(|is_on| is_on.at(time).is_some());
             let up = |time| is_up(time).filter(|_| is_on(time)).or(Some(0.0));
@@ -114,7 +114,7 @@ impl Situation {
         }
     }
 
-    /// Returns the test for promtool.
+    /// Returns the input of `promtool test` for this situation.
     fn test(&self) -> Value {
         let firing = |expression: &str, time: u32, alerts: BTreeSet<(&str, &str)>| {
             let sample = |(name, severity): (&str, &str)| {
@@ -144,7 +144,7 @@ impl Situation {
     }
 }
 
-/// Returns the seconds of `1d2h3m4s`.
+/// Converts a duration such as `1d2h3m4s` to seconds.
 fn time(text: &str) -> u32 {
     let parts = text.split_inclusive(|c: char| c.is_ascii_alphabetic());
     parts
@@ -162,9 +162,9 @@ fn time(text: &str) -> u32 {
         .sum()
 }
 
-/// Values over time: see `situations.txt`.
+/// The values of a time series over time. `situations.txt` describes the notation.
 struct Values {
-    /// Start, value there, growth, and after how long it grows, each time.
+    /// The parts: the start time, the value at the start, the growth at each step, and the length of a step.
     parts: Vec<(u32, Option<f64>, f64, u32)>,
     period: u32,
 }
@@ -195,7 +195,7 @@ impl Values {
     }
 }
 
-/// Writes samples as promtool reads them: `0+15x3` is 0 15 30 45, and `_x2` two that are missing.
+/// Writes samples in promtool's notation: `0+15x3` means 0 15 30 45, and `_x2` means two missing samples.
 fn notation(samples: &[Option<f64>]) -> String {
     let (mut words, mut rest) = (vec![], samples);
     while let [first, more @ ..] = rest {
@@ -215,7 +215,7 @@ fn notation(samples: &[Option<f64>]) -> String {
     words.join(" ")
 }
 
-/// The situations that take as long, at one interval of scrapes.
+/// Returns the situations whose duration is in the range `length`, with one scrape interval.
 fn situations(interval: u32, length: Range<u32>) -> Vec<Situation> {
     let text = include_str!("situations.txt");
     let lines = |text: &'static str| text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -240,7 +240,7 @@ fn situations(interval: u32, length: Range<u32>) -> Vec<Situation> {
     all
 }
 
-/// Runs situations by promtool.
+/// Runs the tests of situations with promtool.
 fn run(situations: &[Situation], evaluation: u32) {
     let Some(promtool) = find("promtool", "the alerts with promtool") else { return };
     let rules =
@@ -258,17 +258,17 @@ fn run(situations: &[Situation], evaluation: u32) {
     let test = json!({
         "rule_files": rules,
         "evaluation_interval": format!("{evaluation}s"),
-        // Without this, the order in promtool changes from run to run, and alerts see a recorded value one evaluation
-        // later.
+        // Without a fixed order, promtool evaluates the groups in a random order, and an alert can see a recorded value
+        // one evaluation too late.
         "group_eval_order": groups.map(|name| format!("topic_statistics_{name}")),
         "tests": situations.iter().map(Situation::test).collect::<Vec<_>>(),
     });
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("test.yml");
-    // JSON is YAML.
+    // promtool reads YAML, and JSON is valid YAML.
     fs::write(&path, test.to_string()).unwrap();
     let mut promtool = Command::new(promtool);
-    // Go's garbage collector would take a fifth of the time.
+    // With the default `GOGC`, Go's garbage collector would use a fifth of the time.
     let output = promtool.args(["test", "rules"]).arg(path).env("GOGC", "800").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The files of `deploy/`, as far as they can be checked without their engines.
+//! Checks the files in `deploy/`, as far as this is possible without running Docker, systemd services and Grafana.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ fn deployed(name: &str) -> PathBuf {
     folder("topic_statistics_exporter/deploy").join(name)
 }
 
-/// Runs a command to its end. Panics if it fails. Returns what it printed.
+/// Runs a command and waits for its end. Panics if the command fails. Returns the standard output.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -42,7 +42,7 @@ fn the_systemd_unit_is_valid_and_may_do_little() {
     run(Command::new(analyze).args(["security", "--offline=true", "--threshold=40"]).arg(unit));
 }
 
-/// Runs commands with a `ros2` that prints its arguments: the exporter takes them.
+/// Runs the commands in the files with a fake `ros2` that prints its arguments. The exporter accepts these arguments.
 #[test]
 fn it_takes_the_commands_of_unit_container_and_compose_file() {
     let workspace = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn it_takes_the_commands_of_unit_container_and_compose_file() {
         let mut command = Command::new(&words[0]);
         let printed = run(command.args(&words[1..]));
         let printed: Vec<_> = printed.lines().collect();
-        // It is not the child of a shell, which would get the signals.
+        // The command replaces the shell: as a child of the shell, it would not receive the signals.
         assert_eq!(printed[0], std::process::id().to_string(), "{words:?}");
         assert_eq!(printed[1..4], ["run", "topic_statistics_exporter", "exporter"]);
         let options = Options::try_parse_from(&printed[3..]).unwrap();
@@ -108,8 +108,8 @@ fn what_the_compose_file_builds_and_mounts_is_there() {
     }
 }
 
-/// Docker and Grafana are not run. The compose file is checked by the schema of its specification, the dashboards by
-/// Grafana's models.
+/// Without Docker and Grafana, this test checks the compose file with the schema of the Compose specification, and the
+/// dashboards with Grafana's models.
 #[test]
 fn files_of_engines_that_are_not_run_are_valid() {
     let Some(packages) = python_packages("schemas") else {
@@ -125,7 +125,7 @@ fn files_of_engines_that_are_not_run_are_valid() {
     for collector in ["collector.yml", "robot-collector.yml"] {
         assert_eq!(invalid(deployed("compose.yml"), deployed(collector), &dashboards), "");
     }
-    // It finds what is wrong.
+    // The check finds errors that are added to the files.
     let directory = tempfile::tempdir().unwrap();
     let wrong = |path: PathBuf, from: &str, to: &str| {
         let text = fs::read_to_string(&path).unwrap();
@@ -143,7 +143,7 @@ fn files_of_engines_that_are_not_run_are_valid() {
     }
 }
 
-/// Prometheus with TLS and a password, over nginx.
+/// nginx, as a reverse proxy for the exporter, adds TLS and a password.
 #[test]
 fn nginx_adds_tls_and_a_password() {
     const WHAT: &str = "TLS and a password over nginx";
@@ -158,7 +158,7 @@ fn nginx_adds_tls_and_a_password() {
     fs::write(path("users"), format!("prometheus:{hash}")).unwrap();
     let address = free_port();
     let configuration = fs::read_to_string(deployed("nginx.conf")).unwrap();
-    // A package that is only unpacked has no folders for them.
+    // If the nginx package is only unpacked and not installed, the default folders for temporary files do not exist.
     let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|folder| format!("{folder}_temp_path {folder};"));
     let configuration = configuration

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! An exporter in this process, without ROS: messages are given to its state.
+//! Runs the exporter's outputs in the process of the test, without ROS. The test adds messages directly to the state.
 
 use std::{
     net::SocketAddr,
@@ -27,7 +27,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Starts it at a free port, unless the arguments name one.
+    /// Starts the exporter's outputs. The server listens at a free port, unless the arguments contain `--listen`.
     pub fn start(arguments: &[&str]) -> Self {
         let program = ["exporter", "--listen", "127.0.0.1:0"];
         let program = &program[..if arguments.contains(&"--listen") { 1 } else { 3 }];
@@ -72,12 +72,12 @@ impl Exporter {
         wait_for(what, || has(&Series::scrape(self.address())));
     }
 
-    /// Waits for a line of its log with a text.
+    /// Waits for a line with a text in the exporter's log.
     pub fn wait_for_line(&self, text: &str) {
         wait_for(text, || self.log.lock().unwrap().iter().any(|line| line.contains(text)));
     }
 
-    /// Ends the push side. Returns how many requests are lost.
+    /// Stops the push side. Returns the number of lost requests.
     pub fn stop(self) -> usize {
         self.push.map_or(0, Push::stop)
     }

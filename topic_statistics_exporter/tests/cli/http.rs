@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Well-behaved and harmful clients.
+//! Tests the HTTP server with normal clients and with harmful clients.
 
 use std::{
     fs,
@@ -73,7 +73,7 @@ fn a_scrape_has_the_format_and_coding_that_a_client_takes() {
     let [unpacked, plain]: [Vec<String>; 2] = [names(&text), names(&plain.text())];
     assert_eq!(unpacked, plain);
 
-    // What its process uses.
+    // The resources that the process uses.
     let series = Series::scrape(exporter.address()).0;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
     assert!((now - series["process_start_time_seconds"]).abs() < 600.0, "{series:?}");
@@ -92,12 +92,12 @@ fn requests_are_bounded() {
     let many = format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{}\r\n", "X: y\r\n".repeat(1000));
     let path = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(100_000));
     for wrong in [long, many, path, "\u{0}\u{1}\u{2}\r\n\r\n".to_owned()] {
-        // It refuses them, or closes the connection before it has read all.
+        // The server refuses the request, or closes the connection before it has read the whole request.
         if let Ok(response) = request(address, &wrong) {
             assert!([400, 414, 431].contains(&response.status), "{}", response.status);
         }
     }
-    // Clients that never send their header, more than there may be connections, and one that reads nothing.
+    // More clients than the limit of connections never send a header, and one client does not read its response.
     let connect = || {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -111,12 +111,12 @@ fn requests_are_bounded() {
     lazy.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
     let begun = Instant::now();
     assert_eq!(get(address, "/healthz").status, 200);
-    assert!(begun.elapsed().as_secs() < 7, "they may hold it up for 2 s, not for the 10 s of a header");
-    // The server has closed the first one.
+    assert!(begun.elapsed().as_secs() < 7, "slow clients may delay a request for 2 s, not for 10 s");
+    // The server has closed the first connection.
     let mut closed = vec![];
     assert!(
         slow[0].read_to_end(&mut closed).is_err() || closed.is_empty() || closed.starts_with(b"HTTP/1.1 408")
     );
     lazy.read_to_end(&mut closed).unwrap();
-    assert!(closed.ends_with(b"\n"), "it was answered nevertheless");
+    assert!(closed.ends_with(b"\n"), "the client that read late got no answer");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What needs no ROS: the exporter's outputs in this process, read over HTTP, by a real Prometheus and by collectors, and
-//! the files that it is deployed with.
+//! Tests that need no ROS: the exporter's outputs in the process of the test, which are read over HTTP, by a real
+//! Prometheus and by collectors; and the files in `deploy/` and `grafana/`.
 
 mod agent;
 mod alertmanager;

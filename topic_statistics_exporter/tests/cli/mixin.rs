@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The rendered files are those of the mixin, and each alert has a runbook.
+//! Checks that the files in `grafana/` are the rendered mixin, and that each alert has a runbook.
 
 use std::{collections::BTreeSet, fs, process::Command};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{common::folder, otlp::python_packages};
 
-/// Renders the mixin by go-jsonnet, and returns the content of each file. None where it cannot be installed.
+/// Renders the mixin with go-jsonnet. Returns the content of each file, or `None` if go-jsonnet cannot be installed.
 fn rendered() -> Option<serde_json::Map<String, Value>> {
     let packages = python_packages("gojsonnet")?;
     let program = "import _gojsonnet; \
@@ -23,7 +23,7 @@ fn rendered() -> Option<serde_json::Map<String, Value>> {
     Some(serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// With TOPIC_STATISTICS_RENDER=1 it writes the files.
+/// With the environment variable TOPIC_STATISTICS_RENDER=1, this test writes the files.
 #[test]
 fn the_files_of_the_mixin_are_rendered() {
     let Some(rendered) = rendered() else {
@@ -39,7 +39,7 @@ fn the_files_of_the_mixin_are_rendered() {
     }
 }
 
-/// The names and severities of all alerts.
+/// Returns the names and severities of all alerts.
 pub fn alerts() -> Vec<(String, String)> {
     let text = fs::read_to_string(folder("grafana/alerts.yml")).unwrap();
     let value = |text: &str, key: &str| {

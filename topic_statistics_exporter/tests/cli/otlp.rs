@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The requests at an OpenTelemetry collector that decodes with OpenTelemetry's own package.
+//! Checks requests to a simulated OpenTelemetry collector, which decodes them with OpenTelemetry's Python package.
 
 use std::{
     fs,
@@ -17,8 +17,8 @@ use crate::{
     exporter::Exporter,
 };
 
-/// Installs packages from PyPI, those of `xtask/requirements/NAME.txt`, and returns where. None where PyPI cannot be
-/// reached.
+/// Installs the PyPI packages in `xtask/requirements/NAME.txt`, and returns their directory. Returns `None` if PyPI
+/// cannot be reached.
 pub fn python_packages(name: &str) -> Option<PathBuf> {
     let requirements = folder(&format!("xtask/requirements/{name}.txt"));
     let wanted = fs::read(&requirements).unwrap();
@@ -27,7 +27,7 @@ pub fn python_packages(name: &str) -> Option<PathBuf> {
     if fs::read(&installed).is_ok_and(|installed| installed == wanted) {
         return Some(directory);
     }
-    // Another test may install them at the same time.
+    // Another test may install the same packages at the same time, so each test first installs into its own directory.
     let own = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let options = "-m pip install --quiet --disable-pip-version-check --no-input --retries 1 --timeout 20 \
                    --require-hashes --no-deps --only-binary :all: --target";
@@ -43,7 +43,7 @@ pub fn python_packages(name: &str) -> Option<PathBuf> {
     Some(directory)
 }
 
-/// Makes a server's certificate and its key. Logs that `what` is skipped without openssl.
+/// Creates a server certificate and its key. Without openssl, logs that the test `what` is skipped.
 pub fn certificate(directory: &Path, name: &str, what: &str) -> Option<(PathBuf, PathBuf)> {
     let [certificate, key] = ["pem", "key"].map(|end| directory.join(format!("{name}.{end}")));
     let options = "req -x509 -newkey rsa:2048 -nodes -days 2 -addext subjectAltName=IP:127.0.0.1 -addext \
@@ -62,7 +62,7 @@ fn array(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Attributes as text: `node=/listener,topic=/imu`.
+/// Returns the attributes as text: `node=/listener,topic=/imu`.
 fn attributes(of: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let pairs = array(&of["attributes"]).iter();
@@ -70,7 +70,7 @@ fn attributes(of: &Value) -> String {
     pairs.collect::<Vec<_>>().join(",")
 }
 
-/// The last data point of a metric of `/listener:/imu` in a request.
+/// Returns the last data point for `/listener:/imu` of a metric in a request.
 fn point<'a>(request: &'a Value, name: &str) -> Option<&'a Value> {
     let metrics = array(&request["request"]["resource_metrics"][0]["scope_metrics"][0]["metrics"]);
     let metric = metrics.iter().find(|metric| metric["name"] == format!("topic_statistics.{name}"))?;
@@ -104,7 +104,7 @@ fn only_a_trusted_collector_gets_all_figures() {
     let distrustful = start(&[]);
     let (unreachable, _) = failed("unreachable", 2.0);
     distrustful.scrape_until("failed attempts", |series| series.get(&unreachable) >= Some(2.0));
-    assert!(lines.try_recv().is_err(), "it has got nothing");
+    assert!(lines.try_recv().is_err(), "the collector received a request");
     distrustful.stop();
 
     let exporter = start(&["--otlp-certificate", certificate.to_str().unwrap()]);
@@ -119,7 +119,7 @@ fn only_a_trusted_collector_gets_all_figures() {
         exporter.scrape_until(&name, |series| series.get(&name) == Some(count));
     }
     exporter.wait_for_line("401 Unauthorized): check");
-    // The end sends what there is.
+    // When the exporter stops, it sends a last report.
     exporter.window(&window("/listener:/imu", "message_age", 102, FIGURES));
     assert_eq!(exporter.stop(), 0);
     let mut requests: Vec<Value> = vec![];
@@ -130,7 +130,7 @@ fn only_a_trusted_collector_gets_all_figures() {
     });
     collector.stop();
 
-    // 503 and 401: the same request again. 400: it is lost.
+    // After the answers 503 and 401, the exporter sends the same request again. After 400, the request is lost.
     let [busy, denied, refused, next] = [0, 1, 2, 3].map(|index| &requests[index]);
     assert_eq!([&busy["status"], &denied["status"], &refused["status"]], [503, 401, 400]);
     assert!(busy["request"] == denied["request"] && denied["request"] == refused["request"]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A real Prometheus, with native histograms, scrapes the exporter.
+//! Tests with a real Prometheus that scrapes the exporter and stores native histograms.
 
 use std::{
     collections::BTreeMap,
@@ -20,13 +20,13 @@ use crate::{
     exporter::Exporter,
 };
 
-/// A running Prometheus.
+/// A running process of Prometheus.
 pub struct Prometheus {
     address: SocketAddr,
     _process: Process,
 }
 
-/// Returns a program of Prometheus's package. Logs that `what` is skipped if there is none.
+/// Returns the path of a program. If the program is not installed, logs that the test `what` is skipped.
 pub fn find(name: &str, what: &str) -> Option<PathBuf> {
     let paths = env::var_os("PATH").unwrap_or_default();
     let program = env::split_paths(&paths).map(|path| path.join(name)).find(|program| program.is_file());
@@ -36,13 +36,13 @@ pub fn find(name: &str, what: &str) -> Option<PathBuf> {
     program
 }
 
-/// Returns a port that nobody listens at.
+/// Returns a local address whose port is free.
 pub fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 impl Prometheus {
-    /// Starts one that scrapes an exporter each second, with files in a directory.
+    /// Starts a Prometheus that scrapes an exporter each second, and stores its files in `directory`.
     fn start(program: &Path, target: SocketAddr, directory: &Path) -> Self {
         let rules = fs::canonicalize(folder("grafana")).unwrap();
         let rules = ["alerts.yml", "rules.yml"].map(|name| rules.join(name));
@@ -54,7 +54,7 @@ impl Prometheus {
         Self::start_at(program, free_port(), directory, &text, &["--enable-feature=native-histograms"])
     }
 
-    /// Starts one with a configuration.
+    /// Starts a Prometheus with a configuration.
     pub fn start_at(
         program: &Path,
         address: SocketAddr,
@@ -79,7 +79,7 @@ impl Prometheus {
         Self { address, _process: process }
     }
 
-    /// Returns the result of a query. Panics if the query is wrong.
+    /// Returns the result of a query. Panics if the query is not valid.
     fn query(&self, query: &str) -> Vec<Value> {
         let encode = |byte: u8| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
@@ -92,14 +92,14 @@ impl Prometheus {
         json["data"]["result"].as_array().unwrap().clone()
     }
 
-    /// Returns the value of a query with one result. `None` without a result.
+    /// Returns the value of a query with at most one result. Returns `None` if there is no result.
     fn value(&self, query: &str) -> Option<f64> {
         let result = self.query(query);
         assert!(result.len() <= 1, "{query}: {result:#?}");
         result.first().map(|result| result["value"][1].as_str().unwrap().parse().unwrap())
     }
 
-    /// Returns the values of all time series of the exporter's sources, but for histograms.
+    /// Returns the values of all time series `topic_statistics_...`, except histograms.
     fn all_values(&self) -> BTreeMap<String, f64> {
         let result = self.query(r#"{__name__=~"topic_statistics_[^:]*"}"#);
         let values = result.iter().filter_map(|series| {
@@ -115,14 +115,14 @@ impl Prometheus {
         values.collect()
     }
 
-    /// Returns the samples of the last minutes of one time series.
+    /// Returns the samples of one time series in the last 10 minutes.
     pub fn samples(&self, series: &str) -> Vec<usize> {
         let result = self.query(&format!("{series}[10m]"));
         let samples = result.iter().flat_map(|series| series["values"].as_array().unwrap());
         samples.map(|sample| sample[1].as_str().unwrap().parse().unwrap()).collect()
     }
 
-    /// Returns whether a query has a number among its results.
+    /// Returns whether a result of a query is a finite number or a histogram.
     fn has_number(&self, query: &str) -> bool {
         self.query(query).iter().any(|result| {
             let value = result["value"][1].as_str().map(|value| value.parse::<f64>().unwrap());
@@ -131,7 +131,7 @@ impl Prometheus {
     }
 }
 
-/// Returns a name with its labels in the order of their names.
+/// Returns the name of a time series with its labels, sorted by the names of the labels.
 fn sorted(name: &str) -> String {
     let (name, labels) = name.trim_end_matches('}').split_once('{').unwrap_or((name, ""));
     let mut labels: Vec<_> = labels.split_inclusive("\",").map(|label| label.trim_end_matches(',')).collect();
@@ -139,7 +139,7 @@ fn sorted(name: &str) -> String {
     format!("{name}{{{}}}", labels.join(","))
 }
 
-/// A window of everything that there is. Long windows keep their gauges.
+/// Adds a window of each kind of source. Some windows are long, so that their gauges stay.
 fn publish_everything(exporter: &Exporter, stop: i32) {
     let long = |source: &str, metric: &str, figures| {
         let mut message = window(source, metric, stop, figures);
@@ -191,7 +191,7 @@ fn prometheus_has_what_the_exporter_has() {
     let directory = tempfile::tempdir().unwrap();
     let prometheus = Prometheus::start(&program, exporter.address(), directory.path());
     wait_for("a scrape", || prometheus.value("up") == Some(1.0));
-    // A counter that appears with its value would have no increase.
+    // Both counters of losses have a value above 0 when they first appear. Prometheus still has to see an increase.
     exporter.losses("/a", "/by_event", 500);
     exporter.window(&window("/a:/by_gap", "publication_seq_gap", 100, [0.7, 7.0, 0.0, 10.0, 0.1]));
     for (topic, name, lost) in
@@ -207,7 +207,7 @@ fn prometheus_has_what_the_exporter_has() {
     panels_without_data_say_what_they_need(&exporter, &prometheus);
     quantiles_are_ours(&exporter, &prometheus);
 
-    // Each expression of the dashboards has numbers. Rates need figures that grow.
+    // Each expression of the dashboards has a number as result. Rates need counters that grow, so windows are added.
     let mut stop = 100;
     for query in panels(&exporter.address().to_string()).iter().flat_map(|panel| &panel.queries) {
         wait_for(query, || {
@@ -216,7 +216,7 @@ fn prometheus_has_what_the_exporter_has() {
             prometheus.has_number(query)
         });
     }
-    // The last values, by protobuf, are those that a client of HTTP gets as text.
+    // The last values in Prometheus, which reads protobuf, are equal to the values in the text format.
     let mut difference = vec![];
     wait_for("the last scrape", || {
         let (text, all) = (Series::scrape(exporter.address()).0, prometheus.all_values());
@@ -240,8 +240,8 @@ fn prometheus_has_what_the_exporter_has() {
     assert!(output.status.success() && errors.is_empty(), "{errors}");
 }
 
-/// A quantile of Prometheus equals the quantile of the merged distributions, up to the width of a bucket and the shift
-/// by the change of unit.
+/// Checks that a quantile of Prometheus equals the quantile of the merged distributions. The tolerance is the width of
+/// a bucket, and half a bucket for the conversion from milliseconds to seconds.
 fn quantiles_are_ours(exporter: &Exporter, prometheus: &Prometheus) {
     let mut merged = Distribution::default();
     for stop in [100, 101] {
@@ -264,14 +264,15 @@ fn quantiles_are_ours(exporter: &Exporter, prometheus: &Prometheus) {
     }
 }
 
-/// A panel of a dashboard: its title, its text without data, and its expressions.
+/// A panel of a dashboard: the title, the text that it shows without data, and the expressions.
 struct Panel {
     title: String,
     no_value: String,
     queries: Vec<String>,
 }
 
-/// Returns the panels with expressions as Grafana makes them with its variables: one robot, and all of the others.
+/// Returns the panels. In their expressions, the variables are replaced as Grafana does: `$instance` is one robot, and
+/// the other variables have the value "all".
 fn panels(instance: &str) -> Vec<Panel> {
     let query = |expression: &str| {
         let query = expression
@@ -304,7 +305,7 @@ fn panels(instance: &str) -> Vec<Panel> {
     all
 }
 
-/// A node has the statistics that are on by default.
+/// A node publishes only the default statistics. Each panel that has no data then says what it needs.
 fn panels_without_data_say_what_they_need(exporter: &Exporter, prometheus: &Prometheus) {
     let panels = panels(&exporter.address().to_string());
     let has_data = |panel: &Panel| panel.queries.iter().any(|query| prometheus.has_number(query));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Messages with known figures, and a client of HTTP.
+//! Functions for tests: messages with known figures, and an HTTP client.
 
 #![allow(dead_code, reason = "either test program calls most of it")]
 
@@ -22,10 +22,10 @@ use ros_env::{
 };
 use test_support::LIMIT;
 
-/// Average, maximum, minimum, sample count and standard deviation, as rclcpp orders them: 50 samples around 2 ms.
+/// The average, maximum, minimum, count and standard deviation of 50 samples around 2 ms, in rclcpp's order.
 pub const FIGURES: [f64; 5] = [2.0, 4.0, 1.0, 50.0, 0.5];
 
-/// Returns a metric, in its unit or in ms, of the window of one second that stops at `stop`.
+/// Returns a message with a metric of the one-second window that ends at `stop`, in the metric's unit or in ms.
 pub fn window(source: &str, metric: &str, stop: i32, figures: [f64; 5]) -> MetricsMessage {
     let point = |(data_type, data)| StatisticDataPoint { data_type, data };
     MetricsMessage {
@@ -38,7 +38,7 @@ pub fn window(source: &str, metric: &str, stop: i32, figures: [f64; 5]) -> Metri
     }
 }
 
-/// Returns the distribution of ages (ms) of the window of one second that stops at `stop`.
+/// Returns a message with the distribution of message ages (ms) in the window of one second that ends at `stop`.
 pub fn ages(source: &str, stop: i32, samples: &Distribution) -> MetricsDistribution {
     let dense = |buckets: &mut dyn Iterator<Item = (i32, u64)>| {
         let (mut first, mut counts) = (None, vec![]);
@@ -77,7 +77,7 @@ pub fn losses(node: &str, topic: &str, lost: u64) -> MessagesLostEvent {
     MessagesLostEvent { node_name: node.to_owned(), messages_lost_statistics: vec![losses] }
 }
 
-/// Returns the health of a source, as the library publishes it, after so many windows that were OK.
+/// Returns a status with the health of a source, as the library publishes it, after `windows` windows that were OK.
 pub fn health(source: &str, level: u8, error_unless: &str, windows: u64) -> DiagnosticStatus {
     let windows = format!("{windows} 0 0 0");
     let pairs = [
@@ -91,12 +91,13 @@ pub fn health(source: &str, level: u8, error_unless: &str, windows: u64) -> Diag
     DiagnosticStatus { level, name, values: values.into(), ..Default::default() }
 }
 
-/// Returns a folder of the repository.
+/// Returns the path of a folder in the repository.
 pub fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
-/// The values of all time series, by name and labels as they are written: `name{node="/a",topic="/b"}`.
+/// The values of all time series. A key has the name and the labels as the text format writes them:
+/// `name{node="/a",topic="/b"}`.
 #[derive(Clone, Debug, Default)]
 pub struct Series(pub BTreeMap<String, f64>);
 
@@ -109,27 +110,27 @@ impl Series {
         let mut series = BTreeMap::new();
         for (name, value) in lines.map(|line| line.rsplit_once(' ').unwrap()) {
             let before = series.insert(name.to_owned(), value.parse().unwrap());
-            assert_eq!(before, None, "{name} comes twice");
+            assert_eq!(before, None, "{name} occurs twice");
         }
         Self(series)
     }
 
-    /// Returns the value of a time series: its name without `topic_statistics_`, and its labels.
+    /// Returns the value of a time series. `name` has the name without `topic_statistics_`, and the labels.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.0.get(&format!("topic_statistics_{name}")).copied()
     }
 
-    /// Returns the number of time series whose names and labels contain a text.
+    /// Returns the number of time series whose name or labels contain a text.
     pub fn count(&self, text: &str) -> usize {
         self.0.keys().filter(|name| name.contains(text)).count()
     }
 }
 
-/// A response.
+/// An HTTP response.
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,
-    /// In lower case.
+    /// The status line and the headers, in lower case.
     pub headers: String,
     pub body: Vec<u8>,
 }
@@ -159,7 +160,7 @@ pub fn request(address: SocketAddr, request: &str) -> io::Result<Response> {
     Ok(Response { status, headers, body: bytes.split_off(end + 4) })
 }
 
-/// Accepts everything that is posted: the header of each request, in lower case, and its body.
+/// Starts an HTTP server that accepts every POST request. The receiver gets its header, in lower case, and its body.
 pub fn accept_all() -> (SocketAddr, Receiver<(String, Vec<u8>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

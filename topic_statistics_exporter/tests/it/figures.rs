@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The figures of real nodes: the exporter has those that a reader of /statistics got.
+//! Compares the exporter's figures for real nodes with the messages that the nodes publish on /statistics.
 
 use test_support::{domain, program, Process, Reader};
 
@@ -40,7 +40,7 @@ fn it_has_the_figures_that_a_reader_got() {
         ("cpp_listener", "message_age", "message_age", cpp),
         ("cpp_listener", "message_period", "message_period", cpp),
     ];
-    // The four figures are those of one window, to the last bit. The reader may get it later.
+    // All four exported figures are exactly those of one window, which the test's reader may receive later.
     for (source, metric, name, labels) in compared {
         let (unit, factor) = if metric == "message_size" { ("bytes", 1.0) } else { ("seconds", 1e-3) };
         exporter.scrape_until(&format!("{metric} of {source}"), |series| {
@@ -58,8 +58,8 @@ fn it_has_the_figures_that_a_reader_got() {
         series.0.keys().any(|name| name.contains("node=\"/listener\"") && name.contains("quantile=\"0.5\""))
     });
 
-    // Between two scrapes, a count grows by the samples of the windows between them. The window of a scrape is the one
-    // with its average.
+    // Between two scrapes, a count grows by the samples of the windows between the scrapes. The last window of a scrape
+    // is found by its average.
     let of = |series: &Series, name: &str| series.get(&format!("message_age_{name}{subscription}"));
     let mut at = |series: &Series| {
         reader.read_received();
@@ -77,7 +77,7 @@ fn it_has_the_figures_that_a_reader_got() {
     });
     assert_eq!(before.unwrap().1, after.unwrap().1);
 
-    // A node that restarts goes on with the same counter.
+    // After a node restarts, the same counter continues to grow.
     first.stop();
     let received = |series: &Series| series.get(&format!("messages_received_total{subscription}")).unwrap();
     let stopped = received(&Series::scrape(exporter.address));

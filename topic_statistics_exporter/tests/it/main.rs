@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The exporter as a process of its own, on real topics, read over HTTP.
+//! Tests the exporter as a separate process that subscribes to real topics. The tests read its state over HTTP.
 
 #[path = "../common/mod.rs"]
 mod common;

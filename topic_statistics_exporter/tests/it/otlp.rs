@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a collector gets of an exporter that has its options by the environment.
+//! The requests that a collector receives from an exporter whose options are environment variables.
 
 use opentelemetry_proto::tonic::{
     collector::metrics::v1::ExportMetricsServiceRequest, metrics::v1::metric::Data,
@@ -33,7 +33,7 @@ fn the_environment_names_a_collector_that_gets_all_windows() {
         robot.publish("/listener:/imu", "message_age", stop, FIGURES);
     }
     robot.settle(&exporter);
-    // The end sends the last report.
+    // When the exporter ends, it sends a last report.
     exporter.process.signal("TERM");
     assert!(exporter.process.wait().success());
     let mut ages = None;

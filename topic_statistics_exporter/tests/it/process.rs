@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The exporter's process.
+//! Starts the exporter as a process, and reads its log and its time series.
 
 use std::{
     net::SocketAddr,
@@ -12,23 +12,23 @@ use test_support::{command, lines, program, wait_for, Process, LIMIT};
 
 use crate::common::Series;
 
-/// A running exporter.
+/// A running process of the exporter.
 pub struct Exporter {
     pub process: Process,
     pub address: SocketAddr,
     log: Receiver<String>,
-    /// The lines of its log that were read.
+    /// The lines of the exporter's log that were read so far.
     logged: Mutex<Vec<String>>,
 }
 
 impl Exporter {
-    /// Starts it at a free port.
+    /// Starts an exporter that listens at a free port.
     pub fn start(arguments: &[&str], domain: u32) -> Self {
         let arguments = [&["--listen", "127.0.0.1:0"], arguments].concat();
         Self::of(&mut command(program("exporter"), &arguments, domain))
     }
 
-    /// Starts it by a command.
+    /// Starts an exporter with a command.
     pub fn of(command: &mut Command) -> Self {
         let mut process = Process::spawn(command.stderr(Stdio::piped()));
         let log = lines(process.errors());
@@ -36,7 +36,7 @@ impl Exporter {
         let address = loop {
             logged.push(
                 log.recv_timeout(LIMIT)
-                    .unwrap_or_else(|error| panic!("it does not serve: {error}; {logged:#?}")),
+                    .unwrap_or_else(|error| panic!("the exporter does not serve: {error}; {logged:#?}")),
             );
             let serving = logged.last().and_then(|line| line.split_once("Serving http://"));
             if let Some((address, _)) = serving.and_then(|(_, rest)| rest.split_once("/metrics")) {
@@ -46,7 +46,7 @@ impl Exporter {
         Self { process, address, log, logged: logged.into() }
     }
 
-    /// Waits for a line of its log with a text.
+    /// Waits for a line with a text in the exporter's log.
     pub fn wait_for_line(&self, text: &str) {
         wait_for(text, || {
             let mut logged = self.logged.lock().unwrap();
@@ -55,7 +55,7 @@ impl Exporter {
         });
     }
 
-    /// Scrapes until the time series fulfil the condition.
+    /// Scrapes until the time series fulfil the condition `has`. Panics with the text `what` after a time limit.
     pub fn scrape_until(&self, what: &str, mut has: impl FnMut(&Series) -> bool) -> Series {
         let mut last = Series::default();
         wait_for(what, || {

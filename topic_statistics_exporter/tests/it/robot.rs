@@ -15,7 +15,7 @@ use crate::{
     process::Exporter,
 };
 
-/// The node and its publishers.
+/// A node that simulates a robot, and its publishers.
 pub struct Robot {
     pub windows: Publisher<MetricsMessage>,
     pub distributions: Publisher<MetricsDistribution>,
@@ -26,7 +26,7 @@ pub struct Robot {
 }
 
 impl Robot {
-    /// Starts the node, and waits until all its topics are subscribed to.
+    /// Starts the node, and waits until all its topics have a subscription.
     pub fn start() -> Self {
         let (executor, node) = node("robot", &[]);
         let robot = Self {
@@ -49,7 +49,7 @@ impl Robot {
         robot
     }
 
-    /// Publishes a metric of the window of one second that stops at `stop`.
+    /// Publishes a metric of the window of one second that ends at `stop`.
     pub fn publish(&self, source: &str, metric: &str, stop: i32, figures: [f64; 5]) {
         self.windows.publish(window(source, metric, stop, figures)).unwrap();
     }
@@ -58,7 +58,7 @@ impl Robot {
         self.diagnostics.publish(DiagnosticArray { status: vec![status], ..Default::default() }).unwrap();
     }
 
-    /// Publishes a mark, and waits until the exporter has it, and so all windows before it.
+    /// Publishes a window of the node `/mark`, and waits until the exporter has received this and all earlier windows.
     pub fn settle(&self, exporter: &Exporter) {
         self.publish("/mark:/mark", "message_age", 1, FIGURES);
         exporter.scrape_until("mark", |series| series.count("node=\"/mark\"") > 0);

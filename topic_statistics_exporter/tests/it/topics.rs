@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Messages on real topics, and their time series.
+//! Publishes messages on real topics, and checks the resulting time series.
 
 use std::{
     fs::File,
@@ -29,11 +29,11 @@ fn each_kind_of_message_becomes_time_series() {
         robot.publish("/listener:/imu", "message_age", stop, FIGURES);
         robot.publish("/listener:/imu", "message_period", stop, [20.0, 30.0, 10.0, 49.0, 2.0]);
     }
-    // One of the windows once more, from a relay.
+    // The same window again, as a relay would repeat it.
     robot.publish("/listener:/imu", "message_age", 101, FIGURES);
     robot.publish("/listener:/imu", "publication_seq_gap", 102, [0.06, 2.0, 0.0, 50.0, 0.3]);
     robot.publish("cpp_listener", "message_age", 102, FIGURES);
-    // Hostile names and numbers.
+    // Names and numbers that try to break the output formats.
     let hostile = "/x\"} 1\nfoo{a=\"\\:/y\u{1b}[2J\u{202e}\"\\";
     robot.publish(hostile, "message_age", 100, FIGURES);
     robot.publish("/listener:/imu", "up{}\n# EOF", 100, FIGURES);
@@ -78,7 +78,7 @@ fn each_kind_of_message_becomes_time_series() {
         (r#"exporter_messages_refused_total{reason="duplicate"}"#.to_owned(), 1.0),
         (r#"exporter_messages_refused_total{reason="invalid"}"#.to_owned(), 1.0),
     ];
-    // The first scrape with a count of losses has 0.
+    // A counter of losses is 0 in its first scrape.
     let last = |name: &str| of_imu("messages_lost_total") == name || name.starts_with("messages_reported");
     for (name, value) in &expected {
         exporter.scrape_until(&format!("{name} of {value}"), |series| {
@@ -97,7 +97,8 @@ fn options_choose_topics_and_nodes_and_bound_series() {
     let arguments: Vec<_> = arguments.split_whitespace().collect();
     let exporter = Exporter::start(&arguments, domain());
     let robot = Robot::start();
-    // A publisher that is best effort is received, too. What was lost before the subscription is not sent again.
+    // The exporter also receives from a "best effort" publisher. Windows are published repeatedly, because windows from
+    // before the subscription are lost.
     let best_effort = robot.node.create_publisher::<MetricsMessage>("/r2/statistics".best_effort()).unwrap();
     let mut stop = 100;
     exporter.scrape_until("a window by best effort", |series| {
@@ -120,7 +121,7 @@ fn options_choose_topics_and_nodes_and_bound_series() {
     let series = exporter.scrape_until("refused", |series| series.get(refused) >= Some(10.0));
     assert!(series.count("node=\"/r") <= 60, "{series:?}");
     exporter.wait_for_line("max_series");
-    // Nobody publishes any more. Then there is room for others.
+    // After the sources have ended, because no node publishes, there is room for new sources.
     exporter.scrape_until("end of the sources", |series| series.count("node=\"/r") == 0);
     robot.publish("/r1/node_19:/imu", "message_age", 200, FIGURES);
     exporter.scrape_until("a new source", |series| series.count("/node_19") > 0);
@@ -189,7 +190,7 @@ fn signals_end_it_and_wrong_options_do() {
 #[test]
 fn a_signal_while_it_starts_ends_it() {
     use rustix::fs::{open, Mode, OFlags};
-    // It reads its parameters before it creates its node. It waits for them at a pipe.
+    // The exporter reads its parameter file before it creates its node. The file is a pipe, so the exporter waits.
     let directory = tempfile::tempdir().unwrap();
     let pipe = directory.path().join("parameters.yaml");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());

@@ -1,55 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The meaning of an answer.
+//! The meaning of a collector's answer.
 
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use topic_statistics_core::Escaped;
 
-/// How much of a foreign text is logged, in characters.
+/// The largest number of characters that are logged of a text from outside the exporter.
 pub const MAX_TEXT: usize = 200;
 
-/// The collector's answer to a request.
+/// The collector's answer to a request, or the reason why there is no answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// The collector has it.
+    /// The collector has accepted the request.
     Accepted {
-        /// The data points of the request that the collector does not take.
+        /// The number of data points in the request that the collector rejected.
         rejected: u64,
-        /// The reason, or a warning. Empty if there is none.
+        /// The reason for the rejection, or a warning. Empty if the collector gave neither.
         text: String,
     },
-    /// It does not take this request, and would not take it later.
+    /// The collector has refused the request, and would refuse it again later.
     Refused {
-        /// The status of HTTP.
+        /// The HTTP status.
         status: u16,
-        /// The reason that it gave.
+        /// The status, with the reason that the collector gave.
         reason: String,
     },
-    /// It may take it later, or there was no answer.
+    /// The collector may accept the request later, or did not answer.
     Later {
-        /// How long the collector wants us to wait.
+        /// The wait that the collector demands.
         retry_after: Option<Duration>,
-        /// The status, or the error.
+        /// The HTTP status, or the error of the connection.
         reason: String,
         /// The kind of the failure.
         failure: Failure,
     },
 }
 
-/// Why a request waits and is sent again.
+/// The reason why a request waits and is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The collector wants it later.
+    /// The collector asked to send the request later.
     Busy,
-    /// The collector does not accept who sends it, or has no such URL: a token has expired, or a proxy is not ready.
+    /// The collector did not accept the exporter's credentials, or the URL does not exist there. For example, a token
+    /// has expired, or a proxy is not ready.
     Denied,
-    /// There was no answer.
+    /// The collector did not answer.
     Unreachable,
 }
 
-/// The answer of a collector that has the request, but for the data points that it rejects.
+/// Returns the answer of a collector that has accepted the request, except for the data points that it rejected.
 pub fn accepted(response: ExportMetricsServiceResponse) -> Answer {
     let partial = response.partial_success.unwrap_or_default();
     Answer::Accepted {
@@ -58,14 +59,14 @@ pub fn accepted(response: ExportMetricsServiceResponse) -> Answer {
     }
 }
 
-/// Foreign text as it can stand in a line of the log.
+/// Returns a text from outside the exporter in a form that is safe in the log: escaped and shortened.
 pub fn printable(text: &str) -> String {
     Escaped(text).to_string().chars().take(MAX_TEXT).collect()
 }
 
-/// Returns the text of a failure, with a hint where it does not name its usual cause.
+/// Returns the text of an error. Adds a hint if the error text does not say its usual cause.
 pub fn error_text(error: &str) -> String {
-    // A certificate that `openssl req -x509` makes is one of an authority. A port of gRPC answers by HTTP/2.
+    // By default, `openssl req -x509` makes a certificate of a certificate authority. A gRPC port answers with HTTP/2.
     let hints = [
         (
             "CaUsedAsEndEntity",

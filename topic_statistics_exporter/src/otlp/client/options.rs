@@ -1,49 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Where and how requests are sent.
+//! The options of the HTTP client that sends OTLP requests.
 
 use std::{path::PathBuf, time::Duration};
 
 use thiserror::Error;
 
-/// The name of this program in requests.
+/// The header User-Agent of the requests.
 pub const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
-/// Where and how requests are sent.
+/// The options of the HTTP client that sends OTLP requests.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// The URL that takes metrics, usually `http://HOST:4318/v1/metrics`.
+    /// The URL for metrics, usually `http://HOST:4318/v1/metrics`.
     pub url: String,
-    /// Headers of each request, as name and value.
+    /// The additional headers of each request: names and values.
     pub headers: Vec<(String, String)>,
-    /// How long a request may take, with its answer.
+    /// The longest time for a request and its answer.
     pub timeout: Duration,
-    /// Whether requests are sent compressed.
+    /// Whether requests are compressed with gzip.
     pub gzip: bool,
-    /// A file of certificates (PEM) to check a collector's certificate. None: the system's certificates.
+    /// A PEM file with certificates that verify the collector's certificate. `None`: the system's certificates are
+    /// used.
     pub certificate: Option<PathBuf>,
 }
 
-/// Why no request can be sent with these options.
+/// The reason why no request can be sent with these options.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// The URL, without what can be a secret.
+    /// The URL is not valid. The error shows the URL without parts that can be secrets.
     #[error(
         "The OTLP endpoint {0:?} is no URL: it is http:// or https://, a host, and a port, as http://localhost:4318"
     )]
     Url(String),
-    /// A URL with a user or a password, which are not shown.
+    /// The URL contains a user or a password. The error does not show them.
     #[error("The OTLP endpoint has a user or a password: they go into a header, authorization=Basic%20...")]
     UserInfo,
-    /// A header. Its value can be a secret.
+    /// A header is not valid. The error shows only the name of the header, because the value can be a secret.
     #[error("The OTLP header {0:?} has a name or a value that HTTP does not allow")]
     Header(String),
-    /// A file of certificates.
+    /// The file of certificates cannot be used.
     #[error("The file {path} for OTLP cannot be used: {reason}")]
     Certificate {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The reason.
+        /// The reason why the file cannot be used.
         reason: String,
     },
 }
