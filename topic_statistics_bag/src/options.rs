@@ -76,7 +76,7 @@ impl BagTime {
     }
 }
 
-/// A function that returns whether the topic with a name is read.
+/// A function that returns whether the topic with the given name is read.
 type TopicFilter = Box<dyn Fn(&str) -> bool>;
 
 /// The options for reading a bag. By default, the whole bag is read, in windows of one second of log time.

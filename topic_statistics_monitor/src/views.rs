@@ -57,7 +57,7 @@ impl<'a> Polled<'a> {
         self.rows.iter().filter(|row| self.new.contains(&row.name)).copied().collect()
     }
 
-    /// Adds the last window of a row to the content of the page of `--report`.
+    /// Adds a row's last window to the page that `--report` writes.
     pub fn record(&mut self, row: &Row) {
         if let Some(recording) = &mut self.recording {
             recording.add(row);

@@ -24,7 +24,7 @@ pub struct Sender([u8; Self::BYTES]);
 impl Sender {
     const BYTES: usize = 12;
 
-    /// Returns the sender of a message from the GID of the message's publisher.
+    /// Returns the sender of a message, by the GID of its publisher.
     pub fn new(gid: &[u8]) -> Self {
         let mut prefix = [0; Self::BYTES];
         prefix.iter_mut().zip(gid).for_each(|(byte, of_gid)| *byte = *of_gid);

@@ -158,7 +158,7 @@ pub struct PublisherTotals {
     /// Messages lost. `None` if the middleware does not number messages, once messages were counted without being
     /// measured, or if a `u64` has no room for the number.
     pub lost: Option<u64>,
-    /// Messages received after a later message of this publisher. `None` if the middleware does not number messages, or
+    /// Messages received out of order: after a message that the same publisher had sent later. `None` if the middleware does not number messages, or
     /// once messages were counted without being measured.
     pub out_of_order: Option<u64>,
     /// The start of the last message's callback, on the system clock.

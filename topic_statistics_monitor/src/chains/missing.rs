@@ -52,8 +52,8 @@ impl Nodes {
     }
 }
 
-/// A step of a path: the node, the topic before, and whether the step is a known hop. A step that is not a known hop
-/// goes through a node without a hop.
+/// A step of a path: the node, the topic before, and whether the step is a known hop. If the step is not a
+/// known hop, the node of the step publishes no statistics of this hop.
 type Step<'a> = (&'a str, &'a str, bool);
 
 /// Returns the missing hops of the path with the fewest missing hops.

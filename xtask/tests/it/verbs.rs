@@ -70,7 +70,7 @@ fn a_sourced_ros_is_completed_and_used() {
     assert_eq!(run.wait_with_output().unwrap().stdout, format!("{id}\n").into_bytes());
 }
 
-/// The directory has a name as users may choose it. It is beside cargo's, where there is room.
+/// The directory has a name that a user might choose, with a space and an accent. It is beside cargo's, where there is room.
 #[test]
 fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
     // With a sourced ROS 2, there may be no wheels and no network, and its user did not ask for an embedded one.

@@ -68,7 +68,7 @@ impl Programs {
     }
 }
 
-/// Reads an observer's output until it has received a message or the time is over. Returns the losses reported last.
+/// Reads an observer's output until the observer has received a message, or until the time limit. Returns the losses reported last.
 fn read(lines: &Receiver<String>, limit: Duration, until_it_receives: bool) -> Option<u64> {
     let (deadline, mut lost) = (Instant::now() + limit, None);
     while let Ok(line) = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
