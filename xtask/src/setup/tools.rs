@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Tools in pinned versions, in `target/tools`. Each tool is installed once: from PyPI if PyPI has a prebuilt program,
-// otherwise from crates.io.
+//! otherwise from crates.io.
 
 use std::{
     env,
