@@ -422,7 +422,8 @@ impl BagFile {
     ///
     /// With `is_unlimited`, there is no limit on the size of the content of a compressed file.
     fn times(&self, is_unlimited: bool) -> Result<Option<(i64, i64)>, BagError> {
-        /// How many bytes of the content are read to find the first time. The first chunk usually starts before.
+        /// The number of bytes that are read to find the first time. They usually include the header of the first
+        /// chunk.
         const BEGINNING: u64 = 1 << 20;
         if self.is_compressed && self.format == Format::Mcap {
             let file = File::open(&self.path).map_err(|source| self.io(source))?;

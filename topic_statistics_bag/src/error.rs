@@ -228,7 +228,7 @@ pub enum NoteKind {
     },
     /// Topics or publishers are left out, because their number exceeds a limit.
     TooMany {
-        /// The largest number of topics.
+        /// The largest number of topics that are read.
         limit: usize,
     },
     /// There are more notes than the limit, so the further notes were not stored.

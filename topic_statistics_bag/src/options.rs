@@ -12,8 +12,8 @@ use topic_statistics_core::Timestamp;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BagClock {
-    /// The log time: when the recorder received a message. This is the default, because every message of every bag has
-    /// a log time, and because the log times of all topics come from one clock, the clock of the recorder. A live
+    /// The log time: when the recorder received a message. The log time is the default, because every message of every
+    /// bag has a log time, and because one clock, that of the recorder, measures the log times of all topics. A live
     /// subscription measures the same times.
     #[default]
     Log,

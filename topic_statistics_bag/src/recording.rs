@@ -55,8 +55,8 @@ impl RecordingInfo {
     /// The longest stored QoS text, in bytes.
     const MAX_QOS_LENGTH: usize = 1 << 15;
 
-    /// Returns the totals of the whole recording for each topic. The files have totals up to each file; this function
-    /// returns those with the most messages, which are the last ones.
+    /// Returns the totals of the whole recording for each topic. Each file of a split recording has the totals of all
+    /// files up to this file; the totals with the most messages are those of the whole recording.
     pub fn whole(&self) -> Vec<&RecordedTotals> {
         let mut whole: BTreeMap<_, &RecordedTotals> = BTreeMap::new();
         let count = |totals: &RecordedTotals| {

@@ -5,8 +5,8 @@
 //! A file is read record by record, from its start to its end. A file is never loaded as a whole, so the use of memory
 //! does not depend on the lengths that the file claims. Chunks are decompressed as streams. A message is used only if
 //! its whole chunk matches the checksum and the times of the chunk. The summary at the end of a complete file says
-//! which chunks can be skipped, and where the next chunk is after damaged bytes. Without a summary, this chunk is
-//! searched.
+//! which chunks can be skipped, and where the next chunk is after damaged bytes. Without a summary, the reader searches
+//! the file for the next chunk.
 
 mod chunk;
 mod head;

@@ -21,7 +21,7 @@ use crate::{
     state::{FirstZero, MetricState, ProcessFigures, Source, State, WindowState},
 };
 
-/// The labels of a time series. Most of these labels have an empty value.
+/// The labels of a time series, most of which have an empty value.
 type LabelValues<'a> = [(&'static str, &'a str); 6];
 
 /// Writes all families of the state with `writer`. `unix_time` is the Unix time of `now`, in seconds.

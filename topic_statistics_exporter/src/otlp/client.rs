@@ -142,8 +142,8 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
         | StatusCode::GATEWAY_TIMEOUT) => {
             Answer::Later { retry_after: wait, reason: format!("status {status}"), failure: Failure::Busy }
         }
-        // The OTLP specification says that a client does not retry after these statuses. The exporter does: if a user
-        // renews a token or repairs a proxy, the collector then gets the figures of the time before the repair.
+        // The exporter retries after these statuses, although OTLP does not: when a user has renewed a token or
+        // repaired a proxy, the collector gets the figures of the time before.
         status @ (StatusCode::UNAUTHORIZED
         | StatusCode::FORBIDDEN
         | StatusCode::NOT_FOUND

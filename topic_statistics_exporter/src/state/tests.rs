@@ -316,7 +316,7 @@ fn forged_topics_of_a_node_leave_it_room_for_its_own() {
     assert_eq!(count, 5, "half of the limit of a node");
     test.ages(1, ["/safety_critical:/scan".to_owned()], 0.0);
     assert_eq!(test.state.series(), 11 * SOURCE, "other nodes have room");
-    // Not added: 10 of the forged topics and 15 of the node's own topics. 5 forged topics were removed later.
+    // 10 forged topics and 15 of the node's own topics were not added. 5 forged topics were removed later.
     assert_eq!(test.state.counts().beyond_max_of_node, 10 + 15);
 }
 

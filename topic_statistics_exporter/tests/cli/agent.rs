@@ -23,7 +23,8 @@ use crate::{
     prometheus::{find, free_port, Prometheus},
 };
 
-/// Starts a server that adds a scrape number to an exporter's time series. Returns the duration of each scrape, too.
+/// Starts a server that adds a scrape number to an exporter's time series. Returns the address of the server, and the
+/// duration of each scrape.
 fn numbered(exporter: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<Duration>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, scrapes) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<Duration>>>::default());

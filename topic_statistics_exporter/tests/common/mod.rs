@@ -160,7 +160,7 @@ pub fn request(address: SocketAddr, request: &str) -> io::Result<Response> {
     Ok(Response { status, headers, body: bytes.split_off(end + 4) })
 }
 
-/// Starts an HTTP server that accepts every POST request. The receiver gets its header, in lower case, and its body.
+/// Starts an HTTP server that accepts every POST request, and passes on the header (in lower case) and the body.
 pub fn accept_all() -> (SocketAddr, Receiver<(String, Vec<u8>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
