@@ -13,7 +13,12 @@ use crate::{collector::Distribution, metric::Metric, metric_set::MetricSet, summ
 pub struct Distributions(Option<Box<List>>);
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct List(Vec<(Metric, Distribution)>);
+struct List {
+    /// The metrics of the list, which find a metric's place without a look at each distribution.
+    metrics: MetricSet,
+    /// The distributions in the order of the metrics.
+    list: Vec<(Metric, Distribution)>,
+}
 
 impl Distributions {
     /// Returns empty distributions, one for each of the metrics that can have a distribution.
@@ -25,7 +30,8 @@ impl Distributions {
     }
 
     fn from(list: Vec<(Metric, Distribution)>) -> Self {
-        Self((!list.is_empty()).then(|| Box::new(List(list))))
+        let metrics = list.iter().map(|(metric, _)| metric).collect();
+        Self((!list.is_empty()).then(|| Box::new(List { metrics, list })))
     }
 
     /// Returns whether no metric has a distribution.
@@ -36,8 +42,8 @@ impl Distributions {
     /// Accepts a sample of a metric. The sample is ignored if the metric has no distribution.
     #[inline]
     pub fn accept(&mut self, metric: Metric, sample: f64) {
-        let Some(list) = &mut self.0 else { return };
-        if let Some((_, distribution)) = list.0.iter_mut().find(|(listed, _)| *listed == metric) {
+        let Some(List { metrics, list }) = self.0.as_deref_mut() else { return };
+        if let Some((_, distribution)) = metrics.position(metric).and_then(|place| list.get_mut(place)) {
             distribution.accept(sample);
         }
     }
@@ -47,7 +53,7 @@ impl Distributions {
         if later.is_empty() {
             return;
         }
-        let list = &mut self.0.get_or_insert_default().0;
+        let mut list = self.0.take().map(|list| list.list).unwrap_or_default();
         for (metric, distribution) in later.iter() {
             match list.iter_mut().find(|(listed, _)| *listed == metric) {
                 // The sum has room for one sample per nanosecond in 292 years.
@@ -59,11 +65,12 @@ impl Distributions {
             }
         }
         list.sort_by_key(|(metric, _)| *metric);
+        *self = Self::from(list);
     }
 
     /// Returns each metric with its distribution.
     pub fn iter(&self) -> impl Iterator<Item = (Metric, &Distribution)> {
-        self.0.iter().flat_map(|list| list.0.iter().map(|(metric, distribution)| (*metric, distribution)))
+        self.0.iter().flat_map(|list| list.list.iter().map(|(metric, distribution)| (*metric, distribution)))
     }
 
     /// Returns the distribution of a metric; `None` if the metric has no distribution.
@@ -74,7 +81,7 @@ impl Distributions {
     /// Ends a window that has these metrics and summaries. A metric without samples, or with discarded samples, has no
     /// distribution.
     pub fn of_window(self, metrics: &[(Metric, Summary)]) -> Self {
-        let mut list = self.0.map(|list| list.0).unwrap_or_default();
+        let mut list = self.0.map(|list| list.list).unwrap_or_default();
         list.retain(|(listed, distribution)| {
             let summary = metrics.iter().find(|(metric, _)| metric == listed).map(|(_, summary)| summary);
             let count = summary.map_or(0, |summary| summary.sample_count);

@@ -46,6 +46,15 @@ impl MetricSet {
         self.0 == 0
     }
 
+    /// Returns the position of a metric in [`iter`](Self::iter); `None` if the set does not contain the metric.
+    #[inline]
+    pub const fn position(self, metric: Metric) -> Option<usize> {
+        match self.contains(metric) {
+            true => Some((self.0 & (Self::bit(metric) - 1)).count_ones() as usize),
+            false => None,
+        }
+    }
+
     /// Returns the metrics of the set, in the order of [`Metric::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Metric> + Clone {
         Metric::ALL.iter().copied().filter(move |metric| self.contains(*metric))
@@ -68,6 +77,9 @@ mod tests {
         assert_eq!(set.iter().collect::<Vec<_>>(), [Metric::MessageAge, Metric::MessageSize]);
         assert_eq!((set.len(), set.is_empty(), MetricSet::default().is_empty()), (2, false, true));
         assert_eq!(set, set.iter().collect());
+        let positions =
+            [Metric::MessageAge, Metric::MessagePeriod, Metric::MessageSize].map(|m| set.position(m));
+        assert_eq!(positions, [Some(0), None, Some(1)]);
         assert!(set.intersects(MetricSet::of(&[Metric::MessageAge])));
         assert!(!set.intersects(MetricSet::of(&[Metric::MessagePeriod])));
     }
@@ -77,5 +89,6 @@ mod tests {
         let all = MetricSet::of(Metric::ALL);
         assert_eq!(all.len(), Metric::ALL.len());
         assert!(all.iter().eq(Metric::ALL.iter().copied()));
+        assert!(all.iter().map(|metric| all.position(metric)).eq((0..all.len()).map(Some)));
     }
 }
