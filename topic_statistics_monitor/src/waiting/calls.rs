@@ -84,15 +84,12 @@ fn of_client(mut gid: [u8; 16]) -> [u8; 16] {
 }
 
 /// The calls of a service.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Calls {
     calls: HashMap<([u8; 16], i64), Call>,
     samples: Samples,
-    /// The number of events of each step in the present window.
-    counts: [u64; 4],
     /// Whether an event of each step was ever received. Without introspection, a node publishes no events.
     is_known: [bool; 4],
-    dropped: u64,
     /// The number of requests since the start of the monitor.
     pub received: u64,
 }
@@ -105,6 +102,17 @@ struct Call {
     since: Instant,
     /// When an event showed that the call has been answered. `None` if the call still waits.
     answered: Option<Instant>,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self {
+            calls: HashMap::new(),
+            samples: Samples::new(Self::METRICS),
+            is_known: [false; 4],
+            received: 0,
+        }
+    }
 }
 
 impl Calls {
@@ -120,6 +128,12 @@ impl Calls {
         Metric::RequestDelay,
         Metric::ResponseDelay,
         Metric::OldestCall,
+    ];
+    /// The metrics that count the events of a step.
+    const COUNTS: [(Metric, Step); 3] = [
+        (Metric::Calls, Step::RequestSent),
+        (Metric::Requests, Step::RequestReceived),
+        (Metric::Responses, Step::ResponseReceived),
     ];
     /// The maximum number of calls that are followed at the same time.
     const MAX_CALLS: usize = 10_000;
@@ -147,8 +161,10 @@ impl Calls {
             return true; // A node publishes each event once, so the second event is ignored.
         }
         call.events[step] = Some(event);
-        self.counts[step] += 1;
         self.is_known[step] = true;
+        if let Some((count, _)) = Self::COUNTS.iter().find(|(_, counted)| *counted == event.step) {
+            self.samples.count(*count);
+        }
         call.answered = call.is_answered().then(|| call.answered.unwrap_or(event.at));
         for (metric, from, to, is_of_one_node) in [
             (Metric::RequestDelay, Step::RequestSent, Step::RequestReceived, false),
@@ -170,17 +186,16 @@ impl Calls {
         let now = window.ended;
         let before = self.calls.len();
         let has_time = |since: Instant, limit| now.saturating_duration_since(since) < limit;
-        let mut dropped = 0;
+        let samples = &mut self.samples;
         self.calls.retain(|_, call| match call.answered {
             Some(answered) => has_time(answered, Self::LATE),
             None => {
                 has_time(call.since, Self::LONGEST) || {
-                    dropped += 1;
+                    samples.count(Metric::DroppedCalls);
                     false
                 }
             }
         });
-        self.dropped += dropped;
         if self.calls.len() < before / 4 {
             self.calls.shrink_to_fit();
         }
@@ -188,31 +203,20 @@ impl Calls {
         let (count, oldest) = waiting.fold((0_u64, None), |(count, oldest), call| {
             (count + 1, Some(oldest.map_or(call.since, |oldest: Instant| oldest.min(call.since))))
         });
-        let mut samples = std::mem::take(&mut self.samples);
-        let counts = std::mem::take(&mut self.counts);
-        let dropped = std::mem::take(&mut self.dropped);
-        let metrics = [
-            (Metric::Calls, Step::RequestSent),
-            (Metric::Requests, Step::RequestReceived),
-            (Metric::Responses, Step::ResponseReceived),
+        let is_known = self.is_known.contains(&true);
+        let age = milliseconds(now.saturating_duration_since(oldest.unwrap_or(now)));
+        let mut others = vec![
+            (Metric::ActiveRequests, is_known.then_some(count as f64)),
+            (Metric::OldestCall, is_known.then_some(age)),
         ];
         // A count without any event so far is unknown, not 0.
-        for (metric, step) in metrics {
-            if self.is_known[step as usize] {
-                samples.add(metric, counts[step as usize] as f64);
-            }
-        }
-        let mut received = None;
-        if self.is_known.contains(&true) {
-            samples.add(Metric::DroppedCalls, dropped as f64);
-            samples.add(Metric::ActiveRequests, count as f64);
-            samples.add_between(Metric::OldestCall, oldest.unwrap_or(now), now);
-            // The larger count is used, because the clients or the service may publish no events.
-            let requests = counts[Step::RequestReceived as usize].max(counts[Step::RequestSent as usize]);
-            self.received += requests;
-            received = Some(requests);
-        }
-        samples.end(Self::METRICS, window, received)
+        others.extend((!is_known).then_some((Metric::DroppedCalls, None)));
+        let unknown = Self::COUNTS.iter().filter(|(_, step)| !self.is_known[*step as usize]);
+        others.extend(unknown.map(|(metric, _)| (*metric, None)));
+        // The larger count is used, because the clients or the service may publish no events.
+        let requests = self.samples.counted(Metric::Requests).max(self.samples.counted(Metric::Calls));
+        self.received += requests;
+        self.samples.end(&others, window, is_known.then_some(requests))
     }
 }
 

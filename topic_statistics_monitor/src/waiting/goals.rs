@@ -8,7 +8,7 @@
 use std::{collections::HashMap, time::Instant};
 
 use rclrs_topic_statistics::Metric;
-use topic_statistics_observe::row::Window;
+use topic_statistics_observe::{format::milliseconds, row::Window};
 
 use super::window::Samples;
 
@@ -22,11 +22,10 @@ const CANCELED: i8 = 5;
 const ABORTED: i8 = 6;
 
 /// The goals of an action.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Goals {
     goals: HashMap<GoalId, Goal>,
     samples: Samples,
-    counts: HashMap<Metric, u64>,
     /// Whether the server has published statuses.
     is_known: bool,
     /// The number of goals since the start of the monitor.
@@ -51,6 +50,12 @@ impl Goal {
     }
 }
 
+impl Default for Goals {
+    fn default() -> Self {
+        Self { goals: HashMap::new(), samples: Samples::new(Self::METRICS), is_known: false, received: 0 }
+    }
+}
+
 impl Goals {
     /// The metrics of a window of an action.
     pub const METRICS: &'static [Metric] = &[
@@ -68,13 +73,6 @@ impl Goals {
         Metric::ActiveGoals,
         Metric::OldestGoal,
     ];
-    const COUNTS: [Metric; 5] = [
-        Metric::Goals,
-        Metric::SucceededGoals,
-        Metric::CanceledGoals,
-        Metric::AbortedGoals,
-        Metric::DroppedGoals,
-    ];
     /// The maximum number of goals that are followed at the same time.
     const MAX_GOALS: usize = 1000;
 
@@ -85,11 +83,11 @@ impl Goals {
         let statuses = &statuses[..statuses.len().min(2 * Self::MAX_GOALS)];
         let known: HashMap<&GoalId, i8> = statuses.iter().map(|(id, status)| (id, *status)).collect();
         // A server removes goals that have ended. If a goal is missing before its end, its server has ended.
-        let counts = &mut self.counts;
+        let samples = &mut self.samples;
         self.goals.retain(|id, goal| {
             let is_kept = known.contains_key(id);
             if !is_kept && !goal.has_ended() {
-                *counts.entry(Metric::DroppedGoals).or_default() += 1;
+                samples.count(Metric::DroppedGoals);
             }
             is_kept
         });
@@ -113,7 +111,7 @@ impl Goals {
         });
         if is_new && !is_old {
             self.received += 1;
-            *self.counts.entry(Metric::Goals).or_default() += 1;
+            self.samples.count(Metric::Goals);
         }
         if goal.status == status || goal.has_ended() {
             return;
@@ -132,12 +130,12 @@ impl Goals {
         if is_new && is_old {
             return;
         }
-        *self.counts.entry(count).or_default() += 1;
+        self.samples.count(count);
         if goal.is_whole {
-            self.samples.add_between(duration, goal.since, at);
+            self.samples.add(duration, between(goal.since, at));
         }
         if let (CANCELED, Some(canceling)) = (status, goal.canceling) {
-            self.samples.add_between(Metric::CancelDelay, canceling, at);
+            self.samples.add(Metric::CancelDelay, between(canceling, at));
         }
     }
 
@@ -146,26 +144,32 @@ impl Goals {
     pub fn accept_feedback(&mut self, id: &GoalId, at: Instant) {
         let Some(goal) = self.goals.get_mut(id) else { return };
         match goal.feedback.replace(at) {
-            Some(last) => self.samples.add_between(Metric::FeedbackPeriod, last, at),
-            None if goal.is_whole => self.samples.add_between(Metric::GoalToFeedback, goal.since, at),
+            Some(last) => self.samples.add(Metric::FeedbackPeriod, between(last, at)),
+            None if goal.is_whole => self.samples.add(Metric::GoalToFeedback, between(goal.since, at)),
             None => {}
         }
     }
 
     /// Ends a window: adds the metrics to a window that has only times.
     pub fn end_window(&mut self, window: Window) -> Window {
-        let mut samples = std::mem::take(&mut self.samples);
-        let counts = std::mem::take(&mut self.counts);
-        let count_of = |metric: Metric| counts.get(&metric).copied().unwrap_or_default();
-        if self.is_known {
-            Self::COUNTS.iter().for_each(|metric| samples.add(*metric, count_of(*metric) as f64));
-            let active = || self.goals.values().filter(|goal| !goal.has_ended());
-            samples.add(Metric::ActiveGoals, active().count() as f64);
-            let oldest = active().map(|goal| goal.since).min();
-            samples.add_between(Metric::OldestGoal, oldest.unwrap_or(window.ended), window.ended);
+        let active = || self.goals.values().filter(|goal| !goal.has_ended());
+        let oldest = active().map(|goal| goal.since).min().unwrap_or(window.ended);
+        let mut others = vec![
+            (Metric::ActiveGoals, Some(active().count() as f64)),
+            (Metric::OldestGoal, Some(between(oldest, window.ended))),
+        ];
+        if !self.is_known {
+            let is_single = |metric: &&Metric| !metric.has_distribution();
+            others = Self::METRICS.iter().filter(is_single).map(|metric| (*metric, None)).collect();
         }
-        samples.end(Self::METRICS, window, self.is_known.then(|| count_of(Metric::Goals)))
+        let received = self.is_known.then(|| self.samples.counted(Metric::Goals));
+        self.samples.end(&others, window, received)
     }
+}
+
+/// Returns the time between two events, in milliseconds.
+fn between(from: Instant, to: Instant) -> f64 {
+    milliseconds(to.saturating_duration_since(from))
 }
 
 #[cfg(test)]

@@ -2,45 +2,68 @@
 
 //! The samples and counts of a window of a service or an action.
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::sync::Arc;
 
-use rclrs_topic_statistics::{Distribution, Metric};
-use topic_statistics_core::collector::SummaryCollector;
-use topic_statistics_observe::{
-    format::milliseconds,
-    row::{MetricFigures, Window},
+use rclrs_topic_statistics::{Metric, Summary};
+use topic_statistics_core::{
+    collector::single_sample, distributions::Distributions, metric_set::MetricSet,
+    record::measurements::Measurements,
 };
+use topic_statistics_observe::row::{MetricFigures, Window};
 
 /// The samples and counts of a window that has not ended.
-#[derive(Debug, Default)]
-pub struct Samples(BTreeMap<Metric, (SummaryCollector, Distribution)>);
+#[derive(Debug)]
+pub struct Samples {
+    metrics: &'static [Metric],
+    measurements: Measurements,
+    distributions: Distributions,
+}
 
 impl Samples {
+    /// Creates samples of these metrics.
+    pub fn new(metrics: &'static [Metric]) -> Self {
+        let set = MetricSet::of(metrics);
+        let measurements = Measurements::new(metrics, set);
+        Self { metrics, measurements, distributions: Distributions::new(set) }
+    }
+
+    /// Counts one event of a metric.
+    pub fn count(&mut self, metric: Metric) {
+        self.measurements.count(metric);
+    }
+
+    /// Returns how many events of a metric were counted in the window.
+    pub fn counted(&self, metric: Metric) -> u64 {
+        self.measurements.counted(metric)
+    }
+
     /// Adds a sample of a metric, in the unit of the metric.
     pub fn add(&mut self, metric: Metric, sample: f64) {
-        let (summary, distribution) = self.0.entry(metric).or_default();
-        if summary.accept(sample) && metric.has_distribution() {
-            distribution.accept(sample);
-        }
+        self.measurements.add(metric, sample, &mut self.distributions);
     }
 
-    /// Adds the time between two events, in milliseconds.
-    pub fn add_between(&mut self, metric: Metric, from: Instant, to: Instant) {
-        self.add(metric, milliseconds(to.saturating_duration_since(from)));
-    }
-
-    /// Ends a window. The window gets all `metrics`, in this order.
-    pub fn end(self, metrics: &[Metric], mut window: Window, received: Option<u64>) -> Window {
+    /// Ends a window. The window gets all metrics, in the order of [`new`](Self::new). `others` are the values of
+    /// metrics that are neither counted nor sampled. An unknown value is `None`, also in place of a count.
+    pub fn end(
+        &mut self,
+        others: &[(Metric, Option<f64>)],
+        mut window: Window,
+        received: Option<u64>,
+    ) -> Window {
+        let others: Vec<_> = others.iter().map(|(metric, value)| (*metric, single_sample(*value))).collect();
+        let summaries = self.measurements.take(&others);
+        let empty = Distributions::new(MetricSet::of(self.metrics));
+        let distributions = std::mem::replace(&mut self.distributions, empty).of_window(&summaries);
         let figures = |metric: &Metric| {
-            let figures = self.0.get(metric).map(|(summary, _)| summary.summary()).unwrap_or_default();
+            let summary = summaries.iter().find(|(other, _)| other == metric);
+            let figures = summary.map_or_else(Summary::default, |(_, summary)| *summary);
             MetricFigures { name: metric.name().to_owned(), unit: metric.unit().to_owned(), figures }
         };
         window.rate = received.map_or(f64::NAN, |received| received as f64 / window.length.as_secs_f64());
         window.received = received;
-        window.metrics = metrics.iter().map(figures).collect();
-        let has_samples = |distribution: &Distribution| distribution.count() > 0;
-        let distributions = self.0.into_iter().filter(|(_, (_, distribution))| has_samples(distribution));
-        window.distributions = distributions.map(|(metric, (_, all))| (metric, Arc::new(all))).collect();
+        window.metrics = self.metrics.iter().map(figures).collect();
+        window.distributions =
+            distributions.iter().map(|(metric, samples)| (metric, Arc::new(samples.clone()))).collect();
         window
     }
 }
@@ -48,7 +71,7 @@ impl Samples {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
     use topic_statistics_core::Window as Times;
 
     /// Returns a window of one second without other values.

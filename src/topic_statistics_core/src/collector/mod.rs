@@ -21,7 +21,7 @@ pub use summary::SummaryCollector;
 use crate::summary::Summary;
 
 /// Returns the summary of one sample, or of no sample.
-pub(crate) fn single_sample(sample: Option<f64>) -> Summary {
+pub fn single_sample(sample: Option<f64>) -> Summary {
     let mut collector = SummaryCollector::default();
     if let Some(sample) = sample {
         collector.accept(sample);

@@ -34,4 +34,4 @@ pub(crate) use clocks::test_clock;
 pub use clocks::{clock, host, simulated_time};
 pub use sources::{options, source, source_name, windowed};
 pub use topics::{cause, hops, middleware, publications, publisher_hops, recorder, transport};
-pub use waiting::{calls, delays, executions, goals, requests, timer_calls, timer_schedule};
+pub use waiting::{calls, delays, executions, goals, measurements, requests, timer_calls, timer_schedule};

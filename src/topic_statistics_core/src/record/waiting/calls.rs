@@ -92,7 +92,7 @@ impl CallRecorder {
     /// Creates a recorder of these metrics, in the disabled state.
     pub fn new(metrics: MetricSet) -> Self {
         let waiting = Oldest::default();
-        let measurements = Measurements::new(Calls::KIND, metrics);
+        let measurements = Measurements::new(Calls::KIND.metrics(), metrics);
         let calls = Calls { measurements, waiting: waiting.clone(), delays: Delays::default() };
         Self { calls: Arc::new(Windowed::new(calls)), waiting }
     }

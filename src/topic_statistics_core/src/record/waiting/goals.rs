@@ -128,7 +128,7 @@ impl<const IS_SERVER: bool> GoalRecorder<IS_SERVER> {
     /// Creates a recorder of these metrics, in the disabled state.
     pub fn new(metrics: MetricSet) -> Self {
         let under_way = UnderWay::default();
-        let measurements = Measurements::new(Goals::<IS_SERVER>::KIND, metrics);
+        let measurements = Measurements::new(Goals::<IS_SERVER>::KIND.metrics(), metrics);
         let goals = Goals { measurements, under_way: under_way.clone() };
         Self { goals: Arc::new(Windowed::new(goals)), under_way }
     }

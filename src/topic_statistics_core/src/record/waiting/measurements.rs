@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The counts and the samples of a service, a client, an action or a timer.
+//!
+//! The sources of a node use them, and topic_monitor, which derives the calls and goals from what nodes publish.
 
 use crate::{
     collector::{single_sample, SummaryCollector},
     distributions::Distributions,
     metric::Metric,
     metric_set::MetricSet,
-    source_kind::SourceKind,
     summary::Summary,
 };
 
 /// The sums of a window's events: for each metric a count, or a summary of samples.
 #[derive(Debug)]
-pub(super) struct Measurements {
+pub struct Measurements {
     /// The metrics that are measured.
     metrics: MetricSet,
-    /// The count of each counting metric that the kind of source can measure.
+    /// The count of each counting metric that the source can measure.
     counts: Box<[(Metric, u64)]>,
     samples: Box<[(Metric, SummaryCollector)]>,
 }
 
 impl Measurements {
-    /// Creates the measurements of a source of this kind, which measures these metrics.
-    pub(super) fn new(kind: SourceKind, metrics: MetricSet) -> Self {
-        let all = || kind.metrics().iter().copied();
+    /// Creates the measurements of a source that can measure the metrics `possible`, and measures `metrics`.
+    pub fn new(possible: &[Metric], metrics: MetricSet) -> Self {
+        let all = || possible.iter().copied();
         let counts = all().filter(|metric| metric.is_count()).map(|metric| (metric, 0));
         let samples = all().filter(|metric| metric.has_distribution());
         let samples = samples.map(|metric| (metric, SummaryCollector::default()));
@@ -32,24 +33,24 @@ impl Measurements {
     }
 
     /// Returns whether a metric is measured.
-    pub(super) fn measures(&self, metric: Metric) -> bool {
+    pub fn measures(&self, metric: Metric) -> bool {
         self.metrics.contains(metric)
     }
 
     /// Counts one event of a metric.
-    pub(super) fn count(&mut self, metric: Metric) {
+    pub fn count(&mut self, metric: Metric) {
         if let Some((_, count)) = self.counts.iter_mut().find(|(counted, _)| *counted == metric) {
             *count += 1;
         }
     }
 
     /// Returns how many events of a metric were counted in the window.
-    pub(super) fn counted(&self, metric: Metric) -> u64 {
+    pub fn counted(&self, metric: Metric) -> u64 {
         self.counts.iter().find(|(counted, _)| *counted == metric).map_or(0, |(_, count)| *count)
     }
 
     /// Adds a sample to a metric and to the metric's distribution. Ignores the sample if it is NaN or infinite.
-    pub(super) fn add(&mut self, metric: Metric, sample: f64, distributions: &mut Distributions) {
+    pub fn add(&mut self, metric: Metric, sample: f64, distributions: &mut Distributions) {
         let samples = self.samples.iter_mut().find(|(sampled, _)| *sampled == metric);
         if samples.is_some_and(|(_, samples)| samples.accept(sample)) {
             distributions.accept(metric, sample);
@@ -57,7 +58,7 @@ impl Measurements {
     }
 
     /// Discards the samples of a metric in this window.
-    pub(super) fn discard(&mut self, metric: Metric) {
+    pub fn discard(&mut self, metric: Metric) {
         if let Some((_, samples)) = self.samples.iter_mut().find(|(sampled, _)| *sampled == metric) {
             samples.take();
         }
@@ -65,7 +66,7 @@ impl Measurements {
 
     /// Ends a window, and starts the next window. Returns the summaries of the measured metrics: the summaries in
     /// `others`, and for all other metrics the summaries of their samples or counts.
-    pub(super) fn take(&mut self, others: &[(Metric, Summary)]) -> Vec<(Metric, Summary)> {
+    pub fn take(&mut self, others: &[(Metric, Summary)]) -> Vec<(Metric, Summary)> {
         let summary = |metric: Metric| {
             let other = others.iter().find(|(other, _)| *other == metric).map(|(_, summary)| *summary);
             let samples = || self.samples.iter().find(|(sampled, _)| *sampled == metric);
@@ -79,7 +80,7 @@ impl Measurements {
     }
 
     /// Discards all counts and samples.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.counts.iter_mut().for_each(|(_, count)| *count = 0);
         self.samples.iter_mut().for_each(|(_, samples)| *samples = SummaryCollector::default());
     }

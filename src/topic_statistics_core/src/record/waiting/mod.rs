@@ -6,7 +6,7 @@ pub mod calls;
 pub mod delays;
 pub mod executions;
 pub mod goals;
-mod measurements;
+pub mod measurements;
 pub mod requests;
 pub mod timer_calls;
 pub mod timer_schedule;

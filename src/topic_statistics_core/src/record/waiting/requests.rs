@@ -119,7 +119,7 @@ impl RequestRecorder {
     pub fn new(metrics: MetricSet, first_period: FirstPeriod, is_async: bool) -> Self {
         let active = Active::default();
         let requests = Requests {
-            measurements: Measurements::new(Requests::KIND, metrics),
+            measurements: Measurements::new(Requests::KIND.metrics(), metrics),
             active: active.clone(),
             delays: Delays::default(),
             period: Periods::new(Metric::RequestPeriod, first_period),

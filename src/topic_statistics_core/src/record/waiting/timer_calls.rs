@@ -66,7 +66,7 @@ impl TimerCalls {
     /// Creates the collectors of these metrics, for a timer with the period `timer_period` in nanoseconds.
     pub fn new(metrics: MetricSet, first_period: FirstPeriod, clock: TimerClock, timer_period: i64) -> Self {
         Self {
-            measurements: Measurements::new(Self::KIND, metrics),
+            measurements: Measurements::new(Self::KIND.metrics(), metrics),
             clock,
             timer_period: timer_period as f64 / 1e6,
             period: Periods::new(Metric::TimerPeriod, first_period),
