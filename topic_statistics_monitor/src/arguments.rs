@@ -164,6 +164,12 @@ pub struct Arguments {
     /// The hardware_id of the states on /diagnostics
     #[arg(long, value_name = "TEXT", help_heading = HEALTH, requires = "diagnostics", default_value = "none")]
     pub hardware_id: String,
+    /// Name each state on /diagnostics like its topic (/imu instead of `topic_monitor: /imu`)
+    ///
+    /// greenwave_monitor uses these names, and ros2_medkit reads the rate of a topic only from a status with its name.
+    /// If another program publishes such statuses of the same topics, they replace each other.
+    #[arg(long, help_heading = HEALTH, requires = "diagnostics", conflicts_with = "from_statistics")]
+    pub diagnostics_by_topic: bool,
     /// Print a file for --expect from the messages of --duration (default 10 s), with a tolerance in percent [default:
     /// 20]
     #[arg(

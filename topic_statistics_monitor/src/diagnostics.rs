@@ -13,22 +13,26 @@ use topic_statistics_core::{
 };
 use topic_statistics_observe::row::{MetricFigures, Row};
 
-/// The names of the monitor's node.
-#[derive(Debug)]
-struct NodeNames {
-    /// The name of the node without its namespace.
-    name: String,
-    /// The name of the node with its namespace.
+use crate::arguments::Arguments;
+
+/// The parts of a status that are the same for all rows.
+#[derive(Clone)]
+struct Identity {
+    /// The name of the monitor's node without its namespace.
+    node: String,
+    /// The name of the monitor's node with its namespace.
     fully_qualified: String,
+    hardware_id: String,
+    /// Whether a status is named like its topic, without the node.
+    by_topic: bool,
 }
 
 /// Publishes the health of rows on `/diagnostics`: all rows once per second, and a row whose level becomes ERROR at
 /// once.
 pub struct Diagnostics {
     node: Node,
-    names: NodeNames,
+    identity: Identity,
     publisher: Publisher<DiagnosticArray>,
-    hardware_id: String,
     /// When all rows were published last. `None` before the first time.
     published: Option<Instant>,
 }
@@ -37,10 +41,15 @@ impl Diagnostics {
     pub const TOPIC: &str = "/diagnostics";
     const PERIOD: Duration = Duration::from_secs(1);
 
-    pub fn new(node: &Node, hardware_id: String) -> Result<Self, RclrsError> {
+    pub fn new(node: &Node, arguments: &Arguments) -> Result<Self, RclrsError> {
         let publisher = node.create_publisher(Self::TOPIC)?;
-        let names = NodeNames { name: node.name(), fully_qualified: node.fully_qualified_name() };
-        Ok(Self { node: node.clone(), names, publisher, hardware_id, published: None })
+        let identity = Identity {
+            node: node.name(),
+            fully_qualified: node.fully_qualified_name(),
+            hardware_id: arguments.hardware_id.clone(),
+            by_topic: arguments.diagnostics_by_topic,
+        };
+        Ok(Self { node: node.clone(), identity, publisher, published: None })
     }
 
     /// Publishes the statuses that are due now. `new_errors` has the names of the rows whose level has just become
@@ -59,7 +68,7 @@ impl Diagnostics {
         }
         let statuses = judged
             .filter(|(row, _)| is_due || new_errors.contains(&row.name))
-            .map(|(row, judge)| status(&self.names, &self.hardware_id, row, judge));
+            .map(|(row, judge)| status(&self.identity, row, judge));
         let mut message = DiagnosticArray { status: statuses.collect(), ..Default::default() };
         if message.status.is_empty() {
             return Ok(());
@@ -71,7 +80,7 @@ impl Diagnostics {
 }
 
 /// Returns the diagnostic status of a row, with the same keys as the statuses of nodes that use this library.
-fn status(node: &NodeNames, hardware_id: &str, row: &Row, judge: &Judge) -> DiagnosticStatus {
+fn status(identity: &Identity, row: &Row, judge: &Judge) -> DiagnosticStatus {
     let metrics = row
         .window
         .iter()
@@ -91,14 +100,19 @@ fn status(node: &NodeNames, hardware_id: &str, row: &Row, judge: &Judge) -> Diag
     // A row of --from-statistics is named like its source. The row of a topic gets the name of the source that
     // --publish creates for the topic.
     let is_source = row.name.contains(':');
-    let source = if is_source { row.name.clone() } else { format!("{}:{}", node.fully_qualified, row.name) };
+    let source =
+        if is_source { row.name.clone() } else { format!("{}:{}", identity.fully_qualified, row.name) };
     let source = ("measurement_source_name".to_owned(), Escaped(&source).to_string());
     let values = [source].into_iter().chain(diagnostic_values(judge, window.as_ref()));
+    let name = Escaped(&row.name);
     DiagnosticStatus {
         level: judge.health().level as u8,
-        name: format!("{}: {}", Escaped(&node.name), Escaped(&row.name)),
+        name: match identity.by_topic {
+            true => name.to_string(),
+            false => format!("{}: {name}", Escaped(&identity.node)),
+        },
         message: diagnostic_message(judge),
-        hardware_id: hardware_id.to_owned(),
+        hardware_id: identity.hardware_id.clone(),
         values: values.map(|(key, value)| KeyValue { key, value }).collect(),
     }
 }
@@ -123,8 +137,12 @@ mod tests {
         let mut last = window(101, 40.0, 3);
         last.metrics[0].name = "odd\n".to_owned();
         imu.add_window(last);
-        let [name, fully_qualified] = ["topic_monitor", "/r1/topic_monitor"].map(str::to_owned);
-        let status = status(&NodeNames { name, fully_qualified }, "robot7", &imu, &judge);
+        let [node, fully_qualified, hardware_id] =
+            ["topic_monitor", "/r1/topic_monitor", "robot7"].map(str::to_owned);
+        let identity = Identity { node, fully_qualified, hardware_id, by_topic: false };
+        let by_topic = super::status(&Identity { by_topic: true, ..identity.clone() }, &imu, &judge);
+        assert_eq!(by_topic.name, "/imu\\u{1b}");
+        let status = status(&identity, &imu, &judge);
         assert_eq!((status.level, &*status.name), (2, "topic_monitor: /imu\\u{1b}"));
         assert_eq!(status.hardware_id, "robot7");
         assert!(status.message.starts_with("rate 40 Hz, expected at least 50, since "), "{}", status.message);

@@ -109,8 +109,7 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     let recorder = arguments.record.options().map(|options| Recorder::start(&node, options)).transpose()?;
     let recording = recorder.as_ref().map(Recorder::recording);
     let mut provider = RowProvider::new(&node, arguments, patterns, recording)?;
-    let hardware_id = || arguments.hardware_id.clone();
-    let diagnostics = arguments.diagnostics.then(|| Diagnostics::new(&node, hardware_id())).transpose()?;
+    let diagnostics = arguments.diagnostics.then(|| Diagnostics::new(&node, arguments)).transpose()?;
     let spinning = Spinning::start(executor)?;
     let mut session = Session::new(arguments, expected, diagnostics, spinning, interrupt);
     session.recorder = recorder;
