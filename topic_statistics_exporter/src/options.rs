@@ -22,7 +22,7 @@ use super::{
     state::{Buckets, Limits},
 };
 
-/// Exports the topic statistics of ROS 2 nodes: to Prometheus, over HTTP, and to an OpenTelemetry collector, by OTLP.
+/// Exports the topic statistics of ROS 2 nodes to Prometheus, and to an OpenTelemetry collector.
 ///
 /// Each option is also a ROS parameter, with underscores: --max-series 5000 is `--ros-args -p max_series:=5000`. The
 /// parameter takes precedence.
@@ -32,37 +32,39 @@ pub struct Options {
     /// Print the manual page, or the completion script of a shell
     #[arg(long, value_name = "WHAT", exclusive = true)]
     pub generate: Option<Generate>,
-    /// Where to listen for HTTP: an address or a name of this host, and a port
+    /// Serve metrics for Prometheus at this address of this host, or name of this host, and port
     ///
-    /// Anybody who reaches that address can read all names and figures. :9877 is every address of this host.
+    /// Everyone who can connect to this address can read all names and figures. `:9877` means all addresses of this
+    /// host.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9877")]
     pub listen: Listen,
-    /// Topics with statistics; their distributions are on TOPIC/distribution
+    /// Read statistics from these topics, and distributions from TOPIC/distribution
     #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/statistics")]
     pub statistics_topics: Vec<String>,
-    /// Topics with events of lost messages
+    /// Read events of lost messages from these topics
     #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/events/messages_lost")]
     pub losses_topics: Vec<String>,
-    /// Topics with diagnostics
+    /// Read diagnostics from these topics
     #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/diagnostics")]
     pub diagnostics_topics: Vec<String>,
-    /// Nodes that are exported: names or patterns, such as /robot_1/**. Without it, all
+    /// Export only these nodes: names or patterns, such as /robot_1/** [default: all nodes]
     ///
-    /// The clock of a host has the host's name in place of a node's. A diagnostic status that is of no source has what
-    /// is before the colon of its name.
+    /// For the clock of a host, the host's name is compared instead. For a diagnostic status that belongs to no source,
+    /// the part of the status's name before the colon is compared.
     #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
     pub include: Vec<Pattern>,
-    /// Nodes that are not exported: names or patterns
+    /// Do not export these nodes: names or patterns
     #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
     pub exclude: Vec<Pattern>,
-    /// Upper bounds of classic histogram buckets, in seconds: 0.001,0.01,0.1. Without it, distributions are native
-    /// histograms only
+    /// Also export distributions as classic histograms with these upper bounds of buckets, in seconds: 0.001,0.01,0.1
+    ///
+    /// Without this option, distributions are exported only as native histograms.
     #[arg(long, value_name = "SECONDS,...", default_value = "", hide_default_value = true)]
     pub classic_buckets: Buckets,
-    /// The largest number of time series
+    /// Export at most this number of time series
     ///
-    /// A metric of a source has at most 11 of them, and a source at most 8 more. Further ones are left out, and
-    /// counted.
+    /// Each metric of a source has at most 11 time series, and each source has at most 8 more. If there are more time
+    /// series, some are left out, and their number is exported.
     #[arg(
         long,
         value_name = "NUMBER",
@@ -70,7 +72,9 @@ pub struct Options {
         value_parser = clap::value_parser!(u32).range(1..=10_000_000)
     )]
     pub max_series: u32,
-    /// The largest number of time series of a node. Further ones are left out, and counted
+    /// Export at most this number of time series of each node
+    ///
+    /// If a node has more, some are left out, and their number is exported.
     #[arg(
         long,
         value_name = "NUMBER",
@@ -78,7 +82,7 @@ pub struct Options {
         value_parser = clap::value_parser!(u32).range(1..=10_000_000)
     )]
     pub max_series_per_node: u32,
-    /// A source that has published nothing for this number of its windows, and 10 s, is gone
+    /// Remove a source that has published nothing for this number of its windows plus 10 s
     #[arg(
         long,
         value_name = "WINDOWS",
@@ -86,7 +90,7 @@ pub struct Options {
         value_parser = clap::value_parser!(u32).range(1..=100_000)
     )]
     pub keep_windows: u32,
-    /// A diagnostic status that is not repeated for this number of seconds is gone
+    /// Remove a diagnostic status that has not been repeated for this number of seconds
     #[arg(
         long,
         value_name = "SECONDS",
@@ -102,7 +106,7 @@ pub struct Options {
 const AFTER_HELP: &str = "\
 Exit status:
   0  ended by SIGINT or SIGTERM
-  1  could not start or go on: a parameter is not valid, the address is in use, ROS failed
+  1  could not start or continue: a parameter is not valid, the address is in use, ROS failed
   2  wrong usage
 
 ROS arguments come after --ros-args: exporter --ros-args -p max_series:=5000";
@@ -115,7 +119,8 @@ impl Options {
             let value = value.description(description).read_only();
             value.map(|value| value.get()).map_err(|error| InvalidParameter::new(name, &error, right))
         };
-        let listen = text("listen", self.listen.to_string(), "Where to listen for HTTP", Listen::RIGHT)?;
+        let listen =
+            text("listen", self.listen.to_string(), "Address and port for Prometheus", Listen::RIGHT)?;
         let listen = parse("listen", &listen)?;
         let buckets = self.classic_buckets.to_string();
         let buckets =
@@ -168,7 +173,7 @@ impl Options {
                 self.diagnostics_topics,
                 "Topics with diagnostics",
             )?,
-            include: nodes("include", &self.include, "Nodes that are exported; none: all")?,
+            include: nodes("include", &self.include, "Exported nodes; an empty list means all nodes")?,
             exclude: nodes("exclude", &self.exclude, "Nodes that are not exported")?,
             classic_buckets,
             max_series_per_node: number(
@@ -187,13 +192,13 @@ impl Options {
                 "keep_windows",
                 self.keep_windows,
                 100_000,
-                "A source without statistics for this number of its windows is gone",
+                "Windows without statistics until a source is removed",
             )?,
             keep_diagnostics: number(
                 "keep_diagnostics",
                 self.keep_diagnostics,
                 86_400,
-                "A diagnostic status that is not repeated for this number of seconds is gone",
+                "Seconds without a repetition until a diagnostic status is removed",
             )?,
             push: self.push.with_parameters_of(node)?,
         })

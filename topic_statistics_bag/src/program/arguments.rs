@@ -17,13 +17,13 @@ use topic_statistics_observe::{
 
 /// Shows how often, how regularly, how old and how completely messages were recorded in ROS 2 bags, and their bytes.
 ///
-/// It reads MCAP, and SQLite as rosbag2 writes it, without ROS. It prints a table of all topics. The figures of each
-/// window, conditions and expectations are those of topic_monitor.
+/// The program reads MCAP files and rosbag2's SQLite files, without ROS, and prints a table of the topics. Windows,
+/// conditions and expectations have the same meaning as in topic_monitor.
 #[derive(Parser, Debug)]
 #[command(name = "bag_statistics", version, after_help = AFTER_HELP.as_str(), max_term_width = 100)]
 #[command(group = ArgGroup::new("judged").multiple(true))]
 pub struct Arguments {
-    /// Files of MCAP or SQLite, or directories of rosbag2; all of one recording
+    /// MCAP files, SQLite files, or rosbag2 directories, all from the same recording
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
@@ -32,31 +32,34 @@ pub struct Arguments {
     /// `imu` means `/imu`. In patterns, `*`, `?`, `[ab]` and `{front,rear}` match within a part of a name, `**` matches
     /// across parts: '/camera/*', '/**/imu'. Quote patterns, so that the shell does not expand them.
     ///
-    /// Without it, the topics of --expect are read, or those of the --require conditions if each condition names its
-    /// topic; otherwise all topics but /parameter_events, /rosout, /statistics, /statistics/distribution and hidden
-    /// ones.
+    /// Without --topics, the topics of --expect are read, or the topics of the --require conditions if each condition
+    /// names its topic; otherwise all topics except /parameter_events, /rosout, /statistics, /statistics/distribution
+    /// and hidden topics.
     #[arg(long, value_name = "TOPIC", num_args = 1.., help_heading = READ)]
     pub topics: Vec<Pattern>,
     /// Include /parameter_events, /rosout, /statistics, /statistics/distribution and hidden topics
     ///
-    /// Without it, only their full names select them. Hidden topics have a part that begins with `_`.
+    /// Without --all, these topics are selected only by their full names. The name of a hidden topic has a part that
+    /// begins with `_`.
     #[arg(long, help_heading = READ)]
     pub all: bool,
-    /// Read from that time on: seconds since the start of the bag, or 2026-03-01T12:00:00Z
+    /// Start reading at this time: seconds since the start of the bag, or 2026-03-01T12:00:00Z
     #[arg(long, value_name = "TIME", help_heading = READ, value_parser = time, allow_negative_numbers = true)]
     pub from: Option<BagTime>,
-    /// Read up to that time: seconds since the start of the bag, or 2026-03-01T12:00:00Z
+    /// Stop reading at this time: seconds since the start of the bag, or 2026-03-01T12:00:00Z
     #[arg(long, value_name = "TIME", help_heading = READ, value_parser = time, allow_negative_numbers = true)]
     pub to: Option<BagTime>,
-    /// Read compressed files whatever the size of their content
+    /// Read compressed files completely, even if their content is very large
     ///
-    /// Without it, 256 MiB or 100 times the file are the most, so that a small file cannot fill the disk.
+    /// Without --unpack-all, at most 256 MiB or 100 times the size of the file are read, whichever is more, so that a
+    /// small file cannot fill the disk.
     #[arg(long, help_heading = READ)]
     pub unpack_all: bool,
     /// The clock of windows and periods
     ///
     /// `log`: when the recorder received a message. `publish`: when its publisher sent it. `stamp`: its header stamp.
-    /// Messages without that time are left out. Ages are from the header stamp to the log time with each of them.
+    /// Messages without the chosen time are left out. With each clock, a message's age is its log time minus its header
+    /// stamp.
     #[arg(long, value_name = "log|publish|stamp", help_heading = READ, default_value = "log")]
     pub clock: BagClock,
     /// The length of a window in seconds, 0.1 to 86400
@@ -65,29 +68,29 @@ pub struct Arguments {
         value_parser = window, allow_negative_numbers = true
     )]
     pub window: Duration,
-    /// A time at which a window starts: 2026-03-01T12:00:00Z, or nanoseconds since the epoch [default: the epoch]
+    /// Start a window at this time: 2026-03-01T12:00:00Z, or nanoseconds since the epoch [default: the epoch]
     ///
-    /// The windows of topic_monitor start at any time. With a `window_start` of its --json, the bag has the same ones.
+    /// To get the same windows as topic_monitor, pass a `window_start` from the output of topic_monitor --json.
     #[arg(long, value_name = "TIME", help_heading = READ, value_parser = origin)]
     pub origin: Option<Timestamp>,
 
     /// Print a line for each topic and window instead of the table
     #[arg(long, help_heading = OUTPUT, conflicts_with = "json")]
     pub plain: bool,
-    /// Print a JSON object for each topic and window, one per line, and at the end one for each topic
+    /// Print a JSON object for each topic and window, one per line, and at the end an object for each topic
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
-    /// Write a page of the bag to this file
+    /// Write a page about the bag to this file
     ///
-    /// It is one file of HTML, to be shown to others: rate, period, age, delays and losses over time, distributions,
-    /// and the --require conditions that failed.
+    /// The page is one HTML file with rate, period, age, delays and losses over time, distributions, and the --require
+    /// conditions that failed.
     #[arg(long, value_name = "FILE.html", help_heading = OUTPUT)]
     pub report: Option<PathBuf>,
     /// Write each condition, each topic of --expect and each quantity of --compare as a test in JUnit XML, which CI
     /// systems show
     #[arg(long, value_name = "FILE.xml", help_heading = OUTPUT, requires = "judged")]
     pub junit: Option<PathBuf>,
-    /// Print what the files are instead: storage, duration, topics with their types, QoS and messages
+    /// Print a description of the files: storage, duration, topics with type, QoS and number of messages
     #[arg(
         long, help_heading = OUTPUT,
         conflicts_with_all = [
@@ -99,22 +102,22 @@ pub struct Arguments {
     /// Print the manual page, or the completion script of a shell
     #[arg(long, value_name = "WHAT", exclusive = true, help_heading = OUTPUT)]
     pub generate: Option<Generate>,
-    /// Judge each window by these conditions
+    /// Check these conditions in each window
     ///
     /// A condition is `[TOPIC:]METRIC[.FIGURE] OPERATOR VALUE`. Blanks separate conditions: 'rate>=90 age.max<50
-    /// /imu:lost=0'. A topic holds up to the next one; conditions before the first are about all topics that are read.
-    /// A topic is judged from the first window with a value on.
+    /// /imu:lost=0'. A topic applies to all conditions up to the next topic; conditions before the first topic apply to
+    /// all topics that are read. The checks of a topic start with its first window that has a value.
     #[arg(long, value_name = "CONDITIONS", help_heading = JUDGED, group = "judged")]
     pub require: Vec<Conditions>,
-    /// Judge the topics by the expectations in this file
+    /// Compare the topics with the expectations in this file
     ///
-    /// It is the file of topic_monitor. It has conditions for WARN and for ERROR, by topic or by pattern. The state of
-    /// a topic is then OK, WARN, ERROR or STALE. Each change is reported. The exit status is 1 if there is an ERROR at
-    /// the end. It is described at
+    /// topic_monitor reads the same file. The file has conditions for WARN and for ERROR, by topic or by pattern. The
+    /// state of a topic is then OK, WARN, ERROR or STALE. Each change is reported. The exit status is 1 if a topic has
+    /// the state ERROR at the end. The file is described at
     /// https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/health.md
     #[arg(long, value_name = "FILE.yaml", help_heading = JUDGED, group = "judged")]
     pub expect: Option<PathBuf>,
-    /// Print a file for --expect: what is in the bag, with a tolerance in percent [default: 20]
+    /// Print a file for --expect from the figures of this bag, with a tolerance in percent [default: 20]
     #[arg(
         long, value_name = "PERCENT", help_heading = JUDGED, num_args = 0..=1, require_equals = true,
         default_missing_value = "20", value_parser = clap::value_parser!(u32).range(1..=90),
@@ -123,7 +126,8 @@ pub struct Arguments {
     pub print_expectations: Option<u32>,
     /// Compare with another bag, or with the --json output of an earlier run
     ///
-    /// Prints what has changed, and what can be chance. The exit status is 1 if something became worse.
+    /// The program prints which figures have changed, and which changes can be chance. The exit status is 1 if a figure
+    /// became worse.
     #[arg(long, value_name = "BASELINE", help_heading = JUDGED, group = "judged")]
     pub compare: Option<PathBuf>,
 }
@@ -136,11 +140,12 @@ static AFTER_HELP: LazyLock<String> = LazyLock::new(|| format!("{CONDITIONS_HELP
 
 const EXIT_STATUS: &str = "\
 Exit status:
-  0  read as asked; with --require, all conditions are fulfilled in each window
-  1  conditions are not fulfilled; with --expect, there is an ERROR at the end;
-     with --compare, something became worse; there is no message of the topics
+  0  all was read; with --require, each window fulfils all conditions
+  1  a window does not fulfil the conditions; with --expect, a topic has the
+     state ERROR at the end; with --compare, a figure became worse; the topics
+     have no messages
   2  wrong usage
-  3  a file cannot be read, or not all of it; the report cannot be written";
+  3  a file cannot be read, or only a part of it; the report cannot be written";
 
 impl Arguments {
     /// Returns an error if a topic in the arguments is not valid for a bag.

@@ -43,46 +43,47 @@ pub type Pairs = Vec<(String, String)>;
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Push to an OpenTelemetry collector")]
 pub struct PushOptions {
-    /// The collector: http://HOST:4318 or https://HOST:4318. Without it, nothing is pushed
+    /// Push to this collector: http://HOST:4318 or https://HOST:4318 [default: no push]
     ///
-    /// It takes metrics at /v1/metrics, as protobuf over HTTP. [environment: OTEL_EXPORTER_OTLP_ENDPOINT]
+    /// The exporter sends OTLP (protobuf over HTTP) to /v1/metrics. [environment: OTEL_EXPORTER_OTLP_ENDPOINT]
     #[arg(long, value_name = "URL")]
     otlp_endpoint: Option<String>,
-    /// Headers of each request. Other users can read the command line and parameters, but not the environment
+    /// Send these headers with each request
     ///
+    /// Other users of the host can read the command line and the parameters. Put secrets into the environment.
     /// [environment: OTEL_EXPORTER_OTLP_HEADERS]
     #[arg(long, value_name = "NAME=VALUE,...", value_parser = pairs, hide_default_value = true)]
     otlp_headers: Option<Pairs>,
-    /// A file of certificates (PEM) to check the collector's with. Without it, those of the system
+    /// Check the collector's certificate with the certificates in this PEM file [default: the system's certificates]
     ///
     /// [environment: OTEL_EXPORTER_OTLP_CERTIFICATE]
     #[arg(long, value_name = "FILE")]
     otlp_certificate: Option<PathBuf>,
-    /// What the robot is: attributes of the resource
+    /// Attributes of the OpenTelemetry resource, which identify the robot
     ///
-    /// service.instance.id and host.name are the host's name unless they are given. [environment:
-    /// OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME]
+    /// The default of service.instance.id and host.name is the host's name. [environment: OTEL_RESOURCE_ATTRIBUTES,
+    /// OTEL_SERVICE_NAME]
     #[arg(long, value_name = "NAME=VALUE,...", value_parser = pairs)]
     otlp_resource: Option<Pairs>,
-    /// From one report to the next, in seconds [default: 10] [environment: OTEL_METRIC_EXPORT_INTERVAL]
+    /// Push every this number of seconds [default: 10] [environment: OTEL_METRIC_EXPORT_INTERVAL]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     otlp_interval: Option<Duration>,
-    /// How requests are compressed: gzip or none [default: gzip] [environment: OTEL_EXPORTER_OTLP_COMPRESSION]
+    /// Compression of requests: gzip or none [default: gzip] [environment: OTEL_EXPORTER_OTLP_COMPRESSION]
     #[arg(long, value_name = "COMPRESSION", value_parser = gzip)]
     otlp_compression: Option<bool>,
-    /// How long a request may take, in seconds [default: 10] [environment: OTEL_EXPORTER_OTLP_TIMEOUT]
+    /// Time limit of a request, in seconds [default: 10] [environment: OTEL_EXPORTER_OTLP_TIMEOUT]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     otlp_timeout: Option<Duration>,
-    /// The longest wait after a first failure, in seconds; each further one doubles it [default: 1]
+    /// Longest wait after the first failure, in seconds; each further failure doubles the wait [default: 1]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     otlp_retry_initial: Option<Duration>,
-    /// The longest wait after any failure, in seconds [default: 60]
+    /// Longest wait after any failure, in seconds [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     otlp_retry_max: Option<Duration>,
-    /// How many hours a request waits at most [default: 72]
+    /// Drop a request that has waited for this number of hours [default: 72]
     #[arg(long, value_name = "HOURS", value_parser = number)]
     otlp_buffer_hours: Option<u32>,
-    /// How many megabytes (10^6, compressed) wait at most. The oldest requests are dropped [default: 64]
+    /// Keep at most this number of megabytes (10^6 bytes, compressed) of waiting requests; drop the oldest [default: 64]
     #[arg(long, value_name = "MEGABYTES", value_parser = number)]
     otlp_buffer_megabytes: Option<u32>,
 }
