@@ -64,14 +64,8 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
         // error. Not `cargo +toolchain`: within `cargo run`, PATH may have a toolchain's cargo before rustup's.
         let mut command = environment.command("rustup");
         command.current_dir(&published).args(["run", &toolchain, "cargo", "check", "--locked", "--quiet"]);
-        command.args([
-            "--lib",
-            "--bins",
-            "--package",
-            &package.name,
-            "--features",
-            &package.feature_list(""),
-        ]);
+        command.args(["--lib", "--bins", "--package", &package.name]);
+        command.args(["--features", &package.feature_list("")]);
         // C code is not compiled, because nothing is linked.
         command.env("CARGO_TARGET_DIR", project.join("target/msrv")).env("CC", "true").env("AR", "true");
         let what = format!("{} with Rust {toolchain}", package.name);

@@ -271,6 +271,7 @@ fn last_lines(output: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     /// Failures, second tries and skips are never silent.
     #[test]
@@ -300,11 +301,10 @@ skipped: two hosts (m::skips): not root
             command.args(["-c", script]);
             (script.to_owned(), command)
         };
-        let ended =
-            two_at_a_time([shell("echo why; exit 101"), shell("true"), shell("kill $$")].into()).unwrap();
-        let mut failed: Vec<_> =
-            ended.iter().filter(|(_, outcome, ..)| *outcome == Outcome::Failed).collect();
-        failed.sort_by_key(|(name, ..)| name);
-        assert_eq!((failed.len(), ended.len(), &*failed[0].3), (2, 3, "why\n"));
+        let jobs = ["echo why; exit 101", "true", "kill $$"].map(shell);
+        let ended = two_at_a_time(jobs.into()).unwrap().into_iter();
+        let failed = ended.filter(|(_, outcome, ..)| *outcome == Outcome::Failed);
+        let failed: BTreeMap<_, _> = failed.map(|(name, _, _, output)| (name, output)).collect();
+        assert_eq!((failed.len(), &*failed["echo why; exit 101"]), (2, "why\n"));
     }
 }

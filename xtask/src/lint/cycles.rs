@@ -147,42 +147,29 @@ mod tests {
 
     #[test]
     fn cycles_and_imports_against_the_order_are_found() {
-        const ORDER: &str =
-            "//! Only from modules that are later in this list:\n//! b, a. More.\nmod a; mod b; mod c; pub use b::B;";
-        for (files, expected) in [
+        const ORDER: &str = "//! Only from modules that are later in this list:\n//! b, a. More.\n";
+        // The files lib.rs, a.rs, b/mod.rs and c.rs.
+        for (code, expected) in [
             // A cycle of three modules, by paths in a use tree, in code and in a macro.
-            (
-                [
-                    "mod a; mod b; mod c;",
-                    "use crate::{b::B, x};",
-                    "struct B(super::c::C);",
-                    "f!(crate::a::A)",
-                ],
-                3,
-            ),
+            ("mod a; mod b; mod c; | use crate::{b::B, x}; | struct B(super::c::C); | f!(crate::a::A)", 3),
             // Tests, other crates and the root are exempt.
-            (
-                [
-                    "mod a; mod b; mod c;",
-                    "use crate::b::B;",
-                    "#[cfg(test)] mod t { use crate::a; }",
-                    "use a::A;",
-                ],
-                0,
-            ),
-            ([ORDER, "fn f() { crate::b::g() }", "struct B;", ""], 1),
+            ("mod a; mod b; mod c; | use crate::b::B; | #[cfg(test)] mod t { use crate::a; } | use a::A;", 0),
+            ("ORDER mod a; mod b; | fn f() { crate::b::g() } | struct B; |", 1),
             // By a name that the root exports.
-            ([ORDER, "use crate::B;", "pub struct B;", ""], 1),
-            ([ORDER, "struct A;", "use crate::a::A; #[cfg(all(test, loom))] fn f() {}", ""], 0),
+            ("ORDER mod a; mod b; pub use b::B; | use crate::B; | pub struct B; |", 1),
+            ("ORDER mod a; mod b; | struct A; | use crate::a::A; #[cfg(all(test, loom))] fn f() {} |", 0),
         ] {
             let directory = tempfile::tempdir().unwrap();
             let path = |name: &str| directory.path().join(name);
             fs::create_dir(path("b")).unwrap();
-            for (name, code) in ["lib.rs", "a.rs", "b/mod.rs", "c.rs"].into_iter().zip(files) {
+            let code_with_order = code.replace("ORDER ", ORDER);
+            for (name, code) in
+                ["lib.rs", "a.rs", "b/mod.rs", "c.rs"].into_iter().zip(code_with_order.split('|'))
+            {
                 fs::write(path(name), code).unwrap();
             }
             let found = find(&path("lib.rs")).unwrap();
-            assert_eq!(found.len(), expected, "{files:?}: {found:?}");
+            assert_eq!(found.len(), expected, "{code}: {found:?}");
         }
     }
 }

@@ -141,17 +141,8 @@ impl Home {
         // Two steps, as in setup: empy has no wheel and is built with the tools from `build`.
         for requirements in ["build", "colcon"] {
             let mut pip = Command::new(venv.join("bin/python3"));
-            pip.args([
-                "-I",
-                "-m",
-                "pip",
-                "install",
-                "--require-hashes",
-                "--no-deps",
-                "--no-build-isolation",
-                "-r",
-            ]);
-            pip.arg(format!("{PROJECT}/xtask/requirements/{requirements}.txt"));
+            let install = "-I -m pip install --require-hashes --no-deps --no-build-isolation -r";
+            pip.args(install.split(' ')).arg(format!("{PROJECT}/xtask/requirements/{requirements}.txt"));
             let (installed, text) = output(&mut pip);
             if !installed && text.contains("after connection broken by") {
                 return Err("colcon cannot be installed: PyPI cannot be reached".to_owned());
