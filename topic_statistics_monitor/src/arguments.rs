@@ -230,10 +230,14 @@ impl Record {
             max_size: self.max_size,
             max_duration: self.max_duration,
             split: self.split,
-            max_cache: self.max_cache_size,
+            max_cache: self.max_cache_size.unwrap_or(Options::MAX_CACHE),
             update_rate: self.statistics_update_rate,
-            black_box: self.black_box.options(),
         })
+    }
+
+    /// Returns the options of the black box. `None` without `--last`.
+    pub fn black_box(&self) -> Option<black_box::Options> {
+        self.black_box.options(self.max_cache_size)
     }
 }
 

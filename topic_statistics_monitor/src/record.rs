@@ -60,17 +60,24 @@ pub struct Recorder {
 impl Recorder {
     /// Creates the first file, and starts the writer. The black box creates no file yet. Errors if the file exists or
     /// cannot be created.
-    pub fn start(node: &Node, options: Options) -> Result<Self, RecordError> {
-        let recording = Arc::new(Recording::new(options.max_waiting(), SimulatedClock::new(node)));
+    pub fn start(
+        node: &Node,
+        options: Options,
+        black_box: Option<black_box::Options>,
+    ) -> Result<Self, RecordError> {
+        // Most of the memory of the black box is for the messages that it keeps.
+        let most = if black_box.is_some() { Options::MAX_CACHE } else { u64::MAX };
+        let max_cache = options.max_cache.min(most);
+        let recording = Arc::new(Recording::new(max_cache, SimulatedClock::new(node)));
         let update_rate = options.update_rate;
         let thread = std::thread::Builder::new().name("recorder".to_owned());
-        let (writer, black_box) = match options.black_box.clone() {
+        let (writer, black_box) = match black_box {
             None => {
                 let writer = Writer::new(options, Arc::clone(&recording))?;
                 (thread.spawn(move || writer.run()), None)
             }
-            Some(of_black_box) => {
-                let black_box = Arc::new(BlackBox::new(&options, of_black_box)?);
+            Some(black_box) => {
+                let black_box = Arc::new(BlackBox::new(&options, black_box)?);
                 let writer = black_box::Writer::new(options, Arc::clone(&black_box), Arc::clone(&recording))?;
                 (thread.spawn(move || writer.run()), Some(black_box))
             }

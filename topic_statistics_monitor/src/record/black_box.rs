@@ -30,7 +30,7 @@ use rclrs_topic_statistics::health::Level;
 use topic_statistics_core::{health::Change, mutex::lock};
 use topic_statistics_observe::{arguments::seconds, format};
 
-use super::{file::BagFile, topic::nanoseconds};
+use super::{error::RecordError, file::BagFile, options::Options as RecordOptions, topic::nanoseconds};
 use crate::error::print_error;
 use files::Files;
 use schedule::{Next, Schedule};
@@ -86,8 +86,9 @@ fn with_unit(text: &str) -> Result<Duration, String> {
 }
 
 impl Arguments {
-    /// Returns the options of the black box. `None` without `--last`.
-    pub fn options(&self) -> Option<Options> {
+    /// Returns the options of the black box. `max_bytes` is the value of `--max-cache-size`. `None` without `--last`.
+    pub fn options(&self, max_bytes: Option<u64>) -> Option<Options> {
+        const MAX_BYTES: u64 = 256_000_000;
         let level = |on: &On| match on {
             On::Warn => Level::Warn,
             On::Error => Level::Error,
@@ -97,6 +98,7 @@ impl Arguments {
             last: self.last?,
             after: self.after.unwrap_or_default(),
             on: self.on.iter().map(level).collect(),
+            max_bytes: max_bytes.unwrap_or(MAX_BYTES),
             max_files: self.max_files as usize,
         })
     }
@@ -111,6 +113,8 @@ pub struct Options {
     pub after: Duration,
     /// The levels of health that trigger the black box.
     pub on: Vec<Level>,
+    /// The maximum size of the messages in memory, in bytes.
+    pub max_bytes: u64,
     /// The maximum number of files.
     pub max_files: usize,
 }
@@ -126,17 +130,14 @@ pub struct BlackBox {
 
 impl BlackBox {
     /// Creates the black box. Errors if files cannot be created in the directory.
-    pub fn new(options: &super::Options, black_box: Options) -> Result<Self, super::RecordError> {
+    pub fn new(options: &RecordOptions, black_box: Options) -> Result<Self, RecordError> {
         let files = Files::new(&options.path, black_box.max_files)?;
         // A program that is started again and again also begins at most one file per minute.
         let last = files.age_of_last().and_then(|age| Instant::now().checked_sub(age));
         let schedule = Mutex::new(Schedule::new(black_box.last, black_box.after, last));
         let (unfinished, options) = (files.all().unwrap_or_default(), options.clone());
         let recover = move || unfinished.iter().for_each(|path| recover(path, &options));
-        std::thread::Builder::new()
-            .name("recover".to_owned())
-            .spawn(recover)
-            .map_err(super::RecordError::Thread)?;
+        std::thread::Builder::new().name("recover".to_owned()).spawn(recover).map_err(RecordError::Thread)?;
         Ok(Self { options: black_box, files, schedule, status: Mutex::default() })
     }
 
@@ -161,14 +162,17 @@ impl BlackBox {
     fn trigger(&self, cause: Cause) -> String {
         let time = nanoseconds(Some(SystemTime::now())).unwrap_or_default();
         let text = cause.to_string();
-        let next = self.schedule().trigger(Trigger { at: Instant::now(), time, cause });
-        let what = match next {
-            Next::Begins => format!("writing {}", shown(&self.files.path(time))),
+        let mut schedule = self.schedule();
+        let what = match schedule.trigger(Trigger { at: Instant::now(), time, cause }) {
+            // The writer needs the lock to begin the file, so the path is that of the file.
+            Next::Begins(time) => format!("writing {}", shown(&self.files.path(time))),
+            Next::LeftOut => return format!("{text}: left out, because too many triggers wait"),
             Next::Joins => "added to the file that is being written".to_owned(),
             Next::Waits(time) => {
                 format!("a file begins in {:.0} s: at most one begins per minute", time.as_secs_f64().ceil())
             }
         };
+        drop(schedule);
         let line = format!("{text}: {what}");
         self.report(line.clone());
         line
@@ -191,7 +195,7 @@ impl BlackBox {
 }
 
 /// Completes the file of an earlier run that was killed, and reports this.
-fn recover(path: &std::path::Path, options: &super::Options) {
+fn recover(path: &std::path::Path, options: &RecordOptions) {
     match recover::complete(path, BagFile::options(options)) {
         Ok(None) => {}
         Ok(Some(messages)) => {

@@ -4,8 +4,6 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::black_box;
-
 /// How chunks are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Compression {
@@ -40,33 +38,15 @@ pub struct Options {
     pub max_duration: Option<Duration>,
     /// Whether a next file begins when a file ends at a limit. Without `split`, the recording ends at the limit.
     pub split: bool,
-    /// The maximum size of the messages that wait to be written, or that the black box keeps, in bytes. `None` for the
-    /// default.
-    pub max_cache: Option<u64>,
+    /// The maximum size of the messages that wait to be written, in bytes.
+    pub max_cache: u64,
     /// The maximum number of events per second that report losses. 0 means no events.
     pub update_rate: f64,
-    /// The options of the black box. `None` to write each message at once.
-    pub black_box: Option<black_box::Options>,
 }
 
 impl Options {
-    /// The default of the size of the messages that wait to be written, in bytes.
-    const MAX_WAITING: u64 = 100_000_000;
-    /// The default of the size of the messages that the black box keeps, in bytes.
-    const MAX_KEPT: u64 = 256_000_000;
-
-    /// Returns the maximum size of the messages that wait to be written, in bytes.
-    pub fn max_waiting(&self) -> u64 {
-        self.max_cache.unwrap_or(Self::MAX_WAITING).min(match self.black_box {
-            Some(_) => Self::MAX_WAITING,
-            None => u64::MAX,
-        })
-    }
-
-    /// Returns the maximum size of the messages that the black box keeps, in bytes.
-    pub fn max_kept(&self) -> u64 {
-        self.max_cache.unwrap_or(Self::MAX_KEPT)
-    }
+    /// The default of [`max_cache`](Self::max_cache).
+    pub const MAX_CACHE: u64 = 100_000_000;
 
     /// Returns the path of the file with this number. Numbers count from 0.
     pub fn file(&self, number: u32) -> PathBuf {
@@ -119,9 +99,8 @@ impl Options {
             max_size: None,
             max_duration: None,
             split: false,
-            max_cache: Some(1_000_000),
+            max_cache: 1_000_000,
             update_rate: 1.0,
-            black_box: None,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use rustix::fs::{access, Access};
 
-use crate::record::RecordError;
+use crate::record::error::RecordError;
 
 /// The files that the black box writes: `run_20261128T133405Z.mcap` for `run.mcap`.
 #[derive(Debug)]

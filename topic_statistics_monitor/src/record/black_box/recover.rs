@@ -31,7 +31,9 @@ pub fn complete(path: &Path, options: WriteOptions) -> McapResult<Option<u64>> {
         return Ok(None);
     }
     let whole = path.with_extension("part");
-    let mut writer = options.create(BufWriter::new(File::create(&whole)?))?;
+    let _of_earlier_run = fs::remove_file(&whole); // or a link, which is not followed
+    let to = File::options().write(true).create_new(true).open(&whole)?;
+    let mut writer = options.create(BufWriter::new(to))?;
     file.rewind()?;
     let copied = copy(&mut BufReader::new(file), &mut writer).and_then(|messages| {
         writer.finish()?;

@@ -9,12 +9,14 @@ use super::trigger::Trigger;
 /// The result of a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// A file begins now.
-    Begins,
+    /// A file begins now. Its first trigger was at this time, in nanoseconds since the Unix epoch.
+    Begins(u64),
     /// The trigger belongs to the file that is being written.
     Joins,
     /// A file begins after this time.
     Waits(Duration),
+    /// The trigger is only counted, because too many triggers wait to be written.
+    LeftOut,
 }
 
 /// Decides when files begin and end.
@@ -46,11 +48,11 @@ impl Schedule {
     /// Accepts a trigger.
     pub fn trigger(&mut self, trigger: Trigger) -> Next {
         let at = trigger.at;
-        if self.triggers.len() < Self::MAX_TRIGGERS {
-            self.triggers.push(trigger);
-        } else {
+        if self.triggers.len() >= Self::MAX_TRIGGERS {
             self.left_out += 1;
+            return Next::LeftOut;
         }
+        self.triggers.push(trigger);
         if let Some(until) = self.until {
             // Triggers that come again and again make a file longer, but not endless.
             let longest = self.began.map_or(at, |began| began + self.after.max(Self::INTERVAL));
@@ -58,7 +60,7 @@ impl Schedule {
             return Next::Joins;
         }
         match self.wait(at) {
-            Duration::ZERO => Next::Begins,
+            Duration::ZERO => Next::Begins(self.triggers.first().map_or(0, |first| first.time)),
             wait => Next::Waits(wait),
         }
     }
@@ -124,15 +126,16 @@ mod tests {
     }
 
     fn trigger(at: Instant) -> Trigger {
-        Trigger { at, time: 0, cause: Cause::Signal }
+        Trigger { at, time: 100, cause: Cause::Signal }
     }
 
     #[test]
     fn two_errors_at_once_are_in_one_file() {
         let (mut schedule, at) = schedule(30, 10);
         assert!(!schedule.is_due(at(0)));
-        let both = [schedule.trigger(trigger(at(100))), schedule.trigger(trigger(at(100)))];
-        assert_eq!(both, [Next::Begins; 2]);
+        let second = Trigger { time: 101, ..trigger(at(100)) };
+        let both = [schedule.trigger(trigger(at(100))), schedule.trigger(second)];
+        assert_eq!(both, [Next::Begins(100); 2]);
         assert!(schedule.is_due(at(100)));
         assert_eq!(schedule.keeps_from(at(100)), Some(at(70)));
         schedule.begin(at(100));
@@ -175,11 +178,12 @@ mod tests {
         let (mut schedule, at) = schedule(30, 10);
         schedule.trigger(trigger(at(0)));
         schedule.begin(at(0));
-        for second in 0..1000 {
-            schedule.trigger(trigger(at(second)));
+        for second in 0..100 {
+            let expected = if second < 99 { Next::Joins } else { Next::LeftOut };
+            assert_eq!(schedule.trigger(trigger(at(second))), expected);
         }
         assert_eq!(schedule.take_triggers().len(), Schedule::MAX_TRIGGERS);
-        assert_eq!((schedule.take_left_out(), schedule.take_left_out()), (901, 0));
+        assert_eq!((schedule.take_left_out(), schedule.take_left_out()), (1, 0));
         assert_eq!(schedule.end(at(1000)), Some(at(60)), "the file ends after a minute");
     }
 }

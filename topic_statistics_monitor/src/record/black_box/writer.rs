@@ -20,6 +20,7 @@ use topic_statistics_observe::{
 
 use super::{ring::Ring, shown, trigger::Cause, BlackBox};
 use crate::record::{
+    error::RecordError,
     file::{BagFile, TopicInFile, WriteError},
     options::Options,
     queue::Next,
@@ -27,7 +28,6 @@ use crate::record::{
     topic::QueuedMessage,
     totals::{Losses, Written},
     writer::{Outcome, Writer as RecordWriter},
-    RecordError,
 };
 
 /// Keeps the last messages, and writes them to a file after a trigger.
@@ -93,7 +93,7 @@ impl Writer {
         recording: Arc<Recording>,
     ) -> Result<Self, RecordError> {
         let signal = user_signal().map_err(RecordError::Thread)?;
-        let ring = Ring::new(options.max_kept(), Instant::now());
+        let ring = Ring::new(black_box.options.max_bytes, Instant::now());
         let has_reported_size = false;
         Ok(Self { options, black_box, recording, signal, ring, file: None, files: 0, has_reported_size })
     }
@@ -137,7 +137,7 @@ impl Writer {
             self.black_box.report(format!(
                 "only the last {:.1} s of messages fit in {} bytes, not {:.1} s: increase --max-cache-size",
                 kept.as_secs_f64(),
-                self.options.max_kept(),
+                self.black_box.options.max_bytes,
                 wanted.as_secs_f64(),
             ));
         }
@@ -201,7 +201,7 @@ impl Writer {
             ("last_seconds", wanted.as_secs_f64().to_string()),
             ("after_seconds", self.black_box.options.after.as_secs_f64().to_string()),
             ("kept_seconds", kept.as_secs_f64().to_string()),
-            ("max_cache_size", self.options.max_kept().to_string()),
+            ("max_cache_size", self.black_box.options.max_bytes.to_string()),
             ("is_cut_by_max_cache_size", (self.ring.is_cut() && kept < wanted).to_string()),
         ];
         let metadata = BTreeMap::from(metadata.map(|(key, value)| (key.to_owned(), value)));
@@ -265,7 +265,8 @@ impl Writer {
     /// Returns a line that describes what was written.
     fn summary(&self) -> String {
         let losses = self.recording.topics().iter().fold(Losses::NONE, |sum, topic| sum.and(topic.losses()));
-        format!("wrote {} files; {losses}", self.files)
+        let files = if self.files == 1 { "file" } else { "files" };
+        format!("wrote {} {files}; {losses}", self.files)
     }
 }
 
@@ -284,15 +285,15 @@ mod tests {
     /// The bytes of a message.
     const SIZE: usize = 100_000;
 
-    fn writer(directory: &Path, max_cache: u64) -> Writer {
+    fn writer(directory: &Path, max_bytes: u64) -> Writer {
         let black_box = BlackBoxOptions {
             last: Duration::from_secs(60),
             after: Duration::from_secs(60),
             on: vec![],
+            max_bytes,
             max_files: 10,
         };
-        let mut options = Options::to(directory.join("run.mcap"));
-        options.max_cache = Some(max_cache);
+        let options = Options::to(directory.join("run.mcap"));
         let recording = Arc::new(Recording::new(0, None));
         let black_box = Arc::new(BlackBox::new(&options, black_box).unwrap());
         Writer::new(options, black_box, recording).unwrap()
