@@ -51,6 +51,8 @@ struct OpenFile {
     path: PathBuf,
     /// The time of the first trigger.
     triggered: Instant,
+    /// The time before the trigger whose messages the file has.
+    kept: Duration,
     next_flush: Instant,
     /// The metadata record [`BLACK_BOX`].
     metadata: BTreeMap<String, String>,
@@ -195,6 +197,9 @@ impl Writer {
                 return self.black_box.report(format!("the file of {} is not written: {error}", first.cause));
             }
         };
+        if let Err(error) = self.black_box.files.remove_oldest(&path) {
+            self.black_box.report(format!("the oldest recording cannot be removed: {error}"));
+        }
         let wanted = self.black_box.options.last;
         let kept = first.at.saturating_duration_since(self.ring.complete_since()).min(wanted);
         let metadata = [
@@ -206,7 +211,7 @@ impl Writer {
         ];
         let metadata = BTreeMap::from(metadata.map(|(key, value)| (key.to_owned(), value)));
         let next_flush = Instant::now() + RecordWriter::FLUSH;
-        let mut open = OpenFile { file, path, triggered: first.at, next_flush, metadata };
+        let mut open = OpenFile { file, path, triggered: first.at, kept, next_flush, metadata };
         let written = open.file.add_metadata(BLACK_BOX, open.metadata.clone()).and_then(|()| {
             triggers.iter().try_for_each(|trigger| open.file.add_metadata(TRIGGER, trigger.to_metadata()))?;
             self.ring.set_latched_times();
@@ -214,9 +219,6 @@ impl Writer {
             all.try_for_each(|message| open.write(message, self.ring.losses_before(message.topic.index)))?;
             open.flush()
         });
-        if let Err(error) = self.black_box.files.remove_oldest(&open.path) {
-            self.black_box.report(format!("the oldest recording cannot be removed: {error}"));
-        }
         self.file = Some(open);
         if let Err(error) = written {
             self.end(Ended::Failed(error), Instant::now());
@@ -225,7 +227,9 @@ impl Writer {
 
     /// Ends the file that is being written, if there is one. It has the messages received up to `until`.
     fn end(&mut self, ended: Ended, until: Instant) {
-        let Some(OpenFile { mut file, path, triggered, mut metadata, .. }) = self.file.take() else { return };
+        let Some(OpenFile { mut file, path, triggered, kept, mut metadata, .. }) = self.file.take() else {
+            return;
+        };
         let left_out = {
             let mut schedule = self.black_box.schedule();
             schedule.abort();
@@ -235,7 +239,7 @@ impl Writer {
             file.set_losses(&topic, self.ring.losses_before(topic.index));
         }
         let (messages, path) = (file.info().messages, shown(&path));
-        let (before, after) = (metadata["kept_seconds"].clone(), until.saturating_duration_since(triggered));
+        let after = until.saturating_duration_since(triggered);
         let reason = match ended {
             Ended::Complete => "complete",
             Ended::ProgramEnds => "program_ended",
@@ -256,7 +260,7 @@ impl Writer {
             }
             Ok(()) => format!(
                 "wrote {path}: {messages} messages, from {:.1} s before to {:.1} s after",
-                before.parse().unwrap_or(f64::NAN),
+                kept.as_secs_f64(),
                 after.as_secs_f64()
             ),
         });
