@@ -14,7 +14,7 @@ use topic_statistics_observe::{
     row::Kind,
 };
 
-use crate::record::{bytes, update_rate, Compression, Options};
+use crate::record::{black_box, bytes, update_rate, Compression, Options};
 
 /// Shows how often, how regularly, how old and how completely messages arrive on ROS 2 topics of any type, and their
 /// bytes.
@@ -211,17 +211,20 @@ pub struct Record {
     /// Begin the next file at --max-size or --max-duration: FILE_0.mcap, FILE_1.mcap
     #[arg(long, requires = "record")]
     split: bool,
-    /// How many bytes of messages may wait to be written
+    /// How many bytes of messages may wait to be written [default: 100MB], or --last keeps [default: 256MB]
     ///
-    /// Further messages are lost, and are counted as lost in the recorder.
-    #[arg(long, value_name = "BYTES", default_value = "100MB", value_parser = bytes, requires = "record")]
-    max_cache_size: u64,
+    /// Further messages are lost, and are counted as lost in the recorder. With --last, the oldest messages are dropped
+    /// instead, so that fewer seconds are kept.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, requires = "record")]
+    max_cache_size: Option<u64>,
     /// Publish losses on ~/messages_lost at most this number of times per second; 0 means never
     #[arg(
         long, value_name = "HZ", default_value = "1", value_parser = update_rate, requires = "record",
         allow_negative_numbers = true
     )]
     statistics_update_rate: f64,
+    #[command(flatten)]
+    black_box: black_box::Arguments,
 }
 
 impl Record {
@@ -233,9 +236,14 @@ impl Record {
             max_size: self.max_size,
             max_duration: self.max_duration,
             split: self.split,
-            max_cache: self.max_cache_size,
+            max_cache: self.max_cache_size.unwrap_or(Options::MAX_CACHE),
             update_rate: self.statistics_update_rate,
         })
+    }
+
+    /// Returns the options of the black box. `None` without `--last`.
+    pub fn black_box(&self) -> Option<black_box::Options> {
+        self.black_box.options(self.max_cache_size)
     }
 }
 
@@ -395,6 +403,13 @@ mod tests {
             (&["--chains", "/scan", "/cmd/*"], "--chains takes two topics' names, not /cmd/*"),
             (&["--chains", "/scan", "/cmd", "--once"], ""),
             (&["--record", "a.mcap", "--statistics-update-rate", "-1"], ""),
+            (&["--last", "30s"], "--record"),
+            (&["--record", "a.mcap", "--after", "10s"], "--last"),
+            (&["--record", "a.mcap", "--last", "30s", "--on", "error"], "--expect"),
+            (&["--record", "a.mcap", "--last", "30s", "--on", "ok", "--expect", "e"], "stale"),
+            (&["--record", "a.mcap", "--last", "30s", "--split", "--max-size", "1GB"], ""),
+            (&["--record", "a.mcap", "--last", "1h"], "a number of seconds"),
+            (&["--record", "a.mcap", "--last", "30s", "--max-files", "0"], "1..=10000"),
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line:?}");

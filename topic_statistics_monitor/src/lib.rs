@@ -106,7 +106,11 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
             }
         });
     }
-    let recorder = arguments.record.options().map(|options| Recorder::start(&node, options)).transpose()?;
+    let recorder = arguments
+        .record
+        .options()
+        .map(|options| Recorder::start(&node, options, arguments.record.black_box()))
+        .transpose()?;
     let recording = recorder.as_ref().map(Recorder::recording);
     let mut provider = RowProvider::new(&node, arguments, patterns, recording)?;
     let diagnostics = arguments.diagnostics.then(|| Diagnostics::new(&node, arguments)).transpose()?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! `--record`: writes the watched messages to MCAP files, with the sequence number and the publisher that the
-//! middleware reported for each message.
+//! middleware reported for each message. With `--last`, the `black_box` writes them only when something happens.
 //!
 //! ```text
 //!  callback of a topic ──▶ topic ──▶ queue ──▶ writer (a thread) ──▶ file
@@ -12,6 +12,7 @@
 //! A callback serializes its message and never waits: if the queue is full, the message is counted as lost in the
 //! recorder. Messages missing in a publisher's sequence numbers are counted as lost in the transport.
 
+pub mod black_box;
 mod definition;
 mod error;
 mod file;
@@ -39,7 +40,9 @@ pub use topic::RecordedTopic;
 use std::{sync::Arc, thread::JoinHandle};
 
 use rclrs::Node;
+use topic_statistics_core::health::Change;
 
+use black_box::BlackBox;
 use reports::Reports;
 use time::SimulatedClock;
 use writer::{Outcome, Writer};
@@ -48,19 +51,53 @@ use writer::{Outcome, Writer};
 pub struct Recorder {
     recording: Arc<Recording>,
     writer: Option<JoinHandle<Outcome>>,
+    /// `None` without `--last`.
+    black_box: Option<Arc<BlackBox>>,
+    _service: Option<black_box::Service>,
     _reports: Reports,
 }
 
 impl Recorder {
-    /// Creates the first file, and starts the writer. Errors if the file exists or cannot be created.
-    pub fn start(node: &Node, options: Options) -> Result<Self, RecordError> {
-        let recording = Arc::new(Recording::new(options.max_cache, SimulatedClock::new(node)));
+    /// Creates the first file, and starts the writer. The black box creates no file yet. Errors if the file exists or
+    /// cannot be created.
+    pub fn start(
+        node: &Node,
+        options: Options,
+        black_box: Option<black_box::Options>,
+    ) -> Result<Self, RecordError> {
+        // Most of the memory of the black box is for the messages that it keeps.
+        let most = if black_box.is_some() { Options::MAX_CACHE } else { u64::MAX };
+        let max_cache = options.max_cache.min(most);
+        let recording = Arc::new(Recording::new(max_cache, SimulatedClock::new(node)));
         let update_rate = options.update_rate;
-        let writer = Writer::new(options, Arc::clone(&recording))?;
-        let reports = Reports::start(node, &recording, update_rate)?;
         let thread = std::thread::Builder::new().name("recorder".to_owned());
-        let writer = thread.spawn(move || writer.run()).map_err(RecordError::Thread)?;
-        Ok(Self { recording, writer: Some(writer), _reports: reports })
+        let (writer, black_box) = match black_box {
+            None => {
+                let writer = Writer::new(options, Arc::clone(&recording))?;
+                (thread.spawn(move || writer.run()), None)
+            }
+            Some(black_box) => {
+                let black_box = Arc::new(BlackBox::new(&options, black_box)?);
+                let writer = black_box::Writer::new(options, Arc::clone(&black_box), Arc::clone(&recording))?;
+                (thread.spawn(move || writer.run()), Some(black_box))
+            }
+        };
+        let writer = Some(writer.map_err(RecordError::Thread)?);
+        let reports = Reports::start(node, &recording, update_rate)?;
+        let service = black_box.as_ref().and_then(|black_box| black_box.serve(node));
+        Ok(Self { recording, writer, black_box, _service: service, _reports: reports })
+    }
+
+    /// Triggers the black box if the level of a topic has changed to a level of `--on`.
+    pub fn judged(&self, changes: &[(String, Change)]) {
+        if let Some(black_box) = &self.black_box {
+            black_box.judged(changes);
+        }
+    }
+
+    /// Returns the last line that the black box has reported.
+    pub fn status(&self) -> Option<String> {
+        self.black_box.as_ref()?.status()
     }
 
     /// Returns the recording, which the callbacks of topics use.

@@ -68,6 +68,7 @@ impl<'a> Session<'a> {
                 new: &new,
                 changes: &changes,
                 notice: provider.notice(),
+                recorder: self.recorder.as_ref().and_then(Recorder::status),
                 elapsed: self.started.elapsed(),
                 is_over,
                 recording: self.recording.as_mut(),
@@ -88,6 +89,9 @@ impl<'a> Session<'a> {
         let Some(expected) = &mut self.expected else { return Ok(vec![]) };
         let now = Instant::now();
         let changes = expected.update(new, provider, now);
+        if let Some(recorder) = &self.recorder {
+            recorder.judged(&changes);
+        }
         if let Some(diagnostics) = &mut self.diagnostics {
             let is_error = |(_, change): &&(String, Change)| change.health.level == Level::Error;
             let new_errors: Vec<String> =

@@ -43,6 +43,8 @@ pub struct Polled<'a> {
     pub changes: &'a [(String, Change)],
     /// Which rows or messages are left out because a limit is reached. `None` if nothing is left out.
     pub notice: Option<String>,
+    /// The last line that the black box has written to standard error. `None` without `--last`.
+    pub recorder: Option<String>,
     /// The time since the start of the run.
     pub elapsed: Duration,
     /// Whether the run has to end.

@@ -26,6 +26,12 @@ pub const OFFERED_QOS: &str = "offered_qos_profiles";
 /// and scope.
 pub const TOTALS: &str = "topic_statistics:totals";
 
+/// The name of the metadata record that describes a file of the black box. A later record replaces an earlier one.
+pub const BLACK_BOX: &str = "topic_statistics:black_box";
+
+/// The name of a metadata record with a trigger of the black box.
+pub const TRIGGER: &str = "topic_statistics:trigger";
+
 /// The files that totals include.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {

@@ -8,6 +8,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt,
     fs::File,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
@@ -24,7 +25,7 @@ use mcap::{
     McapError, WriteOptions, Writer,
 };
 use rustix::{
-    fs::{fallocate, FallocateFlags},
+    fs::{fallocate, flock, FallocateFlags, FlockOperation},
     io::Errno,
 };
 use topic_statistics_core::record::transport::Gid;
@@ -50,6 +51,15 @@ pub enum WriteError {
 impl From<McapError> for WriteError {
     fn from(error: McapError) -> Self {
         Self::Failed(error.to_string())
+    }
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("the disk is full"),
+            Self::Failed(reason) => f.write_str(reason),
+        }
     }
 }
 
@@ -139,12 +149,9 @@ impl BagFile {
         let position = Arc::<AtomicU64>::default();
         let copy = file.try_clone().map_err(create)?;
         let sink = Sink { file: BufWriter::new(copy), written: Arc::clone(&position) };
-        let writer = WriteOptions::new()
-            .profile("ros2")
-            .library(concat!("topic_monitor ", env!("CARGO_PKG_VERSION")))
-            .compression(options.compression.of_mcap())
-            .compression_threads(0)
-            .chunk_size(Some(Self::CHUNK))
+        // Tells other processes that the file is being written. If the file system has no locks, they do not know.
+        let _locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let writer = Self::options(options)
             // Without seeking, a chunk is written only when it is complete.
             .disable_seeking(true)
             .create(NoSeek::new(sink))
@@ -163,6 +170,16 @@ impl BagFile {
             times: None,
             messages: 0,
         })
+    }
+
+    /// Returns the options of the MCAP writer.
+    pub fn options(options: &Options) -> WriteOptions {
+        WriteOptions::new()
+            .profile("ros2")
+            .library(concat!("topic_monitor ", env!("CARGO_PKG_VERSION")))
+            .compression(options.compression.of_mcap())
+            .compression_threads(0)
+            .chunk_size(Some(Self::CHUNK))
     }
 
     /// Returns whether the file has a message.
@@ -301,7 +318,7 @@ impl BagFile {
 
     /// Writes the present chunk to the disk, with the totals of topics that have lost messages since the last call.
     /// After a crash, these totals are the last totals in the file.
-    pub fn flush(&mut self, whole: impl Fn(&TopicInFile) -> Written) -> Result<(), WriteError> {
+    pub fn flush(&mut self, whole: impl Fn(&TopicInFile) -> (Written, Losses)) -> Result<(), WriteError> {
         let lossy = |in_file: &&TopicInFile| in_file.losses != in_file.reported;
         let totals: Vec<_> =
             self.topics.values().filter(lossy).flat_map(|in_file| totals(in_file, &whole)).collect();
@@ -317,8 +334,26 @@ impl BagFile {
         self.file.sync_data().map_err(|error| WriteError::Failed(error.to_string()))
     }
 
-    /// Writes the totals of all topics and the end of the file.
-    pub fn finish(mut self, whole: impl Fn(&TopicInFile) -> Written) -> Result<(), WriteError> {
+    /// Writes a metadata record.
+    pub fn add_metadata(&mut self, name: &str, metadata: BTreeMap<String, String>) -> Result<(), WriteError> {
+        let bytes: usize = metadata.iter().map(|(key, value)| key.len() + value.len() + 8).sum();
+        self.reserve(bytes as u64 + 128)?;
+        self.writer.write_metadata(&Metadata { name: name.to_owned(), metadata })?;
+        // The present chunk was written before the record.
+        self.pending = 0;
+        self.count_chunk();
+        Ok(())
+    }
+
+    /// Writes the totals of all topics and the end of the file. `more` is another metadata record, of at most 1 kB.
+    pub fn finish(
+        mut self,
+        more: Option<Metadata>,
+        whole: impl Fn(&TopicInFile) -> (Written, Losses),
+    ) -> Result<(), WriteError> {
+        if let Some(more) = more {
+            self.writer.write_metadata(&more)?;
+        }
         for record in self.topics.values().flat_map(|in_file| totals(in_file, &whole)) {
             self.writer.write_metadata(&record)?;
         }
@@ -331,11 +366,9 @@ impl BagFile {
         let mut sink = self.writer.into_inner().into_inner();
         sink.flush().map_err(failed)?;
         let position = self.position.load(Ordering::Relaxed);
-        if (position..u64::MAX).contains(&self.reserved) && self.reserved > position {
-            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            // If the call fails, the disk space stays reserved until the file is removed.
-            let _kept = fallocate(&self.file, flags, position, self.reserved - position);
-        }
+        // Frees the disk space that was reserved after the end of the file. If the call fails, this space stays reserved
+        // until the file is removed.
+        let _kept = self.file.set_len(position);
         self.file.sync_all().map_err(failed)
     }
 
@@ -357,9 +390,10 @@ impl BagFile {
 }
 
 /// Returns the two metadata records with a topic's totals: for this file, and for the whole recording.
-fn totals(in_file: &TopicInFile, whole: impl Fn(&TopicInFile) -> Written) -> [Metadata; 2] {
+fn totals(in_file: &TopicInFile, whole: impl Fn(&TopicInFile) -> (Written, Losses)) -> [Metadata; 2] {
     let name = &in_file.topic.name;
     let file = in_file.written.totals(name, Scope::File, in_file.lost());
-    let recording = whole(in_file).totals(name, Scope::Recording, in_file.losses);
+    let (written, losses) = whole(in_file);
+    let recording = written.totals(name, Scope::Recording, losses);
     [file, recording].map(|totals| Metadata { name: TOTALS.to_owned(), metadata: totals.to_metadata() })
 }

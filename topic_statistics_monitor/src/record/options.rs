@@ -45,6 +45,9 @@ pub struct Options {
 }
 
 impl Options {
+    /// The default of [`max_cache`](Self::max_cache).
+    pub const MAX_CACHE: u64 = 100_000_000;
+
     /// Returns the path of the file with this number. Numbers count from 0.
     pub fn file(&self, number: u32) -> PathBuf {
         if !self.split {

@@ -49,7 +49,8 @@ impl<M: Queued> Queue<M> {
         Self { state: Mutex::new(state), changed: Condvar::new(), max_bytes }
     }
 
-    fn size(message: &M) -> u64 {
+    /// Returns the bytes that a message needs in memory.
+    pub fn size(message: &M) -> u64 {
         message.bytes() as u64 + Self::OVERHEAD
     }
 

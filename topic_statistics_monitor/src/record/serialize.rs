@@ -57,7 +57,9 @@ unsafe impl Send for Serializer {}
 impl Serializer {
     /// Loads the type support of a message type.
     pub fn new(message_type: &MessageTypeName) -> Result<Self, RecordError> {
-        let (library, type_support) = load(message_type)
+        let MessageTypeName { package_name, type_name } = message_type;
+        let symbol = format!("msg__{type_name}");
+        let (library, type_support) = load(package_name, "get_message_type_support_handle", &symbol)
             .map_err(|reason| RecordError::TypeSupport { message_type: message_type.to_string(), reason })?;
         // SAFETY: The function has no arguments.
         let allocator = unsafe { rcutils_get_default_allocator() };
@@ -85,10 +87,11 @@ impl Serializer {
         }
         let ByteArray { buffer, length, .. } = self.bytes;
         // SAFETY: The middleware has written `length` bytes to the buffer.
-        let mut data = unsafe { std::slice::from_raw_parts(buffer, length) }.to_vec();
-        if self.pads {
-            data.resize(length.next_multiple_of(4), 0);
-        }
+        let bytes = unsafe { std::slice::from_raw_parts(buffer, length) };
+        let padded = if self.pads { length.next_multiple_of(4) } else { length };
+        let mut data = Vec::with_capacity(padded); // `resize` alone could double the capacity
+        data.extend_from_slice(bytes);
+        data.resize(padded, 0);
         Some(data)
     }
 }
@@ -100,16 +103,17 @@ impl Drop for Serializer {
     }
 }
 
-/// Loads the C type support of a type, as rclrs does.
-fn load(message_type: &MessageTypeName) -> Result<(libloading::Library, *const c_void), String> {
-    let MessageTypeName { package_name, type_name } = message_type;
+/// Loads the C type support of a message or service type, as rclrs does.
+pub fn load(
+    package_name: &str,
+    function: &str,
+    type_name: &str,
+) -> Result<(libloading::Library, *const c_void), String> {
     let prefix = Prefixes::new().of_package(package_name);
     let prefix = prefix.ok_or_else(|| format!("{package_name} is not on AMENT_PREFIX_PATH"))?;
     let path = prefix.join("lib").join(format!("lib{package_name}__rosidl_typesupport_c.so"));
-    let symbol =
-        format!("rosidl_typesupport_c__get_message_type_support_handle__{package_name}__msg__{type_name}");
-    // SAFETY: The library is a type support. Loading the library runs only the library's own initialization, and rclrs
-    // has already loaded the library.
+    let symbol = format!("rosidl_typesupport_c__{function}__{package_name}__{type_name}");
+    // SAFETY: The library is a type support. Loading the library runs only the library's own initialization.
     let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
     // SAFETY: rosidl generates functions of this name with this signature.
     let type_support = unsafe {

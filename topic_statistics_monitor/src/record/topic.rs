@@ -5,10 +5,12 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use rclrs::{DynamicMessage, MessageInfo, MessageTypeName, QoSProfile, TopicEndpointInfo};
+use rclrs::{
+    DynamicMessage, MessageInfo, MessageTypeName, QoSDurabilityPolicy, QoSProfile, TopicEndpointInfo,
+};
 use topic_statistics_core::{collector::SequenceTracker, mutex::lock, record::transport::Gid};
 use topic_statistics_observe::recorded::{
     OFFERED_QOS, PUBLICATION_SEQUENCE_NUMBER, PUBLISHER_GID, PUBLISHER_NODE, SEQUENCE,
@@ -38,6 +40,8 @@ pub struct QueuedMessage {
     /// The source timestamp of the message. The log time if the source timestamp is unknown, and on simulated time,
     /// because the source timestamp is on another clock.
     pub publish_time: u64,
+    /// When the callback got the message, on the monotonic clock.
+    pub received: Instant,
     pub data: Vec<u8>,
     /// The losses of the topic up to this message.
     pub losses: Losses,
@@ -138,7 +142,7 @@ impl RecordedTopic {
 
     /// Puts a message in the queue to the writer, without waiting for the disk.
     pub fn record(self: &Arc<Self>, message: &DynamicMessage, info: &MessageInfo) {
-        let now = nanoseconds(Some(SystemTime::now())).unwrap_or_default();
+        let (now, at) = (nanoseconds(Some(SystemTime::now())).unwrap_or_default(), Instant::now());
         let mut received = lock(&self.received);
         if received.is_closed {
             return;
@@ -160,6 +164,7 @@ impl RecordedTopic {
                 number: (number != u64::MAX).then_some(number),
                 log_time,
                 publish_time,
+                received: at,
                 data,
                 losses,
             })
@@ -241,6 +246,12 @@ impl RecordedTopic {
         qos::offered_by_name(&lock(&self.publishers).qos)
     }
 
+    /// Returns whether a present publisher is transient local: it keeps its last messages for later subscriptions.
+    pub fn is_latched(&self) -> bool {
+        let is_latched = |qos: &QoSProfile| qos.durability == QoSDurabilityPolicy::TransientLocal;
+        lock(&self.publishers).qos.iter().any(is_latched)
+    }
+
     /// Returns the number of received messages.
     #[cfg(feature = "interfaces")]
     pub fn received(&self) -> u64 {
@@ -266,7 +277,7 @@ fn gid(info: &MessageInfo) -> Gid {
 }
 
 /// Returns a time in nanoseconds since the Unix epoch. `None` without a time, or if the time is before 1970.
-fn nanoseconds(time: Option<SystemTime>) -> Option<u64> {
+pub fn nanoseconds(time: Option<SystemTime>) -> Option<u64> {
     time?.duration_since(UNIX_EPOCH).ok()?.as_nanos().try_into().ok()
 }
 

@@ -2,6 +2,8 @@
 
 //! The numbers of recorded and lost messages of a topic.
 
+use std::fmt;
+
 use topic_statistics_observe::recorded::{RecordedTotals, Scope};
 
 /// The numbers of lost messages of a topic.
@@ -18,6 +20,14 @@ impl Losses {
     /// No losses.
     pub const NONE: Self = Self { in_transport: Some(0), in_recorder: 0 };
 
+    /// Returns the sum of the losses of two topics.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            in_transport: self.in_transport.zip(other.in_transport).map(|(one, other)| one + other),
+            in_recorder: self.in_recorder + other.in_recorder,
+        }
+    }
+
     /// Returns the losses since an earlier time, at least 0: a message that arrives late reduces the number of lost
     /// messages.
     pub fn since(self, before: Self) -> Self {
@@ -26,6 +36,16 @@ impl Losses {
             in_transport: transport.map(|(now, before)| now.saturating_sub(before)),
             in_recorder: self.in_recorder.saturating_sub(before.in_recorder),
         }
+    }
+}
+
+impl fmt::Display for Losses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.in_transport {
+            Some(lost) => write!(f, "{lost}")?,
+            None => f.write_str("an unknown number")?,
+        }
+        write!(f, " lost in the transport, {} in the recorder", self.in_recorder)
     }
 }
 

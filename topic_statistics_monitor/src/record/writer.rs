@@ -13,7 +13,7 @@ use topic_statistics_observe::format;
 
 use super::{
     error::RecordError,
-    file::{BagFile, WriteError},
+    file::{BagFile, TopicInFile, WriteError},
     metadata::{self, FileInfo, TopicInfo},
     options::Options,
     queue::Next,
@@ -38,6 +38,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The result of a writer whose queue was closed at the end of the run.
+    pub fn closed(summary: String) -> Self {
+        Self { ended: Ended::Closed, summary }
+    }
+
     /// Returns a line that describes what was recorded. Errors if not all messages could be written.
     pub fn report(self) -> Result<String, RecordError> {
         let summary = self.summary;
@@ -64,7 +69,7 @@ pub struct Writer {
 
 impl Writer {
     /// The longest time between two writes of a chunk to the disk.
-    const FLUSH: Duration = Duration::from_secs(1);
+    pub const FLUSH: Duration = Duration::from_secs(1);
 
     /// Creates the first file.
     pub fn new(options: Options, recording: Arc<Recording>) -> Result<Self, RecordError> {
@@ -92,7 +97,7 @@ impl Writer {
         self.ended.push(self.file.info());
         let ended = match ended {
             Ended::Failed(WriteError::Failed(_)) => ended, // the file cannot be completed
-            _ => match self.file.finish(|in_file| in_file.topic.written()) {
+            _ => match self.file.finish(None, whole) {
                 Ok(()) => ended,
                 Err(error) => Ended::Failed(error),
             },
@@ -123,7 +128,7 @@ impl Writer {
             }
             if Instant::now() >= next_flush {
                 if !is_flushed {
-                    self.file.flush(|in_file| in_file.topic.written())?;
+                    self.file.flush(whole)?;
                 }
                 (next_flush, is_flushed) = (Instant::now() + Self::FLUSH, true);
             }
@@ -162,8 +167,13 @@ impl Writer {
         let file = std::mem::replace(&mut self.file, next);
         self.ended.push(file.info());
         self.before.extend(file.topics.iter().map(|(index, in_file)| (*index, in_file.losses)));
-        file.finish(|in_file| in_file.topic.written())
+        file.finish(None, whole)
     }
+}
+
+/// Returns the counts of a topic in all files up to this one.
+fn whole(in_file: &TopicInFile) -> (Written, Losses) {
+    (in_file.topic.written(), in_file.losses)
 }
 
 /// Writes metadata.yaml in the directory of the files. Returns a text for the summary: empty, or the reason why
@@ -188,8 +198,7 @@ fn summary(topics: impl Iterator<Item = (Written, Losses)>, options: &Options, f
     for (written, lost) in topics {
         messages += written.messages;
         bytes += written.bytes;
-        losses.in_transport = losses.in_transport.zip(lost.in_transport).map(|(one, other)| one + other);
-        losses.in_recorder += lost.in_recorder;
+        losses = losses.and(lost);
     }
     let last = options.file(files - 1);
     let name = format::name(&options.file(0).display().to_string());
@@ -197,15 +206,11 @@ fn summary(topics: impl Iterator<Item = (Written, Losses)>, options: &Options, f
         1 => name,
         _ => format!("{name} to {}", format::name(&last.display().to_string())),
     };
-    let lost = losses.in_transport.map_or_else(|| "an unknown number".to_owned(), |lost| lost.to_string());
-    format!(
-        "recorded {messages} messages ({bytes} bytes) in {place}; {lost} lost in the transport, {} in the recorder",
-        losses.in_recorder
-    )
+    format!("recorded {messages} messages ({bytes} bytes) in {place}; {losses}")
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::record::topic::tests::info;
     use rclrs::{DynamicMessage, MessageTypeName};
@@ -213,8 +218,22 @@ mod tests {
     use std::process::Command;
     use topic_statistics_observe::recorded::TOTALS;
 
-    /// A small file system, mounted on a temporary directory.
-    struct Disk(tempfile::TempDir);
+    /// A file system of 6 MiB, mounted on a temporary directory.
+    pub struct Disk(tempfile::TempDir);
+
+    impl Disk {
+        /// Returns `None` if no file system can be mounted, because the user is not root.
+        pub fn mount() -> Option<Self> {
+            let disk = Self(tempfile::tempdir().unwrap());
+            let mut mount = Command::new("mount");
+            let mount = mount.args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]).arg(disk.path()).output();
+            mount.is_ok_and(|output| output.status.success()).then_some(disk)
+        }
+
+        pub fn path(&self) -> &Path {
+            self.0.path()
+        }
+    }
 
     impl Drop for Disk {
         fn drop(&mut self) {
@@ -224,13 +243,10 @@ mod tests {
 
     #[test]
     fn a_full_disk_leaves_a_complete_file_with_totals() {
-        let disk = Disk(tempfile::tempdir().unwrap());
-        let mut mount = Command::new("mount");
-        let mount = mount.args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]).arg(disk.0.path()).output();
-        if !mount.is_ok_and(|output| output.status.success()) {
+        let Some(disk) = Disk::mount() else {
             return test_support::skip("a full disk", "no file system can be mounted");
-        }
-        let path = disk.0.path().join("run.mcap");
+        };
+        let path = disk.path().join("run.mcap");
         let recording = Arc::new(Recording::new(100_000_000, None));
         let name = MessageTypeName::try_from("std_msgs/msg/String").unwrap();
         let topic = recording.topic("/chatter", &name).unwrap();

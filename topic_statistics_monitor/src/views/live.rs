@@ -45,7 +45,9 @@ impl View for Live {
         polled.new_rows().into_iter().for_each(|row| polled.record(row));
         if self.drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
             self.rows = polled.rows.iter().map(|row| (*row).clone()).collect();
-            self.screen.notice = polled.notice.take();
+            let notices: Vec<String> =
+                polled.notice.take().into_iter().chain(polled.recorder.take()).collect();
+            self.screen.notice = (!notices.is_empty()).then(|| notices.join("; "));
             let Self { terminal, screen, rows, .. } = self;
             terminal.terminal.draw(|frame| screen.draw(frame, rows, Instant::now()))?;
             self.drawn = Some(Instant::now());

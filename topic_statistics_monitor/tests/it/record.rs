@@ -2,6 +2,7 @@
 
 //! Tests of `--record`: the recording has all received messages, and reports lost messages.
 
+mod black_box;
 mod disk;
 mod foreign;
 mod live;

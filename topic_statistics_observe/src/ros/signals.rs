@@ -4,16 +4,24 @@
 
 use std::{
     io,
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{atomic::AtomicBool, Arc, Condvar, Mutex, PoisonError},
     thread,
     time::Duration,
 };
 
 use signal_hook::{
-    consts::{SIGINT, SIGTERM},
+    consts::{SIGINT, SIGTERM, SIGUSR1},
+    flag,
     iterator::Signals,
     low_level::emulate_default_handler,
 };
+
+/// Returns a flag that is set when SIGUSR1 is received. From this call on, SIGUSR1 does not end the process.
+pub fn user_signal() -> io::Result<Arc<AtomicBool>> {
+    let received = Arc::<AtomicBool>::default();
+    flag::register(SIGUSR1, Arc::clone(&received))?;
+    Ok(received)
+}
 
 /// Tells whether a signal has asked the program to end.
 #[derive(Clone, Debug)]

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `--last`: the black box. It keeps the last seconds of all topics in memory, and writes them to a file, with the
+//! messages that follow, when something triggers it: a topic whose level of health changes, a service call, or SIGUSR1.
+//!
+//! ```text
+//!  queue ──▶ writer (a thread) ──▶ ring      the last messages
+//!              ▲        └────────▶ file      after a trigger: the ring, then each further message
+//!  triggers ───┴── schedule                  when a file begins and ends
+//! ```
+
+mod files;
+mod recover;
+mod ring;
+mod schedule;
+mod service;
+mod trigger;
+mod writer;
+
+pub use service::Service;
+pub use writer::Writer;
+
+use std::{
+    sync::{Mutex, MutexGuard},
+    time::{Duration, Instant, SystemTime},
+};
+
+use rclrs::Node;
+use rclrs_topic_statistics::health::Level;
+use topic_statistics_core::{health::Change, mutex::lock};
+use topic_statistics_observe::{arguments::seconds, format};
+
+use super::{error::RecordError, file::BagFile, options::Options as RecordOptions, topic::nanoseconds};
+use crate::error::print_error;
+use files::Files;
+use schedule::{Next, Schedule};
+use trigger::{Cause, Trigger};
+
+/// The arguments of the black box.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Black box")]
+#[group(id = "black_box")]
+pub struct Arguments {
+    /// Keep the last seconds in memory, and write them when something happens: 30s
+    ///
+    /// A file is written by the triggers of --on, by SIGUSR1, and by the service ~/write_recording
+    /// (std_srvs/srv/Trigger). Its name is that of --record with the time of the trigger: FILE_20261128T133405Z.mcap.
+    /// At most one file begins per minute. A later trigger waits, and its file has the seconds before it.
+    /// --max-cache-size limits the memory.
+    #[arg(
+        long, value_name = "SECONDS", value_parser = with_unit, requires = "record", allow_negative_numbers = true,
+        conflicts_with_all = ["split", "max_size", "max_duration"]
+    )]
+    last: Option<Duration>,
+    /// Also write the messages of this number of seconds after the trigger
+    #[arg(
+        long, value_name = "SECONDS", value_parser = with_unit, requires = "last", allow_negative_numbers = true
+    )]
+    after: Option<Duration>,
+    /// Write a file when the level of a topic of --expect becomes this one: error,stale
+    ///
+    /// A topic that falls silent becomes STALE, not ERROR, unless its expectations have `silence: error`.
+    #[arg(long, value_name = "LEVELS", value_enum, value_delimiter = ',', requires_all = ["last", "expect"])]
+    on: Vec<On>,
+    /// Keep at most this number of files: the oldest one is removed
+    ///
+    /// Only files whose names have the form above are counted and removed.
+    #[arg(
+        long, value_name = "NUMBER", default_value = "10", requires = "last",
+        value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true
+    )]
+    max_files: u32,
+}
+
+/// A level of health that triggers the black box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum On {
+    Warn,
+    Error,
+    Stale,
+}
+
+/// Reads a duration in seconds: `30` or `30s`.
+fn with_unit(text: &str) -> Result<Duration, String> {
+    seconds(text.strip_suffix('s').unwrap_or(text))
+}
+
+impl Arguments {
+    /// Returns the options of the black box. `max_bytes` is the value of `--max-cache-size`. `None` without `--last`.
+    pub fn options(&self, max_bytes: Option<u64>) -> Option<Options> {
+        const MAX_BYTES: u64 = 256_000_000;
+        let level = |on: &On| match on {
+            On::Warn => Level::Warn,
+            On::Error => Level::Error,
+            On::Stale => Level::Stale,
+        };
+        Some(Options {
+            last: self.last?,
+            after: self.after.unwrap_or_default(),
+            on: self.on.iter().map(level).collect(),
+            max_bytes: max_bytes.unwrap_or(MAX_BYTES),
+            max_files: self.max_files as usize,
+        })
+    }
+}
+
+/// The options of the black box.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The time before a trigger whose messages are written.
+    pub last: Duration,
+    /// The time after a trigger whose messages are written.
+    pub after: Duration,
+    /// The levels of health that trigger the black box.
+    pub on: Vec<Level>,
+    /// The maximum size of the messages in memory, in bytes.
+    pub max_bytes: u64,
+    /// The maximum number of files.
+    pub max_files: usize,
+}
+
+/// The black box, as its triggers see it.
+pub struct BlackBox {
+    options: Options,
+    files: Files,
+    schedule: Mutex<Schedule>,
+    /// The last line that was reported.
+    status: Mutex<Option<String>>,
+}
+
+impl BlackBox {
+    /// Creates the black box. Errors if files cannot be created in the directory.
+    pub fn new(options: &RecordOptions, black_box: Options) -> Result<Self, RecordError> {
+        let files = Files::new(&options.path, black_box.max_files)?;
+        // A program that is started again and again also begins at most one file per minute.
+        let last = files.age_of_last().and_then(|age| Instant::now().checked_sub(age));
+        let schedule = Mutex::new(Schedule::new(black_box.last, black_box.after, last));
+        let (unfinished, options) = (files.all().unwrap_or_default(), options.clone());
+        let recover = move || unfinished.iter().for_each(|path| recover(path, &options));
+        std::thread::Builder::new().name("recover".to_owned()).spawn(recover).map_err(RecordError::Thread)?;
+        Ok(Self { options: black_box, files, schedule, status: Mutex::default() })
+    }
+
+    /// Creates the service that triggers the black box. The service exists until the result is dropped.
+    pub fn serve(self: &std::sync::Arc<Self>, node: &Node) -> Option<Service> {
+        let black_box = std::sync::Arc::clone(self);
+        let service = service::serve(node, move || black_box.trigger(Cause::Service));
+        service.map_err(|reason| print_error(&reason)).ok()
+    }
+
+    /// Triggers the black box if a level changed to one of the levels in the options.
+    pub fn judged(&self, changes: &[(String, Change)]) {
+        for (topic, change) in changes {
+            let level = change.health.level;
+            if level != change.before && self.options.on.contains(&level) {
+                self.trigger(Cause::Level { topic: topic.clone(), change: Box::new(change.clone()) });
+            }
+        }
+    }
+
+    /// Triggers the black box. Returns a line that describes which file is written, and when.
+    fn trigger(&self, cause: Cause) -> String {
+        let time = nanoseconds(Some(SystemTime::now())).unwrap_or_default();
+        let text = cause.to_string();
+        let mut schedule = self.schedule();
+        let what = match schedule.trigger(Trigger { at: Instant::now(), time, cause }) {
+            // The writer needs the lock to begin the file, so the path is that of the file.
+            Next::Begins(time) => format!("writing {}", shown(&self.files.path(time))),
+            Next::LeftOut => return format!("{text}: left out, because too many triggers wait"),
+            Next::Joins => "added to the file that is being written".to_owned(),
+            Next::Waits(time) => {
+                format!("a file begins in {:.0} s: at most one begins per minute", time.as_secs_f64().ceil())
+            }
+        };
+        drop(schedule);
+        let line = format!("{text}: {what}");
+        self.report(line.clone());
+        line
+    }
+
+    /// Returns the last line that was reported.
+    pub fn status(&self) -> Option<String> {
+        lock(&self.status).clone()
+    }
+
+    fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        lock(&self.schedule)
+    }
+
+    /// Writes a line to standard error. The live view, which hides standard error, shows the last line.
+    fn report(&self, line: String) {
+        print_error(&line);
+        *lock(&self.status) = Some(line);
+    }
+}
+
+/// Completes the file of an earlier run that was killed, and reports this.
+fn recover(path: &std::path::Path, options: &RecordOptions) {
+    match recover::complete(path, BagFile::options(options)) {
+        Ok(None) => {}
+        Ok(Some(messages)) => {
+            print_error(&format!("completed {}: {messages} messages; its run was killed", shown(path)));
+        }
+        Err(error) => print_error(&format!("{} cannot be completed: {error}", shown(path))),
+    }
+}
+
+/// Returns a path in the form for human readers.
+fn shown(path: &std::path::Path) -> String {
+    format::name(&path.display().to_string())
+}

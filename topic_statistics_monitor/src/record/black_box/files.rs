@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The files of the black box: their names, and the removal of the oldest ones.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rustix::fs::{access, Access};
+
+use crate::record::error::RecordError;
+
+/// The files that the black box writes: `run_20261128T133405Z.mcap` for `run.mcap`.
+#[derive(Debug)]
+pub struct Files {
+    directory: PathBuf,
+    stem: String,
+    extension: String,
+    max: usize,
+}
+
+impl Files {
+    /// Errors if no file can be created in the directory of the path.
+    pub fn new(path: &Path, max: usize) -> Result<Self, RecordError> {
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        access(&directory, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|error| RecordError::Create { path: path.to_owned(), source: error.into() })?;
+        let extension =
+            path.extension().map_or_else(|| "mcap".into(), |extension| extension.to_string_lossy());
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { directory, stem, extension: extension.into_owned(), max })
+    }
+
+    /// Returns the path of a new file for a trigger at this time, in nanoseconds since the Unix epoch. The name has the
+    /// next second without a file.
+    pub fn path(&self, time: u64) -> PathBuf {
+        let path = |second| self.directory.join(format!("{}_{}.{}", self.stem, utc(second), self.extension));
+        let first = time / 1_000_000_000;
+        (first..first + 60).map(path).find(|path| !path.exists()).unwrap_or_else(|| path(first))
+    }
+
+    /// Returns whether a file name has the form of the black box's files.
+    fn is_own(&self, name: &str) -> bool {
+        let time = name
+            .strip_prefix(&self.stem)
+            .and_then(|rest| rest.strip_prefix('_'))
+            .and_then(|rest| rest.strip_suffix(&self.extension))
+            .and_then(|rest| rest.strip_suffix("Z."));
+        time.and_then(|time| time.split_once('T')).is_some_and(|(date, time)| {
+            (date.len(), time.len()) == (8, 6)
+                && [date, time].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
+        })
+    }
+
+    /// Returns the files of the black box in the directory, the oldest one first.
+    pub fn all(&self) -> io::Result<Vec<PathBuf>> {
+        let mut all = vec![];
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file()
+                && entry.file_name().to_str().is_some_and(|name| self.is_own(name))
+            {
+                all.push(entry.path());
+            }
+        }
+        all.sort();
+        Ok(all)
+    }
+
+    /// Returns the time since the last file was written. `None` without a file, or if the file is newer than the clock.
+    pub fn age_of_last(&self) -> Option<Duration> {
+        let last = self.all().ok()?.pop()?;
+        last.metadata().ok()?.modified().ok()?.elapsed().ok()
+    }
+
+    /// Removes the oldest files, so that with the file `new` not more than the maximum number of files remain.
+    pub fn remove_oldest(&self, new: &Path) -> io::Result<()> {
+        let others: Vec<PathBuf> =
+            self.all()?.into_iter().filter(|path| path.file_name() != new.file_name()).collect();
+        let too_many = (others.len() + 1).saturating_sub(self.max);
+        others.iter().take(too_many).try_for_each(fs::remove_file)
+    }
+}
+
+/// Returns a time in seconds since the Unix epoch as UTC: `20261128T133405Z`.
+fn utc(seconds: u64) -> String {
+    let (mut day, second) = (seconds / 86_400, seconds % 86_400);
+    let mut year = 1970;
+    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    while day >= 365 + u64::from(is_leap(year)) {
+        day -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while day >= lengths[month] {
+        day -= lengths[month];
+        month += 1;
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}{:02}{:02}T{hour:02}{minute:02}{second:02}Z", month + 1, day + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_the_time_in_utc() {
+        // As `date -u -d @SECONDS +%Y%m%dT%H%M%SZ` writes them.
+        for (seconds, expected) in [
+            (0, "19700101T000000Z"),
+            (951_782_400, "20000229T000000Z"),
+            (1_735_689_599, "20241231T235959Z"),
+            (1_795_872_845, "20261128T133405Z"),
+            (4_107_542_400, "21000301T000000Z"),
+        ] {
+            assert_eq!(utc(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn only_own_files_are_removed_and_the_oldest_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = Files::new(&directory.path().join("run.mcap"), 3).unwrap();
+        let others = [
+            "run.mcap",
+            "run_0.mcap",
+            "run_20261128T133405Z.mcap.bak",
+            "other_20261128T133405Z.mcap",
+            "run_2026x128T133405Z.mcap",
+            "run_20261128T133405.mcap",
+            "run_back_20261128T133405Z.mcap",
+        ];
+        let seconds = |second: u64| (1_795_872_845 + second) * 1_000_000_000;
+        let own: Vec<PathBuf> = (0..5).map(|second| files.path(seconds(second))).collect();
+        for path in others.iter().map(|name| directory.path().join(name)).chain(own.iter().rev().cloned()) {
+            fs::write(path, "x").unwrap();
+        }
+        assert_eq!(files.path(seconds(3)), files.path(seconds(5)), "the name of another second is free");
+        fs::create_dir(files.path(seconds(9))).unwrap();
+        assert!(files.age_of_last().unwrap() < Duration::from_secs(60));
+        files.remove_oldest(&own[4]).unwrap();
+        assert_eq!(files.all().unwrap(), own[2..]);
+        // The file that is being written stays, even if the clock was set back.
+        files.remove_oldest(&own[2]).unwrap();
+        assert_eq!(files.all().unwrap(), own[2..]);
+        assert!(others.iter().all(|name| directory.path().join(name).exists()));
+        let error = Files::new(&directory.path().join("none/run.mcap"), 3).unwrap_err();
+        assert!(error.to_string().contains("cannot be created"), "{error}");
+    }
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The messages that the black box keeps in memory. Times are passed in.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Instant,
+};
+
+use topic_statistics_core::record::transport::Gid;
+
+use crate::record::{queue::Queue, topic::QueuedMessage, totals::Losses};
+
+/// The last messages of all topics, limited in bytes. Beside them, the last earlier message of each publisher of a
+/// latched topic, such as `/tf_static`.
+pub struct Ring {
+    messages: VecDeque<QueuedMessage>,
+    /// The last message that has left the ring of each publisher of a latched topic, by the number of the topic.
+    latched: BTreeMap<(usize, Gid), QueuedMessage>,
+    /// The size of `messages` and `latched`, in bytes.
+    bytes: u64,
+    latched_bytes: u64,
+    max_bytes: u64,
+    /// All messages received after this time are in the ring.
+    complete_since: Instant,
+    /// Whether messages have left the ring because of `max_bytes`.
+    is_cut: bool,
+    /// The losses of each topic up to its last message that has left the ring, by the number of the topic.
+    before: BTreeMap<usize, Losses>,
+}
+
+impl Ring {
+    /// The maximum number of latched messages.
+    const MAX_LATCHED: usize = 4096;
+
+    /// Creates a ring that has room for `max_bytes` bytes. Messages are received from `now` on.
+    pub fn new(max_bytes: u64, now: Instant) -> Self {
+        Self {
+            messages: VecDeque::new(),
+            latched: BTreeMap::new(),
+            bytes: 0,
+            latched_bytes: 0,
+            max_bytes,
+            complete_since: now,
+            is_cut: false,
+            before: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a message. If the ring is full, the oldest messages leave it.
+    pub fn push(&mut self, message: QueuedMessage) {
+        self.bytes += Queue::size(&message);
+        self.messages.push_back(message);
+        while self.bytes > self.max_bytes {
+            let Some(oldest) = self.messages.pop_front() else { break };
+            self.complete_since = self.complete_since.max(oldest.received);
+            self.is_cut = true;
+            self.leave(oldest);
+        }
+    }
+
+    /// Drops the messages that were received before this time, except the last one of each latched publisher.
+    pub fn drop_before(&mut self, time: Option<Instant>) {
+        while self.messages.front().is_some_and(|oldest| time.is_some_and(|time| oldest.received < time)) {
+            let Some(oldest) = self.messages.pop_front() else { break };
+            self.leave(oldest);
+        }
+    }
+
+    /// Accounts for a message that has left the ring.
+    fn leave(&mut self, message: QueuedMessage) {
+        self.before.insert(message.topic.index, message.losses);
+        let size = Queue::size(&message);
+        self.bytes -= size;
+        if !message.topic.is_latched() {
+            return;
+        }
+        (self.bytes, self.latched_bytes) = (self.bytes + size, self.latched_bytes + size);
+        if let Some(earlier) = self.latched.insert((message.topic.index, message.publisher), message) {
+            self.forget(&earlier);
+        }
+        // Latched messages take at most half of the room, so that they do not displace all others.
+        while self.latched_bytes > self.max_bytes / 2 || self.latched.len() > Self::MAX_LATCHED {
+            let oldest = self.latched.iter().min_by_key(|(_, message)| message.received);
+            let Some(oldest) = oldest.map(|(key, _)| *key).and_then(|key| self.latched.remove(&key)) else {
+                break;
+            };
+            self.forget(&oldest);
+        }
+    }
+
+    /// Accounts for a latched message that is not kept any more.
+    fn forget(&mut self, latched: &QueuedMessage) {
+        let size = Queue::size(latched);
+        (self.bytes, self.latched_bytes) = (self.bytes - size, self.latched_bytes - size);
+    }
+
+    /// Returns the messages of the ring, in the order of their reception.
+    pub fn messages(&self) -> impl Iterator<Item = &QueuedMessage> {
+        self.messages.iter()
+    }
+
+    /// Sets the log times of the latched messages to that of the first message of the ring, as a recording has them
+    /// that began with the ring. Otherwise a player would wait from a message of an hour ago to the next one. The times
+    /// of the publication stay.
+    pub fn set_latched_times(&mut self) {
+        let start = self.messages.front().map_or(0, |first| first.log_time);
+        self.latched.values_mut().for_each(|message| message.log_time = message.log_time.max(start));
+    }
+
+    /// Returns the latched messages from before the messages of the ring.
+    pub fn latched(&self) -> impl Iterator<Item = &QueuedMessage> {
+        self.latched.values()
+    }
+
+    /// Returns the time since which all received messages are in the ring.
+    pub fn complete_since(&self) -> Instant {
+        self.complete_since
+    }
+
+    /// Returns whether messages have left the ring because of its size. Then `complete_since` is the time of the last
+    /// one.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Returns the losses of a topic up to its last message that has left the ring.
+    pub fn losses_before(&self, topic: usize) -> Losses {
+        self.before.get(&topic).copied().unwrap_or(Losses::NONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{definition::Definition, topic::RecordedTopic};
+    use rclrs::{QoSProfile, TopicEndpointInfo};
+    use std::{sync::Arc, time::Duration};
+
+    /// The size of a message with 744 bytes of data in memory.
+    const SIZE: u64 = 1000;
+
+    fn topic(index: usize, qos: QoSProfile) -> Arc<RecordedTopic> {
+        let queue = Arc::new(Queue::new(0));
+        let mut topic =
+            RecordedTopic::without_type("/topic", "std_msgs/msg/String", Definition::default(), &queue);
+        topic.index = index;
+        let publisher = TopicEndpointInfo {
+            node_name: "talker".to_owned(),
+            node_namespace: "/".to_owned(),
+            topic_type: topic.message_type.clone(),
+            qos_profile: qos,
+        };
+        topic.set_publishers(&[publisher]);
+        Arc::new(topic)
+    }
+
+    /// Returns message `number` of a publisher, received `number` seconds after `start`.
+    fn message(topic: &Arc<RecordedTopic>, publisher: u8, number: u64, start: Instant) -> QueuedMessage {
+        QueuedMessage {
+            topic: Arc::clone(topic),
+            publisher: [publisher; 16],
+            number: Some(number),
+            log_time: number,
+            publish_time: number,
+            received: start + Duration::from_secs(number),
+            data: vec![0; 744],
+            losses: Losses { in_transport: Some(number), in_recorder: 0 },
+        }
+    }
+
+    fn numbers<'a>(messages: impl Iterator<Item = &'a QueuedMessage>) -> Vec<(u64, u64)> {
+        messages.map(|message| (message.number.unwrap(), message.log_time)).collect()
+    }
+
+    #[test]
+    fn it_keeps_what_was_received_since_a_time() {
+        let (start, imu) = (Instant::now(), topic(0, QoSProfile::sensor_data_default()));
+        let mut ring = Ring::new(100 * SIZE, start);
+        (0..50).for_each(|number| ring.push(message(&imu, 1, number, start)));
+        ring.drop_before(None);
+        assert_eq!(ring.messages().count(), 50);
+        ring.drop_before(Some(start + Duration::from_secs(20)));
+        assert_eq!(
+            ring.messages().map(|message| message.log_time).collect::<Vec<_>>(),
+            Vec::from_iter(20..50)
+        );
+        assert_eq!((ring.bytes, ring.latched().count()), (30 * SIZE, 0));
+        assert_eq!((ring.complete_since(), ring.is_cut()), (start, false));
+        assert_eq!(ring.losses_before(0).in_transport, Some(19));
+        assert_eq!(ring.losses_before(1), Losses::NONE);
+    }
+
+    #[test]
+    fn its_bound_cuts_the_time_and_it_says_so() {
+        let (start, imu) = (Instant::now(), topic(0, QoSProfile::sensor_data_default()));
+        let mut ring = Ring::new(10 * SIZE + 999, start);
+        (0..10).for_each(|number| ring.push(message(&imu, 1, number, start)));
+        assert!(!ring.is_cut());
+        (10..15).for_each(|number| ring.push(message(&imu, 1, number, start)));
+        assert_eq!(
+            ring.messages().map(|message| message.log_time).collect::<Vec<_>>(),
+            Vec::from_iter(5..15)
+        );
+        assert_eq!(ring.complete_since(), start + Duration::from_secs(4));
+        assert!(ring.is_cut());
+        // A message that is larger than the ring does not exceed it.
+        ring.push(QueuedMessage { data: vec![0; 20_000], ..message(&imu, 1, 15, start) });
+        assert_eq!((ring.messages().count(), ring.bytes), (0, 0));
+    }
+
+    #[test]
+    fn last_latched_message_of_each_publisher_stays() {
+        let start = Instant::now();
+        let (imu, map) = (
+            topic(0, QoSProfile::sensor_data_default()),
+            topic(1, QoSProfile::topics_default().transient_local()),
+        );
+        let mut ring = Ring::new(100 * SIZE, start);
+        for (publisher, number) in [(1, 0), (2, 1), (1, 2)] {
+            ring.push(message(&map, publisher, number, start));
+        }
+        (3..50).for_each(|number| ring.push(message(&imu, 1, number, start)));
+        ring.push(message(&map, 1, 50, start));
+        ring.drop_before(Some(start + Duration::from_secs(40)));
+        ring.set_latched_times();
+        assert_eq!(numbers(ring.latched()), [(2, 40), (1, 40)], "with the log time of the first message");
+        assert_eq!(ring.messages().count(), 11);
+        assert_eq!(ring.bytes, 13 * SIZE);
+        ring.drop_before(Some(start + Duration::from_secs(100)));
+        assert_eq!(numbers(ring.latched()), [(50, 50), (1, 40)]);
+        assert_eq!((ring.bytes, ring.latched_bytes), (2 * SIZE, 2 * SIZE));
+    }
+
+    #[test]
+    fn latched_messages_leave_room_for_others() {
+        let start = Instant::now();
+        let (imu, map) = (
+            topic(0, QoSProfile::sensor_data_default()),
+            topic(1, QoSProfile::topics_default().transient_local()),
+        );
+        let mut ring = Ring::new(10 * SIZE, start);
+        (0..20).for_each(|number| ring.push(message(&map, number as u8, number, start)));
+        (20..40).for_each(|number| ring.push(message(&imu, 1, number, start)));
+        assert_eq!(
+            ring.latched().map(|message| message.number.unwrap()).collect::<Vec<_>>(),
+            Vec::from_iter(15..20)
+        );
+        assert_eq!(
+            ring.messages().map(|message| message.log_time).collect::<Vec<_>>(),
+            Vec::from_iter(35..40)
+        );
+        assert_eq!(ring.bytes, 10 * SIZE);
+    }
+}

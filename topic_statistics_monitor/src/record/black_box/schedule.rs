@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! When a file of the black box begins and ends. Times are passed in.
+
+use std::time::{Duration, Instant};
+
+use super::trigger::Trigger;
+
+/// The result of a trigger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A file begins now. Its first trigger was at this time, in nanoseconds since the Unix epoch.
+    Begins(u64),
+    /// The trigger belongs to the file that is being written.
+    Joins,
+    /// A file begins after this time.
+    Waits(Duration),
+    /// The trigger is only counted, because too many triggers wait to be written.
+    LeftOut,
+}
+
+/// Decides when files begin and end.
+#[derive(Debug)]
+pub struct Schedule {
+    last: Duration,
+    after: Duration,
+    /// When the last file began.
+    began: Option<Instant>,
+    /// The time up to which messages belong to the file that is being written. `None` if no file is being written.
+    until: Option<Instant>,
+    /// The triggers that are not in a file yet.
+    triggers: Vec<Trigger>,
+    /// The number of triggers that are not in `triggers`, because they were too many.
+    left_out: u64,
+}
+
+impl Schedule {
+    /// The shortest time between the beginnings of two files.
+    pub const INTERVAL: Duration = Duration::from_secs(60);
+    /// The maximum number of triggers that wait to be written.
+    pub const MAX_TRIGGERS: usize = 100;
+
+    /// `began` is when the last file of an earlier run began.
+    pub fn new(last: Duration, after: Duration, began: Option<Instant>) -> Self {
+        Self { last, after, began, until: None, triggers: vec![], left_out: 0 }
+    }
+
+    /// Accepts a trigger.
+    pub fn trigger(&mut self, trigger: Trigger) -> Next {
+        let at = trigger.at;
+        if self.triggers.len() >= Self::MAX_TRIGGERS {
+            self.left_out += 1;
+            return Next::LeftOut;
+        }
+        self.triggers.push(trigger);
+        if let Some(until) = self.until {
+            // Triggers that come again and again make a file longer, but not endless.
+            let longest = self.began.map_or(at, |began| began + self.after.max(Self::INTERVAL));
+            self.until = Some(until.max((at + self.after).min(longest)));
+            return Next::Joins;
+        }
+        match self.wait(at) {
+            Duration::ZERO => Next::Begins(self.triggers.first().map_or(0, |first| first.time)),
+            wait => Next::Waits(wait),
+        }
+    }
+
+    /// Returns the time until the next file may begin.
+    fn wait(&self, now: Instant) -> Duration {
+        self.began.map_or(Duration::ZERO, |began| (began + Self::INTERVAL).saturating_duration_since(now))
+    }
+
+    /// Returns the time from which on messages have to be kept. `None` if that is before the start of the clock.
+    pub fn keeps_from(&self, now: Instant) -> Option<Instant> {
+        // The seconds before a trigger that waits are kept until its file begins.
+        let waiting = if self.until.is_none() { self.triggers.first() } else { None };
+        waiting.map_or(now, |trigger| trigger.at.min(now)).checked_sub(self.last)
+    }
+
+    /// Returns whether triggers wait for a file.
+    pub fn is_waiting(&self) -> bool {
+        self.until.is_none() && !self.triggers.is_empty()
+    }
+
+    /// Returns whether a file has to begin.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.is_waiting() && self.wait(now).is_zero()
+    }
+
+    /// Begins a file for the triggers that wait.
+    pub fn begin(&mut self, now: Instant) {
+        let last = self.triggers.last().map_or(now, |trigger| trigger.at + self.after);
+        (self.began, self.until) = (Some(now), Some(last.max(now)));
+    }
+
+    /// Returns the triggers that are not in the file yet.
+    pub fn take_triggers(&mut self) -> Vec<Trigger> {
+        std::mem::take(&mut self.triggers)
+    }
+
+    /// Returns the number of triggers that were too many, and starts to count again.
+    pub fn take_left_out(&mut self) -> u64 {
+        std::mem::take(&mut self.left_out)
+    }
+
+    /// Ends the file if it is over: all messages received before `now` are in it. Returns the time up to which the file
+    /// has messages. `None` if the file is not over.
+    pub fn end(&mut self, now: Instant) -> Option<Instant> {
+        self.until.take_if(|until| now > *until && self.triggers.is_empty())
+    }
+
+    /// Ends the file before its time.
+    pub fn abort(&mut self) {
+        self.until = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::trigger::Cause, *};
+
+    fn schedule(last: u64, after: u64) -> (Schedule, impl Fn(u64) -> Instant) {
+        let start = Instant::now() + Duration::from_secs(1000);
+        let schedule = Schedule::new(Duration::from_secs(last), Duration::from_secs(after), None);
+        (schedule, move |second| start + Duration::from_secs(second))
+    }
+
+    fn trigger(at: Instant) -> Trigger {
+        Trigger { at, time: 100, cause: Cause::Signal }
+    }
+
+    #[test]
+    fn two_errors_at_once_are_in_one_file() {
+        let (mut schedule, at) = schedule(30, 10);
+        assert!(!schedule.is_due(at(0)));
+        let second = Trigger { time: 101, ..trigger(at(100)) };
+        let both = [schedule.trigger(trigger(at(100))), schedule.trigger(second)];
+        assert_eq!(both, [Next::Begins(100); 2]);
+        assert!(schedule.is_due(at(100)));
+        assert_eq!(schedule.keeps_from(at(100)), Some(at(70)));
+        schedule.begin(at(100));
+        assert_eq!(schedule.take_triggers().len(), 2);
+        assert!(!schedule.is_due(at(100)) && schedule.end(at(110)).is_none());
+        // A third error makes the file longer.
+        assert_eq!(schedule.trigger(trigger(at(105))), Next::Joins);
+        assert_eq!(schedule.end(at(116)), None, "its trigger is not in the file yet");
+        assert_eq!(schedule.take_triggers().len(), 1);
+        assert_eq!([115, 116, 117].map(|second| schedule.end(at(second))), [None, Some(at(115)), None]);
+        assert!(!schedule.is_waiting());
+    }
+
+    #[test]
+    fn later_error_in_the_minute_waits_and_keeps_its_seconds() {
+        let (mut schedule, at) = schedule(30, 10);
+        schedule.trigger(trigger(at(100)));
+        schedule.begin(at(100));
+        schedule.take_triggers();
+        assert_eq!(schedule.end(at(111)), Some(at(110)));
+        assert_eq!(schedule.trigger(trigger(at(120))), Next::Waits(Duration::from_secs(40)));
+        assert_eq!(schedule.trigger(trigger(at(155))), Next::Waits(Duration::from_secs(5)));
+        assert_eq!(schedule.keeps_from(at(159)), Some(at(90)));
+        assert!(!schedule.is_due(at(159)) && schedule.is_due(at(160)));
+        schedule.begin(at(160));
+        assert_eq!(schedule.take_triggers().len(), 2);
+        assert_eq!(schedule.keeps_from(at(165)), Some(at(135)));
+        assert_eq!(schedule.end(at(200)), Some(at(165)));
+    }
+
+    #[test]
+    fn file_of_an_earlier_run_counts() {
+        let (_, at) = schedule(30, 0);
+        let mut schedule = Schedule::new(Duration::from_secs(30), Duration::ZERO, Some(at(0)));
+        assert_eq!(schedule.trigger(trigger(at(50))), Next::Waits(Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn flood_of_triggers_is_bounded() {
+        let (mut schedule, at) = schedule(30, 10);
+        schedule.trigger(trigger(at(0)));
+        schedule.begin(at(0));
+        for second in 0..100 {
+            let expected = if second < 99 { Next::Joins } else { Next::LeftOut };
+            assert_eq!(schedule.trigger(trigger(at(second))), expected);
+        }
+        assert_eq!(schedule.take_triggers().len(), Schedule::MAX_TRIGGERS);
+        assert_eq!((schedule.take_left_out(), schedule.take_left_out()), (1, 0));
+        assert_eq!(schedule.end(at(1000)), Some(at(60)), "the file ends after a minute");
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A test of `--last`: an ERROR writes a file with exactly the messages before it and after it.
+
+use std::{fs, path::PathBuf};
+
+use rclrs::*;
+use ros_env::std_msgs::msg::String as StringMsg;
+use topic_statistics_bag::BagStatistics;
+
+use super::{read, whole, Recording, Talker};
+
+fn messages(bag: &BagStatistics, topic: &str) -> u64 {
+    bag.topics.iter().find(|other| other.name() == topic).map_or(0, |topic| topic.messages())
+}
+
+#[test]
+fn an_error_writes_what_was_before_and_after_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let expect = directory.path().join("expect.yaml");
+    fs::write(&expect, "topics: {/chatter: {silence: error, stale_after: 1}, /map: {}}").unwrap();
+    let talker = Talker::new();
+    let map = talker.node.create_publisher::<StringMsg>("map".keep_last(1).transient_local()).unwrap();
+    map.publish(StringMsg::default()).unwrap();
+    let arguments = ["/map", "--last", "600s", "--after", "8s", "--on", "error"];
+    let mut recording = Recording::start(&arguments, |monitor| {
+        monitor.arg("--expect").arg(&expect);
+    });
+    recording.monitor.until_of("/map", |object| object["total"]["received"] == 1);
+    talker.reach(&recording);
+    talker.send(300, 100);
+    let line = recording.monitor.until_error("/chatter is ERROR");
+    assert!(line.contains("no message any more") && line.contains(": writing "), "{line}");
+    talker.send(50, 100);
+    // The new silence becomes an ERROR too, which belongs to the same file.
+    recording.monitor.until_error("added to the file");
+    recording.monitor.until_error("wrote ");
+    let received = recording.received();
+    // A second trigger within a minute waits, and is written at the end of the program.
+    recording.monitor.process.signal("USR1");
+    recording.monitor.until_error("SIGUSR1: a file begins in ");
+    talker.send(20, 100);
+    let all = recording.received();
+    assert_eq!(all, received + 20);
+    assert_eq!(recording.monitor.end("INT"), Some(1), "/chatter is ERROR at the end");
+    recording.monitor.until_error("wrote 2 files; 0 lost in the transport, 0 in the recorder");
+
+    let entries = fs::read_dir(recording.directory.path()).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let bags: Vec<_> = files.iter().map(|file| read(std::slice::from_ref(file))).collect();
+    let counts: Vec<_> = bags.iter().map(|bag| (messages(bag, "/chatter"), messages(bag, "/map"))).collect();
+    assert_eq!(counts, [(received, 1), (all, 1)]);
+    for (bag, expected) in bags.iter().zip([received, all]) {
+        assert!(bag.notes.is_empty(), "{:?}", bag.notes);
+        let totals = whole(bag);
+        assert_eq!((totals.messages_recorded, totals.messages_lost_in_recorder), (expected, 0));
+    }
+    let bytes = fs::read(&files[0]).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    for part in ["topic_statistics:trigger", "level_before", "no message any more, since", "window_stop"] {
+        assert!(text.contains(part), "{part}");
+    }
+}
