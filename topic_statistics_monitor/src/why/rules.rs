@@ -581,3 +581,6 @@ fn join(items: impl Iterator<Item = String>, word: &str) -> String {
         last => last.unwrap_or_default(),
     }
 }
+
+#[cfg(test)]
+mod tests;
