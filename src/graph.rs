@@ -12,7 +12,9 @@ use rclrs::{
     Node, NodeState, Promise, QoSDurabilityPolicy, QoSDuration, QoSLivelinessPolicy, QoSProfile,
     QoSReliabilityPolicy, TopicEndpointInfo,
 };
-use topic_statistics_core::{record::source, Escaped, Incompatibility, IncompatiblePublisher};
+use topic_statistics_core::{
+    incompatible::MatchedQos, record::source, Escaped, Incompatibility, IncompatiblePublisher,
+};
 
 use crate::transport::middleware_in_use;
 
@@ -191,42 +193,51 @@ impl Request {
     }
 
     fn reasons(&self, publisher: TopicEndpointInfo, matches_qos: bool) -> Vec<Incompatibility> {
-        let (offered, requested) = (publisher.qos_profile, &self.qos);
-        let [requested_deadline, requested_lease] =
-            requested.limits.as_deref().copied().unwrap_or([QoSDuration::Infinite; 2]);
-        let reliability = requested.reliability == QoSReliabilityPolicy::Reliable
-            && offered.reliability == QoSReliabilityPolicy::BestEffort;
-        let durability = requested.durability == QoSDurabilityPolicy::TransientLocal
-            && offered.durability == QoSDurabilityPolicy::Volatile;
-        let liveliness = requested.liveliness == QoSLivelinessPolicy::ManualByTopic
-            && offered.liveliness == QoSLivelinessPolicy::Automatic;
-        let deadline = too_long(offered.deadline, requested_deadline)
-            .map(|(offered, requested)| Incompatibility::Deadline { offered, requested });
-        let lease = too_long(offered.liveliness_lease, requested_lease)
-            .map(|(offered, requested)| Incompatibility::LivelinessLease { offered, requested });
+        let QoSProfile { reliability, durability, deadline, liveliness, liveliness_lease, .. } =
+            publisher.qos_profile;
+        let offered = matched(reliability, durability, liveliness, [deadline, liveliness_lease]);
+        let RequestedQos { reliability, durability, liveliness, limits } = &self.qos;
+        let limits = limits.as_deref().copied().unwrap_or([QoSDuration::Infinite; 2]);
+        let requested = matched(*reliability, *durability, *liveliness, limits);
         let message_type = (*publisher.topic_type != *self.message_type).then(|| Incompatibility::Type {
             offered: publisher.topic_type,
             requested: self.message_type.to_string(),
         });
-        let of_qos = [
-            reliability.then_some(Incompatibility::Reliability),
-            durability.then_some(Incompatibility::Durability),
-            deadline,
-            liveliness.then_some(Incompatibility::Liveliness),
-            lease,
-        ];
-        message_type.into_iter().chain(of_qos.into_iter().flatten().filter(|_| matches_qos)).collect()
+        let of_qos = if matches_qos { offered.reasons(&requested) } else { vec![] };
+        message_type.into_iter().chain(of_qos).collect()
     }
 }
 
-/// Returns the offered and the requested duration if the offered duration is longer.
-fn too_long(offered: QoSDuration, requested: QoSDuration) -> Option<(Option<Duration>, Duration)> {
-    match (offered, requested) {
-        (QoSDuration::Infinite, QoSDuration::Custom(requested)) => Some((None, requested)),
-        (QoSDuration::Custom(offered), QoSDuration::Custom(requested)) if offered > requested => {
-            Some((Some(offered), requested))
-        }
+/// Returns the policies as the core compares them. `limits` are the deadline and the liveliness lease.
+fn matched(
+    reliability: QoSReliabilityPolicy,
+    durability: QoSDurabilityPolicy,
+    liveliness: QoSLivelinessPolicy,
+    limits: [QoSDuration; 2],
+) -> MatchedQos {
+    let [deadline, lease] = limits.map(|limit| match limit {
+        QoSDuration::Infinite => Some(None),
+        QoSDuration::Custom(duration) => Some(Some(duration)),
         _ => None,
+    });
+    MatchedQos {
+        is_reliable: match reliability {
+            QoSReliabilityPolicy::Reliable => Some(true),
+            QoSReliabilityPolicy::BestEffort => Some(false),
+            _ => None,
+        },
+        is_transient_local: match durability {
+            QoSDurabilityPolicy::TransientLocal => Some(true),
+            QoSDurabilityPolicy::Volatile => Some(false),
+            _ => None,
+        },
+        is_manual: match liveliness {
+            QoSLivelinessPolicy::ManualByTopic => Some(true),
+            QoSLivelinessPolicy::Automatic => Some(false),
+            _ => None,
+        },
+        deadline,
+        lease,
     }
 }
 

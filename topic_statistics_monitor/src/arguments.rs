@@ -107,6 +107,19 @@ pub struct Arguments {
         ]
     )]
     pub chains: Vec<Pattern>,
+    /// Look at the whole graph once, and report why messages do not arrive
+    ///
+    /// The program compares publishers and subscriptions, names, transforms and clocks, listens for 5 seconds (or up to
+    /// --duration), and prints a sentence for each problem, the most probable cause first. With TOPIC or --all, it also
+    /// prints notes. --max-topics limits the topics that it listens to [default: 200].
+    #[arg(
+        long, help_heading = WATCHED,
+        conflicts_with_all = [
+            "depth", "best_effort", "from_statistics", "services", "actions", "chains", "publish", "record", "period",
+            "once", "report", "require", "expect", "print_expectations",
+        ]
+    )]
+    pub why: bool,
     /// Publish the windows on /statistics, for nodes that publish no statistics
     #[arg(long, help_heading = WATCHED, conflicts_with = "from_statistics")]
     pub publish: bool,
@@ -264,7 +277,7 @@ Exit status:
   0  ended as asked; with --require, all conditions are fulfilled
   1  conditions are not fulfilled; with --expect, there is an ERROR at the end;
      with --once, no window of a topic came in time; with
-     --print-expectations, no message came
+     --print-expectations, no message came; with --why, there is a problem
   2  wrong usage
   3  could not start or go on
 
@@ -279,6 +292,12 @@ impl Arguments {
             .and_then(|()| match &self.record {
                 Record { split: true, max_size: None, max_duration: None, .. } => {
                     Err("--split needs --max-size or --max-duration".to_owned())
+                }
+                _ => Ok(()),
+            })
+            .and_then(|()| match self.duration.filter(|_| self.why) {
+                Some(duration) if duration < Duration::from_secs(4) => {
+                    Err(format!("--why needs a --duration of 4 seconds or more, not {duration:?}"))
                 }
                 _ => Ok(()),
             })
@@ -410,6 +429,8 @@ mod tests {
             (&["--record", "a.mcap", "--last", "30s", "--split", "--max-size", "1GB"], ""),
             (&["--record", "a.mcap", "--last", "1h"], "a number of seconds"),
             (&["--record", "a.mcap", "--last", "30s", "--max-files", "0"], "1..=10000"),
+            (&["--why", "--duration", "3"], "--why needs a --duration of 4 seconds or more, not 3s"),
+            (&["--why", "--once"], ""),
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line:?}");

@@ -16,7 +16,8 @@
 //! With `--record`, the subscription callbacks of `topics` also give each message to `record`.
 //!
 //! `session` polls the provider, compares the rows with the expectations, and gives the rows to a view. `chains` also
-//! reads `statistics`, and adds up the hops of nodes (a hop is the way of messages through one node). A `Row` of
+//! reads `statistics`, and adds up the hops of nodes (a hop is the way of messages through one node). `why` looks at the
+//! graph once, and reports why messages do not arrive. A `Row` of
 //! `topic_statistics_observe` holds plain values: `topics`, `waiting` and `statistics` write rows; `views` and
 //! `diagnostics` read rows. The writers and the readers do not import each other. `arguments` is the command line;
 //! `signals`, `output`, `error` and `origin` are about the process.
@@ -37,6 +38,7 @@ pub mod testing;
 mod topics;
 mod views;
 mod waiting;
+mod why;
 
 use std::{
     io::{self, IsTerminal},
@@ -97,13 +99,15 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     let node = executor.create_node("topic_monitor")?;
     // The node does not log the library's warnings, because the rows show these warnings.
     node.logger().set_level(LogSeverity::Error)?;
-    if let Some(ends) = arguments.chain_ends() {
+    if arguments.why || arguments.chain_ends().is_some() {
         let spinning = Spinning::start(executor)?;
-        return chains::run(&node, arguments, ends, output, spinning, &interrupt).or_else(|error| {
-            match has_no_reader(&*error, is_terminal) {
-                true => Ok(0),
-                false => Err(error),
-            }
+        let ended = match arguments.chain_ends() {
+            Some(ends) => chains::run(&node, arguments, ends, output, spinning, &interrupt),
+            None => why::run(&node, arguments, output, spinning, &interrupt),
+        };
+        return ended.or_else(|error| match has_no_reader(&*error, is_terminal) {
+            true => Ok(0),
+            false => Err(error),
         });
     }
     let recorder = arguments

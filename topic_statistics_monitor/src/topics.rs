@@ -12,7 +12,7 @@ mod windows;
 
 pub use graph::Graph;
 pub use message_type::explain;
-pub use qos::Qos;
+pub use qos::{matched, Qos};
 
 use std::{
     collections::BTreeMap,

@@ -58,6 +58,49 @@ pub enum Incompatibility {
     },
 }
 
+/// The QoS policies that decide whether a publisher can serve a subscription: those that a publisher offers, or those
+/// that a subscription requests. `None` is a policy that is unknown, such as a system default.
+#[doc(hidden)] // for code that reads the graph
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MatchedQos {
+    pub is_reliable: Option<bool>,
+    pub is_transient_local: Option<bool>,
+    /// Whether liveliness is manual by topic. `Some(false)` means automatic.
+    pub is_manual: Option<bool>,
+    /// The deadline. The inner `None` means infinite.
+    pub deadline: Option<Option<Duration>>,
+    /// The liveliness lease. The inner `None` means infinite.
+    pub lease: Option<Option<Duration>>,
+}
+
+impl MatchedQos {
+    /// Returns the policies for which a publisher that offers these policies cannot serve a subscription that requests
+    /// the policies `requested`.
+    #[doc(hidden)] // for code that reads the graph
+    pub fn reasons(&self, requested: &Self) -> Vec<Incompatibility> {
+        let lacks = |offered, requested| (offered, requested) == (Some(false), Some(true));
+        let too_long = |offered: Option<Option<Duration>>, requested: Option<Option<Duration>>| {
+            let (offered, requested) = (offered?, requested??);
+            offered.is_none_or(|offered| offered > requested).then_some((offered, requested))
+        };
+        let reliability = lacks(self.is_reliable, requested.is_reliable);
+        let durability = lacks(self.is_transient_local, requested.is_transient_local);
+        let liveliness = lacks(self.is_manual, requested.is_manual);
+        let deadline = too_long(self.deadline, requested.deadline)
+            .map(|(offered, requested)| Incompatibility::Deadline { offered, requested });
+        let lease = too_long(self.lease, requested.lease)
+            .map(|(offered, requested)| Incompatibility::LivelinessLease { offered, requested });
+        let reasons = [
+            reliability.then_some(Incompatibility::Reliability),
+            durability.then_some(Incompatibility::Durability),
+            deadline,
+            liveliness.then_some(Incompatibility::Liveliness),
+            lease,
+        ];
+        reasons.into_iter().flatten().collect()
+    }
+}
+
 impl IncompatiblePublisher {
     #[doc(hidden)] // for code that reads the graph
     pub fn new(node: String, topic: String, reasons: Vec<Incompatibility>) -> Self {

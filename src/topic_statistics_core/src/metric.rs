@@ -489,7 +489,8 @@ fn hint(name: &str) -> String {
 }
 
 /// Returns the known name that was probably meant: it differs from `name` by at most two characters.
-pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+#[doc(hidden)] // for the programs
+pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let distances = names
         .filter(|known| name.len().abs_diff(known.len()) <= 8) // at most two characters, of up to four bytes each
         .map(|known| (distance(name, known), known));

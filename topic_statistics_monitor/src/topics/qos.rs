@@ -3,6 +3,7 @@
 //! The QoS of a subscription that all publishers of a topic can serve.
 
 use rclrs::*;
+use topic_statistics_core::incompatible::MatchedQos;
 
 /// The policies that decide which publishers can serve a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,9 @@ impl Qos {
     /// The QoS that every publisher can serve, and that costs a publisher least: the publisher needs no
     /// acknowledgements and sends no message again.
     pub const WEAKEST: Self = Self { reliable: false, transient_local: false };
+
+    /// The QoS of a latched topic.
+    pub const LATCHED: Self = Self { reliable: true, transient_local: true };
 
     /// Returns the strongest policies that all publishers can serve.
     pub fn of_all<'a>(offered: impl Iterator<Item = &'a QoSProfile>) -> Self {
@@ -50,6 +54,34 @@ impl Qos {
         let reliability = if self.reliable { "reliable" } else { "best effort" };
         let durability = if self.transient_local { "transient local" } else { "volatile" };
         format!("{reliability}, {durability}, depth {depth}")
+    }
+}
+
+/// Returns the policies of an endpoint in the graph as the core compares them.
+pub fn matched(qos: &QoSProfile) -> MatchedQos {
+    let limit = |limit| match limit {
+        QoSDuration::Infinite => Some(None),
+        QoSDuration::Custom(duration) => Some(Some(duration)),
+        _ => None,
+    };
+    MatchedQos {
+        is_reliable: match qos.reliability {
+            QoSReliabilityPolicy::Reliable => Some(true),
+            QoSReliabilityPolicy::BestEffort => Some(false),
+            _ => None,
+        },
+        is_transient_local: match qos.durability {
+            QoSDurabilityPolicy::TransientLocal => Some(true),
+            QoSDurabilityPolicy::Volatile => Some(false),
+            _ => None,
+        },
+        is_manual: match qos.liveliness {
+            QoSLivelinessPolicy::ManualByTopic => Some(true),
+            QoSLivelinessPolicy::Automatic => Some(false),
+            _ => None,
+        },
+        deadline: limit(qos.deadline),
+        lease: limit(qos.liveliness_lease),
     }
 }
 

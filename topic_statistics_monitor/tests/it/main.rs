@@ -15,3 +15,4 @@ mod run;
 mod terminal;
 mod topics;
 mod waiting;
+mod why;

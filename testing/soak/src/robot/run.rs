@@ -93,6 +93,20 @@ impl Robot {
         Ok(())
     }
 
+    /// Looks for reasons why nothing arrives, before the first disturbance: there is no problem.
+    fn find_no_problem(&self) -> Result<()> {
+        // Longer than the time between two bursts.
+        let arguments = ["--why", "--duration", "40"];
+        let mut command = command(program("topic_monitor")?, &arguments, self.domain);
+        let path = self.directory.join("why.out");
+        command.stdout(File::create(&path)?);
+        let (mut process, _input) = self.spawn(Host::Body, command)?;
+        let (status, text) = (process.wait(), std::fs::read_to_string(path)?);
+        ensure!(status.success() && text.starts_with("no problem: "), "topic_monitor --why: {text}");
+        print!("{text}");
+        Ok(())
+    }
+
     /// Ends processes orderly: all stop publishing before the first one ends.
     fn end(&mut self, processes: &[usize], settling: Duration) -> Result<()> {
         for (_, input) in processes.iter().filter_map(|index| self.running[*index].as_ref()) {
@@ -247,6 +261,7 @@ fn run_in(directory: PathBuf, minutes: f64, image: usize) -> Result<()> {
     let hosts = if robot.network.is_some() { "two hosts with a link between them" } else { "one host" };
     let (processes, topics) = (PROCESSES.len(), watched.len());
     println!("{processes} processes, {topics} topics, {minutes} minutes, {hosts}");
+    robot.find_no_problem()?;
     robot.live(Duration::from_secs_f64(minutes * 60.0))?;
     // Wait for some windows after the last message.
     robot.end(&Vec::from_iter(0..PROCESSES.len()), Duration::from_secs(8))?;

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `--why`: one look at the whole ROS graph, which reports why messages do not arrive.
+//!
+//! `gather` reads the graph and listens. `rules` and `transforms` are pure functions of the `snapshot`.
+
+mod gather;
+mod rules;
+mod snapshot;
+mod transforms;
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    time::{Duration, Instant},
+};
+
+use rclrs::Node;
+use serde_json::json;
+use topic_statistics_observe::{json::write_object, ros::executor::Spinning};
+
+use crate::{
+    arguments::Arguments,
+    error::{Failure, UNFULFILLED},
+    signals::Interrupt,
+    statistics::StatisticsReader,
+    views::{DISCOVERY, TICK},
+};
+use gather::{read, Gatherer};
+use rules::{findings, Finding};
+use snapshot::{Graph, Snapshot};
+
+/// How long the program listens by default, and the least time.
+const LISTENS: Duration = Duration::from_secs(5);
+const LISTENS_LEAST: Duration = Duration::from_secs(2);
+/// The longest default grace for discovery, if the graph keeps changing.
+const GRACE: Duration = Duration::from_secs(10);
+/// The graph is discovered if it has not changed for this time.
+const SETTLED: Duration = Duration::from_secs(1);
+
+/// The most findings that are reported. More would hide the cause.
+const MAX_FINDINGS: usize = 100;
+
+/// Looks at the graph, and reports what was found. Returns the exit status.
+pub fn run(
+    node: &Node,
+    arguments: &Arguments,
+    output: File,
+    mut spinning: Spinning,
+    interrupt: &Interrupt,
+) -> Result<u8, Failure> {
+    let started = Instant::now();
+    let length = arguments.duration.unwrap_or(GRACE + LISTENS);
+    let listens = arguments.duration.map_or(LISTENS, |duration| duration.saturating_sub(DISCOVERY + SETTLED));
+    let listens = listens.max(LISTENS_LEAST);
+    let mut reader = StatisticsReader::new(node, "/statistics", vec![], StatisticsReader::MAX_SOURCES);
+    let (mut graph, mut read_at) = (Graph::default(), started);
+    let mut gatherer: Option<Gatherer> = None;
+    while !interrupt.is_set() {
+        spinning.check()?;
+        let elapsed = started.elapsed();
+        match &mut gatherer {
+            Some(gatherer) if gatherer.started.elapsed() >= listens => break,
+            Some(gatherer) => {
+                gatherer.poll();
+                reader.poll_windows(|row| gatherer.add_window(row))?;
+            }
+            None if elapsed >= DISCOVERY && read_at.elapsed() >= SETTLED => {
+                let before = std::mem::replace(&mut graph, read(node));
+                read_at = Instant::now();
+                let is_settled = !graph.nodes.is_empty() && graph == before;
+                if is_settled || elapsed + listens >= length {
+                    let max_topics = arguments.max_topics.map(|max| max as usize);
+                    let graph = std::mem::take(&mut graph);
+                    gatherer = Some(Gatherer::new(node, graph, arguments.topics.clone(), max_topics));
+                }
+            }
+            None => reader.poll_windows(|_| {})?,
+        }
+        std::thread::sleep(TICK);
+    }
+    let Some(gatherer) = gatherer.filter(|_| !interrupt.is_set()) else { return Ok(0) };
+    let snapshot = gatherer.finish();
+    let report =
+        Report { is_json: arguments.json, shows_notes: arguments.all || !arguments.topics.is_empty() };
+    let mut output = BufWriter::new(output);
+    let problems = report.write(&mut output, &snapshot, &findings(&snapshot), started.elapsed())?;
+    output.flush()?;
+    Ok(if problems > 0 { UNFULFILLED } else { 0 })
+}
+
+/// How findings are reported.
+struct Report {
+    is_json: bool,
+    shows_notes: bool,
+}
+
+impl Report {
+    /// Writes the findings, and what was looked at. Returns the number of problems.
+    fn write(
+        &self,
+        to: &mut impl Write,
+        snapshot: &Snapshot,
+        found: &[Finding],
+        length: Duration,
+    ) -> std::io::Result<usize> {
+        let problems = found.iter().filter(|finding| finding.is_problem).count();
+        let shown = found.iter().filter(|finding| self.is_json || self.shows_notes || finding.is_problem);
+        for finding in shown.take(MAX_FINDINGS) {
+            let Finding { kind, is_problem, topic, nodes, text, .. } = finding;
+            let level = if *is_problem { "problem" } else { "note" };
+            match self.is_json {
+                true => write_object(
+                    to,
+                    &json!({
+                        "finding": kind.name(), "level": level, "topic": topic, "nodes": nodes, "text": text,
+                    }),
+                )?,
+                false => writeln!(to, "{level}: {text}")?,
+            }
+        }
+        let (nodes, topics, listened) =
+            (snapshot.graph.nodes.len(), snapshot.graph.topics.len(), snapshot.flows.len());
+        let (seconds, notes) = (length.as_secs_f64(), found.len() - problems);
+        if self.is_json {
+            write_object(
+                to,
+                &json!({ "looked_at": {
+                    "nodes": nodes, "topics": topics, "listened": listened, "seconds": seconds,
+                    "problems": problems, "notes": notes,
+                }}),
+            )?;
+            return Ok(problems);
+        }
+        let result = match problems {
+            0 => "no problem".to_owned(),
+            1 => "1 problem".to_owned(),
+            more => format!("{more} problems"),
+        };
+        let hidden = match (notes, self.shows_notes) {
+            (0, _) | (_, true) => String::new(),
+            (notes, false) => format!("; --all shows {notes} notes"),
+        };
+        writeln!(
+            to,
+            "{result}: looked at {nodes} nodes and {topics} topics for {seconds:.1} s, and listened to {listened} of \
+             them{hidden}"
+        )?;
+        Ok(problems)
+    }
+}

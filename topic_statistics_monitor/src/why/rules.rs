@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The rules that find why messages do not arrive. They are pure functions of a [`Snapshot`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use topic_statistics_core::{metric::nearest, record::transport::Gid, Incompatibility};
+use topic_statistics_observe::{
+    format::name,
+    pattern::{Pattern, Selection},
+};
+
+use super::snapshot::{Endpoint, Ends, Flows, Graph, Snapshot};
+
+/// What a finding is about, the most probable cause first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    NoNode,
+    NoTopic,
+    Type,
+    Qos,
+    NoClock,
+    NearName,
+    NoPublisher,
+    Silent,
+    Authorities,
+    Transform,
+    FewerReceived,
+    SlowPublisher,
+    OtherDomain,
+    NoReader,
+    Arrives,
+    NotKnown,
+}
+
+impl Kind {
+    /// Returns the name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoNode => "no_node",
+            Self::NoTopic => "no_topic",
+            Self::Type => "type",
+            Self::Qos => "qos",
+            Self::NoClock => "no_clock",
+            Self::NearName => "near_name",
+            Self::NoPublisher => "no_publisher",
+            Self::Silent => "silent",
+            Self::Authorities => "two_authorities",
+            Self::Transform => "transform",
+            Self::FewerReceived => "fewer_received",
+            Self::SlowPublisher => "slow_publisher",
+            Self::OtherDomain => "other_domain",
+            Self::NoReader => "no_reader",
+            Self::Arrives => "arrives",
+            Self::NotKnown => "not_known",
+        }
+    }
+}
+
+/// Something that was found, as a sentence.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub kind: Kind,
+    /// Whether this is a fault. Otherwise it is a note: what is also normal on a healthy robot.
+    pub is_problem: bool,
+    pub topic: Option<String>,
+    pub nodes: Vec<String>,
+    /// The sentence, with escaped names.
+    pub text: String,
+    /// Tells findings of the same kind on the same topic apart.
+    subject: String,
+    /// Whether another finding probably causes this one.
+    is_consequence: bool,
+}
+
+/// Types of messages that sensors and clocks send all the time, so that silence is a fault.
+const STREAMS: [&str; 13] = [
+    "nav_msgs/msg/Odometry",
+    "rosgraph_msgs/msg/Clock",
+    "sensor_msgs/msg/CameraInfo",
+    "sensor_msgs/msg/CompressedImage",
+    "sensor_msgs/msg/Image",
+    "sensor_msgs/msg/Imu",
+    JOINT_STATE,
+    "sensor_msgs/msg/LaserScan",
+    "sensor_msgs/msg/MagneticField",
+    "sensor_msgs/msg/NavSatFix",
+    "sensor_msgs/msg/PointCloud2",
+    "sensor_msgs/msg/Range",
+    TRANSFORMS,
+];
+const JOINT_STATE: &str = "sensor_msgs/msg/JointState";
+pub const TRANSFORMS: &str = "tf2_msgs/msg/TFMessage";
+pub const CLOCK: &str = "/clock";
+/// A subscription receives less than its neighbours if its rate is below this share of the best rate.
+const FEWER: f64 = 0.8;
+/// The least messages of the best neighbour that make rates comparable.
+const COMPARABLE: f64 = 20.0;
+/// How many times slower than the fastest one a publisher of the same topic is noted.
+const SLOWER: f64 = 5.0;
+
+/// Returns what was found, problems first, the most probable cause first.
+///
+/// A finding has to hold in both graphs of the snapshot, so a node that has just started or ended causes none.
+pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
+    let [earlier, mut found] =
+        [&snapshot.earlier, &snapshot.graph].map(|graph| Rules { snapshot, graph, found: vec![] }.run());
+    let key = |finding: &Finding| (finding.kind, finding.topic.clone(), finding.subject.clone());
+    let earlier: BTreeSet<_> = earlier.iter().map(key).collect();
+    found.retain(|finding| earlier.contains(&key(finding)));
+    find_causes(&mut found, &snapshot.graph);
+    found.sort_by_key(|finding| {
+        (!finding.is_problem, finding.is_consequence, finding.kind, finding.topic.clone())
+    });
+    found
+}
+
+/// Marks silent publishers whose node itself receives nothing on one of its topics.
+fn find_causes(found: &mut [Finding], graph: &Graph) {
+    let causes: Vec<(Kind, String, Vec<String>)> = found
+        .iter()
+        .filter(|finding| finding.is_problem && finding.kind <= Kind::Silent)
+        .filter_map(|finding| Some((finding.kind, finding.topic.clone()?, finding.nodes.clone())))
+        .collect();
+    for finding in found.iter_mut().filter(|finding| finding.kind == Kind::Silent) {
+        let input = causes.iter().find_map(|(kind, topic, nodes)| {
+            let ends = graph.topics.get(topic)?;
+            let reads = ends.subscriptions.iter().any(|reader| finding.nodes.contains(&reader.node));
+            // A pair concerns only its own subscription, the first of its nodes.
+            let concerns = !matches!(kind, Kind::Type | Kind::Qos)
+                || nodes.first().is_some_and(|reader| finding.nodes.contains(reader));
+            (reads && concerns && Some(topic) != finding.topic.as_ref()).then_some(topic)
+        });
+        if let Some(input) = input {
+            finding.is_consequence = true;
+            finding.text += &format!("; probably because it receives nothing on {}", name(input));
+        }
+    }
+}
+
+struct Rules<'a> {
+    snapshot: &'a Snapshot,
+    graph: &'a Graph,
+    found: Vec<Finding>,
+}
+
+impl<'a> Rules<'a> {
+    fn run(mut self) -> Vec<Finding> {
+        if self.graph.nodes.is_empty() {
+            self.no_node();
+        }
+        let (graph, usual) = (self.graph, Selection::default());
+        for (topic, ends) in &graph.topics {
+            if !self.is_asked(topic) {
+                continue;
+            }
+            self.pairs(topic, ends);
+            let is_usual = usual.is_wanted(topic) && topic != CLOCK;
+            match (ends.publishers.is_empty(), ends.subscriptions.is_empty()) {
+                (true, false) if is_usual => self.no_publisher(topic, ends),
+                (false, true) if is_usual => self.no_reader(topic, ends),
+                _ => {}
+            }
+            self.flows(topic, ends);
+        }
+        let asked = self.snapshot.asked.iter().filter_map(Pattern::name);
+        for topic in asked.filter(|topic| !graph.topics.contains_key(*topic)) {
+            self.no_topic(topic);
+        }
+        self.clock();
+        self.transforms();
+        self.fewer_received();
+        let domains = list(self.snapshot.other_domains.iter().map(ToString::to_string));
+        if !self.snapshot.other_domains.is_empty() && !self.graph.nodes.is_empty() {
+            let domain = self.snapshot.domain;
+            self.add(Kind::OtherDomain, false, None, &[], "", format!(
+                "processes of this host also use ROS domain {domains}, and their nodes are invisible in domain {domain}"
+            ));
+        }
+        for text in &self.snapshot.unknown {
+            self.add(Kind::NotKnown, false, None, &[], text, text.clone());
+        }
+        self.found
+    }
+
+    fn add(
+        &mut self,
+        kind: Kind,
+        is_problem: bool,
+        topic: Option<&str>,
+        nodes: &[&str],
+        subject: &str,
+        text: String,
+    ) {
+        let mut nodes: Vec<String> = nodes.iter().map(|node| (*node).to_owned()).collect();
+        nodes.dedup();
+        let (topic, subject) = (topic.map(str::to_owned), subject.to_owned());
+        self.found.push(Finding { kind, is_problem, topic, nodes, text, subject, is_consequence: false });
+    }
+
+    fn is_asked(&self, topic: &str) -> bool {
+        let asked = &self.snapshot.asked;
+        asked.is_empty() || asked.iter().any(|pattern| pattern.is_match(topic))
+    }
+
+    /// Returns whether the user asked about this topic by its full name.
+    fn is_named(&self, topic: &str) -> bool {
+        self.snapshot.asked.iter().any(|pattern| pattern.name() == Some(topic))
+    }
+
+    fn no_node(&mut self) {
+        let (domain, others) = (self.snapshot.domain, &self.snapshot.other_domains);
+        let text = match others.is_empty() {
+            true => format!(
+                "there is no other node in ROS domain {domain}: see whether the robot runs, and has the same \
+                 ROS_DOMAIN_ID and ROS_AUTOMATIC_DISCOVERY_RANGE"
+            ),
+            false => format!(
+                "there is no other node in ROS domain {domain}, but processes of this host use domain {}: set \
+                 ROS_DOMAIN_ID",
+                list(others.iter().map(ToString::to_string))
+            ),
+        };
+        self.add(Kind::NoNode, true, None, &[], "", text);
+    }
+
+    /// Publishers and subscriptions whose type or QoS does not match.
+    fn pairs(&mut self, topic: &str, ends: &Ends) {
+        for reader in &ends.subscriptions {
+            let reasons = |publisher: &Endpoint| {
+                let is_other = publisher.message_type != reader.message_type;
+                let of_type = is_other.then(|| Incompatibility::Type {
+                    offered: publisher.message_type.clone(),
+                    requested: reader.message_type.clone(),
+                });
+                let of_qos = match self.snapshot.matches_qos {
+                    true => publisher.qos.reasons(&reader.qos),
+                    false => vec![],
+                };
+                of_type.into_iter().chain(of_qos).collect::<Vec<_>>()
+            };
+            let pairs: Vec<_> =
+                ends.publishers.iter().map(|publisher| (publisher, reasons(publisher))).collect();
+            let matching = pairs.iter().filter(|(_, reasons)| reasons.is_empty()).count();
+            for (publisher, reasons) in pairs.iter().filter(|(_, reasons)| !reasons.is_empty()) {
+                let is_of_type = matches!(reasons.first(), Some(Incompatibility::Type { .. }));
+                let others = match (matching, ends.publishers.len()) {
+                    (_, 1) => String::new(),
+                    (0, all) => format!(", nor from any other of the {all} publishers"),
+                    (matching, all) => format!(", only from {matching} of {all} publishers"),
+                };
+                let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+                let text = format!(
+                    "{} receives nothing from {} on {}{others}: {}",
+                    name(&reader.node),
+                    name(&publisher.node),
+                    name(topic),
+                    reasons.join("; ")
+                );
+                let kind = if is_of_type { Kind::Type } else { Kind::Qos };
+                let subject = format!("{} {}", reader.node, publisher.node);
+                self.add(kind, true, Some(topic), &[&reader.node, &publisher.node], &subject, text);
+            }
+        }
+    }
+
+    /// A topic that is read, and that nobody publishes.
+    fn no_publisher(&mut self, topic: &str, ends: &Ends) {
+        let readers = nodes(&ends.subscriptions);
+        let shown = list(readers.iter().map(|node| name(node)));
+        let near = self.near(topic, |other| {
+            let is_same =
+                |end: &Endpoint| ends.subscriptions.iter().any(|own| own.message_type == end.message_type);
+            other.publishers.iter().any(is_same)
+        });
+        let near = near.map(|near| (near, &self.graph.topics[near]));
+        let Some((near, other)) = near else {
+            let text = format!("nobody publishes {}, which is read by {shown}", name(topic));
+            return self.add(Kind::NoPublisher, self.is_named(topic), Some(topic), &readers, "", text);
+        };
+        let publishers = nodes(&other.publishers);
+        let named = list(publishers.iter().map(|node| name(node)));
+        let is_unread = other.subscriptions.is_empty();
+        let unread = if is_unread { " and read by nobody" } else { "" };
+        let text = format!(
+            "nobody publishes {}, which is read by {shown}, but {} is published by {named}{unread}: one of the names is \
+             wrong, or a node does not run",
+            name(topic), name(near)
+        );
+        let all = [readers, publishers].concat();
+        let is_sibling = near.rsplit_once('/').map(|(of, _)| of) == topic.rsplit_once('/').map(|(of, _)| of);
+        let is_problem = is_unread || is_sibling || self.is_named(topic);
+        self.add(Kind::NearName, is_problem, Some(topic), &all, near, text);
+    }
+
+    fn no_reader(&mut self, topic: &str, ends: &Ends) {
+        let publishers = nodes(&ends.publishers);
+        let shown = list(publishers.iter().map(|node| name(node)));
+        let text = format!("nobody reads {}, which is published by {shown}", name(topic));
+        self.add(Kind::NoReader, false, Some(topic), &publishers, "", text);
+    }
+
+    fn no_topic(&mut self, topic: &str) {
+        let near = self.near(topic, |_| true);
+        let near = near.map_or_else(String::new, |near| format!("; the nearest name is {}", name(near)));
+        let domains = match self.snapshot.other_domains.is_empty() {
+            true => String::new(),
+            false => format!(
+                "; processes of this host also use ROS domain {}",
+                list(self.snapshot.other_domains.iter().map(ToString::to_string))
+            ),
+        };
+        let text = format!("nobody publishes or reads {}{near}{domains}", name(topic));
+        self.add(Kind::NoTopic, true, Some(topic), &[], "", text);
+    }
+
+    /// Returns the topic whose name is nearest: at most two characters differ in the last part, or a namespace is
+    /// missing in one of the names. Names that differ only in digits are different things, such as two sensors.
+    fn near(&self, topic: &str, fits: impl Fn(&Ends) -> bool) -> Option<&'a str> {
+        let others = self.graph.topics.iter().filter(|(other, ends)| *other != topic && fits(ends));
+        let mut names: Vec<&'a str> = others.map(|(other, _)| &**other).collect();
+        // Unread topics first.
+        names.sort_by_key(|other| !self.graph.topics[*other].subscriptions.is_empty());
+        let (namespace, own) = topic.rsplit_once('/')?;
+        let letters = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+        let siblings = names.iter().filter_map(|other| other.rsplit_once('/'));
+        let siblings = siblings.filter(|(of, other)| *of == namespace && letters(other) != letters(own));
+        let sibling = nearest(own, siblings.map(|(_, other)| other));
+        let sibling = sibling
+            .and_then(|other| names.iter().find(|name| name.rsplit_once('/') == Some((namespace, other))));
+        sibling
+            .or_else(|| names.iter().find(|other| other.ends_with(topic) || topic.ends_with(**other)))
+            .copied()
+    }
+
+    /// Silent and slow publishers of a topic that the program listened to.
+    fn flows(&mut self, topic: &str, ends: &Ends) {
+        let Some(flows) = self.snapshot.flows.get(topic).filter(|_| !ends.publishers.is_empty()) else {
+            return;
+        };
+        let (all, listened) = (nodes(&ends.publishers), self.snapshot.listened.as_secs_f64());
+        let count = flows.values().sum::<u64>();
+        if self.is_named(topic) && count > 0 {
+            let text = format!("{count} messages on {} arrived here in {listened:.1} s", name(topic));
+            self.add(Kind::Arrives, false, Some(topic), &all, "", text);
+        }
+        self.slow_publisher(topic, ends, flows);
+        let silent = ends.publishers.len().saturating_sub(flows.len());
+        // The program listens to messages of one type only.
+        let has_types =
+            ends.publishers.iter().any(|other| other.message_type != ends.publishers[0].message_type);
+        if silent == 0 || has_types {
+            return;
+        }
+        let known = if flows.is_empty() { all.clone() } else { self.silent_nodes(&all, flows) };
+        let shown = match known.len() {
+            0 => format!(
+                "{silent} of {} publishers ({})",
+                ends.publishers.len(),
+                list(all.iter().map(|node| name(node)))
+            ),
+            _ => list(known.iter().map(|node| name(node))),
+        };
+        let named = if known.is_empty() { &all } else { &known };
+        let others = if flows.is_empty() { "" } else { ", unlike another publisher" };
+        let lifecycle = known.iter().find(|node| self.graph.lifecycle.contains(**node));
+        let remedy = match lifecycle {
+            Some(node) => format!("see whether it is active: ros2 lifecycle get {}", name(node)),
+            None => "see what it waits for, or whether it is blocked".to_owned(),
+        };
+        let text = format!("{shown} sent nothing on {} in {listened:.1} s{others}; {remedy}", name(topic));
+        let subject = known.join(" ");
+        self.add(Kind::Silent, self.is_fault(topic, ends, flows), Some(topic), named, &subject, text);
+    }
+
+    /// Returns whether the silence of a publisher of a topic is a fault.
+    fn is_fault(&self, topic: &str, ends: &Ends, flows: &Flows) -> bool {
+        let first = ends.publishers.first();
+        let of_type = |types: &[&str]| first.is_some_and(|first| types.contains(&&*first.message_type));
+        if self.is_named(topic) {
+            return true;
+        }
+        if ends.subscriptions.is_empty() || ends.is_latched() {
+            return false;
+        }
+        if !flows.is_empty() && of_type(&[TRANSFORMS]) {
+            // A broadcaster that has nothing to send is normal, unless a part of the tree is missing.
+            let namespace = topic.rsplit_once('/').map_or("", |(namespace, _)| namespace);
+            return self.snapshot.transforms.roots(namespace).len() > 1;
+        }
+        if !flows.is_empty() && of_type(&[JOINT_STATE]) {
+            return false; // The drivers of several parts share the topic.
+        }
+        let has_missed_deadline = ends.publishers.iter().any(|publisher| {
+            publisher.qos.deadline.flatten().is_some_and(|deadline| deadline < self.snapshot.listened)
+        });
+        of_type(&STREAMS) || has_missed_deadline
+    }
+
+    /// Notes a publisher that is much slower than another one of the same topic: the topic's rate does not show it.
+    fn slow_publisher(&mut self, topic: &str, ends: &Ends, flows: &Flows) {
+        let is_of_transforms = ends.publishers.iter().any(|publisher| publisher.message_type == TRANSFORMS);
+        let slowest = flows.iter().min_by_key(|(_, count)| **count);
+        let Some((gid, slow)) = slowest.filter(|_| flows.len() > 1 && !is_of_transforms) else { return };
+        let fast = flows.values().copied().max().unwrap_or_default();
+        if (*slow as f64) * SLOWER > fast as f64 {
+            return;
+        }
+        let owners = self.owners(topic, gid);
+        let shown = list_or(owners.iter().map(|node| name(node)));
+        let text = format!(
+            "a publisher of {} ({shown}) sent {} messages, and another one {fast}, so the rate of the topic does not \
+             show the slow one",
+            name(topic), slow
+        );
+        self.add(Kind::SlowPublisher, false, Some(topic), &owners, "", text);
+    }
+
+    /// `/clock` that is read by nodes with simulated time, and that nobody publishes.
+    fn clock(&mut self) {
+        let Some(ends) = self.graph.topics.get(CLOCK) else { return };
+        let readers = nodes(&ends.subscriptions);
+        let is_silent = ends.publishers.is_empty()
+            || self.snapshot.flows.get(CLOCK).is_some_and(|flows| flows.is_empty());
+        let answer = |node: &&str| self.snapshot.sim_time.get(*node).copied().flatten();
+        let is_concerned = |node: &str| {
+            self.snapshot.asked.is_empty()
+                || self.graph.topics.iter().any(|(topic, ends)| {
+                    let mut ends = ends.publishers.iter().chain(&ends.subscriptions);
+                    self.is_asked(topic) && ends.any(|end| end.node == node)
+                })
+        };
+        let is_simulated = |node: &&str| answer(node) != Some(false) && is_concerned(node);
+        let readers: Vec<&str> = readers.into_iter().filter(is_simulated).collect();
+        if !is_silent || readers.is_empty() {
+            return;
+        }
+        let (are_known, shown) = (
+            readers.iter().all(|node| answer(node) == Some(true)),
+            list(readers.iter().map(|node| name(node))),
+        );
+        let state = if ends.publishers.is_empty() { "nobody publishes /clock" } else { "/clock is silent" };
+        let text = match are_known {
+            true => format!(
+                "{state}, but use_sim_time is true in {shown}, whose time stands still: start the simulator, play the bag \
+                 with --clock, or set use_sim_time to false"
+            ),
+            false => format!(
+                "{state}, but it is read by {shown}, as by each node with use_sim_time (not known for all: no answer): start the \
+                 simulator, play the bag with --clock, or set use_sim_time to false"
+            ),
+        };
+        self.add(Kind::NoClock, true, Some(CLOCK), &readers, "", text);
+    }
+
+    fn transforms(&mut self) {
+        let has_clock = self.snapshot.flows.get(CLOCK).is_some_and(|flows| !flows.is_empty());
+        for fault in self.snapshot.transforms.faults(self.snapshot.listened, has_clock) {
+            let owners = fault.publishers.iter().map(|(topic, gid)| self.owners(topic, gid));
+            let owners: Vec<Vec<&str>> = owners.collect();
+            let all: BTreeSet<&str> = owners.iter().flatten().copied().collect();
+            let shown = list(all.iter().map(|node| name(node)));
+            let shown = match (all.len() <= owners.len(), owners.len()) {
+                (true, _) => shown,
+                (false, 1) => format!("one of {shown}"),
+                (false, count) => format!("{count} of {shown}"),
+            };
+            let (kind, all) = (
+                if fault.is_of_authorities { Kind::Authorities } else { Kind::Transform },
+                all.into_iter().collect::<Vec<_>>(),
+            );
+            if self.is_asked(&fault.topic) {
+                let text = format!("{shown} {}", fault.text);
+                self.add(kind, true, Some(&fault.topic), &all, &fault.subject, text);
+            }
+        }
+    }
+
+    /// Subscriptions that receive less than another node does on the same topic.
+    fn fewer_received(&mut self) {
+        let rate = |messages: f64, seconds: f64| if seconds > 0.0 { messages / seconds } else { 0.0 };
+        let mut best = BTreeMap::<&str, (f64, f64, &str)>::new();
+        for ((node, topic), received) in &self.snapshot.received {
+            let (messages, seconds) = (received.messages as f64, received.seconds);
+            let rate = rate(messages, seconds);
+            let entry = best.entry(topic).or_insert((rate, messages, node));
+            if rate > entry.0 {
+                *entry = (rate, messages, node);
+            }
+        }
+        for ((node, topic), received) in &self.snapshot.received {
+            let own = rate(received.messages as f64, received.seconds);
+            let (rate, messages, neighbour) = best[&**topic];
+            let is_in_pair = self.found.iter().any(|finding| {
+                matches!(finding.kind, Kind::Qos | Kind::Type)
+                    && finding.topic.as_ref() == Some(topic)
+                    && finding.nodes.contains(node)
+            });
+            if messages < COMPARABLE || own >= FEWER * rate || is_in_pair || !self.is_asked(topic) {
+                continue;
+            }
+            let text = format!(
+                "{} receives {own:.1} Hz on {}, and {} {rate:.1} Hz: see its lost messages, the depth of its queue, and \
+                 whether its callbacks take too long",
+                name(node), name(topic), name(neighbour)
+            );
+            self.add(Kind::FewerReceived, true, Some(topic), &[node, neighbour], node, text);
+        }
+    }
+
+    /// Returns the participant of each node for which it is known: the node has logged, or is the only one that publishes
+    /// a topic.
+    fn participants(&self) -> BTreeMap<&'a str, &'a [u8]> {
+        let mut known = BTreeMap::new();
+        if !self.snapshot.has_participants {
+            return known;
+        }
+        for (topic, flows) in &self.snapshot.flows {
+            let owners = self.graph.topics.get(topic).map(|ends| nodes(&ends.publishers)).unwrap_or_default();
+            if let ([owner], Some(gid)) = (&owners[..], flows.keys().next()) {
+                known.insert(*owner, participant(gid));
+            }
+        }
+        for node in &self.graph.nodes {
+            let logger = node.trim_start_matches('/').replace('/', ".");
+            if let Some(gid) = self.snapshot.loggers.get(&logger) {
+                known.insert(node, participant(gid));
+            }
+        }
+        known
+    }
+
+    /// Returns the nodes to which a publisher of a topic can belong: one node if it is known.
+    fn owners(&self, topic: &str, gid: &Gid) -> Vec<&'a str> {
+        let all = self.graph.topics.get(topic).map(|ends| nodes(&ends.publishers)).unwrap_or_default();
+        let known = self.participants();
+        let can_be = |node: &&str| known.get(node).is_none_or(|of_node| *of_node == participant(gid));
+        all.into_iter().filter(can_be).collect()
+    }
+
+    /// Returns the publishing nodes of which certainly no publisher was heard on a topic. A node with a known
+    /// participant sent nothing if no message is from this participant.
+    fn silent_nodes<'b>(&self, all: &[&'b str], flows: &Flows) -> Vec<&'b str> {
+        let known = self.participants();
+        let is_silent = |node: &&&str| {
+            known.get(**node).is_some_and(|of_node| flows.keys().all(|gid| participant(gid) != *of_node))
+        };
+        all.iter().filter(is_silent).copied().collect()
+    }
+}
+
+fn participant(gid: &Gid) -> &[u8] {
+    &gid[..12]
+}
+
+/// Returns the names of the nodes, each once.
+fn nodes(ends: &[Endpoint]) -> Vec<&str> {
+    let nodes: BTreeSet<&str> = ends.iter().map(|end| &*end.node).collect();
+    nodes.into_iter().collect()
+}
+
+/// Returns a list as text: its first items, and how many more it has.
+fn list(items: impl Iterator<Item = String>) -> String {
+    join(items, " and ")
+}
+
+fn list_or(items: impl Iterator<Item = String>) -> String {
+    join(items, " or ")
+}
+
+fn join(items: impl Iterator<Item = String>, word: &str) -> String {
+    const SHOWN: usize = 4;
+    let mut items: Vec<String> = items.collect();
+    let more = items.len().saturating_sub(SHOWN);
+    items.truncate(SHOWN);
+    if more > 0 {
+        items.push(format!("{more} more"));
+    }
+    match items.pop() {
+        Some(last) if !items.is_empty() => format!("{}{word}{last}", items.join(", ")),
+        last => last.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The transforms on `/tf` and `/tf_static`: who publishes which frame, and how its stamps compare with the clock.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use topic_statistics_core::record::transport::Gid;
+use topic_statistics_observe::format::name;
+
+/// A transform as it was received.
+pub struct Transform {
+    /// The topic, such as `/tf` or `/robot/tf_static`.
+    pub topic: String,
+    pub frame: String,
+    pub parent: String,
+    pub publisher: Gid,
+    /// The stamp, in nanoseconds.
+    pub stamp: i64,
+    /// The reception on the monotonic clock, since the start of the listening.
+    pub at: Duration,
+    /// The time of reception on the system clock, in nanoseconds.
+    pub system: i64,
+    /// The last time on `/clock`, in nanoseconds. `None` if nothing was published there.
+    pub clock: Option<i64>,
+}
+
+/// The transforms of all frames. The number of frames is limited.
+#[derive(Default)]
+pub struct Transforms {
+    frames: BTreeMap<Frame, Vec<Authority>>,
+    /// Whether a frame or an authority had no room.
+    pub is_full: bool,
+}
+
+/// The namespace of the transform topics, and a frame in it.
+type Frame = (String, String);
+
+/// A publisher that publishes the transform of a frame.
+struct Authority {
+    topic: String,
+    publisher: Gid,
+    parent: String,
+    count: u64,
+    first: Duration,
+    last: Duration,
+    stamp: i64,
+    /// How often the stamp was before the previous stamp.
+    backward: u64,
+    /// The least distance of a stamp from the ROS time of its reception, in nanoseconds: positive in the future.
+    nearest: i64,
+    /// Whether a stamp was close to the system clock.
+    is_system: bool,
+}
+
+/// What is wrong with the transform of a frame.
+#[derive(Debug, PartialEq)]
+pub struct Fault {
+    pub topic: String,
+    /// The publishers, as topic and GID.
+    pub publishers: Vec<(String, Gid)>,
+    pub is_of_authorities: bool,
+    /// Tells the faults of a topic apart.
+    pub subject: String,
+    /// The fault, as the end of a sentence that begins with the nodes.
+    pub text: String,
+}
+
+const S: i64 = 1_000_000_000;
+
+impl Transforms {
+    const MAX_FRAMES: usize = 4096;
+    const MAX_AUTHORITIES: usize = 8;
+    /// How far a stamp may be in the future, in nanoseconds: AMCL stamps 1 s ahead by default (`transform_tolerance`).
+    const AHEAD: i64 = 2 * S;
+    /// How old a stamp may be, in nanoseconds: tf2 keeps transforms for 10 s.
+    const BEHIND: i64 = 10 * S;
+    /// A stamp this close to the system clock is from the system clock.
+    const CLOSE: i64 = 60 * S;
+    /// The shortest silence of a frame that counts.
+    const SILENCE: Duration = Duration::from_secs(2);
+
+    pub fn accept(&mut self, transform: Transform) {
+        let Transform { topic, frame, parent, publisher, stamp, at, system, clock } = transform;
+        let namespace = topic.rsplit_once('/').map_or("", |(namespace, _)| namespace).to_owned();
+        let key = (namespace, frame.trim_start_matches('/').to_owned());
+        if self.frames.len() >= Self::MAX_FRAMES && !self.frames.contains_key(&key) {
+            self.is_full = true;
+            return;
+        }
+        let authorities = self.frames.entry(key).or_default();
+        let known = authorities.iter().position(|known| known.publisher == publisher && known.topic == topic);
+        let distance = stamp.saturating_sub(clock.unwrap_or(system));
+        let is_system = stamp.abs_diff(system) < Self::CLOSE as u64;
+        let Some(authority) = known.and_then(|at| authorities.get_mut(at)) else {
+            if authorities.len() >= Self::MAX_AUTHORITIES {
+                self.is_full = true;
+                return;
+            }
+            let (count, first, last, backward, nearest) = (1, at, at, 0, distance);
+            #[rustfmt::skip]
+            authorities.push(Authority {
+                topic, publisher, parent, count, first, last, stamp, backward, nearest, is_system,
+            });
+            return;
+        };
+        authority.count += 1;
+        authority.backward += u64::from(stamp < authority.stamp);
+        (authority.last, authority.stamp, authority.parent) = (at, stamp, parent);
+        if distance.unsigned_abs() < authority.nearest.unsigned_abs() {
+            authority.nearest = distance;
+        }
+        authority.is_system |= is_system;
+    }
+
+    /// Returns the frames of a namespace that no other frame of the namespace contains: the roots of the trees.
+    pub fn roots(&self, namespace: &str) -> BTreeSet<&str> {
+        let own = || self.frames.iter().filter(move |((of, _), _)| of == namespace);
+        let children: BTreeSet<&str> = own().map(|((_, frame), _)| &**frame).collect();
+        let parents = own().flat_map(|(_, authorities)| authorities);
+        let parents = parents.map(|authority| authority.parent.trim_start_matches('/'));
+        parents.filter(|parent| !children.contains(parent)).collect()
+    }
+
+    /// Returns what is wrong. `end` is the end of the listening; `has_clock` is whether `/clock` was published.
+    pub fn faults(&self, end: Duration, has_clock: bool) -> Vec<Fault> {
+        let mut faults = vec![];
+        for ((_, frame), authorities) in &self.frames {
+            let shown = name(frame);
+            let rivals = rivals(authorities);
+            if let Some([first, second]) = rivals {
+                let same = first.parent == second.parent;
+                let parents = [first, second].map(|rival| name(&rival.parent));
+                let below =
+                    if same { String::new() } else { format!(", below {}", parents.join(" and below ")) };
+                faults.push(Fault {
+                    topic: first.topic.clone(),
+                    publishers: [first, second].map(|rival| (rival.topic.clone(), rival.publisher)).into(),
+                    is_of_authorities: true,
+                    subject: frame.clone(),
+                    text: format!(
+                        "both publish the transform of the frame {shown}{below}, so it jumps between two values; let \
+                         only one of them publish it"
+                    ),
+                });
+            }
+            for authority in authorities.iter().filter(|authority| !authority.is_static()) {
+                let Some(text) = authority.fault(end, has_clock, rivals.is_some()) else { continue };
+                faults.push(Fault {
+                    topic: authority.topic.clone(),
+                    publishers: vec![(authority.topic.clone(), authority.publisher)],
+                    is_of_authorities: false,
+                    subject: format!("{frame} {:?}", authority.publisher),
+                    text: format!("publishes the transform of the frame {shown} {text}"),
+                });
+            }
+        }
+        faults
+    }
+}
+
+/// Returns two publishers that publish the transform of the same frame at the same time. Static transforms with the
+/// same parent are equal in practice: two nodes that read the same robot description.
+fn rivals(authorities: &[Authority]) -> Option<[&Authority; 2]> {
+    let pairs = authorities.iter().enumerate();
+    let mut pairs =
+        pairs.flat_map(|(at, first)| authorities[at + 1..].iter().map(move |second| [first, second]));
+    pairs.find(|[first, second]| {
+        let is_twice = |authority: &Authority| authority.is_static() || authority.count >= 2;
+        let overlaps = first.first <= second.last && second.first <= first.last;
+        match [first, second].map(|authority| authority.is_static()) {
+            [true, true] => first.publisher != second.publisher && first.parent != second.parent,
+            [false, false] => {
+                first.publisher != second.publisher && overlaps && is_twice(first) && is_twice(second)
+            }
+            _ => is_twice(first) && is_twice(second),
+        }
+    })
+}
+
+impl Authority {
+    fn is_static(&self) -> bool {
+        self.topic.ends_with("/tf_static")
+    }
+
+    /// Returns what is wrong with the times of a transform that is not static.
+    fn fault(&self, end: Duration, has_clock: bool, has_rival: bool) -> Option<String> {
+        let seconds = |nanoseconds: i64| format!("{:.1} s", nanoseconds as f64 / S as f64);
+        let silence = end.saturating_sub(self.last);
+        let period = (self.last - self.first) / u32::try_from(self.count.max(2) - 1).unwrap_or(u32::MAX);
+        let nearest = self.nearest;
+        if has_clock && self.is_system && !(-Transforms::BEHIND..=Transforms::AHEAD).contains(&nearest) {
+            return Some(
+                "with stamps of the system clock, although /clock is published; set its use_sim_time"
+                    .to_owned(),
+            );
+        }
+        if nearest > Transforms::AHEAD {
+            return Some(format!(
+                "stamped {} in the future; compare the clocks of the two hosts, and its transform_tolerance",
+                seconds(nearest)
+            ));
+        }
+        if nearest < -Transforms::BEHIND {
+            let remedy = if has_clock { "" } else { ", or play /clock if they are recorded or simulated" };
+            return Some(format!(
+                "stamped {} in the past, and tf2 keeps 10 s; compare the clocks of the two hosts{remedy}",
+                seconds(nearest.saturating_neg())
+            ));
+        }
+        if self.backward >= 2 && !has_rival {
+            return Some(format!("with stamps that go back, {} times of {}", self.backward, self.count));
+        }
+        (self.count >= 5 && silence > Transforms::SILENCE.max(10 * period))
+            .then(|| format!("no more, for {:.1} s; see what its node waits for", silence.as_secs_f64()))
+    }
+}
