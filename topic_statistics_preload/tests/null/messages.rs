@@ -2,7 +2,7 @@
 
 //! What is measured of the calls of client libraries: takes, publications, callbacks, requests and responses.
 
-use crate::{run, Windows};
+use crate::run;
 
 const CLIENT: &str = "/plan";
 const SERVICE: &str = "/plan (2)";
@@ -194,21 +194,6 @@ take(1, 5, 9, by=subscribe('/own_filtered', filtered=True))
     assert_eq!(errors, "");
     assert_eq!(windows.total("/own_in", "publication_seq_gap"), (5.0, 3.0 / 5.0));
     assert_eq!(windows.total("/own_filtered", "publication_seq_gap").0, 0.0);
-}
-
-#[test]
-fn intra_process_messages_end_a_silence() {
-    let script = "
-own = case('heard')
-for steps in 'c', 'Idi' * 3, '', 'c':
-    does(steps, own)
-    wait_for_windows()
-    os.write(1, b'and then\\n') # at once
-";
-    let Some((windows, _)) = run(script, &[("METRICS", "time_since_last_message_ms")]) else { return };
-    let last = |part: &str| Windows(part.into()).samples("/own_heard_in", "time_since_last_message_ms").pop();
-    let parts: Vec<bool> = windows.0.split("and then\n").map(|part| last(part).unwrap().0.is_nan()).collect();
-    assert_eq!(parts[..4], [false, true, true, false], "whether the silence is unknown");
 }
 
 #[test]
