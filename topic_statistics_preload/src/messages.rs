@@ -196,7 +196,7 @@ pub fn start_publication(address: *const Endpoint) -> Option<Started> {
 #[inline]
 pub fn record_published(started: &Started, size: u32) {
     let Started { publisher, at, is_counted } = *started;
-    if let Some(hops) = &publisher.hops {
+    if let Some(hops) = publisher.hops.as_ref().filter(|_| !is_counted) {
         hops.hops.record(cause::publication_cause(), at);
     }
     publisher.publications.record_published(at, is_counted, size, monotonic);
@@ -210,6 +210,9 @@ pub fn publish_within_process(address: *const Endpoint) {
         return;
     };
     let at = publisher.publications.record_intra_process(monotonic);
+    if let Some(hops) = &publisher.hops {
+        hops.hops.record(cause::publication_cause(), at);
+    }
     thread::with(|thread| {
         thread.intra_process.set(IntraProcessPublication { publisher: address.addr(), at })
     });
@@ -279,7 +282,12 @@ fn start_intra_process(
     let unknown = IntraProcessMessage { published: 0, buffer: Default::default(), number: u64::MAX };
     let message = dequeued.map_or(unknown, |(_, message)| message);
     let at = subscription.recorder.record_intra_process(epoch, &message, monotonic);
-    *started = Some(timers::Started { at, ready: (message.published != 0).then_some(message.published) });
+    let published = (message.published != 0).then_some(message.published);
+    *started = Some(timers::Started { at, ready: published });
+    cause::start_callback_of(|| {
+        let source = system_time().saturating_sub(at.saturating_sub(published?));
+        Some(Message { topic: subscription.topic, source, taken: at })
+    });
     let running = subscription.recorder.running(epoch, at);
     running
         .map_or(Measured::Nothing, |running| Measured::IntraProcess { subscription: owner.addr(), running })

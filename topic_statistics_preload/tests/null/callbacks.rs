@@ -142,8 +142,9 @@ rmw.receive(subscription, long(0), long(100))
     assert_eq!(errors, "");
     let longest = windows.samples("executor", "longest_callback_ms");
     assert!(longest.iter().any(|(longest, _)| *longest >= 400.0), "{}", windows.0);
-    let busy: f64 = windows.sum("executor", "busy");
-    assert!((500.0 / 7.0..=100.0).contains(&busy), "{busy} % of two windows: {}", windows.0);
+    // 500 ms of all windows; how long a window is depends on how busy the machine is.
+    let busy = windows.samples("executor", "busy").into_iter().map(|(busy, _)| busy).fold(0.0, f64::max);
+    assert!((5.0..=100.0).contains(&busy), "{busy} %: {}", windows.0);
     assert!(windows.total("executor", "ready_to_run_ms").0 >= 1.0);
     assert!(!run(script, &[]).unwrap().0 .0.contains("executor"));
 }

@@ -100,7 +100,8 @@ fn only_the_callback_of_a_subscription_makes_a_hop() {
         ("IdcIdIdpwc", 2.0), // copies that are watched from outside
         ("fcffwcfp", 2.0),   // feedback of an action
         ("occo", 4.0),       // a callback that takes what it needs besides
-        ("Iidiidci", 1.0),   // intra-process callbacks
+        ("IidIidc", 3.0),    // intra-process callbacks, and one of another process
+        ("JJii", 2.0),       // and nobody else receives the topic
         ("cpxwp", 1.0),      // a callback that has returned, and one that has thrown and a wait
     ];
     let mut script = format!("cases = [case(number) for number in range({})]\n", cases.len());
