@@ -53,6 +53,7 @@ impl Collector for Publications {
 
     const KIND: SourceKind = SourceKind::Publisher;
 
+    #[inline]
     fn accept(&mut self, publication: &Publication, _: Present, distributions: &mut Distributions) {
         if self.duration.accept(publication.milliseconds) {
             distributions.accept(Metric::PublishDuration, publication.milliseconds);
