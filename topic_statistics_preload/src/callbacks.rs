@@ -78,14 +78,11 @@ impl Callbacks {
             .filter(|callback| *callback != 0)
     }
 
-    /// Records that a thread takes a message. Returns whether the message waits for its callback. If a thread takes two
-    /// messages and no callback starts in between, the program takes messages itself: until a callback starts, messages
-    /// are measured when they are taken.
+    /// Records that a thread takes a message, and the callbacks are reported. Returns whether the message waits for its
+    /// callback. If a thread takes two messages and no callback starts in between, the program takes messages itself:
+    /// until a callback starts, messages are measured when they are taken.
     #[inline]
     pub fn take(&self, thread: usize) -> bool {
-        if !self.are_reported() {
-            return false;
-        }
         if self.taken_by.load(Ordering::Relaxed) == thread {
             self.is_polled.store(true, Ordering::Relaxed);
         }

@@ -104,14 +104,14 @@ pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: O
         Reported { transport: subscription.transport, info, filter: &subscription.filter },
         size,
     );
-    let waits = thread::with(|thread| {
+    let wait = |thread: &Thread| {
         let waits = subscription.callbacks.take(thread.address());
         let received = || info.map_or(0, |info| received(subscription.transport, info));
         let taken = || TakenMessage { subscription: address, message, received: received() };
         thread.taken.set(waits.then(taken));
         waits
-    });
-    if waits != Some(true) {
+    };
+    if !subscription.callbacks.are_reported() || thread::with(wait) != Some(true) {
         subscription.recorder.record_start(&message, monotonic);
     }
 }
@@ -250,7 +250,7 @@ fn start_of(thread: &Thread, owner: *mut Endpoint, started: &mut Option<timers::
     let Some(subscription) = measured_subscription(owner) else {
         cause::start_callback(None);
         let Some(timer) = measured_timer(owner.addr()) else { return Measured::Nothing };
-        let (running, at) = timer.start();
+        let (running, at) = timer.start(thread.address());
         *started = Some(at);
         return Measured::Timer { timer: owner.addr(), running };
     };

@@ -44,15 +44,8 @@ pub struct Timer {
     period: i64,
     is_steady: bool,
     node: Arc<NodeState>,
-    /// The calls of rcl's timer whose callback has not started.
-    called: Mutex<Called>,
-}
-
-/// The calls of rcl's timer whose callback has not started.
-#[derive(Default)]
-struct Called {
-    count: u32,
-    last: Option<Call>,
+    /// The last call of rcl's timer, until its callback starts.
+    called: Mutex<Option<Call>>,
 }
 
 /// A call of rcl's timer.
@@ -135,19 +128,16 @@ pub fn call(timer: *const c_void, info: &TimerCallInfo, thread: usize) {
     let scheduled =
         lateness.zip(skipped).map(|(lateness, skipped)| ScheduledCall { lateness, skipped: skipped as u64 });
     let call = scheduled.map(|scheduled| Call { thread, at: monotonic(), scheduled });
-    let mut called = lock(&timer.called);
-    // A call of the same thread whose callback has not started is without a callback.
-    let is_next = called.last.is_none_or(|last| last.thread == thread);
-    called.count = if is_next { 1 } else { called.count.saturating_add(1) };
-    called.last = call;
+    *lock(&timer.called) = call;
 }
 
 impl Timer {
-    /// Records that the callback starts now. Returns the running callback, and the time on the monotonic clock.
-    pub fn start(&self) -> (RunningTimerCallback, Started) {
-        let called = std::mem::take(&mut *lock(&self.called));
-        // If several calls wait for their callbacks, it is unknown which call this callback belongs to.
-        let call = called.last.filter(|_| called.count == 1);
+    /// Records that the callback starts now on a thread. Returns the running callback, and its start.
+    pub fn start(&self, thread: usize) -> (RunningTimerCallback, Started) {
+        let called = lock(&self.called).take();
+        // If another thread has called the timer, calls may wait in a queue, and it is unknown which call this callback
+        // belongs to.
+        let call = called.filter(|call| call.thread == thread);
         let started = monotonic();
         let scheduled = call.map(|call| ScheduledCall {
             lateness: call.scheduled.lateness.saturating_add(started - call.at),

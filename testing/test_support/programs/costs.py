@@ -14,7 +14,7 @@ count = ctypes.c_long(int(sys.argv[2]))
 support = ctypes.CDLL('libsensor_msgs__rosidl_typesupport_c.so')
 handle = support.rosidl_typesupport_c__get_message_type_support_handle__sensor_msgs__msg__Imu
 handle.restype = ctypes.c_void_p
-times = (ctypes.c_double * 9)()
+times = (ctypes.c_double * 8)()
 allocated = (ctypes.c_ulonglong * 3)()
 
 

@@ -368,9 +368,8 @@ void does(const char *steps, struct subscription *from, const struct subscriptio
 }
 
 /* Creates a subscription with intra-process communication, its publisher and a timer. Returns the nanoseconds of a take
- * with its callback, of a callback's two tracepoints without a message, of a take that is measured by itself, of a
- * message within the process (publication, buffer and callback) and of a timer's call and callback, and the allocations
- * of this thread meanwhile (with libcount_malloc). */
+ * with its callback, of a callback without a message, of a message within the process (publication, buffer and callback)
+ * and of a timer's call and callback, and the allocations of this thread meanwhile (with libcount_malloc). */
 void measure_callbacks(const void *type, long count, double *nanoseconds, unsigned long long *allocated)
 {
     unsigned long long (*allocations)(pid_t) = (unsigned long long (*)(pid_t))dlsym(RTLD_DEFAULT, "allocations");
@@ -378,41 +377,25 @@ void measure_callbacks(const void *type, long count, double *nanoseconds, unsign
     struct subscription *from = create_subscription(type, OWN "measured", 2, false, 2);
     struct endpoint *own = create_publisher(type, OWN "measured");
     struct timer *timer = create_timer(10000000, 3);
-    double times[6];
     unsigned long long before = 0;
     for (int round = 0; round < 2; round++) { /* the first one is a warm-up */
-        long n = round ? count : 2;
+        long n = round ? count : 1;
         before = allocations ? allocations(thread) : 0;
-        times[0] = now();
-        for (long i = 0; i < n; i++) {
-            take(from, NULL, 0);
+        MEASURE(nanoseconds[0], n, receive(from, 0, 0));
+        MEASURE(nanoseconds[1], n, {
             ros_trace_callback_start(&from->callback, false);
             ros_trace_callback_end(&from->callback);
-        }
-        times[1] = now();
-        for (long i = 0; i < n; i++) {
-            ros_trace_callback_start(&from->callback, false);
-            ros_trace_callback_end(&from->callback);
-        }
-        times[2] = now();
-        for (long i = 0; i < n; i++)
-            take(from, NULL, 0);
-        times[3] = now();
-        for (long i = 0; i < n; i++) {
+        });
+        MEASURE(nanoseconds[2], n, {
             ros_trace_rclcpp_intra_publish(own, message);
             enqueue(from);
             dequeue(from);
             ros_trace_callback_start(&from->intra_process_callback, true);
             ros_trace_callback_end(&from->intra_process_callback);
-        }
-        times[4] = now();
-        for (long i = 0; i < n; i++)
-            fire(timer, 0, 0, 0, false);
-        times[5] = now();
+        });
+        MEASURE(nanoseconds[3], n, fire(timer, 0, 0, 0, false));
     }
     *allocated = (allocations ? allocations(thread) : 0) - before;
-    for (int i = 0; i < 5; i++)
-        nanoseconds[i] = (times[i + 1] - times[i]) / count;
     destroy_timer(timer);
     destroy_publisher(own);
     destroy_subscription(from);

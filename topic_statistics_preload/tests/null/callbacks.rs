@@ -104,7 +104,9 @@ def fire(late, before=0, during=0, other=False, by=timer):
     rmw.fire(by, long(late), long(before), long(during), other)
 fire(0)
 fire(300_000_000, before=150, during=250)  # 30 periods late
-fire(0, other=True)
+fire(0)
+queued = pointer(rmw.create_timer, long(40_000_000), 3)
+fire(0, other=True, by=queued)
 simulated = pointer(rmw.create_timer, long(20_000_000), 1)
 subscribe('/clock', of=type_of('rosgraph_msgs', 'msg', 'Clock'))
 fire(5_000_000, by=simulated)
@@ -123,6 +125,8 @@ rmw.destroy_timer(gone)
     assert!(total("timer_lateness_ms").1 >= (300.0 + BEFORE) / 3.0);
     assert!(total("callback_duration_ms").1 >= DURING / 3.0);
     assert_eq!(windows.sum("timer/10ms", "skipped_periods"), 30.0);
+    assert_eq!(windows.total("timer/40ms", "callback_duration_ms").0, 1.0);
+    assert_eq!(windows.total("timer/40ms", "timer_lateness_ms").0, 0.0, "another thread has called it");
     assert_eq!(windows.total("timer/20ms", "callback_duration_ms").0, 1.0);
     assert_eq!(windows.total("timer/20ms", "timer_lateness_ms").0, 0.0, "on simulated time");
     assert!(!windows.sources().contains("timer/30ms"), "it ended before its first window");
