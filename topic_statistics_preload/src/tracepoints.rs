@@ -112,7 +112,10 @@ pub unsafe extern "C-unwind" fn ros_trace_do_rclcpp_callback_register(
         // SAFETY: rclcpp passes a null-terminated string.
         let _panic = protect(|| executor::add_symbol(callback.addr(), unsafe { CStr::from_ptr(symbol) }));
     }
-    pass_on!(ros_trace_do_rclcpp_callback_register(callback, symbol));
+    // SAFETY: The function has no preconditions.
+    if real::ros_trace_enabled_rclcpp_callback_register().is_some_and(|is_traced| unsafe { is_traced() }) {
+        pass_on!(ros_trace_do_rclcpp_callback_register(callback, symbol));
+    }
 }
 
 /// # Safety
