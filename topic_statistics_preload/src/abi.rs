@@ -124,6 +124,24 @@ pub struct MessageInfoBuffer {
     pub rest: [u64; 16],
 }
 
+/// `rcl_timer_call_info_t`: times of the timer's clock in nanoseconds.
+#[repr(C)]
+pub struct TimerCallInfo {
+    pub expected: i64,
+    pub actual: i64,
+}
+
+/// The start of `rcl_clock_t`.
+#[repr(C)]
+pub struct Clock {
+    pub kind: c_int,
+}
+
+impl Clock {
+    /// `RCL_STEADY_TIME`.
+    pub const STEADY: c_int = 3;
+}
+
 /// `rmw_request_id_t`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::{
     hooks::note_taken,
     log::line,
     process::{call, protect},
-    real,
+    real, thread, timers,
 };
 
 /// # Safety
@@ -104,7 +104,28 @@ pub unsafe extern "C-unwind" fn rcl_timer_call(timer: *mut c_void) -> Ret {
 ///
 /// See rcl/timer.h.
 #[no_mangle]
-pub unsafe extern "C-unwind" fn rcl_timer_call_with_info(timer: *mut c_void, info: *mut c_void) -> Ret {
+pub unsafe extern "C-unwind" fn rcl_timer_call_with_info(
+    timer: *mut c_void,
+    info: *mut TimerCallInfo,
+) -> Ret {
     cause::end();
-    call!(rcl_timer_call_with_info(timer, info) else UNSUPPORTED)
+    let result = call!(rcl_timer_call_with_info(timer, info) else UNSUPPORTED);
+    if result == OK {
+        let _panic = protect(|| {
+            // SAFETY: rcl has accepted the arguments, and has filled the info.
+            if let Some(info) = unsafe { info.as_ref() } {
+                thread::with(|thread| timers::call(timer, info, thread.address()));
+            }
+        });
+    }
+    result
+}
+
+/// # Safety
+///
+/// See rcl/timer.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rcl_timer_fini(timer: *mut c_void) -> Ret {
+    let _panic = protect(|| timers::forget(timer));
+    call!(rcl_timer_fini(timer) else UNSUPPORTED)
 }

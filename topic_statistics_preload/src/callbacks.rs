@@ -7,56 +7,166 @@
 //! the topic also has subscriptions in other contexts, the middleware delivers a copy of each message to all
 //! subscriptions. The subscriptions in the publisher's context recognise a copy by the publisher's GID and discard the
 //! copy. Discarded copies are not counted as messages.
+//!
+//! Within the process, each subscription has a ring buffer. The publishing thread puts a message into it, and a thread
+//! of the executor takes it out and calls the callback. A message that is put into a full buffer overwrites the oldest
+//! one.
 
 use std::sync::{
-    atomic::{AtomicUsize, Ordering},
-    RwLock, RwLockWriteGuard,
+    atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
+    RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 
-use topic_statistics_core::record::transport::Gid;
+use topic_statistics_core::record::{recorder::IntraProcessMessage, transport::Gid};
 
 use crate::{
     abi::{Endpoint, MessageInfo},
-    table::Pointers,
+    table::{Pointers, Table},
 };
 
-/// The measured subscriptions, by the addresses of their callbacks. A subscription in this table may already be
-/// destroyed.
+/// The measured subscriptions and timers, by the addresses of their callbacks: addresses of rmw's subscriptions and of
+/// rcl's timers. They may already be destroyed.
 pub static CALLBACKS: Pointers<Endpoint> = Pointers::new();
+/// The ring buffers of the measured subscriptions, by their addresses. Only a holder of the lock [`ENDING`] uses them.
+pub static BUFFERS: Table<Buffer> = Table::new();
 /// The measured publishers with intra-process communication, by the result of [`key`].
 pub static INTRA_PROCESS_PUBLISHERS: Pointers<Endpoint> = Pointers::new();
-/// Locked for writing while a subscription ends. A callback of an intra-process message locks `ENDING` for reading,
-/// because the callback may outlive its subscription.
+/// Locked for writing while a subscription ends. A callback of an intra-process message, and a change of a ring buffer,
+/// lock `ENDING` for reading, because they may outlive the subscription.
 pub static ENDING: RwLock<()> = RwLock::new(());
 
 /// The addresses of a subscription's callbacks; 0 for no callback. A subscription of rclcpp has one callback, or two
 /// callbacks with intra-process communication.
 #[derive(Default)]
-pub struct Callbacks(pub [AtomicUsize; 2]);
+pub struct Callbacks {
+    addresses: [AtomicUsize; 2],
+    /// The ring buffer of the subscription; 0 if unknown.
+    pub buffer: AtomicUsize,
+    /// The thread that took the last message, until its callback starts.
+    taken_by: AtomicUsize,
+    /// Whether the program takes messages itself, without a callback.
+    is_polled: AtomicBool,
+}
 
 impl Callbacks {
     /// Returns whether rclcpp reports the start of these callbacks.
     #[inline]
     pub fn are_reported(&self) -> bool {
-        self.0[0].load(Ordering::Relaxed) != 0
+        self.addresses[0].load(Ordering::Relaxed) != 0
     }
 
     /// Returns whether rclcpp discards a taken message because the publisher also passed the message on within the
     /// process.
     #[inline]
     pub fn discard(&self, info: &MessageInfo, context: usize) -> bool {
-        let is_intra_process = self.0[1].load(Ordering::Relaxed) != 0;
+        let is_intra_process = self.addresses[1].load(Ordering::Relaxed) != 0;
         is_intra_process && INTRA_PROCESS_PUBLISHERS.get(key(&info.gid, context)).is_some()
     }
 
-    /// Removes the callbacks when their subscription ends.
-    pub fn end(&self) {
-        for callback in self.0.iter().map(|callback| callback.load(Ordering::Relaxed)) {
-            if callback != 0 {
-                CALLBACKS.remove(callback);
-            }
+    /// Adds a callback. `number` is the number of callbacks that were added before.
+    pub fn add(&self, number: usize, callback: usize) {
+        if let Some(free) = self.addresses.get(number) {
+            free.store(callback, Ordering::Relaxed);
         }
     }
+
+    /// Returns the addresses of the callbacks.
+    pub fn addresses(&self) -> impl Iterator<Item = usize> + '_ {
+        self.addresses
+            .iter()
+            .map(|callback| callback.load(Ordering::Relaxed))
+            .filter(|callback| *callback != 0)
+    }
+
+    /// Records that a thread takes a message, and the callbacks are reported. Returns whether the message waits for its
+    /// callback. If a thread takes two messages and no callback starts in between, the program takes messages itself:
+    /// until a callback starts, messages are measured when they are taken.
+    #[inline]
+    pub fn take(&self, thread: usize) -> bool {
+        if self.taken_by.load(Ordering::Relaxed) == thread {
+            self.is_polled.store(true, Ordering::Relaxed);
+        }
+        self.taken_by.store(thread, Ordering::Relaxed);
+        !self.is_polled.load(Ordering::Relaxed)
+    }
+
+    /// Records that the callback of the message starts that this thread took last.
+    #[inline]
+    pub fn start(&self, thread: usize) {
+        if self.taken_by.load(Ordering::Relaxed) == thread {
+            self.taken_by.store(0, Ordering::Relaxed);
+        }
+        if self.is_polled.load(Ordering::Relaxed) {
+            self.is_polled.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Removes the callbacks and the ring buffer when their subscription ends. The caller holds [`ENDING`].
+    pub fn end(&self, subscription: *const Endpoint) {
+        // Another callback may have got the address in the meantime.
+        let is_own = |callback: &usize| {
+            CALLBACKS.get(*callback).is_some_and(|owner| owner.as_ptr().cast_const() == subscription)
+        };
+        self.addresses().filter(is_own).for_each(|callback| {
+            CALLBACKS.remove(callback);
+        });
+        let buffer = self.buffer.load(Ordering::Relaxed);
+        // SAFETY: The caller holds the lock.
+        let found = unsafe { BUFFERS.get(buffer) };
+        if found.is_some_and(|found| found.subscription == subscription.addr()) {
+            BUFFERS.remove(buffer);
+        }
+    }
+}
+
+/// The ring buffer of a subscription.
+pub struct Buffer {
+    address: usize,
+    /// The address of the subscription.
+    pub subscription: usize,
+    /// The number of messages that were put into the buffer. rclcpp locks the buffer while it changes.
+    enqueued: AtomicU64,
+    /// The start of the publication of the message in each place, in nanoseconds on the monotonic clock; 0 if unknown.
+    /// Without places if the buffer has more than [`PLACES`](Self::PLACES).
+    published: Box<[AtomicI64]>,
+}
+
+impl Buffer {
+    /// The largest number of places for which the times of publications are kept.
+    const PLACES: usize = 4096;
+
+    pub fn new(address: usize, capacity: usize, subscription: usize) -> Self {
+        let places = if capacity > Self::PLACES { 0 } else { capacity };
+        let published = (0..places).map(|_| AtomicI64::new(0)).collect();
+        Self { address, subscription, enqueued: AtomicU64::new(0), published }
+    }
+
+    /// Records that a message is put into a place.
+    pub fn enqueue(&self, place: u64, published: i64) {
+        self.enqueued.store(self.enqueued.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if let Some(kept) = self.place(place) {
+            kept.store(published, Ordering::Relaxed);
+        }
+    }
+
+    /// Records that the message in a place is taken out. `left` messages stay in the buffer.
+    pub fn dequeue(&self, place: u64, left: u64) -> IntraProcessMessage {
+        let mut buffer = Gid::default();
+        buffer[..size_of::<usize>()].copy_from_slice(&self.address.to_ne_bytes());
+        let number = self.enqueued.load(Ordering::Relaxed).checked_sub(left);
+        let published = self.place(place).map_or(0, |kept| kept.load(Ordering::Relaxed));
+        IntraProcessMessage { published, buffer, number: number.unwrap_or(u64::MAX) }
+    }
+
+    fn place(&self, place: u64) -> Option<&AtomicI64> {
+        self.published.get(usize::try_from(place).ok()?)
+    }
+}
+
+/// Locks [`ENDING`] for reading; `None` while a subscription ends.
+#[inline]
+pub fn not_ending() -> Option<RwLockReadGuard<'static, ()>> {
+    ENDING.try_read().ok()
 }
 
 /// Locks [`ENDING`]. While the lock is held, no callback of an intra-process message uses its subscription.

@@ -17,10 +17,10 @@ use crate::{
     abi::*,
     cause::{self, Message},
     log::line,
+    messages::{note_filter, record_published, record_taken, size, start_publication, Taken, UNKNOWN_SIZE},
     process::{
         call, forget_client, forget_node, forget_publisher, forget_service, forget_subscription,
-        measured_client, measured_service, measured_subscription, note_filter, protect, record_published,
-        record_taken, size, start_publication, Created, Taken, UNKNOWN_SIZE,
+        measured_client, measured_service, measured_subscription, protect, Created,
     },
     real,
 };
@@ -362,7 +362,7 @@ macro_rules! publish {
         let started = protect(|| start_publication($publisher)).flatten();
         let result = call!($name($publisher, $message, $allocation) else UNSUPPORTED);
         if let (OK, Some(started)) = (result, started) {
-            let _panic = protect(|| record_published($publisher, started, $size));
+            let _panic = protect(|| record_published(&started, $size));
         }
         result
     }};

@@ -18,7 +18,10 @@
 //! | [`hooks`] | the exported functions |
 //! | [`boundaries`] | exported functions whose call shows that a thread's callback has returned |
 //! | [`tracepoints`] | exported functions that rclcpp calls to report callbacks and intra-process communication |
-//! | [`callbacks`] | the callbacks and publishers reported by the tracepoints |
+//! | [`callbacks`] | the callbacks, ring buffers and publishers reported by the tracepoints |
+//! | [`thread`] | what a thread remembers from one call to the next |
+//! | [`messages`] | messages that are taken, passed to callbacks, and published |
+//! | [`timers`], [`executor`] | the timers and the executors of rclcpp |
 //! | [`process`] | the subscriptions, publishers, services and clients of the process; start and end of statistics |
 //! | [`services`] | requests and calls until their response |
 //! | [`cause`] | what each thread does; the core derives from it which message caused a publication |
@@ -40,10 +43,12 @@ pub mod abi; // public for a test that is linked to the library
 mod boundaries;
 mod callbacks;
 mod cause;
+mod executor;
 mod fork;
 mod hooks;
 mod hops;
 mod log;
+mod messages;
 mod options;
 mod output;
 mod process;
@@ -51,4 +56,6 @@ mod real;
 mod services;
 mod stamp;
 mod table;
+mod thread;
+mod timers;
 mod tracepoints;

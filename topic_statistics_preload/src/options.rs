@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString, time::Duration};
 
-use topic_statistics_core::{metric::names, Metric};
+use topic_statistics_core::{metric::names, Metric, SourceKind};
 
 /// The options of a process.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +15,8 @@ pub struct Options {
     pub metrics: Vec<Metric>,
     /// Whether hops are measured: the time from a received message to the publication that this message causes.
     pub has_hops: bool,
+    /// Whether the executors are measured.
+    pub has_executor: bool,
     /// Names and patterns of the measured topics and services; `!` excludes. If the list is empty, all topics and
     /// services are measured.
     pub topics: Vec<String>,
@@ -30,6 +32,7 @@ impl Default for Options {
             period: Duration::from_secs(1),
             metrics: vec![Metric::MessageAge, Metric::MessagePeriod],
             has_hops: false,
+            has_executor: false,
             topics: vec![],
             publish_topic: "/statistics".to_owned(),
             distributions: false,
@@ -92,9 +95,11 @@ impl Options {
         })?;
         set("TOPIC_STATISTICS_METRICS", &mut |value| {
             options.metrics = metrics(value)?;
-            let chosen = options.metrics.len();
-            options.metrics.retain(|metric| *metric != Metric::InputToOutput);
-            options.has_hops = options.metrics.len() < chosen;
+            let chosen = std::mem::take(&mut options.metrics);
+            options.has_hops = chosen.contains(&Metric::InputToOutput);
+            options.has_executor = chosen.contains(&Metric::Busy);
+            let of_subscriptions = |metric: &Metric| SourceKind::Subscription.measures(*metric);
+            options.metrics = chosen.into_iter().filter(of_subscriptions).collect();
             Ok(())
         })?;
         set("TOPIC_STATISTICS_TOPICS", &mut |value| {
@@ -147,12 +152,8 @@ fn period(value: &str) -> Option<Duration> {
 }
 
 fn metrics(value: &str) -> Result<Vec<Metric>, String> {
-    let known: Vec<Metric> = Metric::OF_SUBSCRIPTIONS
-        .iter()
-        .copied()
-        .filter(|metric| *metric != Metric::CallbackDuration)
-        .chain([Metric::InputToOutput])
-        .collect();
+    let others = [Metric::InputToOutput, Metric::Busy];
+    let known: Vec<Metric> = Metric::OF_SUBSCRIPTIONS.iter().copied().chain(others).collect();
     if value.trim() == "all" {
         return Ok(known);
     }
@@ -222,6 +223,7 @@ mod tests {
             period: Duration::from_millis(250),
             metrics: vec![Metric::MessageAge, Metric::PublicationSeqGap],
             has_hops: false,
+            has_executor: false,
             topics: vec!["/imu".to_owned(), "/camera/*".to_owned()],
             publish_topic: "/r1/statistics".to_owned(),
             distributions: true,
@@ -232,8 +234,8 @@ mod tests {
         assert!(misspelt.starts_with("TOPIC_STATISTICS_TOPIC is unknown: "), "{misspelt}");
         assert!(misspelt.contains("TOPIC_STATISTICS_TOPICS, "), "{misspelt}");
         let all = read(&[("TOPIC_STATISTICS_METRICS", "all")]).unwrap();
-        assert_eq!((all.metrics.len(), all.metrics.contains(&Metric::CallbackDuration)), (11, false));
-        assert!(all.has_hops && !Options::default().has_hops);
+        assert_eq!((all.metrics.len(), all.metrics.contains(&Metric::CallbackDuration)), (12, true));
+        assert!(all.has_hops && all.has_executor && !Options::default().has_hops);
         let some = read(&[("TOPIC_STATISTICS_METRICS", "message_age,input_to_output_ms")]).unwrap();
         assert_eq!((some.metrics, some.has_hops), (vec![Metric::MessageAge], true));
         for (name, value, expected) in [
@@ -241,7 +243,6 @@ mod tests {
             ("TOPIC_STATISTICS_PERIOD", "NaN", "0.001 to 86400"),
             ("TOPIC_STATISTICS_PERIOD", "fast", "0.001 to 86400"),
             ("TOPIC_STATISTICS_METRICS", "message_jitter", "message_age, message_period"),
-            ("TOPIC_STATISTICS_METRICS", "callback_duration_ms", "some of message_age"),
             ("TOPIC_STATISTICS_METRICS", "", "some of message_age"),
             ("TOPIC_STATISTICS_TOPICS", "/imu,,", "names of topics"),
             ("TOPIC_STATISTICS_TOPICS", "/a b", "names of topics"),

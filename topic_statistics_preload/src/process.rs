@@ -10,7 +10,7 @@ use std::{
     ffi::{c_char, CStr},
     panic::AssertUnwindSafe,
     sync::{
-        atomic::{AtomicI64, AtomicU8, Ordering},
+        atomic::{AtomicU8, Ordering},
         Arc, Mutex, Once, OnceLock,
     },
 };
@@ -18,13 +18,13 @@ use std::{
 use topic_statistics_core::{
     mutex::lock,
     record::{
-        clock::{monotonic, system_time, HostClock},
+        clock::HostClock,
         middleware::{Middleware, UNKNOWN},
         options::{SourceDefaults, SourceOptions},
         publications::Publications,
         recorder::{Recorder, RecorderOptions},
         source::{Source, SourceHandle, WindowedCollector},
-        transport::{Delivered, Transport, TransportInfo},
+        transport::Transport,
         windowed::Windowed,
     },
     schedule::{losses::LossEvents, scheduler::Scheduler, state::Schedule},
@@ -32,24 +32,27 @@ use topic_statistics_core::{
 };
 
 use crate::{
-    abi::{Endpoint, MessageInfo, Node, Qos, TypeSupport},
+    abi::{Endpoint, Node, Qos, TypeSupport},
     callbacks::{lock_ending, Callbacks, IntraProcessKey},
-    cause::{self, Message},
-    fork,
+    cause, executor, fork,
     hops::{self, PublisherHops},
     log::{line, Lines},
+    messages::{note_filter, Filter},
     options::{has_lifecycle_name, is_hidden, Options},
     output::{NodeHandle, NodeState, Output, OutputTopic},
     real,
     services::{Client, Service},
     stamp::{is_of_lifecycle, MessageType, Stamp},
     table::Table,
+    timers::Timer,
 };
 
 static SUBSCRIPTIONS: Table<Subscription> = Table::new();
 static PUBLISHERS: Table<Publisher> = Table::new();
 static SERVICES: Table<Service> = Table::new();
 static CLIENTS: Table<Client> = Table::new();
+/// The timers by the addresses of rcl's timers.
+static TIMERS: Table<Timer> = Table::new();
 static PROCESS: OnceLock<Option<Process>> = OnceLock::new();
 static STATE: AtomicU8 = AtomicU8::new(NEW);
 
@@ -75,15 +78,15 @@ pub struct Subscription {
     /// Dropped first, so that the statistics of the source end first.
     _source: SourceHandle,
     pub recorder: Arc<Recorder>,
-    transport: &'static Transport,
-    stamp: Option<Stamp>,
-    node: Arc<NodeState>,
+    pub transport: &'static Transport,
+    pub stamp: Option<Stamp>,
+    pub node: Arc<NodeState>,
     /// The number of the topic as an input of hops (a hop leads from a received message to the publication that the
     /// message causes). 0 for the topics of an action, because rclcpp reports no callbacks for these topics.
-    topic: u32,
-    context: usize,
+    pub topic: u32,
+    pub context: usize,
     pub callbacks: Callbacks,
-    filter: Filter,
+    pub filter: Filter,
 }
 
 /// A measured publisher.
@@ -91,9 +94,9 @@ pub struct Publisher {
     _source: SourceHandle,
     pub context: usize,
     pub intra_process: IntraProcessKey,
-    publications: Arc<Windowed<Publications>>,
+    pub publications: Arc<Windowed<Publications>>,
     /// `None` if hops are not measured.
-    hops: Option<Arc<PublisherHops>>,
+    pub hops: Option<Arc<PublisherHops>>,
 }
 
 /// Runs code of the statistics within a function that the host has called. A panic ends only the statistics, not the
@@ -128,7 +131,9 @@ fn end(why: &str) {
     }
 }
 
-fn has_ended() -> bool {
+/// Returns whether the statistics have ended, or this process is a forked child.
+#[inline]
+pub fn has_ended() -> bool {
     STATE.load(Ordering::Relaxed) != NEW
 }
 
@@ -173,6 +178,11 @@ fn options() -> Option<&'static Options> {
     fork::with_blocked_forks(|| OPTIONS.get_or_init(read).as_ref())
 }
 
+/// Returns whether the executors are measured.
+pub fn wants_executor() -> bool {
+    !has_ended() && options().is_some_and(|options| options.has_executor)
+}
+
 impl Process {
     fn begin(options: Options) -> Result<Self, String> {
         let topics = OutputTopic::all(&options.publish_topic, options.distributions)?;
@@ -214,6 +224,7 @@ impl Process {
             Collected::Messages(recorder) => {
                 Source::new(name, Arc::clone(recorder) as _, Some(Box::new(new.name)))
             }
+            Collected::Untitled(collector) => Source::new(name, Arc::clone(collector), None),
             Collected::Others(collector) => {
                 let source = Source::new(name, Arc::clone(collector), None);
                 let given = new.name.clone();
@@ -237,6 +248,8 @@ fn create_hops() {
 enum Collected {
     Messages(Arc<Recorder>),
     Others(Arc<dyn WindowedCollector>),
+    /// Of a source without a topic: a timer or an executor.
+    Untitled(Arc<dyn WindowedCollector>),
 }
 
 /// A new endpoint that rmw has created.
@@ -407,6 +420,49 @@ impl Created {
     }
 }
 
+/// Adds a source without a topic, `name`, to a node. `new` returns the collector, unless it is not wanted. Returns `None`
+/// if the source is not measured.
+///
+/// # Safety
+///
+/// `node` must be a node of rmw, or null.
+pub unsafe fn add_untitled<C: WindowedCollector + 'static>(
+    node: *const Node,
+    name: &str,
+    new: impl FnOnce(&Options, &Arc<NodeState>) -> Option<Arc<C>>,
+) -> Option<SourceHandle> {
+    if has_ended() {
+        return None;
+    }
+    let (node, options) = (NodeHandle::new(node)?, options()?);
+    let process = process(|| options.clone())?;
+    let output = process.output(node);
+    let state = output.add_node(node);
+    let collector = new(options, &state)?;
+    let wanted = Wanted { process, node, output, name: name.to_owned(), state };
+    process.add(wanted, Collected::Untitled(collector)).map_err(|why| end(&why)).ok()
+}
+
+/// Adds a timer, by the address of rcl's timer.
+pub fn add_timer(timer: usize, measured: Timer) -> bool {
+    let is_added = TIMERS.insert(timer, Box::new(measured));
+    if !is_added {
+        line(format_args!("a timer is not measured: the process has more than {}", Table::<Timer>::BOUND));
+    }
+    is_added
+}
+
+/// Ends the statistics of a timer that is about to end.
+pub fn forget_timer(timer: usize) {
+    forget(&TIMERS, timer).iter().for_each(|timer| timer.end());
+}
+
+/// Returns the statistics of a timer, if the timer is measured.
+#[inline]
+pub fn measured_timer(timer: usize) -> Option<&'static Timer> {
+    measured(&TIMERS, timer)
+}
+
 impl Wanted {
     fn add<T>(
         self,
@@ -433,31 +489,32 @@ impl Wanted {
 /// Ends the statistics of a subscription that is about to be destroyed.
 pub fn forget_subscription(endpoint: *const Endpoint) {
     let ending = (STATE.load(Ordering::Relaxed) != FORKED).then(lock_ending);
-    let subscription = forget(&SUBSCRIPTIONS, endpoint);
-    subscription.iter().for_each(|subscription| subscription.callbacks.end());
+    let subscription = forget(&SUBSCRIPTIONS, endpoint.addr());
+    subscription.iter().for_each(|subscription| subscription.callbacks.end(endpoint));
     drop(ending); // the code below may block
+    subscription.iter().flat_map(|ended| ended.callbacks.addresses()).for_each(executor::forget_callback);
     end_clock(endpoint);
 }
 
 /// Ends the statistics of a publisher that is about to be destroyed.
 pub fn forget_publisher(endpoint: *const Endpoint) {
-    let publisher = forget(&PUBLISHERS, endpoint);
+    let publisher = forget(&PUBLISHERS, endpoint.addr());
     publisher.iter().for_each(|publisher| publisher.intra_process.end());
 }
 
 /// Ends the statistics of a service that is about to be destroyed.
 pub fn forget_service(service: *const Endpoint) {
-    drop(forget(&SERVICES, service));
+    drop(forget(&SERVICES, service.addr()));
 }
 
 /// Ends the statistics of a client that is about to be destroyed.
 pub fn forget_client(client: *const Endpoint) {
-    drop(forget(&CLIENTS, client));
+    drop(forget(&CLIENTS, client.addr()));
 }
 
-fn forget<T>(table: &Table<T>, endpoint: *const Endpoint) -> Option<Box<T>> {
+fn forget<T>(table: &Table<T>, key: usize) -> Option<Box<T>> {
     let has_statistics = STATE.load(Ordering::Relaxed) != FORKED && initialised().is_some();
-    has_statistics.then(|| table.remove(endpoint.addr()))?
+    has_statistics.then(|| table.remove(key))?
 }
 
 /// Records that a subscription to /clock ends. Without another subscription to /clock, the node runs on system time.
@@ -479,176 +536,34 @@ pub fn forget_node(node: *const Node) {
     lock(&process.outputs).retain(|output| !(output.has_context(context) && output.remove_node(node)));
 }
 
-/// A taken message.
-pub enum Taken<'a> {
-    Message(*const std::ffi::c_void),
-    Serialized(&'a [u8]),
-}
-
-/// Returns the statistics of an endpoint, if the endpoint is measured.
+/// Returns the statistics of an endpoint or a timer by its address, if it is measured.
 #[inline]
-fn measured<T>(table: &'static Table<T>, endpoint: *const Endpoint) -> Option<&'static T> {
-    // SAFETY: The endpoint is not destroyed while a function of rmw uses it, and the value is used only during this
-    // time.
-    (!has_ended()).then(|| unsafe { table.get(endpoint.addr()) })?
+fn measured<T>(table: &'static Table<T>, key: usize) -> Option<&'static T> {
+    // SAFETY: The endpoint is not destroyed while a function of rmw or a callback uses it, and the value is used only
+    // during this time. Where a callback may outlive its subscription, the caller holds the lock `ENDING`.
+    (!has_ended()).then(|| unsafe { table.get(key) })?
 }
 
 /// Returns the statistics of a service, if the service is measured.
 #[inline]
 pub fn measured_service(service: *const Endpoint) -> Option<&'static Service> {
-    measured(&SERVICES, service)
+    measured(&SERVICES, service.addr())
 }
 
 /// Returns the statistics of a client, if the client is measured.
 #[inline]
 pub fn measured_client(client: *const Endpoint) -> Option<&'static Client> {
-    measured(&CLIENTS, client)
+    measured(&CLIENTS, client.addr())
 }
 
 /// Returns the statistics of a subscription, if the subscription is measured.
 #[inline]
 pub fn measured_subscription(subscription: *const Endpoint) -> Option<&'static Subscription> {
-    measured(&SUBSCRIPTIONS, subscription)
+    measured(&SUBSCRIPTIONS, subscription.addr())
 }
 
 /// Returns the statistics of a publisher, if the publisher is measured.
 #[inline]
 pub fn measured_publisher(publisher: *const Endpoint) -> Option<&'static Publisher> {
-    measured(&PUBLISHERS, publisher)
-}
-
-/// The content filter of a subscription.
-#[derive(Default)]
-struct Filter {
-    /// Messages that were sent and received up to this time may have been filtered: nanoseconds since the epoch. 0 if
-    /// the subscription had no filter yet, [`IS_SET`](Self::IS_SET) while the subscription has a filter.
-    until: AtomicI64,
-}
-
-impl Filter {
-    const IS_SET: i64 = i64::MAX;
-    /// How long a publisher may still filter messages after the filter of the subscription was removed, in nanoseconds.
-    const GRACE: i64 = 1_000_000_000;
-
-    #[inline]
-    fn has_passed(&self, info: &MessageInfo) -> bool {
-        let until = self.until.load(Ordering::Relaxed);
-        until != 0 && info.received_timestamp.max(info.source_timestamp) <= until
-    }
-}
-
-/// Records whether a subscription has a content filter now.
-pub fn note_filter(subscription: *const Endpoint) {
-    let Some(measured) = measured_subscription(subscription) else { return };
-    // SAFETY: The endpoint is a subscription of rmw.
-    let is_set = unsafe { (*subscription.cast::<crate::abi::Subscription>()).is_cft_enabled };
-    let was_set = measured.filter.until.load(Ordering::Relaxed) == Filter::IS_SET;
-    if is_set != was_set {
-        let until = if is_set { Filter::IS_SET } else { system_time() + Filter::GRACE };
-        measured.filter.until.store(until, Ordering::Relaxed);
-        measured.recorder.pause_losses();
-    }
-}
-
-/// Records a message that was taken now.
-///
-/// # Safety
-///
-/// The message must be of the subscription's type.
-#[inline]
-pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: Option<&MessageInfo>) {
-    let address = subscription.addr();
-    let Some(subscription) = measured(&SUBSCRIPTIONS, subscription) else {
-        cause::take(Message::UNMEASURED);
-        return;
-    };
-    if info.is_some_and(|info| subscription.callbacks.discard(info, subscription.context)) {
-        return;
-    }
-    if cause::is_enabled() {
-        let source = info.map_or(0, |info| info.source_timestamp.max(0));
-        let message = Message { topic: subscription.topic, source, taken: monotonic() };
-        match subscription.callbacks.are_reported() {
-            true => cause::take_for_callback(message, address),
-            false => cause::take(message),
-        }
-    }
-    let Some(epoch) = subscription.recorder.epoch() else { return };
-    let header = match (subscription.stamp, taken) {
-        _ if subscription.node.clocks.load(Ordering::Relaxed) > 0 => 0,
-        // SAFETY: By contract.
-        (Some(stamp), Taken::Message(message)) => unsafe { stamp.of_message(*message) },
-        (Some(stamp), Taken::Serialized(bytes)) => stamp.of_serialized(bytes),
-        (None, _) => 0,
-    };
-    let size = || match taken {
-        Taken::Message(_) => UNKNOWN_SIZE,
-        Taken::Serialized(bytes) => size(bytes.len()),
-    };
-    let message = subscription.recorder.received_message(
-        epoch,
-        header,
-        Reported { transport: subscription.transport, info, filter: &subscription.filter },
-        size,
-    );
-    let _no_callback = subscription.recorder.record(&message, monotonic);
-}
-
-/// The values that the middleware reports with a message.
-struct Reported<'a> {
-    transport: &'static Transport,
-    /// The message info; `None` if the host took the message without message info.
-    info: Option<&'a MessageInfo>,
-    filter: &'a Filter,
-}
-
-impl Delivered for Reported<'_> {
-    fn transport(&self) -> &'static Transport {
-        self.transport
-    }
-
-    fn is_filtered(&self) -> bool {
-        self.info.is_some_and(|info| self.filter.has_passed(info))
-    }
-
-    fn info(&self, transport: &Transport) -> TransportInfo {
-        match self.info {
-            None => TransportInfo::new(transport, 0, || 0, Default::default(), u64::MAX),
-            Some(info) => TransportInfo::new(
-                transport,
-                info.source_timestamp.max(0),
-                || info.received_timestamp.max(0),
-                info.gid,
-                info.publication_sequence_number,
-            ),
-        }
-    }
-}
-
-/// The size that is recorded for a message that is not serialized.
-pub const UNKNOWN_SIZE: u32 = 0;
-
-/// Returns the size of a serialized message.
-pub fn size(bytes: usize) -> u32 {
-    u32::try_from(bytes).unwrap_or(UNKNOWN_SIZE)
-}
-
-/// Returns the time at which a publication starts, if the publisher is measured.
-#[inline]
-pub fn start_publication(publisher: *const Endpoint) -> Option<i64> {
-    let publisher = measured(&PUBLISHERS, publisher)?;
-    publisher.publications.is_enabled().then(monotonic)
-}
-
-/// Records a publication that has succeeded now.
-#[inline]
-pub fn record_published(publisher: *const Endpoint, started: i64, size: u32) {
-    let Some(publisher) = measured(&PUBLISHERS, publisher) else { return };
-    if let Some(hops) = &publisher.hops {
-        hops.hops.record(cause::publication_cause(), started);
-    }
-    // The first reading of the clock returns the start; later readings return the current time.
-    let mut start = Some(started);
-    let clock = || start.take().unwrap_or_else(monotonic);
-    let Ok(()) = publisher.publications.measure(clock, || Ok::<_, std::convert::Infallible>(()), |()| size);
+    measured(&PUBLISHERS, publisher.addr())
 }

@@ -4,24 +4,33 @@
 //! functions of tracetools, which rclcpp calls even if tracing is off. See `tracetools/tracetools.h`.
 
 use std::{
-    cell::Cell,
-    ffi::{c_char, c_void},
+    ffi::{c_char, c_void, CStr},
     mem::MaybeUninit,
     sync::atomic::Ordering,
 };
 
+use topic_statistics_core::CallbackKind;
+
 use crate::{
     abi::*,
-    callbacks::{key, CALLBACKS, ENDING, INTRA_PROCESS_PUBLISHERS},
-    cause,
+    callbacks::{key, not_ending, Buffer, BUFFERS, CALLBACKS, INTRA_PROCESS_PUBLISHERS},
+    cause, executor,
     log::line,
-    process::{call, measured_publisher, measured_subscription, protect},
+    messages::{end_callback, publish_within_process, start_callback},
+    process::{call, measured_publisher, measured_subscription, protect, wants_executor},
     real,
+    thread::{self, Created, IntraProcessPublication},
+    timers,
 };
 
-thread_local! {
-    /// The last subscription that this thread created, and the number of the subscription's callbacks.
-    static CREATED: Cell<(*const Endpoint, usize)> = const { Cell::new((std::ptr::null(), 0)) };
+/// Passes a tracepoint on to tracetools, if the process has it: the tracepoints depend on the distribution.
+macro_rules! pass_on {
+    ($name:ident($($argument:expr),*)) => {
+        if let Some(real) = real::$name() {
+            // SAFETY: The caller has passed the arguments, and follows the rules of tracetools.h.
+            unsafe { real($($argument),*) };
+        }
+    };
 }
 
 /// # Safety
@@ -35,7 +44,12 @@ pub unsafe extern "C-unwind" fn ros_trace_rcl_subscription_init(
     topic: *const c_char,
     depth: usize,
 ) {
-    let _thread_ends = CREATED.try_with(|created| created.set((rmw_subscription, 0)));
+    thread::with(|thread| {
+        thread.created.set(Created { subscription: rmw_subscription, node, callbacks: 0 });
+        thread.ring.set((0, 0));
+        // A publisher that is transient local may put its last messages into the subscription's buffer.
+        thread.intra_process.set(IntraProcessPublication { publisher: 0, at: 0 });
+    });
     call!(ros_trace_rcl_subscription_init(subscription, node, rmw_subscription, topic, depth) else);
 }
 
@@ -54,13 +68,156 @@ pub unsafe extern "C-unwind" fn ros_trace_rclcpp_subscription_callback_added(
 /// Adds a callback to the last subscription that this thread created: rclcpp adds callbacks right after the creation,
 /// on the same thread.
 fn add_callback(callback: usize) {
-    let Ok((subscription, number)) = CREATED.try_with(Cell::get) else { return };
-    let Some(measured) = measured_subscription(subscription) else { return };
-    let _thread_ends = CREATED.try_with(|created| created.set((subscription, number + 1)));
-    let Some(free) = measured.callbacks.0.get(number) else { return };
+    let Some(created) = thread::with(|thread| {
+        let created = thread.created.get();
+        thread.created.set(Created { callbacks: created.callbacks + 1, ..created });
+        created
+    }) else {
+        return;
+    };
+    let Some(measured) = measured_subscription(created.subscription) else { return };
     CALLBACKS.remove(callback); // an entry of a subscription that was never destroyed
-    if CALLBACKS.insert(callback, subscription.cast_mut()) {
-        free.store(callback, Ordering::Relaxed);
+    if CALLBACKS.insert(callback, created.subscription.cast_mut()) {
+        measured.callbacks.add(created.callbacks, callback);
+    }
+    if let Some(rmw_handle) = real::rcl_node_get_rmw_handle().filter(|_| wants_executor()) {
+        // SAFETY: rcl has reported the node, which lives as long as the subscription.
+        unsafe { executor::begin(rmw_handle(created.node)) };
+        // SAFETY: The subscription lives, and rmw's rule is that the name is a null-terminated string.
+        let topic = unsafe { CStr::from_ptr((*created.subscription).topic_name) };
+        executor::name_callback(callback, CallbackKind::Subscription, &topic.to_string_lossy());
+    }
+}
+
+/// # Safety
+///
+/// See tracetools.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn ros_trace_enabled_rclcpp_callback_register() -> bool {
+    let is_traced = real::ros_trace_enabled_rclcpp_callback_register();
+    // SAFETY: The function has no preconditions.
+    let is_traced = is_traced.is_some_and(|is_traced| unsafe { is_traced() });
+    is_traced || protect(wants_executor) == Some(true)
+}
+
+/// # Safety
+///
+/// See tracetools.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn ros_trace_do_rclcpp_callback_register(
+    callback: *const c_void,
+    symbol: *const c_char,
+) {
+    if !symbol.is_null() {
+        // SAFETY: rclcpp passes a null-terminated string.
+        let _panic = protect(|| executor::add_symbol(callback.addr(), unsafe { CStr::from_ptr(symbol) }));
+    }
+    // SAFETY: The function has no preconditions.
+    if real::ros_trace_enabled_rclcpp_callback_register().is_some_and(|is_traced| unsafe { is_traced() }) {
+        pass_on!(ros_trace_do_rclcpp_callback_register(callback, symbol));
+    }
+}
+
+/// # Safety
+///
+/// See tracetools.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn ros_trace_rclcpp_timer_callback_added(
+    timer: *const c_void,
+    callback: *const c_void,
+) {
+    let _panic = protect(|| timers::add_callback(timer, callback.addr()));
+    pass_on!(ros_trace_rclcpp_timer_callback_added(timer, callback));
+}
+
+/// # Safety
+///
+/// See tracetools.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn ros_trace_rclcpp_timer_link_node(timer: *const c_void, node: *const c_void) {
+    // SAFETY: rclcpp calls it with a timer and a node of rcl.
+    let _panic = protect(|| unsafe { timers::link_node(timer, node) });
+    pass_on!(ros_trace_rclcpp_timer_link_node(timer, node));
+}
+
+/// # Safety
+///
+/// See tracetools.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn ros_trace_rclcpp_construct_ring_buffer(buffer: *const c_void, capacity: u64) {
+    thread::with(|thread| thread.ring.set((buffer.addr(), capacity as usize)));
+    pass_on!(ros_trace_rclcpp_construct_ring_buffer(buffer, capacity));
+}
+
+/// # Safety
+///
+/// See tracetools.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn ros_trace_rclcpp_ipb_to_subscription(
+    buffer: *const c_void,
+    subscription: *const c_void,
+) {
+    let _panic = protect(add_buffer);
+    pass_on!(ros_trace_rclcpp_ipb_to_subscription(buffer, subscription));
+}
+
+/// Adds the last ring buffer that this thread created to the last subscription that it created: rclcpp creates both
+/// while it creates the subscription.
+fn add_buffer() {
+    let created = thread::with(|thread| (thread.ring.replace((0, 0)), thread.created.get().subscription));
+    let Some(((buffer, capacity), subscription)) = created.filter(|((buffer, _), _)| *buffer != 0) else {
+        return;
+    };
+    let Some(measured) = measured_subscription(subscription) else { return };
+    BUFFERS.remove(buffer); // an entry of a subscription that was never destroyed
+    if BUFFERS.insert(buffer, Box::new(Buffer::new(buffer, capacity, subscription.addr()))) {
+        measured.callbacks.buffer.store(buffer, Ordering::Relaxed);
+    }
+}
+
+/// # Safety
+///
+/// See tracetools.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn ros_trace_rclcpp_ring_buffer_enqueue(
+    buffer: *const c_void,
+    place: u64,
+    size: u64,
+    is_overwritten: bool,
+) {
+    let _panic = protect(|| {
+        with_buffer(buffer, |buffer| {
+            let published = thread::with(|thread| thread.intra_process.get().at);
+            buffer.enqueue(place, published.unwrap_or(0));
+        });
+    });
+    pass_on!(ros_trace_rclcpp_ring_buffer_enqueue(buffer, place, size, is_overwritten));
+}
+
+/// # Safety
+///
+/// See tracetools.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn ros_trace_rclcpp_ring_buffer_dequeue(
+    buffer: *const c_void,
+    place: u64,
+    size: u64,
+) {
+    let _panic = protect(|| {
+        with_buffer(buffer, |buffer| {
+            let dequeued = (buffer.subscription, buffer.dequeue(place, size));
+            thread::with(|thread| thread.dequeued.set(Some(dequeued)));
+        });
+    });
+    pass_on!(ros_trace_rclcpp_ring_buffer_dequeue(buffer, place, size));
+}
+
+/// Runs code with the buffer of a measured subscription. Nothing runs if a subscription is ending at this moment.
+#[inline]
+fn with_buffer(buffer: *const c_void, run: impl FnOnce(&Buffer)) {
+    if let Some(_not_ending) = not_ending() {
+        // SAFETY: Only a thread that has locked ENDING for writing removes the entry.
+        unsafe { BUFFERS.get(buffer.addr()) }.map(run);
     }
 }
 
@@ -77,8 +234,8 @@ pub unsafe extern "C-unwind" fn ros_trace_rclcpp_intra_publish(
     call!(ros_trace_rclcpp_intra_publish(publisher, message) else);
 }
 
-/// Records that a publisher has intra-process communication, before the publisher passes the first copy to the
-/// middleware.
+/// Records that a publisher passes a message on within the process. Before the publisher passes the first copy to the
+/// middleware, its GID becomes known.
 ///
 /// # Safety
 ///
@@ -87,6 +244,7 @@ unsafe fn note_intra_process(publisher: *const c_void) {
     let Some(rmw_handle) = real::rcl_publisher_get_rmw_handle() else { return };
     // SAFETY: By contract.
     let rmw_publisher = unsafe { rmw_handle(publisher) };
+    publish_within_process(rmw_publisher);
     let Some(measured) = measured_publisher(rmw_publisher) else { return };
     if measured.intra_process.0.load(Ordering::Relaxed) != 0 {
         return;
@@ -108,21 +266,8 @@ unsafe fn note_intra_process(publisher: *const c_void) {
 /// See tracetools.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn ros_trace_callback_start(callback: *const c_void, is_intra_process: bool) {
-    let _panic = protect(|| start(callback.addr(), is_intra_process));
+    let _panic = protect(|| start_callback(callback.addr(), is_intra_process));
     call!(ros_trace_callback_start(callback, is_intra_process) else);
-}
-
-#[inline]
-fn start(callback: usize, is_intra_process: bool) {
-    if is_intra_process {
-        cause::start_callback(None);
-        // If a subscription is ending at this moment, this message is not counted.
-        let Ok(_not_ending) = ENDING.try_read() else { return };
-        let subscription = CALLBACKS.get(callback).and_then(|found| measured_subscription(found.as_ptr()));
-        subscription.inspect(|subscription| subscription.recorder.accept_unmeasured());
-    } else if cause::is_enabled() {
-        cause::start_callback(CALLBACKS.get(callback).map(|subscription| subscription.addr().get()));
-    }
 }
 
 /// # Safety
@@ -130,6 +275,7 @@ fn start(callback: usize, is_intra_process: bool) {
 /// See tracetools.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn ros_trace_callback_end(callback: *const c_void) {
+    let _panic = protect(|| end_callback(callback.addr()));
     cause::end();
     call!(ros_trace_callback_end(callback) else);
 }

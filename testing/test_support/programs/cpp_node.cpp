@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A node on rcl with C++ messages, as in rclcpp: publishes `sensor_msgs/Imu` on `imu` and takes it again. It also
- * calls its own service `set_camera_info`, which responds after 10 ms. Service and client have service introspection.
+/* A node on rcl with C++ messages, as in rclcpp: publishes `sensor_msgs/Imu` on `imu` and takes it again. 10 ms later, it
+ * reports a callback of 10 ms by rclcpp's tracepoints. It also calls its own service `set_camera_info`, which responds after 10 ms. Service and client have service introspection.
  *
  * Each line of its standard input is a number of messages, whose stamps are 250 ms old, and of calls. The answer is the
  * number of messages taken and of right responses. The program ends when its input ends.
@@ -18,6 +18,7 @@
 #include <rosidl_typesupport_cpp/service_type_support.hpp>
 #include <sensor_msgs/msg/imu.hpp>
 #include <sensor_msgs/srv/set_camera_info.hpp>
+#include <tracetools/tracetools.h>
 
 using sensor_msgs::msg::Imu;
 using sensor_msgs::srv::SetCameraInfo;
@@ -90,6 +91,8 @@ int main(int argc, char **argv)
     rcl_subscription_t subscription = rcl_get_zero_initialized_subscription();
     rcl_subscription_options_t subscription_options = rcl_subscription_get_default_options();
     check(rcl_subscription_init(&subscription, &node, type, "imu", &subscription_options), "rcl_subscription_init");
+    const char callback = 0; // only its address is used
+    TRACETOOLS_TRACEPOINT(rclcpp_subscription_callback_added, &subscription, &callback);
     rcl_publisher_t publisher = rcl_get_zero_initialized_publisher();
     rcl_publisher_options_t publisher_options = rcl_publisher_get_default_options();
     check(rcl_publisher_init(&publisher, &node, type, "imu", &publisher_options), "rcl_publisher_init");
@@ -132,6 +135,10 @@ int main(int argc, char **argv)
             check(rcl_publish(&publisher, &message, nullptr), "rcl_publish");
             Imu received;
             wait_for([&] { return has_taken(rcl_take(&subscription, &received, nullptr, nullptr), "rcl_take"); });
+            std::this_thread::sleep_for(milliseconds(10));
+            TRACETOOLS_TRACEPOINT(callback_start, &callback, false);
+            std::this_thread::sleep_for(milliseconds(10));
+            TRACETOOLS_TRACEPOINT(callback_end, &callback);
             taken += received == message && call(client, service);
         }
         std::cout << taken << std::endl;

@@ -27,16 +27,85 @@ void ros_trace_callback_end(const void *callback)
 {
     (void)callback;
 }
-int rcl_timer_call_with_info(void *timer, void *info)
+void ros_trace_rclcpp_construct_ring_buffer(const void *buffer, uint64_t capacity)
 {
-    (void)timer, (void)info;
+    (void)buffer, (void)capacity;
+}
+void ros_trace_rclcpp_ipb_to_subscription(const void *ipb, const void *subscription)
+{
+    (void)ipb, (void)subscription;
+}
+void ros_trace_rclcpp_ring_buffer_enqueue(const void *buffer, uint64_t index, uint64_t size, bool overwritten)
+{
+    (void)buffer, (void)index, (void)size, (void)overwritten;
+}
+void ros_trace_rclcpp_ring_buffer_dequeue(const void *buffer, uint64_t index, uint64_t size)
+{
+    (void)buffer, (void)index, (void)size;
+}
+void ros_trace_rclcpp_timer_callback_added(const void *timer, const void *callback)
+{
+    (void)timer, (void)callback;
+}
+void ros_trace_rclcpp_timer_link_node(const void *timer, const void *node)
+{
+    (void)timer, (void)node;
+}
+bool ros_trace_enabled_rclcpp_callback_register(void)
+{
+    return false;
+}
+void ros_trace_do_rclcpp_callback_register(const void *callback, const char *symbol)
+{
+    (void)callback, (void)symbol;
+}
+
+static void register_callback(const void *callback)
+{
+    if (ros_trace_enabled_rclcpp_callback_register())
+        ros_trace_do_rclcpp_callback_register(callback, "Node::on_message(Imu const&)");
+}
+
+/* A timer of rcl and of rclcpp. */
+struct timer {
+    int64_t period, expected, actual;
+    int clock;
+    char callback;
+};
+struct timer_call {
+    int64_t expected, actual;
+};
+
+int rcl_timer_call_with_info(struct timer *timer, struct timer_call *info)
+{
+    info->expected = timer->expected;
+    info->actual = timer->actual;
+    return 0;
+}
+int rcl_timer_get_period(const struct timer *timer, int64_t *period)
+{
+    *period = timer->period;
+    return 0;
+}
+int rcl_timer_clock(const struct timer *timer, const int **clock)
+{
+    *clock = &timer->clock;
+    return 0;
+}
+int rcl_timer_fini(struct timer *timer)
+{
+    (void)timer;
     return 0;
 }
 
-/* Here a publisher of rcl is a publisher of rmw. */
+/* Here a publisher and a node of rcl are those of rmw. */
 const struct endpoint *rcl_publisher_get_rmw_handle(const void *publisher)
 {
     return publisher;
+}
+const struct node *rcl_node_get_rmw_handle(const void *node)
+{
+    return node;
 }
 
 /* The type support of a type whose introspection library is not installed. */
@@ -58,7 +127,9 @@ const void *unknown_type(void)
 struct subscription {
     struct endpoint *rmw;
     /* Only their addresses are used. */
-    char rclcpp, callback, intra_process, intra_process_callback;
+    char rclcpp, callback, intra_process, intra_process_callback, ring, ipb;
+    /* The places of the ring buffer. */
+    uint64_t capacity, write, read, size;
 };
 
 static uint64_t qos[16];
@@ -78,10 +149,18 @@ struct subscription *create_subscription(const void *type, const char *topic, in
     struct subscription *created = calloc(1, sizeof *created);
     created->rmw = rmw_create_subscription(&node, type, strdup(topic), &qos, &options);
     ros_trace_rcl_subscription_init(created, &node, created->rmw, topic, 10);
-    if (callbacks == 2)
+    if (callbacks == 2) {
+        created->capacity = 10;
+        created->write = created->capacity - 1;
+        ros_trace_rclcpp_construct_ring_buffer(&created->ring, created->capacity);
+        ros_trace_rclcpp_ipb_to_subscription(&created->ipb, &created->intra_process);
         ros_trace_rclcpp_subscription_callback_added(&created->intra_process, &created->intra_process_callback);
-    if (callbacks)
+        register_callback(&created->intra_process_callback);
+    }
+    if (callbacks) {
         ros_trace_rclcpp_subscription_callback_added(&created->rclcpp, &created->callback);
+        register_callback(&created->callback);
+    }
     return created;
 }
 
@@ -134,18 +213,98 @@ void take_number(const struct subscription *subscription, unsigned long number)
     ros_trace_callback_end(&subscription->callback);
 }
 
+/* Puts a message into the ring buffer of a subscription, and takes it out. */
+static void enqueue(struct subscription *to)
+{
+    if (to->capacity == 0)
+        return; /* it has no intra-process communication */
+    bool is_full = to->size == to->capacity;
+    to->write = (to->write + 1) % to->capacity;
+    ros_trace_rclcpp_ring_buffer_enqueue(&to->ring, to->write, to->size + 1, is_full);
+    if (is_full)
+        to->read = (to->read + 1) % to->capacity;
+    else
+        to->size++;
+    rmw_trigger_guard_condition(NULL);
+}
+static bool dequeue(struct subscription *from)
+{
+    if (from->size == 0)
+        return false;
+    ros_trace_rclcpp_ring_buffer_dequeue(&from->ring, from->read, from->size - 1);
+    from->read = (from->read + 1) % from->capacity;
+    from->size--;
+    return true;
+}
+
 static void *call_timer(void *timer)
 {
-    rcl_timer_call_with_info(timer, NULL);
+    struct timer_call info;
+    rcl_timer_call_with_info(timer, &info);
     return NULL;
+}
+
+static void sleep_ms(long milliseconds)
+{
+    if (milliseconds > 0)
+        usleep(milliseconds * 1000);
+}
+
+/* Creates a timer. `clock` is rcl's: 3 is the steady clock. */
+struct timer *create_timer(long period, int clock)
+{
+    struct timer *created = calloc(1, sizeof *created);
+    created->period = period;
+    created->clock = clock;
+    ros_trace_rclcpp_timer_callback_added(created, &created->callback);
+    register_callback(&created->callback);
+    ros_trace_rclcpp_timer_link_node(created, &node);
+    return created;
+}
+
+void destroy_timer(struct timer *timer)
+{
+    rcl_timer_fini(timer);
+    free(timer);
+}
+
+/* Calls a timer late by that many nanoseconds. Its callback starts after `before` ms, on this thread or another one than
+ * rcl's call, and lasts `during` ms. */
+void fire(struct timer *timer, long late, long before, long during, bool is_other_thread)
+{
+    struct timer_call info;
+    timer->actual = timer->expected + late;
+    if (is_other_thread) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, call_timer, timer);
+        pthread_join(thread, NULL);
+    } else {
+        rcl_timer_call_with_info(timer, &info);
+    }
+    sleep_ms(before);
+    ros_trace_callback_start(&timer->callback, false);
+    sleep_ms(during);
+    ros_trace_callback_end(&timer->callback);
+}
+
+/* Takes a message; after `before` ms its callback starts, which lasts `during` ms, or none if that is negative. */
+void receive(const struct subscription *subscription, long before, long during)
+{
+    take(subscription, NULL, 0);
+    sleep_ms(before);
+    if (during < 0)
+        return;
+    ros_trace_callback_start(&subscription->callback, false);
+    sleep_ms(during);
+    ros_trace_callback_end(&subscription->callback);
 }
 
 /* Executes actions, one letter each. `own` publishes what `from` receives, by intra-process communication from the first
  * `I` on. Callbacks publish on `out`. */
-void does(const char *steps, const struct subscription *from, const struct subscription *other,
+void does(const char *steps, struct subscription *from, const struct subscription *other,
           const struct subscription *feedback, const struct endpoint *own, const struct endpoint *out)
 {
-    static char timer;
+    static struct timer timer;
     for (const char *step = steps; *step; step++) {
         switch (*step) {
         case 'w':
@@ -173,11 +332,11 @@ void does(const char *steps, const struct subscription *from, const struct subsc
             pthread_t thread;
             pthread_create(&thread, NULL, call_timer, &timer);
             pthread_join(thread, NULL);
-            ros_trace_callback_start(&timer, false);
+            ros_trace_callback_start(&timer.callback, false);
             if (*step == 'T')
                 take(from, NULL, 0);
             rmw_publish(out, message, NULL);
-            ros_trace_callback_end(&timer);
+            ros_trace_callback_end(&timer.callback);
             break;
         }
         case 'f': /* feedback and status of an action, whose callback publishes */
@@ -186,14 +345,18 @@ void does(const char *steps, const struct subscription *from, const struct subsc
             rmw_publish(out, message, NULL);
             break;
         case 'I': /* published by intra-process communication, and for others by the middleware */
+        case 'J': /* or only by intra-process communication */
             ros_trace_rclcpp_intra_publish(own, message);
-            rmw_trigger_guard_condition(NULL);
-            rmw_publish(own, message, NULL);
+            enqueue(from);
+            if (*step == 'I')
+                rmw_publish(own, message, NULL);
             break;
         case 'd': /* its copy is taken and discarded */
             take(from, own, 0);
             break;
         case 'i': /* its callback publishes */
+            if (!dequeue(from))
+                break;
             ros_trace_callback_start(&from->intra_process_callback, true);
             rmw_publish(out, message, NULL);
             ros_trace_callback_end(&from->intra_process_callback);
@@ -202,4 +365,38 @@ void does(const char *steps, const struct subscription *from, const struct subsc
             fprintf(stderr, "%c is unknown\n", *step);
         }
     }
+}
+
+/* Creates a subscription with intra-process communication, its publisher and a timer. Returns the nanoseconds of a take
+ * with its callback, of a callback without a message, of a message within the process (publication, buffer and callback)
+ * and of a timer's call and callback, and the allocations of this thread meanwhile (with libcount_malloc). */
+void measure_callbacks(const void *type, long count, double *nanoseconds, unsigned long long *allocated)
+{
+    unsigned long long (*allocations)(pid_t) = (unsigned long long (*)(pid_t))dlsym(RTLD_DEFAULT, "allocations");
+    pid_t thread = syscall(SYS_gettid);
+    struct subscription *from = create_subscription(type, OWN "measured", 2, false, 2);
+    struct endpoint *own = create_publisher(type, OWN "measured");
+    struct timer *timer = create_timer(10000000, 3);
+    unsigned long long before = 0;
+    for (int round = 0; round < 2; round++) { /* the first one is a warm-up */
+        long n = round ? count : 1;
+        before = allocations ? allocations(thread) : 0;
+        MEASURE(nanoseconds[0], n, receive(from, 0, 0));
+        MEASURE(nanoseconds[1], n, {
+            ros_trace_callback_start(&from->callback, false);
+            ros_trace_callback_end(&from->callback);
+        });
+        MEASURE(nanoseconds[2], n, {
+            ros_trace_rclcpp_intra_publish(own, message);
+            enqueue(from);
+            dequeue(from);
+            ros_trace_callback_start(&from->intra_process_callback, true);
+            ros_trace_callback_end(&from->intra_process_callback);
+        });
+        MEASURE(nanoseconds[3], n, fire(timer, 0, 0, 0, false));
+    }
+    *allocated = (allocations ? allocations(thread) : 0) - before;
+    destroy_timer(timer);
+    destroy_publisher(own);
+    destroy_subscription(from);
 }

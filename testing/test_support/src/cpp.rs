@@ -26,7 +26,7 @@ impl CppNode {
         let libraries = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let folders =
             std::env::split_paths(&libraries).flat_map(|folder| ["-L".into(), folder.into_os_string()]);
-        let names = ["rcl", "rcutils", "rmw", "sensor_msgs__rosidl_typesupport_cpp"];
+        let names = ["rcl", "rcutils", "rmw", "sensor_msgs__rosidl_typesupport_cpp", "tracetools"];
         let compiled = Command::new(&compiler)
             .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wl,--allow-shlib-undefined", "-pthread"])
             .args(includes())

@@ -116,7 +116,7 @@ fn each_message_of_python_is_in_one_window() {
 fn each_message_of_cpp_is_in_one_window() {
     let Some(node) = CppNode::compile() else { return };
     let mut reader = Reader::start(domain());
-    let metrics = ("METRICS", "message_age,message_period,publication_seq_gap");
+    let metrics = ("METRICS", "message_age,message_period,publication_seq_gap,callback_duration_ms");
     let mut node = spawn(node.command(domain()), &[("PERIOD", "0.5"), metrics]);
     // Of one topic, the source that is created later has a number.
     let [subscription, publisher] = ["/cpp:/imu", "/cpp:/imu (2)"];
@@ -124,6 +124,7 @@ fn each_message_of_cpp_is_in_one_window() {
     let expected = [
         (subscription, "message_age", COUNT),
         (subscription, "publication_seq_gap", COUNT - 1.0),
+        (subscription, "callback_duration_ms", COUNT),
         (publisher, "publish_duration_ms", COUNT),
         (service, "response_duration_ms", COUNT),
         (client, "source_to_callback_ms", COUNT),
@@ -136,10 +137,11 @@ fn each_message_of_cpp_is_in_one_window() {
     for (source, metric, expected) in expected {
         assert_eq!(count(&reader.metrics, source, metric), expected, "{source} {metric}");
     }
-    // Stamps are 250 ms old, and the service responds after 10 ms.
+    // Stamps are 250 ms old, the callback starts after 10 ms and takes 10 ms, and the service responds after 10 ms.
     let least = |source, metric| extremes(&reader.metrics, source, metric).0;
     let (duration, round_trip) = (least(service, "response_duration_ms"), least(client, "round_trip_ms"));
     assert!(10.0 <= duration && duration <= round_trip && round_trip < 5000.0, "{duration}, {round_trip} ms");
-    assert!((250.0..5000.0).contains(&least(subscription, "message_age")));
+    assert!((260.0..5000.0).contains(&least(subscription, "message_age")));
+    assert!((10.0..5000.0).contains(&least(subscription, "callback_duration_ms")));
     node.end();
 }

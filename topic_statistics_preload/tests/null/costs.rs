@@ -8,7 +8,8 @@ use crate::{output, preloaded, run};
 
 #[test]
 fn messages_calls_and_requests_allocate_nothing() {
-    let (Some(rmw), Some(counting)) = (preload::library("null_rmw"), preload::library("count_malloc")) else {
+    let (Some(rmw), Some(counting)) = (preload::library("null_rclcpp"), preload::library("count_malloc"))
+    else {
         return;
     };
     let measure = |metrics: Option<&str>| -> [f64; 2] {
@@ -22,11 +23,13 @@ fn messages_calls_and_requests_allocate_nothing() {
         // On a busy machine messages may be counted without being measured.
         assert!(errors.lines().all(|line| line.contains("was preempted for too long")), "{errors}");
         let figures: Vec<f64> = printed.split_whitespace().map(|figure| figure.parse().unwrap()).collect();
-        [figures[4], figures[5]]
+        [figures[8], figures[9]]
     };
     let [plain, allocations] = measure(None);
     assert_eq!(allocations, 0.0, "the middleware allocates nothing");
-    for metrics in ["message_age,message_period", "message_age,message_period,input_to_output_ms", "all"] {
+    for metrics in
+        ["message_age,message_period", "message_age,message_period,input_to_output_ms", "busy", "all"]
+    {
         let [bytes, allocations] = measure(Some(metrics));
         assert_eq!(allocations, 0.0, "{metrics}");
         // Of a subscription. That of the library is in benches/tests/it/cost.rs. A window that ends meanwhile is in it.

@@ -42,6 +42,8 @@ fn the_types_are_those_of_the_headers() {
             unique_network_flow_endpoints as "require_unique_network_flow_endpoints", content_filter_options
         }
         GidBuffer as "rmw_gid_t" { implementation_identifier, data }
+        TimerCallInfo as "rcl_timer_call_info_t" { expected as "expected_call_time", actual as "actual_call_time" }; sizeof
+        Clock as "rcl_clock_t" { kind as "type" }
         RequestId as "rmw_request_id_t" { writer_guid, sequence_number }; sizeof
         ServiceInfo as "rmw_service_info_t" { source_timestamp, received_timestamp, request_id }; sizeof
         PublisherOptions as "rmw_publisher_options_t" {
@@ -94,6 +96,7 @@ fn the_types_are_those_of_the_headers() {
     let headers = [
         "stddef.h",
         "rmw/rmw.h",
+        "rcl/timer.h",
         "rosidl_typesupport_introspection_c/message_introspection.h",
         "rosidl_typesupport_introspection_c/field_types.h",
         "statistics_msgs/msg/metrics_message.h",

@@ -2,6 +2,7 @@
 
 //! The preloaded library with a middleware that does nothing, which plays the calls of client libraries: no ROS starts.
 
+mod callbacks;
 mod costs;
 mod headers;
 mod hosts;

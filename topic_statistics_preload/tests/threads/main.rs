@@ -5,7 +5,7 @@
 
 use std::{
     ffi::{c_char, c_int, CStr, CString},
-    mem::zeroed,
+    mem::{offset_of, zeroed},
     ptr::{from_ref, null_mut},
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -15,7 +15,7 @@ use std::{
 };
 
 use test_support::{preload, wait_for};
-use topic_statistics_preload::abi::{MessageInfoBuffer, Node, ServiceInfo};
+use topic_statistics_preload::abi::{MessageInfoBuffer, Node, ServiceInfo, TimerCallInfo};
 
 /// The address of an endpoint, or of anything that null_rmw.c does not read.
 type P = usize;
@@ -46,6 +46,14 @@ extern "C-unwind" {
     fn rmw_wait(subscriptions: P, guards: P, services: P, clients: P, events: P, set: P, timeout: P)
         -> c_int;
     fn ros_trace_rcl_subscription_init(subscription: P, node: P, of_rmw: P, name: Name, depth: usize);
+    fn ros_trace_rclcpp_construct_ring_buffer(buffer: P, capacity: u64);
+    fn ros_trace_rclcpp_ipb_to_subscription(buffer: P, subscription: P);
+    fn ros_trace_rclcpp_ring_buffer_enqueue(buffer: P, index: u64, size: u64, is_overwritten: bool);
+    fn ros_trace_rclcpp_ring_buffer_dequeue(buffer: P, index: u64, size: u64);
+    fn ros_trace_rclcpp_timer_callback_added(timer: P, callback: P);
+    fn ros_trace_rclcpp_timer_link_node(timer: P, node: P);
+    fn rcl_timer_call_with_info(timer: P, info: &mut TimerCallInfo) -> c_int;
+    fn rcl_timer_fini(timer: P) -> c_int;
     fn ros_trace_rclcpp_subscription_callback_added(subscription: P, callback: P);
     fn ros_trace_callback_start(callback: P, is_intra_process: bool);
     fn ros_trace_callback_end(callback: P);
@@ -75,6 +83,17 @@ struct Endpoints {
     publisher: P,
     service: P,
     client: P,
+    timer: P,
+}
+
+/// A timer of null_rclcpp.c.
+#[repr(C)]
+struct Timer {
+    period: i64,
+    expected: i64,
+    actual: i64,
+    clock: c_int,
+    callback: u8,
 }
 
 /// The callback of intra-process messages of the subscription that was created last. It may be destroyed.
@@ -89,12 +108,20 @@ fn with_endpoints(node: P, name: &str, run: impl FnOnce(&Endpoints)) {
     unsafe {
         let subscription = rmw_create_subscription(node, 0, name, 0, 0);
         ros_trace_rcl_subscription_init(0, 0, subscription, name, 1);
+        ros_trace_rclcpp_construct_ring_buffer(subscription + 3, 8);
+        ros_trace_rclcpp_ipb_to_subscription(0, 0);
         ros_trace_rclcpp_subscription_callback_added(0, subscription + 1);
         ros_trace_rclcpp_subscription_callback_added(0, subscription + 2);
         INTRA_PROCESS.store(subscription + 1, Ordering::Relaxed);
         let publisher = rmw_create_publisher(node, 0, name, 0, 0);
         let (service, client) = (rmw_create_service(node, 0, name, 0), rmw_create_client(node, 0, name, 0));
-        run(&Endpoints { subscription, publisher, service, client });
+        let timer = Timer { period: 1000, expected: 0, actual: 0, clock: 3, callback: 0 };
+        let callback = from_ref(&timer.callback).expose_provenance();
+        let timer = from_ref(&timer).expose_provenance();
+        ros_trace_rclcpp_timer_callback_added(timer, callback);
+        ros_trace_rclcpp_timer_link_node(timer, node);
+        run(&Endpoints { subscription, publisher, service, client, timer });
+        rcl_timer_fini(timer);
         rmw_destroy_client(node, client);
         rmw_destroy_service(node, service);
         rmw_destroy_publisher(node, publisher);
@@ -112,8 +139,15 @@ impl Endpoints {
         unsafe {
             let (mut info, mut service_info): (MessageInfoBuffer, ServiceInfo) = (zeroed(), zeroed());
             rmw_wait(0, 0, 0, 0, 0, 0, 0);
+            // The buffer may be destroyed, too.
+            ros_trace_rclcpp_ring_buffer_enqueue(intra_process + 2, 0, 1, false);
+            ros_trace_rclcpp_ring_buffer_dequeue(intra_process + 2, 0, 0);
             ros_trace_callback_start(intra_process, true);
             ros_trace_callback_end(intra_process);
+            let timer_callback = self.timer + offset_of!(Timer, callback);
+            rcl_timer_call_with_info(self.timer, &mut TimerCallInfo { expected: 0, actual: 0 });
+            ros_trace_callback_start(timer_callback, false);
+            ros_trace_callback_end(timer_callback);
             rmw_take_with_info(self.subscription, message, &mut taken, &mut info, 0);
             ros_trace_callback_start(callback, false);
             ros_trace_rclcpp_intra_publish(self.publisher, message);
@@ -152,7 +186,7 @@ fn threads_that_create_use_and_destroy_at_once_lose_no_sample_of_another() {
     const USES: usize = 20;
     // As many windows as are published in time with a sanitizer.
     std::env::set_var("TOPIC_STATISTICS_PERIOD", "0.02");
-    std::env::set_var("TOPIC_STATISTICS_METRICS", "message_age,source_to_receive_ms,input_to_output_ms");
+    std::env::set_var("TOPIC_STATISTICS_METRICS", "all");
     let Some(rmw) = preload::library("null_rclcpp") else { return };
     let rmw = CString::new(rmw.to_str().unwrap()).unwrap();
     // SAFETY: The path is a string, and null_rmw.c declares the variable so.

@@ -11,6 +11,7 @@ mod machine;
 mod memory;
 mod messages;
 mod page;
+mod preload;
 mod probe;
 mod process;
 mod scale;
@@ -25,12 +26,18 @@ use table::Table;
 /// A measurement: its option, help, seconds per run, and function.
 type Measurement = (&'static str, &'static str, f64, fn(f64) -> Result<Table>);
 
-const MEASUREMENTS: [Measurement; 6] = [
+const MEASUREMENTS: [Measurement; 7] = [
     ("end-to-end", "talker and listener processes, with statistics and without", 5.0, end_to_end::measure),
     ("scale", "a node with 1 to 1000 subscriptions", 10.0, scale::measure),
     ("contention", "a record while the windows' end cannot run", 30.0, contention::measure),
     ("soak", "1e8 messages, then a listener for ten minutes: their memory", 600.0, soak::measure),
     ("memory", "the heap of a node's statistics", 0.0, memory::measure),
+    (
+        "preload",
+        "what the preloaded library adds to a message, a callback and a timer, in ns",
+        0.0,
+        preload::measure,
+    ),
     ("probe", "what an observer of a topic does to its subscriber", 10.0, probe::measure),
 ];
 

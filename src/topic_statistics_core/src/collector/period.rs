@@ -77,11 +77,6 @@ impl PeriodCollector {
         (now >= self.last).then(|| milliseconds_between(self.last, now))
     }
 
-    /// Forgets the last message, after a message at an unknown time. So the next message has no period.
-    pub(crate) fn forget_last(&mut self) {
-        self.last = Self::NONE;
-    }
-
     /// Ends a window: returns the summary of the window's periods in milliseconds, and starts the next window.
     pub fn take(&mut self) -> Summary {
         if self.first == FirstPeriod::NoSample {

@@ -32,6 +32,7 @@ impl Periods {
     }
 
     /// Accepts an event at the time `time`.
+    #[inline]
     pub(crate) fn accept(&mut self, time: i64, distributions: &mut Distributions) {
         if time >= self.last {
             self.last = time;

@@ -7,8 +7,8 @@
 //!
 //! rclcpp reports by tracepoints when a callback starts and ends, and which callback belongs to which subscription. A
 //! publication between the start and the end of a callback is caused by the message that the callback's subscription
-//! took last on this thread. The callback has no message if it belongs to a timer or a service, or if its message did
-//! not arrive through the middleware. Outside a callback, a message that such a subscription took is no cause: rclcpp
+//! took last on this thread, or that was passed on within the process. The callback of a timer or a service has no
+//! message. Outside a callback, a message that such a subscription took is no cause: rclcpp
 //! discards some messages without calling a callback, and programs can take messages themselves.
 //!
 //! For subscriptions without tracepoints, the next action of the thread shows that the callback has returned: the
@@ -110,11 +110,18 @@ impl Activity {
     }
 
     /// Records that a callback starts: the callback of the given subscription. `None` stands for a callback of a timer
-    /// or a service, or of a message that did not arrive through the middleware.
+    /// or a service.
     #[inline]
     pub fn start_callback(&mut self, subscription: Option<usize>) {
         let taken = self.taken.take().filter(|(by, _)| Some(*by) == subscription);
         self.state = State::Callback(taken.map(|(_, message)| message));
+    }
+
+    /// Records that a callback starts, with its message, which was passed on within the process; `None` if it is unknown.
+    #[inline]
+    pub fn start_callback_of(&mut self, message: Option<Message>) {
+        self.taken = None;
+        self.state = State::Callback(message);
     }
 
     /// Records that the running callback, if any, has returned.
@@ -145,7 +152,8 @@ mod tests {
     /// Returns the causes of the publications of a thread. Each letter is an action of the thread: `p` publishes; `a`
     /// and `b` take a message, and `u` takes a message that is not measured; `t` triggers a guard condition; `w` waits
     /// or calls a timer. `A` and `B` are takes by subscriptions whose callbacks are reported; these callbacks start by
-    /// `1` and `2`. `0` starts any other callback, and `)` ends a callback.
+    /// `1` and `2`. `i` starts the callback of a message within the process, `0` any other callback, and `)` ends a
+    /// callback.
     fn causes(does: &str) -> Vec<Cause> {
         let mut activity = Activity::NONE;
         let mut causes = vec![];
@@ -159,6 +167,7 @@ mod tests {
                 't' => activity.trigger(),
                 'w' | ')' => activity.end(),
                 '0' => activity.start_callback(None),
+                'i' => activity.start_callback_of(Some(B)),
                 '1' | '2' => activity.start_callback(Some(step as usize - '0' as usize)),
                 'p' => causes.push(activity.cause()),
                 _ => unreachable!("{step}"),
@@ -177,6 +186,11 @@ mod tests {
         }
         assert_eq!(causes("wA1tttp)"), [a], "rclcpp triggers for its intra-process subscriptions");
         assert_eq!(causes("A1p)A1p)B2p)"), [a, a, b], "rclcpp's EventsExecutor never waits");
+        assert_eq!(
+            causes("Aip)1p"),
+            [b, Cause::Other],
+            "a message within the process after a discarded copy"
+        );
     }
 
     #[test]

@@ -21,6 +21,8 @@ use crate::{
 pub struct Publications {
     period: Periods,
     duration: SummaryCollector,
+    /// The number of publications in this window.
+    count: u64,
     /// `None` if the size is not measured.
     size: Option<SummaryCollector>,
 }
@@ -30,15 +32,17 @@ impl Publications {
     pub fn new(first_period: FirstPeriod, measures_size: bool) -> Self {
         let period = Periods::new(Metric::PublishPeriod, first_period);
         let duration = SummaryCollector::default();
-        Self { period, duration, size: measures_size.then(SummaryCollector::default) }
+        Self { period, duration, count: 0, size: measures_size.then(SummaryCollector::default) }
     }
 }
 
-/// A publication that has succeeded.
+/// A publication that has succeeded, or the part of it that is known now.
 #[derive(Debug)]
 pub struct Publication {
-    /// The end of the publication, in nanoseconds on the monotonic clock.
-    end: i64,
+    /// The time of the publication, in nanoseconds on the monotonic clock: its end, or its start within the process.
+    /// `None` if the publication is already counted.
+    at: Option<i64>,
+    /// The duration; NaN if unknown.
     milliseconds: f64,
     /// The size of the message in bytes; 0 if unknown.
     size: u32,
@@ -49,6 +53,7 @@ impl Collector for Publications {
 
     const KIND: SourceKind = SourceKind::Publisher;
 
+    #[inline]
     fn accept(&mut self, publication: &Publication, _: Present, distributions: &mut Distributions) {
         if self.duration.accept(publication.milliseconds) {
             distributions.accept(Metric::PublishDuration, publication.milliseconds);
@@ -57,14 +62,17 @@ impl Collector for Publications {
             size.accept(publication.size.into());
             distributions.accept(Metric::MessageSize, publication.size.into());
         }
-        self.period.accept(publication.end, distributions);
+        if let Some(at) = publication.at {
+            self.count += 1;
+            self.period.accept(at, distributions);
+        }
     }
 
     fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
         let duration = self.duration.take();
         let mut metrics = vec![self.period.take(ended.has_earlier), (Metric::PublishDuration, duration)];
         metrics.extend(self.size.as_mut().map(|size| (Metric::MessageSize, size.take())));
-        (duration.sample_count, metrics)
+        (std::mem::take(&mut self.count), metrics)
     }
 
     fn measures(&self, metric: Metric) -> bool {
@@ -76,7 +84,7 @@ impl Collector for Publications {
 
     fn clear(&mut self, start: i64, _: bool) {
         self.period.clear(start);
-        self.duration = SummaryCollector::default();
+        (self.duration, self.count) = (SummaryCollector::default(), 0);
         self.size = self.size.map(|_| SummaryCollector::default());
     }
 }
@@ -96,11 +104,31 @@ impl Windowed<Publications> {
         }
         let started = clock();
         let published = publish()?;
-        let milliseconds = milliseconds_between(started, clock());
-        let size = size(&published);
-        // The clock is read again under the lock, so that the times of two threads are recorded in order.
-        self.record(|| Publication { end: clock(), milliseconds, size });
+        self.record_published(started, false, size(&published), clock);
         Ok(())
+    }
+
+    /// Records a publication that started at the time `started` of the monotonic clock, and has succeeded now.
+    /// `is_counted` means that [`record_intra_process`](Self::record_intra_process) has recorded it already.
+    #[inline]
+    pub fn record_published(&self, started: i64, is_counted: bool, size: u32, clock: impl FnOnce() -> i64) {
+        // The clock is read under the lock, so that the times of two threads are recorded in order.
+        self.record(|| {
+            let end = clock();
+            let milliseconds = milliseconds_between(started, end);
+            Publication { at: (!is_counted).then_some(end), milliseconds, size }
+        });
+    }
+
+    /// Records that a message is passed on within the process. Returns the present time, which `clock` returns.
+    #[inline]
+    pub fn record_intra_process(&self, clock: impl FnOnce() -> i64) -> i64 {
+        let mut now = 0;
+        self.record(|| {
+            now = clock();
+            Publication { at: Some(now), milliseconds: f64::NAN, size: 0 }
+        });
+        now
     }
 }
 
@@ -124,7 +152,7 @@ mod tests {
 
     fn accept(publications: &mut Publications, ends: &[i64]) {
         for end in ends {
-            let publication = Publication { end: end * MS, milliseconds: 0.5, size: 0 };
+            let publication = Publication { at: Some(end * MS), milliseconds: 0.5, size: 0 };
             publications.accept(&publication, Present::of_test(), &mut Distributions::default());
         }
     }
@@ -160,6 +188,25 @@ mod tests {
         assert_eq!((periods.sample_count, periods.average), (1, 10.0));
     }
 
+    #[test]
+    fn a_publication_within_the_process_and_by_the_middleware_is_one() {
+        let publications = Windowed::new(Publications::new(FirstPeriod::NoSample, false));
+        let clock = TestClock::enable(&publications);
+        for is_outside in [false, true, true, false] {
+            clock.pass(10 * MS);
+            let started = publications.record_intra_process(|| clock.pass(0));
+            if is_outside {
+                publications.record_published(started, true, 0, || clock.pass(2 * MS));
+            }
+        }
+        let window = publications.end_window(&clock).unwrap().statistics;
+        let figures =
+            [Metric::PublishPeriod, Metric::PublishDuration].map(|metric| window.get(metric).unwrap());
+        assert_eq!(window.count, 4);
+        assert_eq!(figures.map(|figure| figure.sample_count), [3, 2]);
+        assert_eq!(figures.map(|figure| figure.average), [34.0 / 3.0, 2.0]);
+    }
+
     /// A thread is preempted under the lock, before it reads the clock. Another thread publishes during this time.
     #[test]
     fn a_publication_that_overtakes_the_lock_has_no_wrong_period() {
@@ -171,7 +218,7 @@ mod tests {
         let mut readings = 0;
         let preempted = || {
             readings += 1;
-            if readings == 3 {
+            if readings == 2 {
                 publish();
             }
             now()

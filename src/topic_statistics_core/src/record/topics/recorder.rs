@@ -38,7 +38,7 @@ mod options;
 mod span;
 mod warnings;
 
-pub use message::{Epoch, ReceivedMessage, RunningCallback};
+pub use message::{Epoch, IntraProcessMessage, ReceivedMessage, RunningCallback};
 pub use options::{AgeSource, RecorderOptions};
 
 /// The recorder of a subscription.
@@ -138,7 +138,14 @@ impl Recorder {
     #[inline]
     pub fn record(&self, message: &ReceivedMessage, clock: impl FnOnce() -> i64) -> Option<RunningCallback> {
         let started = self.record_start(message, clock);
-        self.options.needs_callback_end().then_some(RunningCallback { epoch: message.epoch, started })
+        self.running(message.epoch, started)
+    }
+
+    /// Returns the argument for [`record_end`](Self::record_end) for a callback that started at the time `started` of
+    /// the monotonic clock; `None` if no metric needs the end of the callback.
+    #[inline]
+    pub fn running(&self, epoch: Epoch, started: i64) -> Option<RunningCallback> {
+        self.options.needs_callback_end().then_some(RunningCallback { epoch, started })
     }
 
     /// Records a message at the start of its callback, at the present time. Returns this time.
@@ -181,13 +188,27 @@ impl Recorder {
         }
     }
 
-    /// Accepts a message that is not measured, because it did not arrive through the middleware. Until the next
-    /// measured message, the time since the last message and the next period are unknown. This function never waits: if
-    /// another thread holds the lock, the message changes nothing.
-    pub fn accept_unmeasured(&self) {
+    /// Records a message that was passed on within the process, at the start of its callback. Returns the present time,
+    /// which `clock` returns.
+    #[inline]
+    pub fn record_intra_process(
+        &self,
+        epoch: Epoch,
+        message: &IntraProcessMessage,
+        clock: impl FnOnce() -> i64,
+    ) -> i64 {
         if let Some(mut collectors) = self.collectors.try_lock() {
-            collectors.accept_unmeasured();
+            let callback = clock();
+            collectors.record_intra_process(epoch, message, callback);
+            return callback;
         }
+        self.collectors.begin_sample();
+        let callback = clock();
+        let counts = epoch.is_of(Epoch(self.epoch.load(Ordering::Relaxed)));
+        let sample = Sample::IntraProcess { epoch, message: *message, callback };
+        self.collectors.enqueue_or_count(sample, counts);
+        self.collectors.end_sample();
+        callback
     }
 
     /// Makes the next message of each publisher count as its first, so that messages that are filtered from now on are
@@ -354,12 +375,14 @@ impl Recorder {
         let mut has_queued_messages = false;
         let mut drain_queue = |collectors: &mut Collectors| {
             while let Some(sample) = self.collectors.dequeue() {
-                let (Sample::Message { callback: time, .. } | Sample::CallbackEnd { end: time, .. }) = sample;
+                let (Sample::Message { callback: time, .. }
+                | Sample::IntraProcess { callback: time, .. }
+                | Sample::CallbackEnd { end: time, .. }) = sample;
                 if time >= ended.stop {
                     of_next_window.push(sample);
                 } else {
                     collectors.accept(&sample);
-                    has_queued_messages |= matches!(sample, Sample::Message { .. });
+                    has_queued_messages |= !matches!(sample, Sample::CallbackEnd { .. });
                 }
             }
         };

@@ -28,6 +28,19 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallbackId(u32);
 
+impl CallbackId {
+    /// Returns the number.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Returns the identification with a number that [`index`](Self::index) has returned for a callback of the same
+    /// [`ExecutorNames`]; `None` if the number is too large for one.
+    pub fn with_index(index: usize) -> Option<Self> {
+        u32::try_from(index).ok().filter(|_| index < ExecutorNames::MOST).map(Self)
+    }
+}
+
 /// The names of an executor's callbacks and threads. All clones share the names.
 #[derive(Clone, Debug)]
 pub struct ExecutorNames(Arc<Mutex<Names>>);
@@ -109,14 +122,24 @@ impl ThreadRecorder {
         if !self.is_enabled() {
             return code();
         }
-        let thread = self.thread;
-        self.executions.record(|| Execution {
-            thread,
-            at: monotonic(),
-            event: Event::Start { callback, ready },
-        });
+        self.start(callback, ready, monotonic);
         let _running = Running(self);
         code()
+    }
+
+    /// Records that a callback starts now, at the time that `clock` returns. `ready` is as in [`run`](Self::run). A
+    /// callback that was started before and has not ended is forgotten: it has thrown an exception.
+    #[inline]
+    pub fn start(&self, callback: CallbackId, ready: Option<i64>, clock: impl FnOnce() -> i64) {
+        let thread = self.thread;
+        self.executions.record(|| Execution { thread, at: clock(), event: Event::Start { callback, ready } });
+    }
+
+    /// Records that the callback ends now, at the time that `clock` returns.
+    #[inline]
+    pub fn end(&self, clock: impl FnOnce() -> i64) {
+        let thread = self.thread;
+        self.executions.record(|| Execution { thread, at: clock(), event: Event::End });
     }
 }
 
@@ -126,8 +149,7 @@ struct Running<'a>(&'a ThreadRecorder);
 impl Drop for Running<'_> {
     #[inline]
     fn drop(&mut self) {
-        let thread = self.0.thread;
-        self.0.executions.record(|| Execution { thread, at: monotonic(), event: Event::End });
+        self.0.end(monotonic);
     }
 }
 
@@ -159,6 +181,8 @@ pub struct Executions {
     ready_to_run: SummaryCollector,
     longest: Option<Longest>,
     waits: Vec<Wait>,
+    /// Whether the times at which callbacks became ready are converted from the system clock.
+    is_ready_of_system_time: bool,
     /// The last finished window.
     finished: Option<Arc<ExecutorWindow>>,
 }
@@ -223,6 +247,12 @@ impl Executions {
     /// Creates the collector of an executor with these callback and thread names.
     pub fn new(names: ExecutorNames) -> Self {
         Self { names, waits: Vec::with_capacity(Self::WAITS), ..Self::default() }
+    }
+
+    /// Sets that the times at which callbacks become ready are converted from the system clock. So they are unknown in a
+    /// window with a step of this clock.
+    pub fn ready_of_system_time(self) -> Self {
+        Self { is_ready_of_system_time: true, ..self }
     }
 
     /// Returns the entry of a thread, and creates the entries up to this thread if they are missing.
@@ -334,6 +364,9 @@ impl Collector for Executions {
             thread: Arc::clone(&names.threads[longest.thread]),
             milliseconds: milliseconds(longest.duration),
         });
+        if ended.step.is_some() && self.is_ready_of_system_time {
+            (self.ready_to_run, self.waits) = (SummaryCollector::default(), Vec::with_capacity(Self::WAITS));
+        }
         self.waits.sort_by_key(|wait| std::cmp::Reverse(wait.duration));
         let wait = |wait: Wait| CallbackWait {
             waiting: callback(wait.waiting),
@@ -359,7 +392,8 @@ impl Collector for Executions {
     }
 
     fn clear(&mut self, start: i64, _: bool) {
-        *self = Self { start, ..Self::new(self.names.clone()) };
+        let is_ready_of_system_time = self.is_ready_of_system_time;
+        *self = Self { start, is_ready_of_system_time, ..Self::new(self.names.clone()) };
     }
 }
 

@@ -5,7 +5,7 @@
 use super::{
     history::History,
     losses::Losses,
-    message::{Details, Epoch, ReceivedMessage, Sample},
+    message::{Details, Epoch, IntraProcessMessage, ReceivedMessage, Sample},
     options::{AgeSource, RecorderOptions},
     span::{Span, Times},
     warnings::{Warning, Warnings},
@@ -66,6 +66,8 @@ pub(super) struct Collectors {
     has_unknown_count: bool,
     /// The number of messages before this window.
     received_before: u64,
+    /// The callback start of the last message that was passed on within the process.
+    last_intra_process: i64,
     span: Span,
     /// The filter is not empty for some time after a step of the system clock.
     filter: StampFilter,
@@ -133,6 +135,9 @@ impl Accept for Collectors {
             Sample::Message { message, callback, simulated } => {
                 self.record_message(message, *callback, || *simulated);
             }
+            Sample::IntraProcess { epoch, message, callback } => {
+                self.record_intra_process(*epoch, message, *callback);
+            }
             Sample::CallbackEnd { epoch, milliseconds, .. } => {
                 if let (true, Some(delays)) = (epoch.is_of(self.epoch), &mut self.delays) {
                     if delays.callback_duration.accept(*milliseconds) {
@@ -190,6 +195,7 @@ impl Collectors {
             is_incomplete: false,
             has_unknown_count: false,
             received_before: 0,
+            last_intra_process: i64::MIN,
             span: Span::default(),
             filter: StampFilter::default(),
             unusable_since: i64::MAX,
@@ -239,6 +245,32 @@ impl Collectors {
         {
             (self.span.last.source, self.span.last.received) = (source, received);
         }
+    }
+
+    /// Records a message that was passed on within the process.
+    pub(super) fn record_intra_process(
+        &mut self,
+        epoch: Epoch,
+        message: &IntraProcessMessage,
+        callback: i64,
+    ) {
+        if !epoch.is_of(self.epoch) {
+            return;
+        }
+        // The publication and the callback are times of one clock, which no step of the system clock changes. So both
+        // are converted by the same offset.
+        let source = if message.published == 0 { 0 } else { self.window.system.at(message.published) };
+        let transport =
+            TransportInfo { source, received: 0, publisher: message.buffer, number: message.number };
+        let details = Details { transport, size: 0, jumps: 0, is_simulated: false, is_filtered: false };
+        let is_known = self.options.needs_details() && message.number != u64::MAX;
+        let details = is_known.then_some(details);
+        if let (None, Some(sizes)) = (details, &mut self.sizes) {
+            sizes.total = None;
+        }
+        let message = ReceivedMessage { epoch: self.epoch, header: 0, details };
+        self.record_of_this_epoch(&message, callback, || 0);
+        self.last_intra_process = self.last_intra_process.max(callback);
     }
 
     #[inline(always)]
@@ -510,12 +542,6 @@ impl Collectors {
         self.period = PeriodCollector::new(self.options.first_period);
     }
 
-    /// Accepts that a message that did not arrive through the middleware followed the last recorded message.
-    pub(super) fn accept_unmeasured(&mut self) {
-        self.span.mark_unmeasured();
-        self.period.forget_last();
-    }
-
     /// Makes the next message of each publisher count as its first.
     pub(super) fn pause_losses(&mut self) {
         if let Some(losses) = &mut self.losses {
@@ -560,7 +586,10 @@ impl Collectors {
 
     /// Returns whether the last message of this window had no header stamp although ages start at the header stamp.
     pub(super) fn is_unstamped(&self) -> bool {
-        self.options.age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header == 0
+        self.options.age_source == AgeSource::HeaderStamp
+            && self.count > 0
+            && self.span.last.header == 0
+            && self.span.last.callback != self.last_intra_process
     }
 
     /// Returns whether the last message of this window had a header stamp, and ages start at the header stamp and use

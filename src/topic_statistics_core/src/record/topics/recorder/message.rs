@@ -3,7 +3,7 @@
 //! A message on its way through the recorder: when it was taken, what was read from it, and the sample that is made
 //! from it.
 
-use crate::record::topics::transport::TransportInfo;
+use crate::record::topics::transport::{Gid, TransportInfo};
 
 /// The epoch in which a message was taken. The high 32 bits are the number of the run: a run lasts from when the
 /// statistics are enabled until they are disabled. The low 32 bits count how often stamps became doubtful or usable
@@ -49,6 +49,13 @@ pub struct ReceivedMessage {
     pub(super) details: Option<Details>,
 }
 
+impl ReceivedMessage {
+    /// Returns the epoch in which the message was taken.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+}
+
 /// The data of a message except its header stamp.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Details {
@@ -62,6 +69,19 @@ pub(super) struct Details {
     pub(super) is_simulated: bool,
     /// Whether messages before or after this message may have been left out on purpose.
     pub(super) is_filtered: bool,
+}
+
+/// A message that was passed on within the process, without the middleware. It has no header stamp: its content is not
+/// read.
+#[derive(Debug, Clone, Copy)]
+pub struct IntraProcessMessage {
+    /// The start of the publication, in nanoseconds on the monotonic clock; 0 if unknown.
+    pub published: i64,
+    /// Identifies the buffer in which the message waited, like a publisher.
+    pub buffer: Gid,
+    /// The number of the message among all messages that were put into this buffer; `u64::MAX` if unknown. Missing
+    /// numbers are messages that were overwritten.
+    pub number: u64,
 }
 
 /// A callback that is running.
@@ -81,6 +101,8 @@ pub(super) enum Sample {
         /// The ROS time at the start of the callback if the node uses simulated time; 0 if unknown.
         simulated: i64,
     },
+    /// A message that was passed on within the process, and whose callback starts.
+    IntraProcess { epoch: Epoch, message: IntraProcessMessage, callback: i64 },
     /// The end of a callback.
     CallbackEnd { epoch: Epoch, milliseconds: f64, end: i64 },
 }

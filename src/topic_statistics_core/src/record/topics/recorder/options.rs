@@ -73,22 +73,21 @@ impl RecorderOptions {
 }
 
 impl RecorderOptions {
-    /// The metrics of the delays of which an age consists, and of the callback duration.
+    /// The metrics of the delays of which an age consists.
     const DELAYS: MetricSet = MetricSet::of(&[
         Metric::HeaderToSource,
         Metric::SourceToReceive,
         Metric::ReceiveToCallback,
         Metric::SourceToCallback,
         Metric::HeaderToCallback,
-        Metric::CallbackDuration,
     ]);
 
     /// The metrics that need the time at which a message arrived on this host.
     const OF_RECEPTION: MetricSet = MetricSet::of(&[Metric::SourceToReceive, Metric::ReceiveToCallback]);
 
-    /// Returns whether at least one metric of [`DELAYS`](Self::DELAYS) is measured.
+    /// Returns whether at least one metric of [`DELAYS`](Self::DELAYS), or the callback duration, is measured.
     pub(super) fn has_delays(self) -> bool {
-        self.metrics.intersects(Self::DELAYS)
+        self.metrics.intersects(Self::DELAYS) || self.needs_callback_end()
     }
 
     /// Returns whether losses of messages are measured.
@@ -108,7 +107,7 @@ impl RecorderOptions {
 
     /// Returns whether the metrics need what the middleware reports with a message.
     pub(super) fn needs_transport(self) -> bool {
-        self.has_delays()
+        self.metrics.intersects(Self::DELAYS)
             || self.has_losses()
             || self.is_transient_local
             || self.age_source == AgeSource::SourceTimestamp

@@ -468,33 +468,52 @@ fn an_unmeasured_message_is_later_than_the_last_measured_one() {
 }
 
 #[test]
-fn after_a_message_that_came_another_way_silence_is_unknown() {
-    let test = Test::of([Metric::MessagePeriod, Metric::TimeSinceLastMessage]);
-    let receive_another_way = || {
-        test.clock.pass(S / 10);
-        test.accept_unmeasured();
-        test.clock.pass(S / 10);
+fn a_message_within_the_process_is_one_like_others() {
+    let test = Test::all_metrics();
+    let receive = |published, number| {
+        let message = IntraProcessMessage { published, buffer: [7; 16], number };
+        let epoch = test.epoch().unwrap();
+        let started = test.record_intra_process(epoch, &message, || test.clock.monotonic());
+        test.end_callback(test.running(epoch, started).unwrap());
     };
-    // The third message has no period since the second message.
-    test.receive_all(1..=2);
-    receive_another_way();
-    test.receive_all(3..=4);
+    test.receive_all(1..=1);
+    test.clock.pass(30 * MS);
+    receive(test.clock.monotonic() - 10 * MS, 1);
+    test.clock.pass(50 * MS);
+    receive(test.clock.monotonic() - 10 * MS, 4); // the second and the third are overwritten
+    test.receive_while_held(2..=3, 0);
+    test.clock.pass(S / 4);
     let window = test.end();
-    let periods = window.get(Metric::MessagePeriod).unwrap();
-    assert_eq!((periods.sample_count, periods.maximum), (2, 0.0));
-    assert_eq!(window.get(Metric::TimeSinceLastMessage).unwrap().average, 0.0);
-    receive_another_way();
-    for _ in 0..2 {
-        test.clock.pass(S);
-        let window = test.end();
-        assert_eq!(
-            (samples(&window, Metric::TimeSinceLastMessage), window.count),
-            (0, 0),
-            "the unmeasured message is not counted"
-        );
-    }
-    test.receive_one(5);
-    assert_eq!(test.summary(S / 4, Metric::TimeSinceLastMessage).average, 250.0);
+    let is = |metric, count, average: f64| {
+        let found = window.get(metric).unwrap();
+        assert_eq!((found.sample_count, found.average), (count, average), "{metric:?}");
+    };
+    assert_eq!(window.count, 5);
+    is(Metric::MessagePeriod, 4, 80.0 / 4.0);
+    is(Metric::MessageAge, 3, 40.0);
+    is(Metric::SourceToCallback, 5, (3.0 * 30.0 + 2.0 * 10.0) / 5.0);
+    is(Metric::ReceiveToCallback, 3, 20.0);
+    is(Metric::CallbackDuration, 2, 0.0);
+    is(Metric::PublicationSeqGap, 3, 2.0 / 3.0);
+    is(Metric::TimeSinceLastMessage, 1, 250.0);
+    assert_eq!(window.totals.unwrap().lost, Some(2));
+
+    receive(0, u64::MAX); // of a distribution that does not report the buffer
+    let window = test.end();
+    assert!(!window.unstamped && window.count == 1);
+    assert_eq!(samples(&window, Metric::SourceToCallback), 0);
+    assert_eq!(window.totals.unwrap().lost, Some(2));
+}
+
+#[test]
+fn a_message_within_the_process_is_recorded_while_a_window_ends() {
+    let test = Test::of([Metric::MessagePeriod]);
+    let message = IntraProcessMessage { published: 0, buffer: [0; 16], number: u64::MAX };
+    let held = HeldUp::new(&test.clock, 1, || {
+        test.record_intra_process(test.epoch().unwrap(), &message, || test.clock.pass(MS));
+    });
+    let window = test.end_window(&held).unwrap().statistics;
+    assert_eq!(window.count + test.end().count, 1);
 }
 
 /// A message before or after which other messages may have been filtered.

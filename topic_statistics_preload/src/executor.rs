@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The executors of the process: how busy the threads are that run callbacks, and which callback takes long. rclcpp does
+//! not report which executor runs a callback, so the threads of all executors are one source.
+
+use std::{
+    collections::HashMap,
+    ffi::{c_void, CStr},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        Arc, LazyLock, Mutex, OnceLock,
+    },
+};
+
+use topic_statistics_core::{
+    mutex::lock,
+    record::{
+        executions::{CallbackId, Executions, ExecutorNames, ThreadRecorder},
+        source::SourceHandle,
+        windowed::Windowed,
+    },
+    CallbackKind, ExecutorCallback,
+};
+
+use crate::{
+    abi::Node,
+    log::line,
+    process::{add_untitled, wants_executor},
+    table::Pointers,
+    thread::Thread,
+    timers::Started,
+};
+
+static EXECUTOR: OnceLock<Option<Executor>> = OnceLock::new();
+/// The numbers of callbacks plus 1, by the addresses of the callbacks. They are not dereferenced.
+static NUMBERS: Pointers<c_void> = Pointers::new();
+/// The names of callbacks, by their addresses.
+static NAMES: LazyLock<Mutex<HashMap<usize, Named>>> = LazyLock::new(Mutex::default);
+
+/// A callback, as rclcpp names it.
+struct Named {
+    kind: CallbackKind,
+    /// The topic, or the period of a timer.
+    name: String,
+    symbol: String,
+}
+
+impl Named {
+    /// The largest number of callbacks with a name.
+    const BOUND: usize = Pointers::<c_void>::BOUND;
+}
+
+impl Default for Named {
+    fn default() -> Self {
+        Self { kind: CallbackKind::Service, name: String::new(), symbol: String::new() }
+    }
+}
+
+struct Executor {
+    _source: SourceHandle,
+    executions: Arc<Windowed<Executions>>,
+    names: ExecutorNames,
+    /// The number of callbacks without a name.
+    others: CallbackId,
+    threads: [OnceLock<ThreadRecorder>; Executor::THREADS],
+    /// The number of threads that have run a callback.
+    count: AtomicUsize,
+}
+
+impl Executor {
+    /// The largest number of threads that are measured.
+    const THREADS: usize = 64;
+
+    /// Returns the recorder of this thread; `None` if the process has more threads than are measured.
+    #[inline]
+    fn thread(&self, thread: &Thread) -> Option<&ThreadRecorder> {
+        match thread.number.get() {
+            0 => self.add_thread(thread),
+            number => self.threads.get(number - 1)?.get(),
+        }
+    }
+
+    #[cold]
+    fn add_thread(&self, thread: &Thread) -> Option<&ThreadRecorder> {
+        let index = self.count.fetch_add(1, Ordering::Relaxed).min(Self::THREADS);
+        thread.number.set(index + 1);
+        if index == Self::THREADS {
+            line(format_args!("a thread is not in the figures of the executor, which has more than {index}"));
+        }
+        // SAFETY: The function has no preconditions.
+        let name = format!("thread {}", unsafe { libc::gettid() });
+        let recorder = ThreadRecorder::new(Arc::clone(&self.executions), &self.names, name);
+        Some(self.threads.get(index)?.get_or_init(|| recorder))
+    }
+}
+
+/// Measures the executors from now on, as a source of this node, if the options select them.
+///
+/// # Safety
+///
+/// The node must be rmw's, or null.
+pub unsafe fn begin(node: *const Node) {
+    if EXECUTOR.get().is_some() {
+        return;
+    }
+    let names = lock(&NAMES); // so that no callback is named meanwhile
+    let begun = EXECUTOR.get_or_init(|| {
+        let names = ExecutorNames::default();
+        let executions = Arc::new(Windowed::new(Executions::new(names.clone()).ready_of_system_time()));
+        let wanted = Arc::clone(&executions);
+        // SAFETY: By contract.
+        let source =
+            unsafe { add_untitled(node, "executor", |options, _| options.has_executor.then_some(wanted)) }?;
+        let others = names.id(ExecutorCallback::new(CallbackKind::Task, "(without a name)"));
+        let threads = [const { OnceLock::new() }; Executor::THREADS];
+        Some(Executor { _source: source, executions, names, others, threads, count: AtomicUsize::new(0) })
+    });
+    if let Some(executor) = begun {
+        names.iter().for_each(|(callback, named)| executor.number(*callback, named));
+    }
+}
+
+fn executor() -> Option<&'static Executor> {
+    EXECUTOR.get()?.as_ref()
+}
+
+/// Returns whether the executors are measured.
+#[inline]
+pub fn is_enabled() -> bool {
+    executor().is_some()
+}
+
+/// Names a new callback by its topic or its period.
+pub fn name_callback(callback: usize, kind: CallbackKind, name: &str) {
+    rename(callback, |named| (named.kind, named.name) = (kind, name.to_owned()));
+}
+
+/// Adds the symbol of a callback to its name. A callback without a name belongs to a service.
+pub fn add_symbol(callback: usize, symbol: &CStr) {
+    /// The longest part of a symbol that is shown: templates can make it very long.
+    const LONGEST: usize = 200;
+    rename(callback, |named| named.symbol = symbol.to_string_lossy().chars().take(LONGEST).collect());
+}
+
+fn rename(callback: usize, change: impl FnOnce(&mut Named)) {
+    if !wants_executor() {
+        return;
+    }
+    let mut names = lock(&NAMES);
+    if names.len() < Named::BOUND || names.contains_key(&callback) {
+        let named = names.entry(callback).or_default();
+        change(named);
+        if let Some(executor) = executor() {
+            executor.number(callback, named);
+        }
+    }
+}
+
+/// Forgets a callback that ends.
+pub fn forget_callback(callback: usize) {
+    if is_enabled() {
+        NUMBERS.remove(callback);
+        lock(&NAMES).remove(&callback);
+    }
+}
+
+impl Executor {
+    fn number(&self, callback: usize, named: &Named) {
+        let name = [&*named.name, &*named.symbol].join(" ");
+        let id = self.names.id(ExecutorCallback::new(named.kind, name.trim()));
+        NUMBERS.remove(callback);
+        NUMBERS.insert(callback, std::ptr::without_provenance_mut(id.index() + 1));
+    }
+}
+
+/// Records that a callback starts on this thread. Returns whether the executors are measured.
+#[inline]
+pub fn start(thread: &Thread, callback: usize, started: impl FnOnce() -> Started) -> bool {
+    let Some(executor) = executor() else { return false };
+    let Some(recorder) = executor.thread(thread) else { return false };
+    let id = NUMBERS.get(callback).and_then(|number| CallbackId::with_index(number.as_ptr().addr() - 1));
+    let started = started();
+    recorder.start(id.unwrap_or(executor.others), started.ready, || started.at);
+    true
+}
+
+/// Records that the callback on this thread ends at the time `now` of the monotonic clock.
+#[inline]
+pub fn end(thread: &Thread, now: i64) {
+    if let Some(recorder) = executor().and_then(|executor| executor.thread(thread)) {
+        recorder.end(|| now);
+    }
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The messages that the process takes, passes to callbacks, and publishes.
+
+use std::{
+    ffi::c_void,
+    ptr::NonNull,
+    sync::atomic::{AtomicI64, Ordering},
+};
+
+use topic_statistics_core::record::{
+    clock::{monotonic, system_time},
+    recorder::IntraProcessMessage,
+    transport::{Delivered, ReceivedTimestamp, Transport, TransportInfo},
+};
+
+use crate::{
+    abi::{Endpoint, MessageInfo},
+    callbacks::{not_ending, CALLBACKS},
+    cause::{self, Message},
+    executor,
+    process::{has_ended, measured_publisher, measured_subscription, measured_timer, Publisher},
+    thread::{self, IntraProcessPublication, Measured, Running, TakenMessage, Thread},
+    timers,
+};
+
+/// A taken message.
+pub enum Taken<'a> {
+    Message(*const c_void),
+    Serialized(&'a [u8]),
+}
+
+/// The content filter of a subscription.
+#[derive(Default)]
+pub struct Filter {
+    /// Messages that were sent and received up to this time may have been filtered: nanoseconds since the epoch. 0 if
+    /// the subscription had no filter yet, [`IS_SET`](Self::IS_SET) while the subscription has a filter.
+    until: AtomicI64,
+}
+
+impl Filter {
+    const IS_SET: i64 = i64::MAX;
+    /// How long a publisher may still filter messages after the filter of the subscription was removed, in nanoseconds.
+    const GRACE: i64 = 1_000_000_000;
+
+    #[inline]
+    fn has_passed(&self, info: &MessageInfo) -> bool {
+        let until = self.until.load(Ordering::Relaxed);
+        until != 0 && info.received_timestamp.max(info.source_timestamp) <= until
+    }
+}
+
+/// Records whether a subscription has a content filter now.
+pub fn note_filter(subscription: *const Endpoint) {
+    let Some(measured) = measured_subscription(subscription) else { return };
+    // SAFETY: The endpoint is a subscription of rmw.
+    let is_set = unsafe { (*subscription.cast::<crate::abi::Subscription>()).is_cft_enabled };
+    let was_set = measured.filter.until.load(Ordering::Relaxed) == Filter::IS_SET;
+    if is_set != was_set {
+        let until = if is_set { Filter::IS_SET } else { system_time() + Filter::GRACE };
+        measured.filter.until.store(until, Ordering::Relaxed);
+        measured.recorder.pause_losses();
+    }
+}
+
+/// Records a message that was taken now.
+///
+/// # Safety
+///
+/// The message must be of the subscription's type.
+#[inline]
+pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: Option<&MessageInfo>) {
+    let address = subscription.addr();
+    let Some(subscription) = measured_subscription(subscription) else {
+        cause::take(Message::UNMEASURED);
+        return;
+    };
+    if info.is_some_and(|info| subscription.callbacks.discard(info, subscription.context)) {
+        return;
+    }
+    if cause::is_enabled() {
+        let source = info.map_or(0, |info| info.source_timestamp.max(0));
+        let message = Message { topic: subscription.topic, source, taken: monotonic() };
+        match subscription.callbacks.are_reported() {
+            true => cause::take_for_callback(message, address),
+            false => cause::take(message),
+        }
+    }
+    let Some(epoch) = subscription.recorder.epoch() else { return };
+    let header = match (subscription.stamp, taken) {
+        _ if subscription.node.clocks.load(Ordering::Relaxed) > 0 => 0,
+        // SAFETY: By contract.
+        (Some(stamp), Taken::Message(message)) => unsafe { stamp.of_message(*message) },
+        (Some(stamp), Taken::Serialized(bytes)) => stamp.of_serialized(bytes),
+        (None, _) => 0,
+    };
+    let size = || match taken {
+        Taken::Message(_) => UNKNOWN_SIZE,
+        Taken::Serialized(bytes) => size(bytes.len()),
+    };
+    let message = subscription.recorder.received_message(
+        epoch,
+        header,
+        Reported { transport: subscription.transport, info, filter: &subscription.filter },
+        size,
+    );
+    let wait = |thread: &Thread| {
+        let waits = subscription.callbacks.take(thread.address());
+        let received = || info.map_or(0, |info| received(subscription.transport, info));
+        let taken = || TakenMessage { subscription: address, message, received: received() };
+        thread.taken.set(waits.then(taken));
+        waits
+    };
+    if !subscription.callbacks.are_reported() || thread::with(wait) != Some(true) {
+        subscription.recorder.record_start(&message, monotonic);
+    }
+}
+
+/// The values that the middleware reports with a message.
+struct Reported<'a> {
+    transport: &'static Transport,
+    /// The message info; `None` if the host took the message without message info.
+    info: Option<&'a MessageInfo>,
+    filter: &'a Filter,
+}
+
+impl Delivered for Reported<'_> {
+    fn transport(&self) -> &'static Transport {
+        self.transport
+    }
+
+    fn is_filtered(&self) -> bool {
+        self.info.is_some_and(|info| self.filter.has_passed(info))
+    }
+
+    fn info(&self, transport: &Transport) -> TransportInfo {
+        match self.info {
+            None => TransportInfo::new(transport, 0, || 0, Default::default(), u64::MAX),
+            Some(info) => TransportInfo::new(
+                transport,
+                info.source_timestamp.max(0),
+                || info.received_timestamp.max(0),
+                info.gid,
+                info.publication_sequence_number,
+            ),
+        }
+    }
+}
+
+/// Returns the time at which a message arrived on this host, in nanoseconds since the epoch; 0 if the middleware does not
+/// report it.
+fn received(transport: &Transport, info: &MessageInfo) -> i64 {
+    match transport.received {
+        ReceivedTimestamp::Reception => info.received_timestamp.max(0),
+        ReceivedTimestamp::Take | ReceivedTimestamp::Unknown => 0,
+    }
+}
+
+/// The size that is recorded for a message that is not serialized.
+pub const UNKNOWN_SIZE: u32 = 0;
+
+/// Returns the size of a serialized message.
+pub fn size(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(UNKNOWN_SIZE)
+}
+
+/// A publication that has started.
+pub struct Started {
+    publisher: &'static Publisher,
+    /// The start, in nanoseconds on the monotonic clock.
+    at: i64,
+    /// Whether the publication was counted when the message was passed on within the process.
+    is_counted: bool,
+}
+
+/// Returns the publication that starts now, if the publisher is measured.
+#[inline]
+pub fn start_publication(address: *const Endpoint) -> Option<Started> {
+    let publisher = measured_publisher(address)?;
+    if !publisher.publications.is_enabled() {
+        return None;
+    }
+    let is_counted = publisher.intra_process.0.load(Ordering::Relaxed) != 0
+        && thread::with(|thread| {
+            let last = thread.intra_process.get();
+            let is_last = last.publisher == address.addr();
+            if is_last {
+                thread.intra_process.set(IntraProcessPublication { publisher: 0, ..last });
+            }
+            is_last
+        }) == Some(true);
+    Some(Started { publisher, at: monotonic(), is_counted })
+}
+
+/// Records a publication that has succeeded now. The publisher is not destroyed while it publishes.
+#[inline]
+pub fn record_published(started: &Started, size: u32) {
+    let Started { publisher, at, is_counted } = *started;
+    if let Some(hops) = publisher.hops.as_ref().filter(|_| !is_counted) {
+        hops.hops.record(cause::publication_cause(), at);
+    }
+    publisher.publications.record_published(at, is_counted, size, monotonic);
+}
+
+/// Records that a publisher passes a message on within the process.
+pub fn publish_within_process(address: *const Endpoint) {
+    let Some(publisher) = measured_publisher(address).filter(|publisher| publisher.publications.is_enabled())
+    else {
+        thread::with(|thread| thread.intra_process.set(IntraProcessPublication { publisher: 0, at: 0 }));
+        return;
+    };
+    let at = publisher.publications.record_intra_process(monotonic);
+    if let Some(hops) = &publisher.hops {
+        hops.hops.record(cause::publication_cause(), at);
+    }
+    thread::with(|thread| {
+        thread.intra_process.set(IntraProcessPublication { publisher: address.addr(), at })
+    });
+}
+
+/// Records that a callback starts on this thread.
+#[inline]
+pub fn start_callback(callback: usize, is_intra_process: bool) {
+    if has_ended() {
+        return;
+    }
+    let owner = CALLBACKS.get(callback);
+    thread::with(|thread| {
+        let mut started = None;
+        let measured = match owner {
+            None => {
+                cause::start_callback(None);
+                Measured::Nothing
+            }
+            Some(owner) if is_intra_process => {
+                cause::start_callback(None);
+                start_intra_process(thread, owner.as_ptr(), &mut started)
+            }
+            Some(owner) => start_of(thread, owner.as_ptr(), &mut started),
+        };
+        let started = || started.unwrap_or_else(|| timers::Started { at: monotonic(), ready: None });
+        let is_executed = executor::start(thread, callback, started);
+        thread.running.set(Running { callback, measured, is_executed });
+    });
+}
+
+/// Records that the callback of a subscription or a timer starts.
+#[inline]
+fn start_of(thread: &Thread, owner: *mut Endpoint, started: &mut Option<timers::Started>) -> Measured {
+    let Some(subscription) = measured_subscription(owner) else {
+        cause::start_callback(None);
+        let Some(timer) = measured_timer(owner.addr()) else { return Measured::Nothing };
+        let (running, at) = timer.start(thread.address());
+        *started = Some(at);
+        return Measured::Timer { timer: owner.addr(), running };
+    };
+    cause::start_callback(Some(owner.addr()));
+    subscription.callbacks.start(thread.address());
+    let Some(taken) = thread.taken.take().filter(|taken| taken.subscription == owner.addr()) else {
+        return Measured::Nothing;
+    };
+    let at = subscription.recorder.record_start(&taken.message, monotonic);
+    // A step of the system clock since the reception would give a wrong time. The window with a step has no such times.
+    let ready = || at.saturating_sub(system_time().saturating_sub(taken.received));
+    let ready = (taken.received != 0 && executor::is_enabled()).then(ready);
+    *started = Some(timers::Started { at, ready });
+    let running = subscription.recorder.running(taken.message.epoch(), at);
+    running.map_or(Measured::Nothing, |running| Measured::Message { subscription: owner.addr(), running })
+}
+
+/// Records that the callback of a message starts that was passed on within the process.
+fn start_intra_process(
+    thread: &Thread,
+    owner: *mut Endpoint,
+    started: &mut Option<timers::Started>,
+) -> Measured {
+    let dequeued = thread.dequeued.take().filter(|(subscription, _)| *subscription == owner.addr());
+    // If a subscription is ending at this moment, this message is not counted.
+    let Some(_not_ending) = not_ending() else { return Measured::Nothing };
+    let Some(subscription) = measured_subscription(owner) else { return Measured::Nothing };
+    let Some(epoch) = subscription.recorder.epoch() else { return Measured::Nothing };
+    let unknown = IntraProcessMessage { published: 0, buffer: Default::default(), number: u64::MAX };
+    let message = dequeued.map_or(unknown, |(_, message)| message);
+    let at = subscription.recorder.record_intra_process(epoch, &message, monotonic);
+    let published = (message.published != 0).then_some(message.published);
+    *started = Some(timers::Started { at, ready: published });
+    cause::start_callback_of(|| {
+        let source = system_time().saturating_sub(at.saturating_sub(published?));
+        Some(Message { topic: subscription.topic, source, taken: at })
+    });
+    let running = subscription.recorder.running(epoch, at);
+    running
+        .map_or(Measured::Nothing, |running| Measured::IntraProcess { subscription: owner.addr(), running })
+}
+
+/// Records that the callback on this thread has returned.
+#[inline]
+pub fn end_callback(callback: usize) {
+    thread::with(|thread| {
+        let running = thread.running.replace(Running::NOTHING);
+        let Running { callback: started, measured, is_executed } = running;
+        // A callback that has run another one, for example by `spin_some`, has no end.
+        if has_ended() || started != callback || (matches!(measured, Measured::Nothing) && !is_executed) {
+            return;
+        }
+        let now = monotonic();
+        let subscription = |address| measured_subscription(std::ptr::without_provenance(address));
+        match measured {
+            Measured::Nothing => {}
+            Measured::Message { subscription: address, running } => {
+                subscription(address).inspect(|subscription| subscription.recorder.record_end(running, now));
+            }
+            Measured::IntraProcess { subscription: address, running } => {
+                let owner = |owner: NonNull<Endpoint>| owner.addr().get() == address;
+                if let Some(_not_ending) = not_ending().filter(|_| CALLBACKS.get(callback).is_some_and(owner))
+                {
+                    subscription(address)
+                        .inspect(|subscription| subscription.recorder.record_end(running, now));
+                }
+            }
+            Measured::Timer { timer, running } => {
+                measured_timer(timer).inspect(|timer| timer.finish(running, now));
+            }
+        }
+        if is_executed {
+            executor::end(thread, now);
+        }
+    });
+}

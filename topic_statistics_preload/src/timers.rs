@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The timers of rclcpp: period, lateness, skipped periods and duration of their callbacks.
+
+use std::{
+    ffi::c_void,
+    sync::{atomic::Ordering, Arc, Mutex},
+    time::Duration,
+};
+
+use topic_statistics_core::{
+    metric_set::MetricSet,
+    mutex::lock,
+    record::{
+        clock::monotonic,
+        source::SourceHandle,
+        timer_calls::{RunningTimerCallback, TimerCalls, TimerClock},
+        timer_schedule::ScheduledCall,
+        windowed::Windowed,
+    },
+    CallbackKind, SourceKind,
+};
+
+use crate::{
+    abi::{Clock, Endpoint, TimerCallInfo, OK},
+    callbacks::CALLBACKS,
+    executor,
+    output::NodeState,
+    process::{add_timer, add_untitled, forget_timer, has_ended, measured_timer},
+    real,
+    table::Pointers,
+};
+
+/// The callbacks of timers, by the addresses of rcl's timers. The addresses are not dereferenced.
+static ADDED: Pointers<c_void> = Pointers::new();
+
+/// A measured timer.
+pub struct Timer {
+    /// Dropped first, so that the statistics of the source end first.
+    _source: SourceHandle,
+    calls: Arc<Windowed<TimerCalls>>,
+    callback: usize,
+    /// In nanoseconds.
+    period: i64,
+    is_steady: bool,
+    node: Arc<NodeState>,
+    /// The last call of rcl's timer, until its callback starts.
+    called: Mutex<Option<Call>>,
+}
+
+/// A call of rcl's timer.
+#[derive(Clone, Copy)]
+struct Call {
+    /// The thread that has called the timer.
+    thread: usize,
+    /// The time of the call, in nanoseconds on the monotonic clock.
+    at: i64,
+    /// The time from the schedule to the call, in nanoseconds, and the skipped periods.
+    scheduled: ScheduledCall,
+}
+
+/// Records that rclcpp has created a timer with this callback.
+pub fn add_callback(timer: *const c_void, callback: usize) {
+    if has_ended() {
+        return;
+    }
+    ADDED.remove(timer.addr()); // an entry of a timer that was never destroyed
+    ADDED.insert(timer.addr(), std::ptr::without_provenance_mut(callback));
+}
+
+/// Measures a timer from now on: rclcpp has added it to a node.
+///
+/// # Safety
+///
+/// The timer and the node must be rcl's.
+pub unsafe fn link_node(timer: *const c_void, node: *const c_void) {
+    let (Some(callback), None) = (ADDED.get(timer.addr()), measured_timer(timer.addr())) else { return };
+    let Some(rmw_handle) = real::rcl_node_get_rmw_handle() else { return };
+    let (Some(get_period), Some(get_clock)) = (real::rcl_timer_get_period(), real::rcl_timer_clock()) else {
+        return;
+    };
+    let (mut period, mut clock) = (0, std::ptr::null::<Clock>());
+    // SAFETY: The timer is rcl's, and the arguments are valid places for the results.
+    if unsafe { get_period(timer, &mut period) != OK || get_clock(timer, &mut clock) != OK } {
+        return crate::stamp::reset_error();
+    }
+    // SAFETY: rcl has returned the clock, which lives as long as the timer.
+    let is_steady = unsafe { clock.as_ref() }.is_some_and(|clock| clock.kind == Clock::STEADY);
+    let name = format!("timer/{:?}", Duration::from_nanos(period.unsigned_abs()));
+    let (mut calls, mut state) = (None, None);
+    // SAFETY: By contract.
+    let source = unsafe {
+        add_untitled(rmw_handle(node), &name, |options, node| {
+            if !options.measures(&format!("/{name}"), false) {
+                return None;
+            }
+            let clock = match () {
+                () if is_steady => TimerClock::Steady,
+                () if node.clocks.load(Ordering::Relaxed) > 0 => TimerClock::Simulated,
+                () => TimerClock::System,
+            };
+            let metrics = MetricSet::of(SourceKind::Timer.metrics());
+            let new = Arc::new(Windowed::new(TimerCalls::new(metrics, Default::default(), clock, period)));
+            (calls, state) = (Some(Arc::clone(&new)), Some(Arc::clone(node)));
+            Some(new)
+        })
+    };
+    // SAFETY: By contract.
+    unsafe { executor::begin(rmw_handle(node)) };
+    let callback = callback.as_ptr().addr();
+    executor::name_callback(callback, CallbackKind::Timer, &name["timer/".len()..]);
+    let (Some(source), Some(calls), Some(node)) = (source, calls, state) else { return };
+    let called = Mutex::default();
+    let measured = Timer { _source: source, calls, callback, period, is_steady, node, called };
+    if add_timer(timer.addr(), measured) {
+        CALLBACKS.remove(callback);
+        CALLBACKS.insert(callback, timer.cast::<Endpoint>().cast_mut());
+    }
+}
+
+/// Records that rcl has called a timer. Its callback starts next, maybe on another thread.
+pub fn call(timer: *const c_void, info: &TimerCallInfo, thread: usize) {
+    let Some(timer) = measured_timer(timer.addr()) else { return };
+    let is_known = timer.is_steady || timer.node.clocks.load(Ordering::Relaxed) == 0;
+    let lateness = info.actual.checked_sub(info.expected).filter(|lateness| is_known && *lateness >= 0);
+    // rcl skips the periods that have passed.
+    let skipped = lateness.and_then(|lateness| lateness.checked_div(timer.period));
+    let scheduled =
+        lateness.zip(skipped).map(|(lateness, skipped)| ScheduledCall { lateness, skipped: skipped as u64 });
+    let call = scheduled.map(|scheduled| Call { thread, at: monotonic(), scheduled });
+    *lock(&timer.called) = call;
+}
+
+impl Timer {
+    /// Records that the callback starts now on a thread. Returns the running callback, and its start.
+    pub fn start(&self, thread: usize) -> (RunningTimerCallback, Started) {
+        let called = lock(&self.called).take();
+        // If another thread has called the timer, calls may wait in a queue, and it is unknown which call this callback
+        // belongs to.
+        let call = called.filter(|call| call.thread == thread);
+        let started = monotonic();
+        let scheduled = call.map(|call| ScheduledCall {
+            lateness: call.scheduled.lateness.saturating_add(started - call.at),
+            ..call.scheduled
+        });
+        let ready = scheduled.map(|call| started.saturating_sub(call.lateness));
+        (self.calls.start(scheduled, || started), Started { at: started, ready })
+    }
+
+    /// Records that the callback ends at the time `now` of the monotonic clock.
+    pub fn finish(&self, running: RunningTimerCallback, now: i64) {
+        self.calls.end(running, now);
+    }
+
+    /// Removes the callback when the timer ends.
+    pub fn end(&self) {
+        CALLBACKS.remove(self.callback);
+        executor::forget_callback(self.callback);
+    }
+}
+
+/// The start of a callback, in nanoseconds on the monotonic clock.
+#[derive(Clone, Copy)]
+pub struct Started {
+    pub at: i64,
+    /// The time at which the callback became ready; `None` if unknown.
+    pub ready: Option<i64>,
+}
+
+/// Ends the statistics of a timer that is about to end.
+pub fn forget(timer: *const c_void) {
+    forget_timer(timer.addr());
+    if !has_ended() {
+        ADDED.remove(timer.addr());
+    }
+}
