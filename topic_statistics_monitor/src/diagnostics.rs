@@ -8,7 +8,7 @@ use rclrs::{Node, Publisher, RclrsError};
 use rclrs_topic_statistics::{health::Level, Summary};
 use ros_env::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
 use topic_statistics_core::{
-    health::{diagnostic_message, diagnostic_values, Judge, LastWindow},
+    health::{Judge, LastWindow, SourceStatus},
     Escaped,
 };
 use topic_statistics_observe::row::{MetricFigures, Row};
@@ -92,14 +92,13 @@ fn status(node: &NodeNames, hardware_id: &str, row: &Row, judge: &Judge) -> Diag
     // --publish creates for the topic.
     let is_source = row.name.contains(':');
     let source = if is_source { row.name.clone() } else { format!("{}:{}", node.fully_qualified, row.name) };
-    let source = ("measurement_source_name".to_owned(), Escaped(&source).to_string());
-    let values = [source].into_iter().chain(diagnostic_values(judge, window.as_ref()));
+    let status = SourceStatus::new(&node.name, &row.name, &source, judge, window.as_ref());
     DiagnosticStatus {
-        level: judge.health().level as u8,
-        name: format!("{}: {}", Escaped(&node.name), Escaped(&row.name)),
-        message: diagnostic_message(judge),
+        level: status.level as u8,
+        name: status.name,
+        message: status.message,
         hardware_id: hardware_id.to_owned(),
-        values: values.map(|(key, value)| KeyValue { key, value }).collect(),
+        values: status.values.into_iter().map(|(key, value)| KeyValue { key, value }).collect(),
     }
 }
 
