@@ -4,6 +4,7 @@
 
 mod costs;
 mod headers;
+mod health;
 mod hosts;
 mod launcher;
 mod loading;
