@@ -20,6 +20,7 @@ use topic_statistics_core::{
         options::{SourceDefaults, SourceOptions},
         recorder::{Recorder, RecorderOptions},
         source::{Source, WindowedCollector},
+        source_name::SourceNames,
         transport::Delivery,
     },
     schedule::{
@@ -89,7 +90,7 @@ impl Process {
     fn new(file: &ExpectationFile) -> Self {
         let (clock, started) = (StreamClock::default(), Instant::now());
         let recorder = Arc::new(Recorder::new("/imu", RecorderOptions::new(), None, &clock));
-        let name = "/listener:/imu".to_owned();
+        let name = Arc::<SourceNames>::default().reserve("/listener", "/listener:/imu");
         let source =
             Arc::new(Source::new(name, Arc::clone(&recorder) as _, Some(Box::new("/imu".to_owned()))));
         let losses = LossEvents::new("/listener".to_owned(), 0.0);
