@@ -94,6 +94,9 @@
 //!   percentiles in the log need no feature.
 //! - `totals_file`: `NodeStatisticsOptions::totals_file` writes the numbers of messages received and lost to a YAML
 //!   file when a node ends. This feature is off by default, because it needs a library for temporary files.
+//! - `expectation_file`: `NodeStatisticsOptions::expectation_file` judges the node's topics by a YAML file, which
+//!   topic_monitor, bag_statistics and preloaded nodes also read. This feature is off by default, because it needs a
+//!   YAML parser.
 //! - `use_ros_shim`: builds without ROS, from stubs of the ROS interfaces, like the rclrs feature of the same name. Use
 //!   this feature only for documentation and `cargo check`: the result does not link.
 //!
@@ -185,6 +188,11 @@ pub mod health {
     pub use topic_statistics_core::{
         condition::{Condition, ConditionError, Conditions},
         health::{Cause, Expectations, Health, Level, Missing, Silence},
+    };
+    #[cfg(feature = "expectation_file")]
+    pub use topic_statistics_core::{
+        expectation_file::{ExpectationFile, FileError},
+        pattern::Namespace,
     };
 }
 

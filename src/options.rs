@@ -11,6 +11,8 @@ use rclrs::{
     IntoActionServerOptions, IntoTimerOptions, PrimitiveOptions, PublisherOptions, QoSProfile,
     ServiceOptions, SubscriptionOptions, TimerOptions,
 };
+#[cfg(feature = "expectation_file")]
+use topic_statistics_core::expectation_file::ExpectationFile;
 use topic_statistics_core::{
     collector::FirstPeriod,
     health::{needed, Expectations},
@@ -306,6 +308,8 @@ pub struct NodeStatisticsOptions {
     pub(crate) hardware_id: String,
     #[cfg(feature = "totals_file")]
     pub(crate) totals_file: Option<PathBuf>,
+    #[cfg(feature = "expectation_file")]
+    pub(crate) expectation_file: Option<ExpectationFile>,
 }
 
 impl Default for NodeStatisticsOptions {
@@ -321,6 +325,8 @@ impl Default for NodeStatisticsOptions {
             hardware_id: "none".to_owned(),
             #[cfg(feature = "totals_file")]
             totals_file: None,
+            #[cfg(feature = "expectation_file")]
+            expectation_file: None,
         }
     }
 }
@@ -391,6 +397,34 @@ impl NodeStatisticsOptions {
     #[cfg(feature = "totals_file")]
     pub fn totals_file(self, path: impl Into<PathBuf>) -> Self {
         Self { totals_file: Some(path.into()), ..self }
+    }
+
+    /// Sets the file of expectations, which topic_monitor, bag_statistics and preloaded nodes also read. A source for
+    /// which the file has expectations is judged by them instead of the node's expectations, unless its own options
+    /// [have expectations](StatisticsOptions::expect). A topic of the file that the node does not subscribe is not
+    /// judged: each process judges what it uses. Default: none.
+    ///
+    /// ```
+    /// use rclrs_topic_statistics::{health::{ExpectationFile, Namespace}, NodeStatisticsOptions};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("robot.yaml");
+    /// # std::fs::write(&path, "topics: {imu: {error_unless: rate>=50}}")?;
+    /// let file = ExpectationFile::read(&path, &Namespace::default())?;
+    /// let options = NodeStatisticsOptions::new().expectation_file(file);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "expectation_file")]
+    pub fn expectation_file(self, file: ExpectationFile) -> Self {
+        Self { expectation_file: Some(file), ..self }
+    }
+
+    /// Returns whether there is a file of expectations.
+    pub(crate) fn has_expectation_file(&self) -> bool {
+        #[cfg(feature = "expectation_file")]
+        return self.expectation_file.is_some();
+        #[cfg(not(feature = "expectation_file"))]
+        false
     }
 
     /// Errors if a value is out of range.

@@ -329,8 +329,8 @@ impl NodeStatistics {
         (self.keep(self.add_source(source, own, to, statistics.expectations)), publications)
     }
 
-    /// Returns the expectations of a source with this topic or name: the source's own expectations, or else the node's
-    /// expectations. The remapped name is unknown before the source is created, so conditions on the remapped name are
+    /// Returns the expectations of a source with this topic or name: the source's own expectations, or else those of the
+    /// file of expectations, or else the node's expectations. The remapped name is unknown before the source is created, so conditions on the remapped name are
     /// not returned.
     pub(super) fn expected(
         &self,
@@ -346,7 +346,7 @@ impl NodeStatistics {
         };
         let source = format!("{node}:{topic}");
         let names = Names { source: &source, plain_source: &source, topic: Some(&topic), given: Some(given) };
-        match own {
+        match own.cloned().or_else(|| self.file_expectations(names, kind)) {
             Some(own) => Some(own.select(names, kind, true)),
             None => self.running.scheduler.expectations().select(names, kind),
         }
@@ -389,7 +389,7 @@ impl NodeStatistics {
     }
 
     /// Reports a warning through `tracing` and in the node's log.
-    fn warn(&self, warning: &str) {
+    pub(super) fn warn(&self, warning: &str) {
         tracing::warn!("{warning}");
         log_warn!(self.running.node.logger(), "{warning}");
     }
@@ -472,9 +472,7 @@ impl NodeStatistics {
         let source = Arc::new(Source::new(name, Arc::clone(&recorder) as _, Some(Box::new(check))));
         #[cfg(feature = "interfaces")]
         self.publish_losses(&source, &statistics)?;
-        if let Some(expectations) = statistics.expectations {
-            self.running.scheduler.expect(&source, expectations);
-        }
+        self.expect(&source, statistics.expectations);
         Ok((self.keep(new.complete(source)), subscription))
     }
 

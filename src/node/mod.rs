@@ -24,8 +24,10 @@ use std::{
 };
 
 use rclrs::{log_info, ClockType, Node};
+#[cfg(feature = "expectation_file")]
+use topic_statistics_core::{expectation_file::ExpectationFile, schedule::judges::why_unjudged, Escaped};
 use topic_statistics_core::{
-    health::{Expectations, NodeExpectations},
+    health::{Expectations, Names, NodeExpectations},
     mutex::lock,
     record::{
         options::{SourceDefaults, SourceOptions, StatisticsState},
@@ -39,7 +41,7 @@ use topic_statistics_core::{
         state::Schedule,
     },
     totals::TopicTotals,
-    Metric,
+    Metric, SourceKind,
 };
 
 #[cfg(feature = "interfaces")]
@@ -101,6 +103,8 @@ use reports::{NodeClock, NodeReports};
 #[must_use = "without a source there are no statistics"]
 pub struct NodeStatistics {
     options: StatisticsOptions,
+    #[cfg(feature = "expectation_file")]
+    expectation_file: Option<ExpectationFile>,
     simulated: Option<Arc<SimulatedTime>>,
     /// The publishers with the node's topic and QoS; `None` if the node's windows are not published.
     publisher: Option<Arc<TopicPublishers>>,
@@ -184,7 +188,8 @@ impl NodeStatistics {
         // the publishers before the first window ends.
         let publisher = create_publisher(node, &statistics)?;
         let claimed = claim(node);
-        let is_judged = claimed.is_some() || expectations.expectations.is_some();
+        let is_judged =
+            claimed.is_some() || expectations.expectations.is_some() || options.has_expectation_file();
         let diagnostics = create_diagnostics(node, &options, is_judged)?;
 
         // The scheduler has no thread yet, and so publishes nothing.
@@ -221,6 +226,8 @@ impl NodeStatistics {
         });
         let created = Self {
             options: statistics,
+            #[cfg(feature = "expectation_file")]
+            expectation_file: options.expectation_file,
             simulated,
             publisher,
             others: Mutex::default(),
@@ -344,10 +351,36 @@ impl NodeStatistics {
     ) -> SourceHandle {
         let source = Arc::new(source);
         let new = self.add_collector(Arc::clone(&source.collector), own, publisher);
-        if let Some(expectations) = expectations {
-            self.running.scheduler.expect(&source, expectations);
-        }
+        self.expect(&source, expectations);
         new.complete(source)
+    }
+
+    /// Sets what is expected of a new source: by the source's own options, or else by the file of expectations.
+    fn expect(&self, source: &Arc<Source>, own: Option<Expectations>) {
+        let (names, kind) = (source.names(), source.kind());
+        #[cfg(feature = "expectation_file")]
+        if let (Some(file), None) = (&self.expectation_file, &own) {
+            for condition in file.named_conditions(names, kind) {
+                if let Some(why) = why_unjudged(&condition, source) {
+                    self.warn(&format!(
+                        "{} of {} is not judged: {why}",
+                        condition.requirement(),
+                        Escaped(&source.name)
+                    ));
+                }
+            }
+        }
+        if let Some(expectations) = own.or_else(|| self.file_expectations(names, kind)) {
+            self.running.scheduler.expect(source, expectations);
+        }
+    }
+
+    /// Returns the expectations of a source in the file of expectations.
+    fn file_expectations(&self, _names: Names<'_>, _kind: SourceKind) -> Option<Expectations> {
+        #[cfg(feature = "expectation_file")]
+        return self.expectation_file.as_ref()?.source_expectations(_names, _kind);
+        #[cfg(not(feature = "expectation_file"))]
+        None
     }
 
     /// Returns a handle for user code, which keeps the statistics alive.
@@ -437,8 +470,6 @@ fn create_service(
     options: &NodeStatisticsOptions,
     scheduler: &Arc<Scheduler>,
 ) -> Result<Option<TopicStatisticsService>, StatisticsError> {
-    use topic_statistics_core::SourceKind;
-
     if !options.service {
         return Ok(None);
     }

@@ -2,11 +2,7 @@
 
 //! Converts the health of sources to messages for `/diagnostics`: `diagnostic_msgs/msg/DiagnosticArray`.
 
-use topic_statistics_core::{
-    escape::Escaped,
-    health::{diagnostic_message, diagnostic_values, Judge, LastWindow},
-    record::source::Source,
-};
+use topic_statistics_core::{escape::Escaped, health::Judge, record::source::Source, schedule::judges};
 
 use crate::interfaces::{
     builtin_interfaces::msg::Time,
@@ -25,19 +21,15 @@ pub struct NodeNames {
     pub hardware_id: String,
 }
 
-/// Returns the diagnostic status of a source: its health and its last window. The name of the status is unique within
-/// the node.
+/// Converts the diagnostic status of a source. The name of the status is unique within the node.
 pub fn status(node: &NodeNames, source: &Source, judge: &Judge) -> DiagnosticStatus {
-    let latest = source.latest();
-    let window = latest.as_deref().map(LastWindow::from);
-    let name = ("measurement_source_name".to_owned(), Escaped(&source.name).to_string());
-    let values = [name].into_iter().chain(diagnostic_values(judge, window.as_ref()));
+    let status = judges::status(&node.name, source, judge);
     DiagnosticStatus {
-        level: judge.health().level as u8,
-        name: format!("{}: {}", Escaped(&node.name), Escaped(source.name.task())),
-        message: diagnostic_message(judge),
+        level: status.level as u8,
+        name: status.name,
+        message: status.message,
         hardware_id: Escaped(&node.hardware_id).to_string(),
-        values: values.map(|(key, value)| KeyValue { key, value }).collect(),
+        values: status.values.into_iter().map(|(key, value)| KeyValue { key, value }).collect(),
     }
 }
 

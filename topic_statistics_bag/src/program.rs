@@ -17,7 +17,7 @@ use std::{io, process::ExitCode};
 
 use clap::{CommandFactory, Parser};
 use topic_statistics_bag::{Bag, BagError};
-use topic_statistics_observe::{expect::ExpectationFile, page::PageFile};
+use topic_statistics_observe::{expect, page::PageFile};
 
 use arguments::Arguments;
 use comparison::Baseline;
@@ -47,7 +47,8 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<u8, Failure> {
-    let expected = arguments.expect.as_deref().map(ExpectationFile::read).transpose()?;
+    let read = |path| expect::read(path, &arguments.expect_namespace);
+    let expected = arguments.expect.as_deref().map(read).transpose()?;
     let selection = arguments.selection(expected.as_ref());
     Arguments::check_topics(&selection.patterns)?;
     let page = arguments.report.as_deref().map(PageFile::new).transpose()?;

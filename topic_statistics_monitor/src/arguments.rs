@@ -9,7 +9,7 @@ use topic_statistics_observe::{
     arguments::{self, seconds, window, CONDITIONS_HELP},
     expect::ExpectationFile,
     generate::Generate,
-    pattern::Pattern,
+    pattern::{Namespace, Pattern},
     require::{Condition, Conditions},
     row::Kind,
 };
@@ -171,6 +171,11 @@ pub struct Arguments {
         long, value_name = "FILE.yaml", help_heading = HEALTH, conflicts_with_all = ["require", "once"], group = "judged"
     )]
     pub expect: Option<PathBuf>,
+    /// The namespace of names in the file of --expect that have no slash at their start
+    ///
+    /// With `/r1`, `imu` in the file means `/r1/imu`: all robots of a fleet can have the same file.
+    #[arg(long, value_name = "NAMESPACE", help_heading = HEALTH, requires = "expect", default_value = "/")]
+    pub expect_namespace: Namespace,
     /// Publish the states of --expect on /diagnostics, once per second, and errors at once
     #[arg(long, help_heading = HEALTH, requires = "expect")]
     pub diagnostics: bool,

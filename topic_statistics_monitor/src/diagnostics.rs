@@ -8,7 +8,7 @@ use rclrs::{Node, Publisher, RclrsError};
 use rclrs_topic_statistics::{health::Level, Summary};
 use ros_env::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
 use topic_statistics_core::{
-    health::{diagnostic_message, diagnostic_values, Judge, LastWindow},
+    health::{Judge, LastWindow, SourceStatus},
     Escaped,
 };
 use topic_statistics_observe::row::{MetricFigures, Row};
@@ -102,18 +102,13 @@ fn status(identity: &Identity, row: &Row, judge: &Judge) -> DiagnosticStatus {
     let is_source = row.name.contains(':');
     let source =
         if is_source { row.name.clone() } else { format!("{}:{}", identity.fully_qualified, row.name) };
-    let source = ("measurement_source_name".to_owned(), Escaped(&source).to_string());
-    let values = [source].into_iter().chain(diagnostic_values(judge, window.as_ref()));
-    let name = Escaped(&row.name);
+    let status = SourceStatus::new(&identity.node, &row.name, &source, judge, window.as_ref());
     DiagnosticStatus {
-        level: judge.health().level as u8,
-        name: match identity.by_topic {
-            true => name.to_string(),
-            false => format!("{}: {name}", Escaped(&identity.node)),
-        },
-        message: diagnostic_message(judge),
+        level: status.level as u8,
+        name: if identity.by_topic { Escaped(&row.name).to_string() } else { status.name },
+        message: status.message,
         hardware_id: identity.hardware_id.clone(),
-        values: values.map(|(key, value)| KeyValue { key, value }).collect(),
+        values: status.values.into_iter().map(|(key, value)| KeyValue { key, value }).collect(),
     }
 }
 

@@ -52,7 +52,7 @@ use topic_statistics_observe::ros::{
     arguments::{context, split_ros_arguments},
     executor::Spinning,
 };
-use topic_statistics_observe::{expect::ExpectationFile, page::PageFile};
+use topic_statistics_observe::{expect, page::PageFile};
 
 use crate::{
     arguments::Arguments,
@@ -86,7 +86,8 @@ pub fn main() -> ExitCode {
 
 fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     let interrupt = Interrupt::listen()?;
-    let expected = arguments.expect.as_deref().map(ExpectationFile::read).transpose()?;
+    let read = |path| expect::read(path, &arguments.expect_namespace);
+    let expected = arguments.expect.as_deref().map(read).transpose()?;
     let patterns = arguments.patterns(expected.as_ref());
     arguments.check_sources(&patterns)?;
     let report = arguments.report.as_deref().map(PageFile::new).transpose()?;

@@ -2,14 +2,14 @@
 
 //! The check whether rows meet the expectations in the file of `--expect`.
 
-mod file;
 mod suggest;
 
-pub use file::ExpectationFile;
 pub use suggest::suggest;
+pub use topic_statistics_core::expectation_file::ExpectationFile;
 
 use std::{
     collections::BTreeMap,
+    path::Path,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -21,9 +21,16 @@ use topic_statistics_core::{
 
 use crate::{
     format,
+    pattern::Namespace,
     require::value_of,
     row::{Row, Rows},
 };
+
+/// Reads the file of `--expect`. Names without a slash at their start are relative to the namespace of
+/// `--expect-namespace`.
+pub fn read(path: &Path, namespace: &Namespace) -> Result<ExpectationFile, String> {
+    ExpectationFile::read(path, namespace).map_err(|error| format!("--expect {error}"))
+}
 
 /// Compares the windows of rows with the expectations. Other comments in this file say "judge" for this comparison.
 #[derive(Debug)]

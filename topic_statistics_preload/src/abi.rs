@@ -235,12 +235,44 @@ pub struct DataPoint {
     pub data: f64,
 }
 
-/// `rosidl_runtime_c__uint64__Sequence`.
+/// A sequence of rosidl, such as `diagnostic_msgs__msg__KeyValue__Sequence`.
 #[repr(C)]
-pub struct Counts {
-    pub data: *const u64,
+pub struct RosSequence<T> {
+    pub data: *const T,
     pub size: usize,
     pub capacity: usize,
+}
+
+impl<T> RosSequence<T> {
+    /// Returns a sequence that is valid as long as the elements are.
+    pub fn of(elements: &[T]) -> Self {
+        Self { data: elements.as_ptr(), size: elements.len(), capacity: elements.len() }
+    }
+}
+
+/// `diagnostic_msgs__msg__KeyValue`.
+#[repr(C)]
+pub struct KeyValue {
+    pub key: RosString,
+    pub value: RosString,
+}
+
+/// `diagnostic_msgs__msg__DiagnosticStatus`.
+#[repr(C)]
+pub struct DiagnosticStatus {
+    pub level: u8,
+    pub name: RosString,
+    pub message: RosString,
+    pub hardware_id: RosString,
+    pub values: RosSequence<KeyValue>,
+}
+
+/// `diagnostic_msgs__msg__DiagnosticArray`.
+#[repr(C)]
+pub struct DiagnosticArray {
+    pub stamp: Time,
+    pub frame_id: RosString,
+    pub status: RosSequence<DiagnosticStatus>,
 }
 
 /// `topic_statistics_interfaces__msg__MetricsDistribution`.
@@ -259,9 +291,9 @@ pub struct MetricsDistribution {
     pub zero_threshold: f64,
     pub zero_count: u64,
     pub positive_offset: i32,
-    pub positive_counts: Counts,
+    pub positive_counts: RosSequence<u64>,
     pub negative_offset: i32,
-    pub negative_counts: Counts,
+    pub negative_counts: RosSequence<u64>,
     pub p50: f64,
     pub p90: f64,
     pub p99: f64,

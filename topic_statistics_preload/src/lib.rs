@@ -10,7 +10,7 @@
 //! ```text
 //! rclcpp, rclpy, rclrs -> rcl -> hooks -> real -> the middleware
 //!                                  |
-//!                                process -> topic_statistics_core -> output -> /statistics
+//!                                process -> topic_statistics_core -> output -> /statistics, /diagnostics
 //! ```
 //!
 //! | module | contains |
@@ -28,7 +28,8 @@
 //! | [`hops`] | the sources that measure the time from such a message to the publication |
 //! | [`fork`] | keeps `fork` from copying a half-done initialisation |
 //! | [`table`] | looks up the statistics of an rmw handle |
-//! | [`output`] | the publisher of the windows |
+//! | [`output`] | the publishers of windows and diagnostics |
+//! | [`health`] | the expectations of sources, and the diagnostics about them |
 //! | [`stamp`] | header stamps in messages of any type |
 //! | [`options`] | environment variables |
 //! | [`log`] | lines on standard error |
@@ -45,6 +46,7 @@ mod callbacks;
 mod cause;
 mod executor;
 mod fork;
+mod health;
 mod hooks;
 mod hops;
 mod log;

@@ -14,23 +14,29 @@ use topic_statistics_core::schedule::{
     scheduler::{Reports, Severity},
 };
 
-/// The largest number of lines, so that the library does not flood the host's output.
+use crate::process;
+
+/// The largest number of lines of each kind, so that the library does not flood the host's output.
 const BOUND: u32 = 100;
 
 /// Writes a line.
 pub fn line(text: impl Display) {
     static LINES: AtomicU32 = AtomicU32::new(0);
-    let written = LINES.fetch_add(1, Ordering::Relaxed).min(BOUND + 1);
+    write(&LINES, "the last line", text);
+}
+
+fn write(lines: &AtomicU32, last: &str, text: impl Display) {
+    let written = lines.fetch_add(1, Ordering::Relaxed).min(BOUND + 1);
     if written > BOUND {
-        LINES.store(BOUND + 1, Ordering::Relaxed);
+        lines.store(BOUND + 1, Ordering::Relaxed);
         return;
     }
-    let last = if written == BOUND { " (the last line)" } else { "" };
+    let last = if written == BOUND { format!(" ({last})") } else { String::new() };
     // The host may have closed standard error.
     let _closed = writeln!(std::io::stderr(), "topic_statistics: {text}{last}");
 }
 
-/// Writes the core's warnings and errors as lines.
+/// Writes the core's warnings, errors and changes of health as lines.
 pub struct Lines;
 
 impl Reports for Lines {
@@ -40,7 +46,13 @@ impl Reports for Lines {
         }
     }
 
-    fn publish_health(&self, _: &[&Diagnosed]) -> Result<(), PublishError> {
-        Ok(()) // this library has no health conditions
+    fn log_health(&self, _: Severity, text: &str) {
+        // These lines have a bound of their own, so that a topic that changes often does not hide other lines.
+        static LINES: AtomicU32 = AtomicU32::new(0);
+        write(&LINES, "the last line about health; /diagnostics continues", text);
+    }
+
+    fn publish_health(&self, diagnosed: &[&Diagnosed]) -> Result<(), PublishError> {
+        process::publish_health(diagnosed)
     }
 }

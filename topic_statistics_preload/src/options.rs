@@ -2,9 +2,9 @@
 
 //! Reads the options from environment variables.
 
-use std::{collections::BTreeMap, ffi::OsString, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
-use topic_statistics_core::{metric::names, Metric, SourceKind};
+use topic_statistics_core::{metric::names, pattern::Namespace, Metric, SourceKind};
 
 /// The options of a process.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,10 @@ pub struct Options {
     pub publish_topic: String,
     /// Whether distributions are published.
     pub distributions: bool,
+    /// The file of expectations; `None` if nothing is judged.
+    pub expect: Option<PathBuf>,
+    /// The namespace of the names in that file that have no slash at their start.
+    pub expect_namespace: Namespace,
 }
 
 impl Default for Options {
@@ -36,6 +40,8 @@ impl Default for Options {
             topics: vec![],
             publish_topic: "/statistics".to_owned(),
             distributions: false,
+            expect: None,
+            expect_namespace: Namespace::default(),
         }
     }
 }
@@ -116,6 +122,14 @@ impl Options {
             options.distributions = value.trim().parse().map_err(|_| "true or false is expected")?;
             Ok(())
         })?;
+        set("TOPIC_STATISTICS_EXPECT", &mut |value| {
+            options.expect = Some(value.into());
+            Ok(())
+        })?;
+        set("TOPIC_STATISTICS_EXPECT_NAMESPACE", &mut |value| {
+            options.expect_namespace = value.parse()?;
+            Ok(())
+        })?;
         match variables.keys().next() {
             None => Ok(options),
             Some(other) => Err(format!("{other} is unknown: some of {} are expected", known.join(", "))),
@@ -151,9 +165,13 @@ fn period(value: &str) -> Option<Duration> {
     (0.001..=86400.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
 }
 
+/// Returns the metrics that this library measures of subscriptions.
+pub fn measurable() -> impl Iterator<Item = Metric> {
+    Metric::OF_SUBSCRIPTIONS.iter().copied()
+}
+
 fn metrics(value: &str) -> Result<Vec<Metric>, String> {
-    let others = [Metric::InputToOutput, Metric::Busy];
-    let known: Vec<Metric> = Metric::OF_SUBSCRIPTIONS.iter().copied().chain(others).collect();
+    let known: Vec<Metric> = measurable().chain([Metric::InputToOutput, Metric::Busy]).collect();
     if value.trim() == "all" {
         return Ok(known);
     }
@@ -218,6 +236,8 @@ mod tests {
             ("TOPIC_STATISTICS_TOPICS", "imu,/camera/*"),
             ("TOPIC_STATISTICS_PUBLISH_TOPIC", "/r1/statistics"),
             ("TOPIC_STATISTICS_DISTRIBUTIONS", "true"),
+            ("TOPIC_STATISTICS_EXPECT", "/etc/robot.yaml"),
+            ("TOPIC_STATISTICS_EXPECT_NAMESPACE", "/r1"),
         ]);
         let expected = Options {
             period: Duration::from_millis(250),
@@ -227,6 +247,8 @@ mod tests {
             topics: vec!["/imu".to_owned(), "/camera/*".to_owned()],
             publish_topic: "/r1/statistics".to_owned(),
             distributions: true,
+            expect: Some("/etc/robot.yaml".into()),
+            expect_namespace: "/r1".parse().unwrap(),
         };
         assert_eq!(all, Ok(expected));
         assert_eq!(read(&[("PATH", "/bin"), ("TOPIC", "/imu")]), Ok(Options::default()), "other variables");
@@ -249,6 +271,7 @@ mod tests {
             ("TOPIC_STATISTICS_PUBLISH_TOPIC", "statistics", "begins with /"),
             ("TOPIC_STATISTICS_PUBLISH_TOPIC", "/", "begins with /"),
             ("TOPIC_STATISTICS_DISTRIBUTIONS", "all", "true or false"),
+            ("TOPIC_STATISTICS_EXPECT_NAMESPACE", "/r*", "not a pattern"),
         ] {
             let error = read(&[(name, value)]).unwrap_err();
             assert!(

@@ -1,33 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Publishes windows. In each context, the publishers belong to one of the process's own nodes.
+//! Publishes windows and diagnostics. In each context, the publishers belong to one of the process's own nodes.
 
 use std::{
     ffi::{CStr, CString},
     ptr::{null_mut, NonNull},
-    sync::{atomic::AtomicUsize, Arc, Mutex},
+    sync::{atomic::AtomicUsize, Arc, Mutex, Weak},
     time::Duration,
 };
 
 use topic_statistics_core::{
     collector::Distribution,
     mutex::lock,
-    record::source_name::SourceNames,
+    record::{clock::system_time, source::Source, source_name::SourceNames},
     schedule::outbox::{PublishError, PublishWindows},
     Metric, Summary, Window,
 };
 
 use crate::{
     abi::{
-        Counts, DataPoint, Endpoint, MetricsDistribution, MetricsMessage, Node, PublisherOptions, Qos,
-        RmwTime, RosString, Time, TypeSupport, OK,
+        DataPoint, DiagnosticArray, Endpoint, MetricsDistribution, MetricsMessage, Node, PublisherOptions,
+        Qos, RmwTime, RosSequence, RosString, Time, TypeSupport, OK,
     },
     real,
     stamp::{reset_error, MessageType},
 };
 
-/// A topic on which statistics are published, and its type.
+/// What is published on a topic.
+#[derive(Clone, Copy, PartialEq)]
+enum Content {
+    Windows,
+    Distributions,
+    Diagnostics,
+}
+
+/// A topic of the library's own publishers, and its type.
 pub struct OutputTopic {
+    content: Content,
     name: CString,
     type_support: NonNull<TypeSupport>,
 }
@@ -40,18 +49,31 @@ unsafe impl Sync for OutputTopic {}
 impl OutputTopic {
     /// Returns the topic for windows, and the topic for distributions if distributions are enabled. Errors if a type is
     /// not installed or has another layout.
-    pub fn all(name: &str, has_distributions: bool) -> Result<Arc<[Self]>, String> {
+    pub fn all(name: &str, has_distributions: bool) -> Result<Vec<Self>, String> {
+        let size = size_of::<MetricsMessage>();
         let windows =
-            Self::find(name.to_owned(), "statistics_msgs", "MetricsMessage", size_of::<MetricsMessage>());
+            Self::find(Content::Windows, name.to_owned(), "statistics_msgs", "MetricsMessage", size);
         let distributions = has_distributions.then(|| {
-            let size = size_of::<MetricsDistribution>();
-            let name = format!("{name}/distribution");
-            Self::find(name, "topic_statistics_interfaces", "MetricsDistribution", size)
+            let (name, size) = (format!("{name}/distribution"), size_of::<MetricsDistribution>());
+            let package = "topic_statistics_interfaces";
+            Self::find(Content::Distributions, name, package, "MetricsDistribution", size)
         });
         std::iter::once(windows).chain(distributions).collect()
     }
 
-    fn find(name: String, package: &str, message_type: &str, expected: usize) -> Result<Self, String> {
+    /// Returns the topic for diagnostics. Errors if the type is not installed or has another layout.
+    pub fn diagnostics() -> Result<Self, String> {
+        let (name, size) = ("/diagnostics".to_owned(), size_of::<DiagnosticArray>());
+        Self::find(Content::Diagnostics, name, "diagnostic_msgs", "DiagnosticArray", size)
+    }
+
+    fn find(
+        content: Content,
+        name: String,
+        package: &str,
+        message_type: &str,
+        expected: usize,
+    ) -> Result<Self, String> {
         let support = real::type_support(package, message_type);
         let type_support = support.and_then(|support| NonNull::new(support.cast_mut())).ok_or_else(|| {
             format!("the package {package} is not found (lib{package}__rosidl_typesupport_c.so)")
@@ -60,7 +82,7 @@ impl OutputTopic {
         let size = unsafe { MessageType::of(type_support.as_ptr()) }.size;
         let name = CString::new(name).map_err(|error| error.to_string())?;
         match size == expected {
-            true => Ok(Self { name, type_support }),
+            true => Ok(Self { content, name, type_support }),
             false => {
                 Err(format!("{package}/{message_type} has {size} bytes here, and {expected} are expected"))
             }
@@ -107,7 +129,7 @@ pub struct NodeState {
     pub clocks: AtomicUsize,
 }
 
-/// Publishes the windows of a context.
+/// Publishes the windows and the health of a context.
 pub struct Output {
     context: usize,
     /// A function that is called before a window is published.
@@ -119,8 +141,10 @@ struct State {
     topics: Arc<[OutputTopic]>,
     /// The context's nodes that have statistics.
     nodes: Vec<(NodeHandle, Arc<NodeState>)>,
-    /// One publisher for each topic, and the node to which all publishers belong.
-    publishers: Option<(NodeHandle, Vec<PublisherHandle>)>,
+    /// One publisher for each topic that has something to publish, and the node to which all publishers belong.
+    publishers: Option<(NodeHandle, Vec<(Content, PublisherHandle)>)>,
+    /// The context's sources that are judged. If there is none, nothing is published on /diagnostics.
+    judged: Vec<Weak<Source>>,
 }
 
 struct PublisherHandle(NonNull<Endpoint>);
@@ -133,7 +157,8 @@ impl Output {
     const EXIT: Duration = Duration::from_millis(500);
 
     pub fn new(context: usize, topics: Arc<[OutputTopic]>, before: fn()) -> Self {
-        Self { context, before, state: Mutex::new(State { topics, nodes: vec![], publishers: None }) }
+        let (nodes, publishers, judged) = Default::default();
+        Self { context, before, state: Mutex::new(State { topics, nodes, publishers, judged }) }
     }
 
     pub fn has_context(&self, context: usize) -> bool {
@@ -156,9 +181,43 @@ impl Output {
     pub fn create_publishers(&self, node: NodeHandle) -> Result<(), String> {
         let mut state = lock(&self.state);
         if state.publishers.is_none() {
-            state.publishers = Some((node, state.create(node)?));
+            let publishers = state.create(node, |content| content != Content::Diagnostics)?;
+            state.publishers = Some((node, publishers));
         }
         Ok(())
+    }
+
+    /// Judges a source of the context from now on. Creates the publisher of the diagnostics, if the context has none.
+    /// Errors if the middleware refuses the publisher.
+    pub fn judge(&self, source: &Arc<Source>) -> Result<(), String> {
+        let mut state = lock(&self.state);
+        let is_of_diagnostics = |content| content == Content::Diagnostics;
+        let has = |(content, _): &(Content, _)| is_of_diagnostics(*content);
+        let owner = state.publishers.as_ref().filter(|(_, publishers)| !publishers.iter().any(has));
+        if let Some(&(node, _)) = owner {
+            let new = state.create(node, is_of_diagnostics)?;
+            if let Some((_, publishers)) = &mut state.publishers {
+                publishers.extend(new);
+            }
+        }
+        state.judged.retain(|judged| judged.strong_count() > 0);
+        state.judged.push(Arc::downgrade(source));
+        Ok(())
+    }
+
+    /// Returns whether a source is judged, and belongs to the context.
+    pub fn judges(&self, source: &Arc<Source>) -> bool {
+        lock(&self.state).judged.iter().any(|judged| std::ptr::eq(judged.as_ptr(), Arc::as_ptr(source)))
+    }
+
+    /// Publishes the message that `message` returns for this time.
+    pub fn publish_diagnostics(
+        &self,
+        message: impl FnOnce(Time) -> DiagnosticArray,
+    ) -> Result<(), PublishError> {
+        let message = message(time(system_time()));
+        // SAFETY: The message has the type of the topic.
+        unsafe { lock(&self.state).publish(Content::Diagnostics, &message) }
     }
 
     /// Removes a node that is about to be destroyed. Returns whether no node is left.
@@ -185,17 +244,23 @@ impl Output {
 }
 
 impl State {
-    /// The history depth of the library's own publishers: large enough if the windows of many subscriptions end at the
-    /// same time.
+    /// The history depth of the publishers of windows and distributions: large enough if the windows of many
+    /// subscriptions end at the same time.
     const DEPTH: usize = 1000;
+    /// The history depth of the publisher of diagnostics: readers need only the last message.
+    const DIAGNOSTICS_DEPTH: usize = 10;
 
-    /// Creates all publishers on this node. If a publisher cannot be created, destroys the publishers that were created
-    /// before.
-    fn create(&self, node: NodeHandle) -> Result<Vec<PublisherHandle>, String> {
+    /// Creates the publishers with this content on a node. If a publisher cannot be created, destroys the publishers
+    /// that were created before.
+    fn create(
+        &self,
+        node: NodeHandle,
+        has: impl Fn(Content) -> bool,
+    ) -> Result<Vec<(Content, PublisherHandle)>, String> {
         let mut created = Vec::with_capacity(self.topics.len());
-        for topic in self.topics.iter() {
+        for topic in self.topics.iter().filter(|topic| has(topic.content)) {
             match Self::create_publisher(node, topic) {
-                Ok(publisher) => created.push(publisher),
+                Ok(publisher) => created.push((topic.content, publisher)),
                 Err(why) => {
                     Self::destroy(node, created);
                     return Err(why);
@@ -209,7 +274,10 @@ impl State {
         let unspecified = RmwTime { sec: 0, nsec: 0 };
         let qos = Qos {
             history: Qos::KEEP_LAST,
-            depth: Self::DEPTH,
+            depth: match topic.content {
+                Content::Windows | Content::Distributions => Self::DEPTH,
+                Content::Diagnostics => Self::DIAGNOSTICS_DEPTH,
+            },
             reliability: Qos::RELIABLE,
             durability: Qos::VOLATILE,
             deadline: unspecified,
@@ -230,9 +298,9 @@ impl State {
         })
     }
 
-    fn destroy(node: NodeHandle, publishers: Vec<PublisherHandle>) {
+    fn destroy(node: NodeHandle, publishers: Vec<(Content, PublisherHandle)>) {
         let Some(destroy) = real::rmw_destroy_publisher() else { return };
-        for publisher in publishers {
+        for (_, publisher) in publishers {
             // SAFETY: The node lives, and the publisher was created on it.
             let result = unsafe { destroy(node.0.as_ptr(), publisher.0.as_ptr()) };
             if result != OK {
@@ -243,22 +311,26 @@ impl State {
 
     /// Destroys the publishers, and creates new publishers on another node, if the context has another node.
     fn move_publishers(&mut self) {
+        let mut contents = vec![];
         if let Some((node, publishers)) = self.publishers.take() {
+            contents.extend(publishers.iter().map(|(content, _)| *content));
             Self::destroy(node, publishers);
         }
+        let has = |content| contents.contains(&content);
         let nodes: Vec<NodeHandle> = self.nodes.iter().map(|(node, _)| *node).collect();
-        self.publishers = nodes.into_iter().find_map(|node| Some((node, self.create(node).ok()?)));
+        self.publishers = nodes.into_iter().find_map(|node| Some((node, self.create(node, has).ok()?)));
     }
 
-    /// Publishes a message on the topic with this index.
+    /// Publishes a message on the topic with this content.
     ///
     /// # Safety
     ///
     /// The message must be of the topic's type.
-    unsafe fn publish<Message>(&self, topic: usize, message: &Message) -> Result<(), PublishError> {
+    unsafe fn publish<Message>(&self, content: Content, message: &Message) -> Result<(), PublishError> {
         // Without a node, there are no publishers, and nothing is published.
         let Some((_, publishers)) = &self.publishers else { return Ok(()) };
-        let Some(publisher) = publishers.get(topic) else { return Ok(()) };
+        let publisher = publishers.iter().find(|(of_publisher, _)| *of_publisher == content);
+        let Some((_, publisher)) = publisher else { return Ok(()) };
         let publish = real::rmw_publish().ok_or("rmw_publish is not found")?;
         // SAFETY: The publisher lives, and the caller guarantees that the message has the publisher's type.
         match unsafe { publish(publisher.0.as_ptr(), std::ptr::from_ref(message).cast(), null_mut()) } {
@@ -299,8 +371,8 @@ impl PublishWindows for Output {
             statistics_size: points.len(),
             statistics_capacity: points.len(),
         };
-        // SAFETY: The message has the type of the first topic.
-        unsafe { lock(&self.state).publish(0, &message) }
+        // SAFETY: The message has the type of the topic.
+        unsafe { lock(&self.state).publish(Content::Windows, &message) }
     }
 
     fn publish_distribution(
@@ -327,30 +399,31 @@ impl PublishWindows for Output {
             zero_threshold: distribution.zero_threshold(),
             zero_count: distribution.zero_count(),
             positive_offset,
-            positive_counts: counts(&positive),
+            positive_counts: RosSequence::of(&positive),
             negative_offset,
-            negative_counts: counts(&negative),
+            negative_counts: RosSequence::of(&negative),
             p50: distribution.quantile(0.5),
             p90: distribution.quantile(0.9),
             p99: distribution.quantile(0.99),
             p99_9: distribution.quantile(0.999),
         };
-        // SAFETY: The message has the type of the second topic.
-        unsafe { lock(&self.state).publish(1, &message) }
+        // SAFETY: The message has the type of the topic.
+        unsafe { lock(&self.state).publish(Content::Distributions, &message) }
     }
 }
 
 /// Returns the texts of a message: source name, metric name and unit.
 fn texts(source: &str, metric: Metric) -> Result<[CString; 3], PublishError> {
-    let text = |text: &str| CString::new(text.replace('\0', ""));
     Ok([text(source)?, text(metric.name())?, text(metric.unit())?])
 }
 
-fn counts(counts: &[u64]) -> Counts {
-    Counts { data: counts.as_ptr(), size: counts.len(), capacity: counts.len() }
+/// Returns a text that ends with NUL.
+pub fn text(text: &str) -> Result<CString, PublishError> {
+    Ok(CString::new(text.replace('\0', ""))?)
 }
 
-fn string(text: &CStr) -> RosString {
+/// Returns a string that is valid as long as the text is.
+pub fn string(text: &CStr) -> RosString {
     let bytes = text.to_bytes();
     RosString { data: text.as_ptr(), size: bytes.len(), capacity: bytes.len() + 1 }
 }

@@ -16,6 +16,7 @@ use std::{
 };
 
 use topic_statistics_core::{
+    health::NodeExpectations,
     mutex::lock,
     record::{
         clock::HostClock,
@@ -27,7 +28,9 @@ use topic_statistics_core::{
         transport::Transport,
         windowed::Windowed,
     },
-    schedule::{losses::LossEvents, scheduler::Scheduler, state::Schedule},
+    schedule::{
+        judges::Diagnosed, losses::LossEvents, outbox::PublishError, scheduler::Scheduler, state::Schedule,
+    },
     Escaped, Metric,
 };
 
@@ -35,6 +38,7 @@ use crate::{
     abi::{Endpoint, Node, Qos, TypeSupport},
     callbacks::{lock_ending, Callbacks, IntraProcessKey},
     cause, executor, fork,
+    health::{self, Expected},
     hops::{self, PublisherHops},
     log::{line, Lines},
     messages::{note_filter, Filter},
@@ -66,6 +70,8 @@ const FORKED: u8 = 2;
 
 struct Process {
     options: Options,
+    /// `None` if nothing is judged.
+    expected: Option<Expected>,
     topics: Arc<[OutputTopic]>,
     scheduler: Arc<Scheduler>,
     outputs: Mutex<Vec<Arc<Output>>>,
@@ -185,12 +191,26 @@ pub fn wants_executor() -> bool {
 
 impl Process {
     fn begin(options: Options) -> Result<Self, String> {
-        let topics = OutputTopic::all(&options.publish_topic, options.distributions)?;
+        let mut topics = OutputTopic::all(&options.publish_topic, options.distributions)?;
+        let mut expected =
+            options.expect.as_deref().and_then(|path| Expected::read(path, &options.expect_namespace));
+        if expected.is_some() {
+            match OutputTopic::diagnostics() {
+                Ok(topic) => topics.push(topic),
+                Err(why) => {
+                    expected = None;
+                    line(format_args!("no health: {why}"));
+                }
+            }
+        }
+        let topics = topics.into();
         let mut defaults = SourceDefaults::default();
         defaults.publish_period = options.period;
         defaults.distributions = options.distributions;
         let name = format!("process {}", std::process::id());
-        let schedule = Schedule::new(defaults, false, LossEvents::new(name.clone(), 0.0)).without_totals();
+        let mut schedule =
+            Schedule::new(defaults, false, LossEvents::new(name.clone(), 0.0)).without_totals();
+        schedule.judge_by(NodeExpectations::default(), expected.is_some());
         let scheduler = Arc::new(Scheduler::new(name, Box::new(Lines), schedule, None));
         fork::call_in_children(forked);
         if !real::at_exit(at_exit) {
@@ -200,7 +220,7 @@ impl Process {
         if options.has_hops {
             cause::enable();
         }
-        Ok(Self { options, topics, scheduler, outputs: Mutex::default(), clocks: Mutex::default() })
+        Ok(Self { options, expected, topics, scheduler, outputs: Mutex::default(), clocks: Mutex::default() })
     }
 
     /// Returns the output of a node's context. Creates the output if the context has none.
@@ -232,9 +252,24 @@ impl Process {
             }
         };
         let collector = Arc::clone(&source.collector);
+        let output = Arc::clone(&new.output);
         let added = self.scheduler.add(collector, SourceOptions::default(), Some(new.output as _));
-        Ok(added.complete(Arc::new(source)))
+        let source = Arc::new(source);
+        if let Some(expectations) = self.expected.as_ref().and_then(|all| all.expectations(&source)) {
+            match output.judge(&source) {
+                Ok(()) => self.scheduler.expect(&source, expectations),
+                Err(why) => line(format_args!("no health of {}: {why}", Escaped(&source.name))),
+            }
+        }
+        Ok(added.complete(source))
     }
+}
+
+/// Publishes the health of sources. This function runs on the thread of the statistics.
+pub fn publish_health(diagnosed: &[&Diagnosed]) -> Result<(), PublishError> {
+    let Some(process) = initialised() else { return Ok(()) };
+    let outputs = lock(&process.outputs).clone();
+    outputs.iter().try_for_each(|output| health::publish(output, diagnosed))
 }
 
 /// Creates the marked hops. This function runs on the thread of the statistics.
@@ -329,10 +364,12 @@ impl Created {
         // SAFETY: By contract.
         let may_have_history = unsafe { qos.as_ref() }.is_some_and(Qos::may_have_history);
         let recorder_options =
-            RecorderOptions::new().metrics(&wanted.process.options.metrics).transient_local(may_have_history);
+            RecorderOptions::new().metrics(wanted.metrics()).transient_local(may_have_history);
         let recorder = Arc::new(Recorder::new(&wanted.name, recorder_options, None, &HostClock));
-        if message_type.stamp.is_none() {
-            recorder.accept_no_stamps();
+        match message_type.stamp {
+            Some(_) => {}
+            None if message_type.is_unknown => recorder.accept_no_stamps(),
+            None => recorder.accept_no_header(),
         }
         let node = Arc::clone(&wanted.state);
         let collected = Collected::Messages(Arc::clone(&recorder));
@@ -464,6 +501,15 @@ pub fn measured_timer(timer: usize) -> Option<&'static Timer> {
 }
 
 impl Wanted {
+    /// Returns the metrics of a subscription.
+    fn metrics(&self) -> Vec<Metric> {
+        let chosen = &self.process.options.metrics;
+        match &self.process.expected {
+            Some(expected) => expected.metrics(&self.node.name(), &self.name, chosen),
+            None => chosen.clone(),
+        }
+    }
+
     fn add<T>(
         self,
         endpoint: *const Endpoint,

@@ -181,10 +181,10 @@ impl Stamp {
         header_stamp::nanoseconds(time.sec, time.nanosec)
     }
 
-    /// Returns the stamp of a serialized message in nanoseconds since the epoch; 0 if the stamp is not set, or if its
+    /// Returns the stamp of a serialized message in nanoseconds since the epoch; 0 if the stamp is not set, `None` if its
     /// place is unknown.
-    pub fn of_serialized(self, bytes: &[u8]) -> i64 {
-        self.is_first.then(|| header_stamp::read_first(bytes)).flatten().unwrap_or(0)
+    pub fn of_serialized(self, bytes: &[u8]) -> Option<i64> {
+        self.is_first.then(|| header_stamp::read_first(bytes))?
     }
 }
 
@@ -196,8 +196,8 @@ mod tests {
     fn the_stamp_of_a_serialized_message_is_read_if_it_is_the_first_field() {
         let stamp = Stamp { offset: 0, is_first: true };
         let message = [&[0, 1, 0, 0][..], &7_i32.to_le_bytes(), &5_u32.to_le_bytes(), &[9]].concat();
-        assert_eq!(stamp.of_serialized(&message), 7_000_000_005);
-        assert_eq!(stamp.of_serialized(&message[..11]), 0, "the message is too short");
-        assert_eq!(Stamp { is_first: false, ..stamp }.of_serialized(&message), 0);
+        assert_eq!(stamp.of_serialized(&message), Some(7_000_000_005));
+        assert_eq!(stamp.of_serialized(&message[..11]), None, "the message is too short");
+        assert_eq!(Stamp { is_first: false, ..stamp }.of_serialized(&message), None);
     }
 }

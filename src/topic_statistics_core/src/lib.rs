@@ -21,14 +21,15 @@
 //! | [`timestamp`] | values: points in time, and steps of a clock |
 //! | [`collector`] | arithmetic: samples go in, summaries come out |
 //! | [`condition`], [`health`] | conditions on the values of a window, as text; whether a source is as expected |
+//! | `expectation_file`, `pattern`, `input` | with the features of these names: a file with the expectations of topics, by names and patterns |
 //! | [`record`] | the code that runs with every message, publication and timed scope |
 //! | [`schedule`] | when windows end, and which windows wait to be published: a state machine and its thread |
 //! | [`header_stamp`] | which field of a message is the header stamp, and what its bytes mean |
 //! | [`escape`], [`incompatible`] | names from the network without control characters; publishers that cannot serve a subscription |
 //!
-//! A module imports only from modules that are later in this list: schedule, record, health, condition, window, totals,
+//! A module imports only from modules that are later in this list: schedule, record, expectation_file, health, condition, window, totals,
 //! distributions, collector, metric_set, metric, source_kind, executor, incompatible, escape, timestamp, summary, mutex,
-//! sync.
+//! sync, pattern, input.
 //!
 //! The API of this crate can change with each version. The author of a node needs only `rclrs_topic_statistics`.
 
@@ -48,14 +49,21 @@ pub mod condition;
 pub mod distributions;
 pub mod escape;
 pub mod executor;
+#[cfg(feature = "expectation_file")]
+pub mod expectation_file;
 pub mod header_stamp;
 pub mod health;
 pub mod incompatible;
+#[doc(hidden)] // for the programs of this project
+#[cfg(feature = "expectation_file")]
+pub mod input;
 pub mod metric;
 pub mod metric_set;
 #[cfg(all(test, topic_statistics_loom))]
 mod model;
 pub mod mutex;
+#[cfg(feature = "patterns")]
+pub mod pattern;
 pub mod record;
 pub mod schedule;
 pub mod source_kind;

@@ -11,7 +11,7 @@ use topic_statistics_observe::{
     arguments::{self, window, CONDITIONS_HELP},
     expect::ExpectationFile,
     generate::Generate,
-    pattern::{Pattern, Selection},
+    pattern::{Namespace, Pattern, Selection},
     require::{Condition, Conditions},
 };
 
@@ -117,6 +117,11 @@ pub struct Arguments {
     /// https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/health.md
     #[arg(long, value_name = "FILE.yaml", help_heading = JUDGED, group = "judged")]
     pub expect: Option<PathBuf>,
+    /// The namespace of names in the file of --expect that have no slash at their start
+    ///
+    /// With `/r1`, `imu` in the file means `/r1/imu`: all robots of a fleet can have the same file.
+    #[arg(long, value_name = "NAMESPACE", help_heading = JUDGED, requires = "expect", default_value = "/")]
+    pub expect_namespace: Namespace,
     /// Print a file for --expect from the figures of this bag, with a tolerance in percent [default: 20]
     #[arg(
         long, value_name = "PERCENT", help_heading = JUDGED, num_args = 0..=1, require_equals = true,

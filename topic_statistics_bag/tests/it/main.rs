@@ -3,6 +3,7 @@
 //! Tests with bags that this project and other libraries write, both undamaged and damaged.
 
 mod damage;
+mod expectations;
 mod foreign;
 mod losses;
 mod memory;

@@ -6,6 +6,7 @@
 mod chains;
 mod from_statistics;
 mod live_view;
+mod one_file;
 mod output;
 #[path = "../../../topic_statistics_bag/tests/it/packages.rs"]
 mod packages;

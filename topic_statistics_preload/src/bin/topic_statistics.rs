@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Runs a command with topic statistics in each of its ROS 2 nodes: `topic_statistics run -- COMMAND...`.
+//! Runs a command with topic statistics in each of its ROS 2 nodes: `topic_statistics run -- COMMAND...`. With
+//! `--expect FILE.yaml`, the nodes judge their subscriptions.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -9,10 +10,18 @@ use std::{
     process::{Command, ExitCode},
 };
 
+use topic_statistics_core::{expectation_file::ExpectationFile, pattern::Namespace};
+
 const LIBRARY: &str = "libtopic_statistics_preload.so";
-const USAGE: &str = "Usage: topic_statistics run -- COMMAND [ARGUMENT]...
+const USAGE: &str = "Usage: topic_statistics run [--expect FILE.yaml] [--expect-namespace NAMESPACE]
+           -- COMMAND [ARGUMENT]...
 
 Runs a command with topic statistics in each ROS 2 node that it starts. The nodes publish them on /statistics.
+
+Options:
+  --expect FILE.yaml            judge the subscriptions of each node by the expectations in this file, and publish
+                                their health on /diagnostics; the file is that of topic_monitor and bag_statistics
+  --expect-namespace NAMESPACE  the namespace of names in that file that have no slash at their start (default /)
 
 Environment variables:
   TOPIC_STATISTICS_PERIOD         length of a window in seconds, 0.001 to 86400 (default 1)
@@ -22,7 +31,15 @@ Environment variables:
   TOPIC_STATISTICS_TOPICS         the topics and services that are measured: names and patterns, separated by commas,
                                   such as /imu,/camera/*,!/camera/raw (default all)
   TOPIC_STATISTICS_PUBLISH_TOPIC  the topic on which windows are published (default /statistics)
-  TOPIC_STATISTICS_DISTRIBUTIONS  `true`: distributions with percentiles, on /statistics/distribution (default false)";
+  TOPIC_STATISTICS_DISTRIBUTIONS  `true`: distributions with percentiles, on /statistics/distribution (default false)
+  TOPIC_STATISTICS_EXPECT, TOPIC_STATISTICS_EXPECT_NAMESPACE
+                                  as the options of these names
+
+Exit status: that of the command; 2 if the usage or the file is wrong, 125 if the library is not found, 126 or 127 if
+the command cannot be started.";
+
+const EXPECT: &str = "TOPIC_STATISTICS_EXPECT";
+const EXPECT_NAMESPACE: &str = "TOPIC_STATISTICS_EXPECT_NAMESPACE";
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -31,13 +48,10 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             ExitCode::SUCCESS
         }
-        Some((verb, command)) if verb == "run" => {
-            let command = command.strip_prefix(&["--".into()]).unwrap_or(command);
-            match command.split_first() {
-                Some((program, arguments)) => run(program, arguments),
-                None => usage(),
-            }
-        }
+        Some((verb, arguments)) if verb == "run" => match Run::parse(arguments) {
+            Some(run) => run.check().map_or_else(|error| wrong(&error), Run::start),
+            None => usage(),
+        },
         _ => usage(),
     }
 }
@@ -47,24 +61,83 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Replaces this process by the program. If the program cannot be started, returns the exit status that a shell would
-/// return.
-fn run(program: &OsStr, arguments: &[OsString]) -> ExitCode {
-    let library = match find() {
-        Ok(library) => library,
-        Err(error) => {
-            eprintln!("topic_statistics: {error}");
-            return ExitCode::from(125);
+fn wrong(error: &str) -> ExitCode {
+    eprintln!("topic_statistics: {error}");
+    ExitCode::from(2)
+}
+
+/// The arguments of `run`.
+struct Run<'a> {
+    expect: Option<OsString>,
+    expect_namespace: Option<OsString>,
+    program: &'a OsStr,
+    arguments: &'a [OsString],
+}
+
+impl<'a> Run<'a> {
+    /// Reads the arguments. Returns `None` if they are wrong. An option that is not given has the value of its
+    /// environment variable.
+    fn parse(mut arguments: &'a [OsString]) -> Option<Self> {
+        let (mut expect, mut expect_namespace) =
+            (std::env::var_os(EXPECT), std::env::var_os(EXPECT_NAMESPACE));
+        loop {
+            let (first, rest) = arguments.split_first()?;
+            let option = match first.to_str() {
+                Some("--expect") => &mut expect,
+                Some("--expect-namespace") => &mut expect_namespace,
+                Some("--") => {
+                    let (program, arguments) = rest.split_first()?;
+                    return Some(Self { expect, expect_namespace, program, arguments });
+                }
+                Some(option) if option.starts_with('-') => return None,
+                _ => return Some(Self { expect, expect_namespace, program: first, arguments: rest }),
+            };
+            let (value, rest) = rest.split_first()?;
+            (*option, arguments) = (Some(value.clone()), rest);
         }
-    };
-    let mut preloaded = std::env::var_os("LD_PRELOAD").unwrap_or_default();
-    if !preloaded.is_empty() {
-        preloaded.push(":");
     }
-    preloaded.push(library);
-    let error = Command::new(program).args(arguments).env("LD_PRELOAD", preloaded).exec();
-    eprintln!("topic_statistics: {} cannot be started: {error}", Path::new(program).display());
-    ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+
+    /// Reads the file of expectations as the processes will read it, and makes its path absolute, because the processes
+    /// may have other working directories. Errors if the file or its path is wrong.
+    fn check(mut self) -> Result<Self, String> {
+        let namespace = match &self.expect_namespace {
+            None => Namespace::default(),
+            Some(text) => {
+                let text = text.to_string_lossy();
+                text.parse().map_err(|why| format!("--expect-namespace {text:?}: {why}"))?
+            }
+        };
+        if let Some(path) = &mut self.expect {
+            ExpectationFile::read(Path::new(path), &namespace).map_err(|why| format!("--expect {why}"))?;
+            let absolute = std::path::absolute(&path).map_err(|why| format!("--expect {path:?}: {why}"))?;
+            *path = absolute.into();
+        }
+        Ok(self)
+    }
+
+    /// Replaces this process by the program. If the program cannot be started, returns the exit status that a shell
+    /// would return.
+    fn start(self) -> ExitCode {
+        let library = match find() {
+            Ok(library) => library,
+            Err(error) => {
+                eprintln!("topic_statistics: {error}");
+                return ExitCode::from(125);
+            }
+        };
+        let mut preloaded = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+        if !preloaded.is_empty() {
+            preloaded.push(":");
+        }
+        preloaded.push(library);
+        let expect = self.expect.map(|path| (EXPECT, path));
+        let namespace = self.expect_namespace.map(|namespace| (EXPECT_NAMESPACE, namespace));
+        let mut command = Command::new(self.program);
+        command.args(self.arguments).env("LD_PRELOAD", preloaded).envs(expect).envs(namespace);
+        let error = command.exec();
+        eprintln!("topic_statistics: {} cannot be started: {error}", Path::new(self.program).display());
+        ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+    }
 }
 
 /// Returns the path of the library. The error names the searched places.

@@ -3,6 +3,7 @@
 //! The preloaded library in real processes, on real topics, read by others.
 
 mod composition;
+mod health;
 mod hops;
 mod host;
 mod messages;

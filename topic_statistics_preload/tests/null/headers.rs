@@ -72,12 +72,19 @@ fn the_types_are_those_of_the_headers() {
             functions as "size_function"
         }; sizeof
         RosString as "rosidl_runtime_c__String" { data, size, capacity }
-        Counts as "rosidl_runtime_c__uint64__Sequence" { data, size, capacity }
+        RosSequence<u64> as "rosidl_runtime_c__uint64__Sequence" { data, size, capacity }
         Time as "builtin_interfaces__msg__Time" { sec, nanosec }
         DataPoint as "statistics_msgs__msg__StatisticDataPoint" { data_type, data }; sizeof
         MetricsMessage as "statistics_msgs__msg__MetricsMessage" {
             measurement_source_name, metrics_source, unit, window_start, window_stop, statistics as "statistics.data",
             statistics_size as "statistics.size", statistics_capacity as "statistics.capacity"
+        }; sizeof
+        KeyValue as "diagnostic_msgs__msg__KeyValue" { key, value }; sizeof
+        DiagnosticStatus as "diagnostic_msgs__msg__DiagnosticStatus" {
+            level, name, message, hardware_id, values
+        }; sizeof
+        DiagnosticArray as "diagnostic_msgs__msg__DiagnosticArray" {
+            stamp as "header.stamp", frame_id as "header.frame_id", status
         }; sizeof
         MetricsDistribution as "topic_statistics_interfaces__msg__MetricsDistribution" {
             measurement_source_name, metrics_source, unit, window_start, window_stop, count, sum, minimum, maximum,
@@ -99,6 +106,7 @@ fn the_types_are_those_of_the_headers() {
         "rcl/timer.h",
         "rosidl_typesupport_introspection_c/message_introspection.h",
         "rosidl_typesupport_introspection_c/field_types.h",
+        "diagnostic_msgs/msg/diagnostic_array.h",
         "statistics_msgs/msg/metrics_message.h",
         "topic_statistics_interfaces/msg/metrics_distribution.h",
     ];

@@ -36,10 +36,46 @@ fn the_launcher_runs_a_command_with_the_library_beside_it() {
     assert_eq!(run(&["run", "true"]), (Some(0), String::new(), String::new()));
     let (status, _, errors) = run(&["run", "--", "no_such_program"]);
     assert!(status == Some(127) && errors.contains("no_such_program cannot be started"), "{errors}");
-    for wrong in [&[][..], &["run"], &["run", "--"], &["walk", "--", "true"]] {
+    let wrong_options =
+        [&["run", "--expect"][..], &["run", "--expect", "x"], &["run", "--expcet", "x", "--", "true"]];
+    for wrong in [&[][..], &["run"], &["run", "--"], &["walk", "--", "true"]].into_iter().chain(wrong_options)
+    {
         let (status, printed, errors) = run(wrong);
         assert!(errors.starts_with("Usage: "), "{wrong:?}: {errors}");
         assert_eq!((status, &*printed), (Some(2), ""), "{wrong:?}");
     }
     assert!(run(&["--help"]).1.contains("TOPIC_STATISTICS_PERIOD"));
+}
+
+#[test]
+fn the_launcher_checks_the_file_of_expectations_before_the_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    std::fs::write(directory.join("robot.yaml"), "topics: {imu: {error_unless: rate>=50}}").unwrap();
+    std::fs::write(directory.join("wrong.yaml"), "topics: {imu: {error_unless: rte>=50}}").unwrap();
+    let _built = preload::statistics();
+    let run = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_topic_statistics"));
+        let print = "echo $TOPIC_STATISTICS_EXPECT $TOPIC_STATISTICS_EXPECT_NAMESPACE";
+        command.arg("run").args(arguments).args(["--", "sh", "-c", print]).current_dir(directory);
+        output(command.env_remove("LD_PRELOAD").envs(variables.iter().copied()))
+    };
+    let absolute = directory.join("robot.yaml").display().to_string();
+    let printed = |text: &str| (Some(0), format!("{absolute}{text}\n"), String::new());
+    assert_eq!(run(&["--expect", "robot.yaml"], &[]), printed(""));
+    let with_namespace = ["--expect-namespace", "/r1", "--expect", "robot.yaml"];
+    assert_eq!(run(&with_namespace, &[]), printed(" /r1"));
+    let variable = [("TOPIC_STATISTICS_EXPECT", "robot.yaml")];
+    assert_eq!(run(&[], &variable), printed(""), "the variable is the same as the option");
+
+    for (arguments, variables, reason) in [
+        (&["--expect", "wrong.yaml"][..], &[][..], "--expect wrong.yaml: line 1, column 30: "),
+        (&["--expect", "none.yaml"], &[], "--expect none.yaml: No such file"),
+        (&[], &[("TOPIC_STATISTICS_EXPECT", "wrong.yaml")], "--expect wrong.yaml: line 1"),
+        (&["--expect-namespace", "r 1"], &[], "--expect-namespace \"r 1\": a namespace has letters"),
+    ] {
+        let (status, printed, errors) = run(arguments, variables);
+        assert_eq!((status, &*printed), (Some(2), ""), "{arguments:?}");
+        assert!(errors.starts_with(&format!("topic_statistics: {reason}")), "{errors}");
+    }
 }

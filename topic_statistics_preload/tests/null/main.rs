@@ -5,6 +5,7 @@
 mod callbacks;
 mod costs;
 mod headers;
+mod health;
 mod hosts;
 mod launcher;
 mod loading;

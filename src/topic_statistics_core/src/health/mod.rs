@@ -67,9 +67,7 @@ pub use judge::{Change, Judge, JudgedCondition, JudgedWindow};
 #[doc(hidden)] // for the expectations of a whole node
 pub use node::{check, needed, Names, NodeExpectations};
 pub use value::{Missing, Value};
-pub use values::{
-    diagnostic_message, diagnostic_values, LastWindow, CALLBACK_WAIT, LONGEST_CALLBACK, WINDOWS_JUDGED,
-};
+pub use values::{LastWindow, SourceStatus, CALLBACK_WAIT, LONGEST_CALLBACK, WINDOWS_JUDGED};
 
 use std::time::Duration;
 

@@ -7,6 +7,7 @@ use std::{fmt::Display, time::Duration};
 use super::{Judge, Level};
 use crate::{
     condition::{Condition, Figures, Quantity},
+    escape::Escaped,
     executor::ExecutorWindow,
     metric::Metric,
     summary::Summary,
@@ -63,11 +64,41 @@ impl<'a> From<&'a WindowStatistics> for LastWindow<'a> {
     }
 }
 
+/// The diagnostic status of a source, with the values of `diagnostic_msgs/msg/DiagnosticStatus` except `hardware_id`.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SourceStatus {
+    /// The level of the source.
+    pub level: Level,
+    /// The name of the node without its namespace, and the name of the source within the node, as in
+    /// diagnostic_updater: `listener: /imu`.
+    pub name: String,
+    /// One sentence about the health.
+    pub message: String,
+    /// The keys and their values, beginning with `measurement_source_name`.
+    pub values: Vec<(String, String)>,
+}
+
+impl SourceStatus {
+    /// Creates the status of a source with this `measurement_source_name`. `node` is the name of the node without its
+    /// namespace, and `task` the name of the source within the node. Names are escaped, except the names of the
+    /// window's metrics.
+    pub fn new(node: &str, task: &str, source: &str, judge: &Judge, window: Option<&LastWindow>) -> Self {
+        let source = ("measurement_source_name".to_owned(), Escaped(source).to_string());
+        Self {
+            level: judge.health().level,
+            name: format!("{}: {}", Escaped(node), Escaped(task)),
+            message: diagnostic_message(judge),
+            values: [source].into_iter().chain(diagnostic_values(judge, window)).collect(),
+        }
+    }
+}
+
 /// Returns the keys and values of a source's diagnostic status. The keys are those of diagnostic_updater's
 /// FrequencyStatus and TimeStampStatus, the keys that greenwave_monitor's dashboards read, and the keys of this
 /// library: the metrics by `metrics_source`, and the conditions. An unknown value gets no key. Names of metrics are not
 /// escaped: the caller has to escape names that come from the network.
-pub fn diagnostic_values(judge: &Judge, window: Option<&LastWindow>) -> Vec<(String, String)> {
+fn diagnostic_values(judge: &Judge, window: Option<&LastWindow>) -> Vec<(String, String)> {
     let mut values = Values(vec![]);
     values.add_rate(judge, window);
     if let Some(window) = window {
@@ -82,7 +113,7 @@ pub fn diagnostic_values(judge: &Judge, window: Option<&LastWindow>) -> Vec<(Str
 
 /// Returns the sentence of a diagnostic status: the sentence of the health, and the number of further conditions that
 /// fail.
-pub fn diagnostic_message(judge: &Judge) -> String {
+fn diagnostic_message(judge: &Judge) -> String {
     let health = judge.health();
     let failing = judge.conditions().filter(|judged| judged.fails).count();
     match health.cause {

@@ -13,7 +13,8 @@ use crate::{
     condition::{Condition, Figure, Quantity},
     escape::Escaped,
     health::{
-        needed, Cause, Change, Expectations, Health, Judge, JudgedWindow, Level, NodeExpectations, Value,
+        check, needed, Cause, Change, Expectations, Health, Judge, JudgedWindow, LastWindow, Level,
+        NodeExpectations, SourceStatus, Value,
     },
     metric::Metric,
     record::source::Source,
@@ -297,6 +298,24 @@ pub(super) fn is_about(condition: &Condition, source: &Source) -> bool {
         Some(topic) => source.names().include(topic),
         None => source.is_subscription(),
     }
+}
+
+/// Returns the diagnostic status of a source: its health and its last window. `node` is the name of the node without its
+/// namespace.
+pub fn status(node: &str, source: &Source, judge: &Judge) -> SourceStatus {
+    let latest = source.latest();
+    let window = latest.as_deref().map(LastWindow::from);
+    SourceStatus::new(node, source.name.task(), &source.name, judge, window.as_ref())
+}
+
+/// Returns why a source's condition without a topic is not judged; `None` if the condition is judged.
+pub fn why_unjudged(condition: &Condition, source: &Source) -> Option<String> {
+    if let Err(why) = check(condition, Some(source.kind())) {
+        return Some(why);
+    }
+    let metric = needed(condition.quantity())?;
+    let is_measured = source.collector.measures(metric) && source.collector.can_measure(metric);
+    (!is_measured).then(|| why_unmeasured(source, metric))
 }
 
 /// Returns why a source does not measure a metric.

@@ -51,6 +51,11 @@ pub trait Reports: Send + Sync {
     /// Writes a text to the log.
     fn log(&self, severity: Severity, text: &str);
 
+    /// Writes a change of a source's health to the log. The default implementation writes it like any text.
+    fn log_health(&self, severity: Severity, text: &str) {
+        self.log(severity, text);
+    }
+
     /// Publishes the health of these sources, if health is published. Returns the error of the middleware if this
     /// fails.
     fn publish_health(&self, diagnosed: &[&Diagnosed]) -> Result<(), PublishError>;
@@ -418,7 +423,7 @@ impl Scheduler {
             Level::Error => Severity::Error,
         };
         let text = format!("{} is {} (was {before}): {health}", Escaped(&source.name), health.level);
-        self.reports.log(severity, &text);
+        self.reports.log_health(severity, &text);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The file of `--expect`.
+//! A file with the expectations of topics. The programs with an option `--expect`, nodes and preloaded processes read
+//! the same file.
 //!
 //! docs/expectations.schema.json is the schema of the file. A test compares the keys in the schema with the keys in
 //! this module.
 
-use std::{fmt, path::Path, time::Duration};
-
-use saphyr::{LoadableYamlNode, MarkedYaml, Marker, Scalar, YamlData};
-use topic_statistics_core::{
-    condition::{ConditionError, Conditions},
-    health::{Expectations, Silence},
-    Escaped,
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
 };
 
-use crate::{input, pattern::Pattern};
+use saphyr::{LoadableYamlNode, MarkedYaml, Marker, Scalar, YamlData};
+
+use crate::{
+    condition::{Condition, ConditionError, Conditions},
+    escape::Escaped,
+    health::{Expectations, Names, Silence},
+    input,
+    pattern::{Namespace, Pattern},
+    source_kind::SourceKind,
+};
 
 /// The expectations of topics, in the order of the file.
 #[derive(Clone, Debug, Default)]
@@ -42,17 +49,27 @@ struct Settings {
     silence: Option<Silence>,
 }
 
-/// Why a file cannot be read, with the line and the column. The line and the column count from 1.
+/// Why a file cannot be used. `Display` writes the path, the line and the column, as far as they are known, and what
+/// would be right.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FileError {
-    line: usize,
-    column: usize,
+    path: Option<PathBuf>,
+    /// The line and the column, which count from 1.
+    place: Option<(usize, usize)>,
     text: String,
 }
 
+impl std::error::Error for FileError {}
+
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.text)
+        if let Some(path) = &self.path {
+            write!(f, "{}: ", Escaped(&path.to_string_lossy()))?;
+        }
+        if let Some((line, column)) = self.place {
+            write!(f, "line {line}, column {column}: ")?;
+        }
+        f.write_str(&self.text)
     }
 }
 
@@ -62,15 +79,34 @@ impl ExpectationFile {
     /// The keys at the top level of a file.
     const KEYS: [&str; 2] = ["defaults", "topics"];
 
-    /// Reads a file. An error names the file, and for wrong content the line and the column.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        let error = |error: &dyn fmt::Display| format!("--expect {}: {error}", path.display());
-        let text = input::read_text(path, Self::MAX_SIZE).map_err(|why| error(&why))?;
-        Self::parse(&text).map_err(|why| error(&why))
+    /// Reads a file. Names without a slash at their start are relative to the namespace.
+    ///
+    /// # Errors
+    ///
+    /// Errors if the file cannot be read, has more than 1 MiB, or has wrong content.
+    pub fn read(path: &Path, namespace: &Namespace) -> Result<Self, FileError> {
+        let unreadable = |text| FileError { path: None, place: None, text };
+        input::read_text(path, Self::MAX_SIZE)
+            .map_err(unreadable)
+            .and_then(|text| Self::parse_in(&text, namespace))
+            .map_err(|error| FileError { path: Some(path.to_owned()), ..error })
     }
 
-    /// Reads the text of a file.
+    /// Reads the text of a file, with names relative to the root.
+    ///
+    /// # Errors
+    ///
+    /// Errors with the place of wrong content.
     pub fn parse(text: &str) -> Result<Self, FileError> {
+        Self::parse_in(text, &Namespace::default())
+    }
+
+    /// Reads the text of a file. Names without a slash at their start are relative to the namespace.
+    ///
+    /// # Errors
+    ///
+    /// Errors with the place of wrong content.
+    pub fn parse_in(text: &str, namespace: &Namespace) -> Result<Self, FileError> {
         input::check_depth(text).map_err(|(place, why)| at(&place, format!("it is no YAML: {why}")))?;
         let documents = MarkedYaml::load_from_str(text)
             .map_err(|error| at(error.marker(), format!("it is no YAML: {}", error.info())))?;
@@ -96,7 +132,7 @@ impl ExpectationFile {
         }
         let topics = topics.ok_or_else(|| error(document, "it has to have a key 'topics'"))?;
         for (key, value) in mapping(topics, "topics")? {
-            file.entries.push(Entry::read(key, value, defaults)?);
+            file.entries.push(Entry::read(key, value, defaults, namespace)?);
         }
         if file.entries.is_empty() {
             return Err(error(topics, "it has no topic"));
@@ -109,10 +145,32 @@ impl ExpectationFile {
         self.entries.iter().map(|entry| &entry.topics)
     }
 
-    /// Returns the expectations of a topic: the conditions of all entries that match the topic, and each setting from
-    /// the last matching entry that has this setting. `None` if no entry matches.
-    pub fn expectations(&self, topic: &str) -> Option<Expectations> {
-        let mut matching = self.entries.iter().filter(|entry| entry.topics.is_match(topic)).peekable();
+    /// Returns the expectations of a topic, or of a source with this name: the conditions of all entries that match the
+    /// name, and each setting from the last matching entry that has this setting. `None` if no entry matches.
+    pub fn expectations(&self, name: &str) -> Option<Expectations> {
+        self.expectations_of(|topics| topics.is_match(name))
+    }
+
+    /// Returns the expectations of a source in its own process; `None` if no entry matches. An entry for topics applies
+    /// to subscriptions, because a process judges what it uses. An entry for sources (`NODE:TOPIC`) applies to a source
+    /// of any kind with this name.
+    #[doc(hidden)] // for authors of nodes
+    pub fn source_expectations(&self, names: Names<'_>, kind: SourceKind) -> Option<Expectations> {
+        self.expectations_of(|topics| is_about(topics, names, kind))
+    }
+
+    /// Returns the conditions that the file gives this source by its name or its topic, not by a pattern. A node
+    /// reports the conditions among them that it cannot judge.
+    #[doc(hidden)] // for authors of nodes
+    pub fn named_conditions(&self, names: Names<'_>, kind: SourceKind) -> Vec<Condition> {
+        let named = self.entries.iter().filter(|entry| entry.topics.name().is_some());
+        let matching = named.filter(|entry| is_about(&entry.topics, names, kind));
+        let conditions = matching.flat_map(|entry| entry.error_unless.iter().chain(&entry.warn_unless));
+        conditions.flat_map(Conditions::iter).cloned().collect()
+    }
+
+    fn expectations_of(&self, is_match: impl Fn(&Pattern) -> bool) -> Option<Expectations> {
+        let mut matching = self.entries.iter().filter(|entry| is_match(&entry.topics)).peekable();
         matching.peek()?;
         let (mut expectations, mut settings) = (Expectations::new(), Settings::default());
         for entry in matching {
@@ -128,13 +186,27 @@ impl ExpectationFile {
     }
 }
 
+/// Returns whether an entry for these topics applies to a source in its own process.
+fn is_about(topics: &Pattern, names: Names<'_>, kind: SourceKind) -> bool {
+    match topics.is_of_sources() {
+        true => topics.is_match(names.source),
+        false => kind == SourceKind::Subscription && names.topic.is_some_and(|topic| topics.is_match(topic)),
+    }
+}
+
 impl Entry {
     /// The keys of an entry, without the keys of its settings.
     const KEYS: [&str; 2] = ["warn_unless", "error_unless"];
 
-    fn read(topics: &MarkedYaml, node: &MarkedYaml, defaults: Settings) -> Result<Self, FileError> {
+    fn read(
+        topics: &MarkedYaml,
+        node: &MarkedYaml,
+        defaults: Settings,
+        namespace: &Namespace,
+    ) -> Result<Self, FileError> {
         let name = string(topics)?;
-        let topics = name.parse().map_err(|why: String| error(topics, &format!("topic {name:?}: {why}")))?;
+        let topics = Pattern::relative_to(namespace, name)
+            .map_err(|why| error(topics, &format!("topic {name:?}: {why}")))?;
         let (warn_unless, error_unless) = (vec![], vec![]);
         let mut entry = Self { topics, warn_unless, error_unless, settings: Settings::default() };
         // An entry without a value is valid: the only expectation is that the topic is not silent.
@@ -221,7 +293,7 @@ fn conditions(node: &MarkedYaml) -> Result<Vec<Conditions>, FileError> {
             if node.span.start.line() == node.span.end.line() {
                 let written = node.span.end.col() - node.span.start.col();
                 let quote = usize::from(written > text.chars().count());
-                error.column += before + quote;
+                error.place = error.place.map(|(line, column)| (line, column + before + quote));
             }
             error
         })?;
@@ -283,14 +355,14 @@ fn error(node: &MarkedYaml, text: &str) -> FileError {
 }
 
 fn at(place: &Marker, text: String) -> FileError {
-    FileError { line: place.line(), column: place.col() + 1, text }
+    FileError { path: None, place: Some((place.line(), place.col() + 1)), text }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::health::Level;
     use std::{collections::BTreeSet, fs};
-    use topic_statistics_core::health::Level;
 
     #[test]
     fn all_entries_that_match_count_and_the_last_one_sets_the_rest() {
@@ -322,6 +394,35 @@ mod tests {
         assert_eq!(only.expectations("/odom"), None);
         assert_eq!(only.expectations("/imu"), Some(Expectations::new().stale_after(Duration::MAX)));
         assert!(only.expectations("/imu").unwrap().conditions().all(|(level, _)| level == Level::Ok));
+    }
+
+    #[test]
+    fn a_process_judges_the_subscriptions_of_a_topic_and_the_sources_of_a_name() {
+        let file = ExpectationFile::parse_in(
+            "topics:\n\
+             \x20 imu: {error_unless: rate>=50 publishers=1}\n\
+             \x20 /r1/**: {warn_unless: age<50ms}\n\
+             \x20 talker:/r1/imu: {error_unless: publish_period.max<20ms}\n",
+            &"/r1".parse().unwrap(),
+        )
+        .unwrap();
+        let conditions = |source: &str, topic: &str, kind| {
+            let topic = Some(topic);
+            let names = Names { source, plain_source: source, topic, given: topic };
+            let expected = file.source_expectations(names, kind);
+            let all = expected.map(|own| own.conditions().map(|it| it.1.to_string()).collect::<Vec<_>>());
+            let named: Vec<_> = file.named_conditions(names, kind).iter().map(ToString::to_string).collect();
+            (all.unwrap_or_default().join(" "), named.join(" "))
+        };
+        let texts = |all: &str, named: &str| (all.to_owned(), named.to_owned());
+        use SourceKind::{Publisher, Subscription};
+        let imu = conditions("/r1/listener:/r1/imu", "/r1/imu", Subscription);
+        assert_eq!(imu, texts("rate>=50 publishers=1 age<50ms", "rate>=50 publishers=1"));
+        assert_eq!(conditions("/r1/listener:/r1/odom", "/r1/odom", Subscription), texts("age<50ms", ""));
+        let talker = conditions("/r1/talker:/r1/imu", "/r1/imu", Publisher);
+        assert_eq!(talker, texts("publish_period.max<20ms", "publish_period.max<20ms"));
+        assert_eq!(conditions("/r1/other:/r1/imu", "/r1/imu", Publisher), texts("", ""));
+        assert_eq!(conditions("/r2/listener:/imu", "/imu", Subscription), texts("", ""));
     }
 
     #[test]
@@ -372,7 +473,7 @@ mod tests {
     fn a_file_that_is_too_large_or_not_there_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("expect.yaml");
-        let error = |path: &Path| ExpectationFile::read(path).unwrap_err();
+        let error = |path: &Path| ExpectationFile::read(path, &Namespace::default()).unwrap_err().to_string();
         assert!(error(&path).contains("expect.yaml: No such file"), "{}", error(&path));
         fs::write(&path, "#".repeat((ExpectationFile::MAX_SIZE + 1) as usize)).unwrap();
         assert!(error(&path).contains("more than 1048576"));
@@ -383,7 +484,7 @@ mod tests {
 
     #[test]
     fn the_schema_has_the_same_keys() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/expectations.schema.json");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/expectations.schema.json");
         let schema: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
         let entry = &schema["properties"]["topics"]["additionalProperties"]["anyOf"][0];
         for (value, keys) in [

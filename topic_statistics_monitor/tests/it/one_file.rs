@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! One file of expectations judges one stream over DDS: in topic_monitor, in a preloaded node, in a node with the
+//! library, and in the recording.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    process::Command,
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        Arc,
+    },
+    thread,
+    time::Duration,
+};
+
+use rclrs::*;
+use rclrs_topic_statistics::{
+    health::{ExpectationFile, Namespace},
+    NodeStatistics, NodeStatisticsOptions, StatisticsOptions,
+};
+use ros_env::sensor_msgs::msg::Imu;
+use serde_json::Value;
+use test_support::{domain, node, preload, program, Program, Spinning};
+
+use crate::run::{objects, Json};
+
+const FILE: &str = "topics: {imu: {error_unless: rate>=20, stale_after: 3}}";
+const JUDGES: [&str; 3] = ["listener: /imu", "subscriber: /imu", "topic_monitor: /imu"];
+
+/// Waits until the last status of each judge has this level and this text in its message. Returns the statuses.
+fn wait_for_all(reader: &Program, level: u8, text: &str) -> Vec<Value> {
+    let mut last: BTreeMap<String, Value> = BTreeMap::new();
+    let is_it = |status: &Value| {
+        status["level"] == level && status["message"].as_str().is_some_and(|message| message.contains(text))
+    };
+    loop {
+        let array: Value = serde_json::from_str(&reader.read(&format!("{text}: {last:#?}"))).unwrap();
+        let statuses = array["status"].as_array().unwrap().iter();
+        last.extend(statuses.map(|status| (status["name"].as_str().unwrap().to_owned(), status.clone())));
+        let of_judges: Vec<_> = JUDGES.iter().filter_map(|name| last.get(*name)).cloned().collect();
+        if of_judges.len() == JUDGES.len() && of_judges.iter().all(is_it) {
+            return of_judges;
+        }
+    }
+}
+
+#[test]
+fn one_file_judges_one_stream_in_four_programs() {
+    let (domain, directory) = (domain(), tempfile::tempdir().unwrap());
+    let [file, bag] = ["robot.yaml", "run.mcap"].map(|name| directory.path().join(name));
+    fs::write(&file, FILE).unwrap();
+    let path = file.to_str().unwrap();
+
+    let (executor, node) = node("listener", &[]);
+    let options = NodeStatisticsOptions::new()
+        .statistics(StatisticsOptions::new().publish_period(Duration::from_millis(250)))
+        .expectation_file(ExpectationFile::read(&file, &Namespace::default()).unwrap());
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let _imu = statistics.create_subscription("imu".keep_last(1000), |_: Imu| {}).unwrap();
+    let _spinning = Spinning::start(executor);
+
+    let mut subscriber = Program::command("subscriber.py", &[], domain);
+    preload::preload(&mut subscriber, &preload::statistics());
+    subscriber.env("TOPIC_STATISTICS_EXPECT", path).env("TOPIC_STATISTICS_PERIOD", "0.25");
+    let _subscriber = Program::from(subscriber.spawn().unwrap());
+
+    let reader = Program::start("diagnostics.py", &[], domain);
+    let arguments = ["/imu", "/other", "--expect", path, "--diagnostics", "--record", bag.to_str().unwrap()];
+    let mut monitor = Json::start(&arguments, domain);
+
+    // The other topic continues, so that the recording has the time of the silence.
+    let imu: Publisher<Imu> = node.create_publisher("imu".keep_last(1000)).unwrap();
+    let other: Publisher<Imu> = node.create_publisher("other".keep_last(1000)).unwrap();
+    let every = Arc::new(AtomicU64::new(1));
+    let of_thread = Arc::clone(&every);
+    thread::spawn(move || {
+        for number in 0_u64.. {
+            let every = of_thread.load(Ordering::Relaxed);
+            if every > 0 && number % every == 0 {
+                imu.publish(Imu::default()).unwrap();
+            }
+            other.publish(Imu::default()).unwrap();
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let mut seen = vec![];
+    for (every_of_stream, level, text) in [
+        (1, 0, "as expected, since"),
+        (20, 2, "Hz, expected at least 20, since"),
+        (0, 3, "no message any more, since"),
+    ] {
+        every.store(every_of_stream, Ordering::Relaxed);
+        seen.push(wait_for_all(&reader, level, text));
+    }
+    for status in seen.iter().flatten() {
+        assert_eq!(status["values"]["error_unless"], "rate>=20", "{status:#}");
+        assert_eq!(status["values"]["Minimum acceptable frequency (Hz)"], "20.000000", "{status:#}");
+    }
+    let failing = seen[1].iter().map(|status| status["values"]["failing"].as_str().unwrap());
+    assert!(
+        failing.clone().all(|failing| failing.starts_with("rate>=20 (")),
+        "{:?}",
+        failing.collect::<Vec<_>>()
+    );
+    assert_eq!(monitor.end("INT"), Some(0));
+
+    let mut bag_statistics = Command::new(program("bag_statistics"));
+    bag_statistics.arg(&bag).args(["--json", "--window", "0.25", "--expect", path]);
+    let printed = bag_statistics.args(["--topics", "/imu", "/other"]).output().unwrap().stdout;
+    let of_imu = objects(&printed).into_iter().filter(|object| object["topic"] == "/imu");
+    let mut changes: Vec<_> =
+        of_imu.filter_map(|object| Some(object.get("change")?["to"]["level"].as_str()?.to_owned())).collect();
+    changes.dedup();
+    assert_eq!(changes, ["ERROR", "STALE"]);
+}

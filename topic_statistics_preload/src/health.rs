@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Judges sources by the file of expectations. The health of the sources appears on `/diagnostics`.
+
+use std::{ffi::CString, path::Path};
+
+use topic_statistics_core::{
+    expectation_file::ExpectationFile,
+    health::{needed, Expectations, Names},
+    pattern::Namespace,
+    record::source::Source,
+    schedule::{
+        judges::{status, why_unjudged, Diagnosed},
+        outbox::PublishError,
+    },
+    Escaped, Metric, SourceKind,
+};
+
+use crate::{
+    abi::{DiagnosticArray, DiagnosticStatus, KeyValue, RosSequence, RosString},
+    log::line,
+    options::measurable,
+    output::{string, text, Output},
+};
+
+/// The expectations of the process's sources.
+pub struct Expected(ExpectationFile);
+
+impl Expected {
+    /// Reads the file. If the file cannot be used, logs the reason; then nothing is judged.
+    pub fn read(path: &Path, namespace: &Namespace) -> Option<Self> {
+        let file = ExpectationFile::read(path, namespace);
+        file.map(Self).map_err(|why| line(format_args!("no health: TOPIC_STATISTICS_EXPECT {why}"))).ok()
+    }
+
+    /// Returns the metrics of a subscription: the chosen ones, and the ones that its conditions need.
+    pub fn metrics(&self, node: &str, topic: &str, chosen: &[Metric]) -> Vec<Metric> {
+        let source = format!("{node}:{topic}");
+        let names = Names { source: &source, plain_source: &source, topic: Some(topic), given: Some(topic) };
+        let expected = self.0.source_expectations(names, SourceKind::Subscription);
+        let needed = expected.as_ref().map(Expectations::metrics).into_iter().flatten();
+        chosen
+            .iter()
+            .copied()
+            .chain(needed.filter(|metric| measurable().any(|known| known == *metric)))
+            .collect()
+    }
+
+    /// Returns the expectations of a new source; `None` if the source is not judged. Logs the conditions for the
+    /// source's name that are not judged.
+    pub fn expectations(&self, source: &Source) -> Option<Expectations> {
+        let (names, kind) = (source.names(), source.kind());
+        let is_measured =
+            |metric: Metric| kind != SourceKind::Subscription || measurable().any(|known| known == metric);
+        for condition in self.0.named_conditions(names, kind) {
+            let unmeasured = needed(condition.quantity()).filter(|metric| !is_measured(*metric));
+            let why = match unmeasured {
+                Some(metric) => Some(format!("a preloaded library does not measure {metric}")),
+                None => why_unjudged(&condition, source),
+            };
+            if let Some(why) = why {
+                let name = Escaped(&source.name);
+                line(format_args!("{} of {name} is not judged: {why}", condition.requirement()));
+            }
+        }
+        self.0.source_expectations(names, kind)?.measurable(is_measured)
+    }
+}
+
+/// Publishes the statuses of the sources that belong to an output.
+pub fn publish(output: &Output, diagnosed: &[&Diagnosed]) -> Result<(), PublishError> {
+    let own = diagnosed.iter().filter(|diagnosed| output.judges(&diagnosed.source));
+    let statuses: Result<Vec<_>, _> = own.map(|diagnosed| Texts::new(diagnosed)).collect();
+    let mut statuses = statuses?;
+    if statuses.is_empty() {
+        return Ok(());
+    }
+    statuses.sort_by(|one, other| one.name.cmp(&other.name));
+    let values: Vec<Vec<KeyValue>> = statuses.iter().map(Texts::values).collect();
+    let status: Vec<DiagnosticStatus> =
+        statuses.iter().zip(&values).map(|(texts, values)| texts.status(values)).collect();
+    output.publish_diagnostics(|stamp| DiagnosticArray {
+        stamp,
+        frame_id: string(c""),
+        status: RosSequence::of(&status),
+    })
+}
+
+/// The texts of a status, which end with NUL.
+struct Texts {
+    level: u8,
+    name: CString,
+    message: CString,
+    values: Vec<[CString; 2]>,
+}
+
+impl Texts {
+    fn new(diagnosed: &Diagnosed) -> Result<Self, PublishError> {
+        let Diagnosed { source, judge, .. } = diagnosed;
+        let node = source.name.split(':').next().and_then(|node| node.rsplit('/').next());
+        let status = status(node.unwrap_or_default(), source, judge);
+        let values = status.values.iter().map(|(key, value)| Ok([text(key)?, text(value)?]));
+        Ok(Self {
+            level: status.level as u8,
+            name: text(&status.name)?,
+            message: text(&status.message)?,
+            values: values.collect::<Result<_, PublishError>>()?,
+        })
+    }
+
+    fn values(&self) -> Vec<KeyValue> {
+        self.values.iter().map(|[key, value]| KeyValue { key: string(key), value: string(value) }).collect()
+    }
+
+    fn status(&self, values: &[KeyValue]) -> DiagnosticStatus {
+        let hardware_id: RosString = string(c"none"); // diagnostic_updater's value for no device
+        let values = RosSequence::of(values);
+        DiagnosticStatus {
+            level: self.level,
+            name: string(&self.name),
+            message: string(&self.message),
+            hardware_id,
+            values,
+        }
+    }
+}

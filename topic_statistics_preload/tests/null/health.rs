@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The file of expectations, and what of it a process cannot judge.
+
+use std::{fs, path::Path};
+
+use crate::{output, preloaded, python, run, Windows};
+
+const SUBSCRIBE: &str = "subscribe('/imu')\nsubscribe('/own_text', of=type_of('std_msgs', 'msg', 'Int32'))\n";
+
+/// Runs a process with a file of expectations. Returns what it prints on standard error, and asserts that its windows
+/// are published.
+fn judge(file: &str) -> Option<String> {
+    let path = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&path, file).unwrap();
+    let (windows, errors) = run(SUBSCRIBE, &[("EXPECT", path.path().to_str().unwrap())])?;
+    assert!(!windows.samples("/imu", "message_age").is_empty(), "the windows continue");
+    Some(errors.replace(path.path().to_str().unwrap(), "FILE"))
+}
+
+#[test]
+fn a_wrong_file_is_named_once_and_the_windows_continue() {
+    let Some(errors) = judge("topics: {imu: {error_unless: rte>=50}}") else { return };
+    let expected = "topic_statistics: no health: TOPIC_STATISTICS_EXPECT FILE: line 1, column 30: ";
+    assert!(errors.starts_with(expected) && errors.lines().count() == 1, "{errors}");
+}
+
+#[test]
+fn conditions_of_a_name_that_are_not_judged_are_named() {
+    let file = "topics:\n  imu: {warn_unless: 'publishers=1 callback_duration_ms<5 age<5s'}\n  own_text: {error_unless: \
+                age<1}\n  '/**': {error_unless: callback_duration_ms<9}\n  /not_here: {error_unless: rate>=1}";
+    let Some(errors) = judge(file) else { return };
+    let expected = [
+        "publishers=1 of /measured:/imu is not judged: a node does not count the publishers of a topic; \
+         topic_monitor does",
+        "callback_duration_ms<5 of /measured:/imu is not judged: a preloaded library does not measure \
+         callback_duration_ms",
+        "age<1 of /measured:/own_text is not judged: /measured:/own_text does not measure message_age, because its \
+         type has no header",
+    ];
+    let lines: Vec<_> = errors.lines().map(|line| line.strip_prefix("topic_statistics: ").unwrap()).collect();
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn conditions_choose_the_metrics_that_they_need() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&file, "topics: {r1/imu: {error_unless: lost=0}, /imu: {error_unless: silent<9s}}").unwrap();
+    let path = file.path().to_str().unwrap();
+    let gap = |namespace: &str| {
+        let options = [("EXPECT", path), ("EXPECT_NAMESPACE", namespace), ("METRICS", "message_age")];
+        let (windows, errors) = run("subscribe('/own_ns/r1/imu')\nsubscribe('/imu')\n", &options)?;
+        assert_eq!(errors, "");
+        let has = |source: &str, metric: &str| !windows.samples(source, metric).is_empty();
+        assert!(has("/imu", "time_since_last_message_ms") && !has("/imu", "publication_seq_gap"));
+        Some(has("/own_ns/r1/imu", "publication_seq_gap"))
+    };
+    if let (Some(same), Some(other)) = (gap("/own_ns"), gap("/other")) {
+        assert_eq!((same, other), (true, false));
+    }
+}
+
+#[test]
+fn without_diagnostic_msgs_nothing_is_judged() {
+    let Some(mut command) = python(&[SUBSCRIBE, "\nwait_for_windows()\n"].concat()) else { return };
+    let (prefix, file) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    fs::write(&file, "topics: {imu: {}}").unwrap();
+    // A folder with all libraries but those of diagnostic_msgs.
+    let paths = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let prefixes = std::env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&prefixes).map(|prefix| prefix.join("lib"));
+    for folder in std::env::split_paths(&paths).chain(folders) {
+        for library in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let name = library.file_name();
+            if !name.to_string_lossy().contains("diagnostic_msgs") {
+                let _is_there_already = std::os::unix::fs::symlink(library.path(), prefix.path().join(name));
+            }
+        }
+    }
+    command.env("LD_LIBRARY_PATH", prefix.path()).env("AMENT_PREFIX_PATH", "");
+    let path: &Path = file.path();
+    preloaded(&mut command, &[("PERIOD", "0.05"), ("EXPECT", path.to_str().unwrap())]);
+    let (status, printed, errors) = output(command.env("PRINT_STATISTICS", "1"));
+    let missing = "topic_statistics: no health: the package diagnostic_msgs is not found \
+                   (libdiagnostic_msgs__rosidl_typesupport_c.so)\n";
+    assert_eq!((status, &*errors), (Some(0), missing));
+    assert!(!Windows(printed).samples("/imu", "message_age").is_empty(), "the windows continue");
+}
+
+#[test]
+fn ages_on_simulated_time_raise_nothing() {
+    const RECEIVE: &str = "
+timed = case('clock')
+clock = subscribe('/clock', of=type_of('rosgraph_msgs', 'msg', 'Clock'))
+for _ in range(100):
+    does('wc', timed)
+    time.sleep(0.005)
+";
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&file, "topics: {own_clock_in: {error_unless: age>=0, stale_after: never}}").unwrap();
+    let Some((windows, errors)) = run(RECEIVE, &[("EXPECT", file.path().to_str().unwrap())]) else { return };
+    assert_eq!(errors, "");
+    assert!(windows.total("/own_clock_in", "message_period").0 > 0.0, "messages were judged");
+}
