@@ -5,8 +5,8 @@
 #   build.sh wheel|deb|archive [TARGET]   bag_statistics, and for glibc also topic_statistics with its library; without ROS
 #   build.sh ros-deb                      topic_monitor and exporter for the ROS 2 that is sourced
 #
-# `cargo xtask package --build WHAT` installs the tools and runs it: maturin, cargo-zigbuild and ziglang (PyPI), cargo-deb
-# (crates.io). zig links against an old glibc, so that one build runs on every distribution, and builds for other processors.
+# `cargo xtask package --build WHAT` installs the tools and runs it: hatchling, cargo-deb, cargo-zigbuild
+# and ziglang, all from PyPI. zig links against an old glibc, so that one build runs on every distribution, and builds for other processors.
 # Then NATIVE is the folder with programs that run here, to print the manual pages: NATIVE=target/debug.
 # PROFILE is cargo's (default release).
 set -euo pipefail
@@ -80,20 +80,16 @@ maintainer='The rclrs_topic_statistics developers <rclrs-topic-statistics@users.
 case $what in
   wheel)
     build
-    # maturin builds bag_statistics (again, if its environment differs); the rest is data of a wheel: `scripts` goes to bin/.
-    data=$out/data arguments=(--profile "$profile" --target "$target" --out "$out")
-    rm -rf "$data"
-    mkdir -p "$data/scripts" "$data/data"
-    mkdir -p "$prefix/lib" # none but for glibc
-    cp -R "$prefix/lib" "$prefix/share" "$data/data"
-    [ ! -e "$prefix/bin/topic_statistics" ] || cp "$prefix/bin/topic_statistics" "$data/scripts"
     case $target in
-      *-linux-gnu) arguments+=(--zig --compatibility manylinux2014) ;;
-      *-linux-musl) arguments+=(--zig --compatibility musllinux_1_2) ;;
+      *-linux-gnu) platform=manylinux_2_17_${target%%-*} ;;
+      *-linux-musl) platform=musllinux_1_2_${target%%-*} ;;
+      aarch64-apple-darwin) platform=macosx_11_0_arm64 ;;
+      x86_64-apple-darwin) platform=macosx_10_12_x86_64 ;;
+      x86_64-pc-windows-msvc) platform=win_amd64 ;;
     esac
-    cd packaging/pypi
-    maturin build "${arguments[@]}"
-    check_wheel "$(ls -t "$out"/*.whl | head -1)"
+    wheel=$(cd packaging/pypi && WHEEL_PREFIX=$prefix WHEEL_PLATFORM=$platform python3 -m hatchling build -t wheel -d "$out")
+    check_wheel "$wheel"
+    echo "$wheel"
     ;;
   deb)
     build

@@ -101,18 +101,15 @@ pub fn build(
     no_skip: bool,
     environment: impl FnOnce() -> Result<Environment>,
 ) -> Result<ExitCode> {
-    let mut script = match what {
-        "ros-deb" => environment()?.command("bash"),
-        _ => Command::new("bash"),
-    };
-    let installed = target.iter().try_for_each(|target| rustup(&["target", "add", target]));
-    match installed.and_then(|()| tools::of_packaging(project, what)) {
-        Err(error) => return Ok(skipped(&format!("the build of {what}"), &error, no_skip)),
-        Ok(programs) if programs.is_empty() => {}
-        Ok(mut programs) => {
-            programs.extend(env::var_os("PATH").iter().flat_map(env::split_paths));
-            script.env("PATH", env::join_paths(programs)?);
-        }
+    let mut script = if what == "ros-deb" { environment()?.command("bash") } else { Command::new("bash") };
+    if what != "ros-deb" {
+        let installed = target.iter().try_for_each(|target| rustup(&["target", "add", target]));
+        let programs = match installed.and_then(|()| tools::of_packaging(project)) {
+            Ok(programs) => programs,
+            Err(error) => return Ok(skipped(&format!("the build of {what}"), &error, no_skip)),
+        };
+        let path = env::var_os("PATH").unwrap_or_default();
+        script.env("PATH", env::join_paths([programs].into_iter().chain(env::split_paths(&path)))?);
     }
     exec(script.current_dir(project).arg("packaging/build.sh").arg(what).args(target))
 }

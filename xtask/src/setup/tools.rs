@@ -17,7 +17,6 @@ use crate::files::{remove, write_whole};
 /// The pip requirements of the tools, with hashes.
 const LINT: &str = include_str!("../../requirements/lint.txt");
 const PACKAGING: &str = include_str!("../../requirements/packaging.txt");
-const CARGO_DEB: &str = "3.8.0";
 /// Installs only pinned versions. A package without a wheel is built with the installed build tools, not with the
 /// newest ones. (-I: packages on the caller's PYTHONPATH must not count as installed.)
 const PINNED: &str =
@@ -42,17 +41,9 @@ pub fn from_pypi(project: &Path) -> Result<PathBuf> {
     install(&project.join("target/tools/pypi"), "lint", LINT)
 }
 
-/// Installs the tools that `packaging/build.sh` needs for this. Returns the directories of their programs.
-pub fn of_packaging(project: &Path, what: &str) -> Result<Vec<PathBuf>> {
-    let mut directories = vec![];
-    if what != "ros-deb" {
-        directories.push(install(&project.join("target/tools/packaging"), "packaging", PACKAGING)?);
-    }
-    if what == "deb" {
-        let cargo_deb = from_crates_io(project, "cargo-deb", CARGO_DEB)?;
-        directories.extend(cargo_deb.parent().map(Path::to_owned));
-    }
-    Ok(directories)
+/// Installs the tools of `packaging/build.sh` from PyPI. Returns the directory of their programs.
+pub fn of_packaging(project: &Path) -> Result<PathBuf> {
+    install(&project.join("target/tools/packaging"), "packaging", PACKAGING)
 }
 
 /// Installs pinned requirements from PyPI in a virtual environment in the directory. Returns the directory of their
