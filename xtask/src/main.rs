@@ -105,8 +105,15 @@ enum Verb {
         scenario: String,
     },
     /// Checks that the packages can be published: they build with the Rust versions that they declare, without ROS for
-    /// docs.rs, and for other platforms
+    /// docs.rs, and for other platforms. With `--build`, builds what a person installs, in target/packages
     Package {
+        /// Build a Python wheel, Debian packages or an archive of bag_statistics and topic_statistics; or Debian packages
+        /// of topic_monitor and exporter for the sourced ROS 2
+        #[arg(long, value_parser = ["wheel", "deb", "archive", "ros-deb"])]
+        build: Option<String>,
+        /// Build for this platform: aarch64-unknown-linux-gnu
+        #[arg(long, requires = "build")]
+        target: Option<String>,
         #[command(flatten)]
         skipping: Skipping,
     },
@@ -208,7 +215,12 @@ fn run(cli: Cli) -> Result<ExitCode> {
             };
             return exec(release(&environment, "testing/soak").args(arguments));
         }
-        Verb::Package { skipping } => return package::run(&environment()?, &project, skipping.no_skip),
+        Verb::Package { build: Some(what), target, skipping } => {
+            return package::build(&project, &what, target, skipping.no_skip, environment)
+        }
+        Verb::Package { build: None, skipping, .. } => {
+            return package::run(&environment()?, &project, skipping.no_skip)
+        }
         Verb::PublicApi { bless, skipping } => {
             return public_api::run(&environment()?, &project, bless, skipping.no_skip)
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask package`: checks that the packages are ready to be published.
+//! `cargo xtask package`: checks that the packages are ready to be published, or builds what a person installs.
 
 use std::{
-    fs,
+    env, fs,
     path::Path,
     process::{Command, ExitCode},
     slice,
@@ -12,9 +12,10 @@ use std::{
 use anyhow::{Context, Result};
 
 use crate::{
-    checks::{passes, Outcome},
-    commands::{cargo, install_toolchain, rustup, succeed},
+    checks::{passes, skipped, Outcome},
+    commands::{cargo, exec, install_toolchain, rustup, succeed},
     environment::Environment,
+    setup::tools,
     workspace::{Package, Workspace},
 };
 
@@ -84,6 +85,27 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
         check(&format!("the libraries for {platform}"), rustup(&["target", "add", platform]), command)?;
     }
     Ok(ExitCode::from(u8::from(has_failed)))
+}
+
+/// Builds what a person installs, by `packaging/build.sh`. Only `ros-deb` needs ROS 2.
+pub fn build(
+    project: &Path,
+    what: &str,
+    target: Option<String>,
+    no_skip: bool,
+    environment: impl FnOnce() -> Result<Environment>,
+) -> Result<ExitCode> {
+    let mut script = if what == "ros-deb" { environment()?.command("bash") } else { Command::new("bash") };
+    if what != "ros-deb" {
+        let installed = target.iter().try_for_each(|target| rustup(&["target", "add", target]));
+        let programs = match installed.and_then(|()| tools::of_packaging(project)) {
+            Ok(programs) => programs,
+            Err(error) => return Ok(skipped(&format!("the build of {what}"), &error, no_skip)),
+        };
+        let path = env::var_os("PATH").unwrap_or_default();
+        script.env("PATH", env::join_paths([programs].into_iter().chain(env::split_paths(&path)))?);
+    }
+    exec(script.current_dir(project).arg("packaging/build.sh").arg(what).args(target))
 }
 
 /// Unpacks the archives of these packages into a workspace. There they depend on each other, and on the versions that

@@ -48,12 +48,29 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             ExitCode::SUCCESS
         }
+        // As the project's other programs have it, for packages.
+        Some((option, [what])) if option == "--generate" && what == "man" => {
+            print!("{}", manual_page());
+            ExitCode::SUCCESS
+        }
         Some((verb, arguments)) if verb == "run" => match Run::parse(arguments) {
             Some(run) => run.check().map_or_else(|error| wrong(&error), Run::start),
             None => usage(),
         },
         _ => usage(),
     }
+}
+
+/// Returns the usage as a manual page, in roff.
+fn manual_page() -> String {
+    let usage = USAGE.replace('\\', "\\e").replace('-', "\\-");
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        ".TH TOPIC_STATISTICS 1 \"\" \"topic_statistics {version}\"\n.SH NAME\n\
+         topic_statistics \\- topic statistics of any ROS 2 node, without changing it\n\
+         .SH SYNOPSIS\n.B topic_statistics run \\-\\-\n.I COMMAND\n.RI [ ARGUMENT ]...\n\
+         .SH DESCRIPTION\n.nf\n{usage}\n.fi\n.SH SEE ALSO\n.BR topic_monitor (1),\n.BR bag_statistics (1)\n"
+    )
 }
 
 fn usage() -> ExitCode {

