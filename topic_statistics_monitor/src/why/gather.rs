@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     origin,
+    statistics::StatisticsReader,
     topics::{explain, matched, Qos},
 };
 
@@ -172,7 +173,11 @@ impl Gatherer {
         let is_of_subscription = window.metrics.iter().any(|metric| metric.name == "message_period");
         let Some((node, topic)) = row.name.split_once(':').filter(|_| is_of_subscription) else { return };
         let Some(messages) = window.received.or(window.inferred) else { return };
-        let received = self.snapshot.received.entry((node.to_owned(), topic.to_owned())).or_default();
+        let (all, key) = (&mut self.snapshot.received, (node.to_owned(), topic.to_owned()));
+        if all.len() >= StatisticsReader::MAX_SOURCES && !all.contains_key(&key) {
+            return;
+        }
+        let received = all.entry(key).or_default();
         received.messages = received.messages.saturating_add(messages);
         received.seconds += window.length.as_secs_f64();
     }
