@@ -338,8 +338,8 @@ fn domains() -> Vec<usize> {
     domains_of(&tables.concat())
 }
 
-/// Returns the ROS domains whose ports are in a table of `/proc/net/udp` (DDSI-RTPS 2.5, 9.6.1.1): the port for discovery
-/// by multicast, which is 7400 + 250 times the domain, or the two ports of a participant, from 10 above it on. Without
+/// Returns the ROS domains whose ports are in a table of `/proc/net/udp` (DDSI-RTPS 2.5, 9.6.1.1): the port for
+/// discovery by multicast, which is 7400 + 250 times the domain, or the two ports of a participant, from 10 above it on. Without
 /// multicast, there are only these two.
 fn domains_of(table: &str) -> Vec<usize> {
     let port = |line: &str| {

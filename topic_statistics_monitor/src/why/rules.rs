@@ -272,8 +272,8 @@ impl<'a> Rules<'a> {
         let is_unread = other.subscriptions.is_empty();
         let unread = if is_unread { " and read by nobody" } else { "" };
         let text = format!(
-            "nobody publishes {}, which is read by {shown}, but {} is published by {named}{unread}: one of the names is \
-             wrong, or a node does not run",
+            "nobody publishes {}, which is read by {shown}, but {} is published by {named}{unread}: one of the names \
+             is wrong, or a node does not run",
             name(topic), name(near)
         );
         let all = [readers, publishers].concat();
@@ -424,12 +424,12 @@ impl<'a> Rules<'a> {
         let state = if ends.publishers.is_empty() { "nobody publishes /clock" } else { "/clock is silent" };
         let text = match are_known {
             true => format!(
-                "{state}, but use_sim_time is true in {shown}, whose time stands still: start the simulator, play the bag \
-                 with --clock, or set use_sim_time to false"
+                "{state}, but use_sim_time is true in {shown}, whose time stands still: start the simulator, play the \
+                 bag with --clock, or set use_sim_time to false"
             ),
             false => format!(
-                "{state}, but it is read by {shown}, as by each node with use_sim_time (not known for all: no answer): start the \
-                 simulator, play the bag with --clock, or set use_sim_time to false"
+                "{state}, but it is read by {shown}, as by each node with use_sim_time (not known for all: no answer): \
+                 start the simulator, play the bag with --clock, or set use_sim_time to false"
             ),
         };
         self.add(Kind::NoClock, true, Some(CLOCK), &readers, text);
@@ -489,16 +489,16 @@ impl<'a> Rules<'a> {
                 continue;
             }
             let text = format!(
-                "{} receives {own:.1} Hz on {}, and {} {rate:.1} Hz: see its lost messages, the depth of its queue, and \
-                 whether its callbacks take too long",
+                "{} receives {own:.1} Hz on {}, and {} {rate:.1} Hz: see its lost messages, the depth of its queue, \
+                 and whether its callbacks take too long",
                 name(node), name(topic), name(neighbour)
             );
             self.add(Kind::FewerReceived, true, Some(topic), &[node, neighbour], text);
         }
     }
 
-    /// Returns the participant of each node for which it is known: the node has logged, or is the only one that publishes
-    /// a topic.
+    /// Returns the participant of each node for which it is known: the node has logged, or is the only one that
+    /// publishes a topic.
     fn participants(&self) -> BTreeMap<&'a str, &'a [u8]> {
         let mut known = BTreeMap::new();
         if !self.snapshot.has_participants {
