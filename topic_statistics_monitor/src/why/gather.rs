@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     origin,
+    statistics::StatisticsReader,
     topics::{explain, matched, Qos},
 };
 
@@ -172,7 +173,11 @@ impl Gatherer {
         let is_of_subscription = window.metrics.iter().any(|metric| metric.name == "message_period");
         let Some((node, topic)) = row.name.split_once(':').filter(|_| is_of_subscription) else { return };
         let Some(messages) = window.received.or(window.inferred) else { return };
-        let received = self.snapshot.received.entry((node.to_owned(), topic.to_owned())).or_default();
+        let (all, key) = (&mut self.snapshot.received, (node.to_owned(), topic.to_owned()));
+        if all.len() >= StatisticsReader::MAX_SOURCES && !all.contains_key(&key) {
+            return;
+        }
+        let received = all.entry(key).or_default();
         received.messages = received.messages.saturating_add(messages);
         received.seconds += window.length.as_secs_f64();
     }
@@ -333,8 +338,8 @@ fn domains() -> Vec<usize> {
     domains_of(&tables.concat())
 }
 
-/// Returns the ROS domains whose ports are in a table of `/proc/net/udp` (DDSI-RTPS 2.5, 9.6.1.1): the port for discovery
-/// by multicast, which is 7400 + 250 times the domain, or the two ports of a participant, from 10 above it on. Without
+/// Returns the ROS domains whose ports are in a table of `/proc/net/udp` (DDSI-RTPS 2.5, 9.6.1.1): the port for
+/// discovery by multicast, which is 7400 + 250 times the domain, or the two ports of a participant, from 10 above it on. Without
 /// multicast, there are only these two.
 fn domains_of(table: &str) -> Vec<usize> {
     let port = |line: &str| {

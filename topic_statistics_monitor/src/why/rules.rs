@@ -67,8 +67,6 @@ pub struct Finding {
     pub nodes: Vec<String>,
     /// The sentence, with escaped names.
     pub text: String,
-    /// Tells findings of the same kind on the same topic apart.
-    subject: String,
     /// Whether another finding probably causes this one.
     is_consequence: bool,
 }
@@ -105,7 +103,7 @@ const SLOWER: f64 = 5.0;
 pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     let [earlier, mut found] =
         [&snapshot.earlier, &snapshot.graph].map(|graph| Rules { snapshot, graph, found: vec![] }.run());
-    let key = |finding: &Finding| (finding.kind, finding.topic.clone(), finding.subject.clone());
+    let key = |finding: &Finding| (finding.kind, finding.topic.clone(), finding.nodes.clone());
     let earlier: BTreeSet<_> = earlier.iter().map(key).collect();
     found.retain(|finding| earlier.contains(&key(finding)));
     find_causes(&mut found, &snapshot.graph);
@@ -170,32 +168,30 @@ impl<'a> Rules<'a> {
         self.clock();
         self.transforms();
         self.fewer_received();
-        let domains = list(self.snapshot.other_domains.iter().map(ToString::to_string));
-        if !self.snapshot.other_domains.is_empty() && !self.graph.nodes.is_empty() {
-            let domain = self.snapshot.domain;
-            self.add(Kind::OtherDomain, false, None, &[], "", format!(
-                "processes of this host also use ROS domain {domains}, and their nodes are invisible in domain {domain}"
-            ));
+        if let Some(others) = self.other_domains().filter(|_| !self.graph.nodes.is_empty()) {
+            let text = format!("{others}, and their nodes are invisible in domain {}", self.snapshot.domain);
+            self.add(Kind::OtherDomain, false, None, &[], text);
         }
         for text in &self.snapshot.unknown {
-            self.add(Kind::NotKnown, false, None, &[], text, text.clone());
+            self.add(Kind::NotKnown, false, None, &[], text.clone());
         }
         self.found
     }
 
-    fn add(
-        &mut self,
-        kind: Kind,
-        is_problem: bool,
-        topic: Option<&str>,
-        nodes: &[&str],
-        subject: &str,
-        text: String,
-    ) {
+    fn add(&mut self, kind: Kind, is_problem: bool, topic: Option<&str>, nodes: &[&str], text: String) {
         let mut nodes: Vec<String> = nodes.iter().map(|node| (*node).to_owned()).collect();
         nodes.dedup();
-        let (topic, subject) = (topic.map(str::to_owned), subject.to_owned());
-        self.found.push(Finding { kind, is_problem, topic, nodes, text, subject, is_consequence: false });
+        let topic = topic.map(str::to_owned);
+        self.found.push(Finding { kind, is_problem, topic, nodes, text, is_consequence: false });
+    }
+
+    /// Returns the other ROS domains that processes of this host use, as text. `None` if there are none.
+    fn other_domains(&self) -> Option<String> {
+        let others = &self.snapshot.other_domains;
+        let text = || {
+            format!("processes of this host use ROS domain {}", list(others.iter().map(ToString::to_string)))
+        };
+        (!others.is_empty()).then(text)
     }
 
     fn is_asked(&self, topic: &str) -> bool {
@@ -209,19 +205,13 @@ impl<'a> Rules<'a> {
     }
 
     fn no_node(&mut self) {
-        let (domain, others) = (self.snapshot.domain, &self.snapshot.other_domains);
-        let text = match others.is_empty() {
-            true => format!(
-                "there is no other node in ROS domain {domain}: see whether the robot runs, and has the same \
-                 ROS_DOMAIN_ID and ROS_AUTOMATIC_DISCOVERY_RANGE"
-            ),
-            false => format!(
-                "there is no other node in ROS domain {domain}, but processes of this host use domain {}: set \
-                 ROS_DOMAIN_ID",
-                list(others.iter().map(ToString::to_string))
-            ),
+        let text = match self.other_domains() {
+            Some(others) => format!("but {others}: set ROS_DOMAIN_ID"),
+            None => "see whether the robot runs, and its ROS_DOMAIN_ID and ROS_AUTOMATIC_DISCOVERY_RANGE"
+                .to_owned(),
         };
-        self.add(Kind::NoNode, true, None, &[], "", text);
+        let text = format!("there is no other node in ROS domain {}; {text}", self.snapshot.domain);
+        self.add(Kind::NoNode, true, None, &[], text);
     }
 
     /// Publishers and subscriptions whose type or QoS does not match.
@@ -258,8 +248,7 @@ impl<'a> Rules<'a> {
                     reasons.join("; ")
                 );
                 let kind = if is_of_type { Kind::Type } else { Kind::Qos };
-                let subject = format!("{} {}", reader.node, publisher.node);
-                self.add(kind, true, Some(topic), &[&reader.node, &publisher.node], &subject, text);
+                self.add(kind, true, Some(topic), &[&reader.node, &publisher.node], text);
             }
         }
     }
@@ -276,42 +265,36 @@ impl<'a> Rules<'a> {
         let near = near.map(|near| (near, &self.graph.topics[near]));
         let Some((near, other)) = near else {
             let text = format!("nobody publishes {}, which is read by {shown}", name(topic));
-            return self.add(Kind::NoPublisher, self.is_named(topic), Some(topic), &readers, "", text);
+            return self.add(Kind::NoPublisher, self.is_named(topic), Some(topic), &readers, text);
         };
         let publishers = nodes(&other.publishers);
         let named = list(publishers.iter().map(|node| name(node)));
         let is_unread = other.subscriptions.is_empty();
         let unread = if is_unread { " and read by nobody" } else { "" };
         let text = format!(
-            "nobody publishes {}, which is read by {shown}, but {} is published by {named}{unread}: one of the names is \
-             wrong, or a node does not run",
+            "nobody publishes {}, which is read by {shown}, but {} is published by {named}{unread}: one of the names \
+             is wrong, or a node does not run",
             name(topic), name(near)
         );
         let all = [readers, publishers].concat();
         let is_sibling = near.rsplit_once('/').map(|(of, _)| of) == topic.rsplit_once('/').map(|(of, _)| of);
         let is_problem = is_unread || is_sibling || self.is_named(topic);
-        self.add(Kind::NearName, is_problem, Some(topic), &all, near, text);
+        self.add(Kind::NearName, is_problem, Some(topic), &all, text);
     }
 
     fn no_reader(&mut self, topic: &str, ends: &Ends) {
         let publishers = nodes(&ends.publishers);
         let shown = list(publishers.iter().map(|node| name(node)));
         let text = format!("nobody reads {}, which is published by {shown}", name(topic));
-        self.add(Kind::NoReader, false, Some(topic), &publishers, "", text);
+        self.add(Kind::NoReader, false, Some(topic), &publishers, text);
     }
 
     fn no_topic(&mut self, topic: &str) {
-        let near = self.near(topic, |_| true);
-        let near = near.map_or_else(String::new, |near| format!("; the nearest name is {}", name(near)));
-        let domains = match self.snapshot.other_domains.is_empty() {
-            true => String::new(),
-            false => format!(
-                "; processes of this host also use ROS domain {}",
-                list(self.snapshot.other_domains.iter().map(ToString::to_string))
-            ),
-        };
-        let text = format!("nobody publishes or reads {}{near}{domains}", name(topic));
-        self.add(Kind::NoTopic, true, Some(topic), &[], "", text);
+        let near = self.near(topic, |_| true).map(|near| format!("; the nearest name is {}", name(near)));
+        let others = self.other_domains().map(|others| format!("; {others}"));
+        let [near, others] = [near, others].map(Option::unwrap_or_default);
+        let text = format!("nobody publishes or reads {}{near}{others}", name(topic));
+        self.add(Kind::NoTopic, true, Some(topic), &[], text);
     }
 
     /// Returns the topic whose name is nearest: at most two characters differ in the last part, or a namespace is
@@ -342,7 +325,7 @@ impl<'a> Rules<'a> {
         let count = flows.values().sum::<u64>();
         if self.is_named(topic) && count > 0 {
             let text = format!("{count} messages on {} arrived here in {listened:.1} s", name(topic));
-            self.add(Kind::Arrives, false, Some(topic), &all, "", text);
+            self.add(Kind::Arrives, false, Some(topic), &all, text);
         }
         self.slow_publisher(topic, ends, flows);
         let silent = ends.publishers.len().saturating_sub(flows.len());
@@ -369,15 +352,14 @@ impl<'a> Rules<'a> {
             None => "see what it waits for, or whether it is blocked".to_owned(),
         };
         let text = format!("{shown} sent nothing on {} in {listened:.1} s{others}; {remedy}", name(topic));
-        let subject = known.join(" ");
-        self.add(Kind::Silent, self.is_fault(topic, ends, flows), Some(topic), named, &subject, text);
+        self.add(Kind::Silent, self.is_fault(topic, ends, flows), Some(topic), named, text);
     }
 
     /// Returns whether the silence of a publisher of a topic is a fault.
     fn is_fault(&self, topic: &str, ends: &Ends, flows: &Flows) -> bool {
         let first = ends.publishers.first();
         let of_type = |types: &[&str]| first.is_some_and(|first| types.contains(&&*first.message_type));
-        if self.is_named(topic) {
+        if self.is_named(topic) && flows.is_empty() {
             return true;
         }
         if ends.subscriptions.is_empty() || ends.is_latched() {
@@ -407,13 +389,13 @@ impl<'a> Rules<'a> {
             return;
         }
         let owners = self.owners(topic, gid);
-        let shown = list_or(owners.iter().map(|node| name(node)));
+        let shown = list(owners.iter().map(|node| name(node)));
         let text = format!(
             "a publisher of {} ({shown}) sent {} messages, and another one {fast}, so the rate of the topic does not \
              show the slow one",
             name(topic), slow
         );
-        self.add(Kind::SlowPublisher, false, Some(topic), &owners, "", text);
+        self.add(Kind::SlowPublisher, false, Some(topic), &owners, text);
     }
 
     /// `/clock` that is read by nodes with simulated time, and that nobody publishes.
@@ -442,15 +424,15 @@ impl<'a> Rules<'a> {
         let state = if ends.publishers.is_empty() { "nobody publishes /clock" } else { "/clock is silent" };
         let text = match are_known {
             true => format!(
-                "{state}, but use_sim_time is true in {shown}, whose time stands still: start the simulator, play the bag \
-                 with --clock, or set use_sim_time to false"
+                "{state}, but use_sim_time is true in {shown}, whose time stands still: start the simulator, play the \
+                 bag with --clock, or set use_sim_time to false"
             ),
             false => format!(
-                "{state}, but it is read by {shown}, as by each node with use_sim_time (not known for all: no answer): start the \
-                 simulator, play the bag with --clock, or set use_sim_time to false"
+                "{state}, but it is read by {shown}, as by each node with use_sim_time (not known for all: no answer): \
+                 start the simulator, play the bag with --clock, or set use_sim_time to false"
             ),
         };
-        self.add(Kind::NoClock, true, Some(CLOCK), &readers, "", text);
+        self.add(Kind::NoClock, true, Some(CLOCK), &readers, text);
     }
 
     fn transforms(&mut self) {
@@ -471,7 +453,7 @@ impl<'a> Rules<'a> {
             );
             if self.is_asked(&fault.topic) {
                 let text = format!("{shown} {}", fault.text);
-                self.add(kind, true, Some(&fault.topic), &all, &fault.subject, text);
+                self.add(kind, true, Some(&fault.topic), &all, text);
             }
         }
     }
@@ -496,20 +478,27 @@ impl<'a> Rules<'a> {
                     && finding.topic.as_ref() == Some(topic)
                     && finding.nodes.contains(node)
             });
-            if messages < COMPARABLE || own >= FEWER * rate || is_in_pair || !self.is_asked(topic) {
+            let ends = self.graph.topics.get(topic);
+            let is_in_graph = ends.is_some_and(|ends| ends.subscriptions.iter().any(|end| end.node == *node));
+            if messages < COMPARABLE
+                || own >= FEWER * rate
+                || is_in_pair
+                || !is_in_graph
+                || !self.is_asked(topic)
+            {
                 continue;
             }
             let text = format!(
-                "{} receives {own:.1} Hz on {}, and {} {rate:.1} Hz: see its lost messages, the depth of its queue, and \
-                 whether its callbacks take too long",
+                "{} receives {own:.1} Hz on {}, and {} {rate:.1} Hz: see its lost messages, the depth of its queue, \
+                 and whether its callbacks take too long",
                 name(node), name(topic), name(neighbour)
             );
-            self.add(Kind::FewerReceived, true, Some(topic), &[node, neighbour], node, text);
+            self.add(Kind::FewerReceived, true, Some(topic), &[node, neighbour], text);
         }
     }
 
-    /// Returns the participant of each node for which it is known: the node has logged, or is the only one that publishes
-    /// a topic.
+    /// Returns the participant of each node for which it is known: the node has logged, or is the only one that
+    /// publishes a topic.
     fn participants(&self) -> BTreeMap<&'a str, &'a [u8]> {
         let mut known = BTreeMap::new();
         if !self.snapshot.has_participants {
@@ -561,14 +550,6 @@ fn nodes(ends: &[Endpoint]) -> Vec<&str> {
 
 /// Returns a list as text: its first items, and how many more it has.
 fn list(items: impl Iterator<Item = String>) -> String {
-    join(items, " and ")
-}
-
-fn list_or(items: impl Iterator<Item = String>) -> String {
-    join(items, " or ")
-}
-
-fn join(items: impl Iterator<Item = String>, word: &str) -> String {
     const SHOWN: usize = 4;
     let mut items: Vec<String> = items.collect();
     let more = items.len().saturating_sub(SHOWN);
@@ -577,7 +558,7 @@ fn join(items: impl Iterator<Item = String>, word: &str) -> String {
         items.push(format!("{more} more"));
     }
     match items.pop() {
-        Some(last) if !items.is_empty() => format!("{}{word}{last}", items.join(", ")),
+        Some(last) if !items.is_empty() => format!("{} and {last}", items.join(", ")),
         last => last.unwrap_or_default(),
     }
 }

@@ -62,8 +62,6 @@ pub struct Fault {
     /// The publishers, as topic and GID.
     pub publishers: Vec<(String, Gid)>,
     pub is_of_authorities: bool,
-    /// Tells the faults of a topic apart.
-    pub subject: String,
     /// The fault, as the end of a sentence that begins with the nodes.
     pub text: String,
 }
@@ -139,7 +137,6 @@ impl Transforms {
                     topic: first.topic.clone(),
                     publishers: [first, second].map(|rival| (rival.topic.clone(), rival.publisher)).into(),
                     is_of_authorities: true,
-                    subject: frame.clone(),
                     text: format!(
                         "both publish the transform of the frame {shown}{below}, so it jumps between two values; let \
                          only one of them publish it"
@@ -152,7 +149,6 @@ impl Transforms {
                     topic: authority.topic.clone(),
                     publishers: vec![(authority.topic.clone(), authority.publisher)],
                     is_of_authorities: false,
-                    subject: format!("{frame} {:?}", authority.publisher),
                     text: format!("publishes the transform of the frame {shown} {text}"),
                 });
             }

@@ -300,7 +300,7 @@ fn a_missing_topic_has_the_nearest_name_and_other_domains() {
     assert_problem(
         &empty,
         Kind::NoNode,
-        &["no other node in ROS domain 0", "use domain 5: set ROS_DOMAIN_ID"],
+        &["no other node in ROS domain 0", "use ROS domain 5: set ROS_DOMAIN_ID"],
     );
     assert_problem(&Snapshot::default(), Kind::NoNode, &["see whether the robot runs"]);
 }
