@@ -88,10 +88,16 @@ pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: O
     }
     let Some(epoch) = subscription.recorder.epoch() else { return };
     let header = match (subscription.stamp, taken) {
-        _ if subscription.node.clocks.load(Ordering::Relaxed) > 0 => 0,
+        (Some(_), _) if subscription.node.clocks.load(Ordering::Relaxed) > 0 => {
+            subscription.recorder.accept_no_stamps(); // they are not missing, but of a clock that is not known here
+            0
+        }
         // SAFETY: By contract.
         (Some(stamp), Taken::Message(message)) => unsafe { stamp.of_message(*message) },
-        (Some(stamp), Taken::Serialized(bytes)) => stamp.of_serialized(bytes),
+        (Some(stamp), Taken::Serialized(bytes)) => stamp.of_serialized(bytes).unwrap_or_else(|| {
+            subscription.recorder.accept_no_stamps();
+            0
+        }),
         (None, _) => 0,
     };
     let size = || match taken {

@@ -87,23 +87,10 @@ impl Files {
     }
 }
 
-/// Returns a time in seconds since the Unix epoch as UTC: `20261128T133405Z`.
+/// Returns a time in seconds since the Unix epoch as UTC: `20261128T133405Z`. After the year 9999, the year is 9999.
 fn utc(seconds: u64) -> String {
-    let (mut day, second) = (seconds / 86_400, seconds % 86_400);
-    let mut year = 1970;
-    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    while day >= 365 + u64::from(is_leap(year)) {
-        day -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while day >= lengths[month] {
-        day -= lengths[month];
-        month += 1;
-    }
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}{:02}{:02}T{hour:02}{minute:02}{second:02}Z", month + 1, day + 1)
+    let time = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    time.unwrap_or(jiff::Timestamp::MAX).strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
 #[cfg(test)]
