@@ -58,12 +58,19 @@ build() {
 
 # Fails if a wheel has other files than these: only its users would notice.
 check_wheel() {
-  local share=data/share expected=(scripts/bag_statistics)
+  local expected=(scripts/bag_statistics)
   [[ $target != *-windows-* ]] || expected=(scripts/bag_statistics.exe)
-  [[ $target != *-linux-gnu ]] \
-    || expected+=(scripts/topic_statistics data/lib/libtopic_statistics_preload.so $share/man/man1/topic_statistics.1)
-  expected+=($share/man/man1/bag_statistics.1 $share/bash-completion/completions/bag_statistics
-    $share/fish/vendor_completions.d/bag_statistics.fish $share/zsh/site-functions/_bag_statistics)
+  [[ $target != *-linux-gnu ]] || expected+=(
+    scripts/topic_statistics
+    data/lib/libtopic_statistics_preload.so
+    data/share/man/man1/topic_statistics.1
+  )
+  expected+=(
+    data/share/man/man1/bag_statistics.1
+    data/share/bash-completion/completions/bag_statistics
+    data/share/fish/vendor_completions.d/bag_statistics.fish
+    data/share/zsh/site-functions/_bag_statistics
+  )
   diff <(printf '%s\n' "${expected[@]}" | LC_ALL=C sort) <(python3 -c 'import sys, zipfile
 names = [name.partition(".data/")[2] for name in zipfile.ZipFile(sys.argv[1]).namelist()]
 sys.stdout.buffer.write("".join(name + "\n" for name in sorted(filter(None, names))).encode())' "$1") \
@@ -87,15 +94,14 @@ case $what in
       x86_64-apple-darwin) platform=macosx_10_12_x86_64 ;;
       x86_64-pc-windows-msvc) platform=win_amd64 ;;
     esac
-    wheel=$(cd packaging/pypi && WHEEL_PREFIX=$prefix WHEEL_PLATFORM=$platform python3 -m hatchling build -t wheel -d "$out")
-    check_wheel "$wheel"
-    echo "$wheel"
+    (cd packaging/pypi && WHEEL_PREFIX=$prefix WHEEL_PLATFORM=$platform python3 -m hatchling build -t wheel -d "$out")
+    check_wheel "$out/topic_statistics-$version-py3-none-$platform.whl"
     ;;
   deb)
     build
     for package in bag preload; do
       changelog topic-statistics-$package > "$prefix/changelog"
-      cargo deb --no-build --no-strip --locked --target "$target" --package topic_statistics_$package --output "$out/"
+      cargo deb --no-build --no-strip --target "$target" --package topic_statistics_$package --output "$out/"
     done
     ;;
   archive) # for `cargo binstall`, and for machines without a package manager
