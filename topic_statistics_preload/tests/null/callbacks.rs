@@ -49,7 +49,8 @@ rmw.receive(without, long(150), long(-1))
 
 #[test]
 fn messages_that_a_program_takes_itself_start_at_the_take() {
-    // Two subscriptions are polled by turns. The first message of each may still get its callback. Later callbacks start.
+    // Two subscriptions are polled by turns. The first message of each may still get its callback. Later callbacks
+    // start.
     let script = "
 one, two = subscribe('/own_one'), subscribe('/own_two')
 for _ in range(5):
