@@ -69,8 +69,8 @@ pub fn start_callback(subscription: Option<usize>) {
     change(|activity| activity.start_callback(subscription));
 }
 
-/// Records that the callback of a message that was passed on within the process starts on this thread. `message` returns
-/// the message; `None` if it is unknown.
+/// Records that the callback of a message that was passed on within the process starts on this thread. `message`
+/// returns the message; `None` if it is unknown.
 #[inline]
 pub fn start_callback_of(message: impl FnOnce() -> Option<Message>) {
     change(|activity| activity.start_callback_of(message()));

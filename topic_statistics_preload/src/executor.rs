@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The executors of the process: how busy the threads are that run callbacks, and which callback takes long. rclcpp does
-//! not report which executor runs a callback, so the threads of all executors are one source.
+//! The executors of the process: how busy the threads are that run callbacks, and which callback takes long. rclcpp
+//! does not report which executor runs a callback, so the threads of all executors are one source.
 
 use std::{
     collections::HashMap,

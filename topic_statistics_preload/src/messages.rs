@@ -153,8 +153,8 @@ impl Delivered for Reported<'_> {
     }
 }
 
-/// Returns the time at which a message arrived on this host, in nanoseconds since the epoch; 0 if the middleware does not
-/// report it.
+/// Returns the time at which a message arrived on this host, in nanoseconds since the epoch; 0 if the middleware does
+/// not report it.
 fn received(transport: &Transport, info: &MessageInfo) -> i64 {
     match transport.received {
         ReceivedTimestamp::Reception => info.received_timestamp.max(0),

@@ -457,8 +457,8 @@ impl Created {
     }
 }
 
-/// Adds a source without a topic, `name`, to a node. `new` returns the collector, unless it is not wanted. Returns `None`
-/// if the source is not measured.
+/// Adds a source without a topic, `name`, to a node. `new` returns the collector, unless it is not wanted. Returns
+/// `None` if the source is not measured.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls rmw, rcl and tracetools as rclcpp does, in the same order (read in rclcpp 29.3): subscriptions and publishers
+/* Calls rmw, rcl and tracetools as rclcpp does, in the same order (read in rclcpp 28.1 and 29.3): subscriptions and publishers
  * with and without intra-process communication, executors that wait and rclcpp's EventsExecutor, which does not.
  */
 #include "null_rmw.c"

@@ -49,7 +49,8 @@ rmw.receive(without, long(150), long(-1))
 
 #[test]
 fn messages_that_a_program_takes_itself_start_at_the_take() {
-    // Two subscriptions are polled by turns. The first message of each may still get its callback. Later callbacks start.
+    // Two subscriptions are polled by turns. The first message of each may still get its callback. Later callbacks
+    // start.
     let script = "
 one, two = subscribe('/own_one'), subscribe('/own_two')
 for _ in range(5):
@@ -149,6 +150,7 @@ rmw.receive(subscription, long(0), long(100))
     // 500 ms of all windows; how long a window is depends on how busy the machine is.
     let busy = windows.samples("executor", "busy").into_iter().map(|(busy, _)| busy).fold(0.0, f64::max);
     assert!((5.0..=100.0).contains(&busy), "{busy} %: {}", windows.0);
+    assert_eq!(windows.samples("executor", "busy").last().unwrap().0, 0.0, "both callbacks have ended");
     assert!(windows.total("executor", "ready_to_run_ms").0 >= 1.0);
     assert!(!run(script, &[]).unwrap().0 .0.contains("executor"));
 }
