@@ -14,8 +14,6 @@ use topic_statistics_core::schedule::{
     scheduler::{Reports, Severity},
 };
 
-use crate::process;
-
 /// The largest number of lines of each kind, so that the library does not flood the host's output.
 const BOUND: u32 = 100;
 
@@ -37,7 +35,10 @@ fn write(lines: &AtomicU32, last: &str, text: impl Display) {
 }
 
 /// Writes the core's warnings, errors and changes of health as lines.
-pub struct Lines;
+pub struct Lines {
+    /// Publishes the health of sources.
+    pub publish_health: fn(&[&Diagnosed]) -> Result<(), PublishError>,
+}
 
 impl Reports for Lines {
     fn log(&self, severity: Severity, text: &str) {
@@ -53,6 +54,6 @@ impl Reports for Lines {
     }
 
     fn publish_health(&self, diagnosed: &[&Diagnosed]) -> Result<(), PublishError> {
-        process::publish_health(diagnosed)
+        (self.publish_health)(diagnosed)
     }
 }

@@ -211,7 +211,7 @@ impl Process {
         let mut schedule =
             Schedule::new(defaults, false, LossEvents::new(name.clone(), 0.0)).without_totals();
         schedule.judge_by(NodeExpectations::default(), expected.is_some());
-        let scheduler = Arc::new(Scheduler::new(name, Box::new(Lines), schedule, None));
+        let scheduler = Arc::new(Scheduler::new(name, Box::new(Lines { publish_health }), schedule, None));
         fork::call_in_children(forked);
         if !real::at_exit(at_exit) {
             return Err("atexit is refused".to_owned());
@@ -266,7 +266,7 @@ impl Process {
 }
 
 /// Publishes the health of sources. This function runs on the thread of the statistics.
-pub fn publish_health(diagnosed: &[&Diagnosed]) -> Result<(), PublishError> {
+fn publish_health(diagnosed: &[&Diagnosed]) -> Result<(), PublishError> {
     let Some(process) = initialised() else { return Ok(()) };
     let outputs = lock(&process.outputs).clone();
     outputs.iter().try_for_each(|output| health::publish(output, diagnosed))
