@@ -126,6 +126,6 @@ pub unsafe extern "C-unwind" fn rcl_timer_call_with_info(
 /// See rcl/timer.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rcl_timer_fini(timer: *mut c_void) -> Ret {
-    let _panic = protect(|| timers::forget(timer));
+    let _panic = protect(|| timers::end(timer));
     call!(rcl_timer_fini(timer) else UNSUPPORTED)
 }

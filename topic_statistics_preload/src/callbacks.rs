@@ -197,3 +197,23 @@ pub fn key(gid: &Gid, context: usize) -> usize {
         ^ context as u64;
     mixed as usize | 2 // never 0 or 1, which mark unused slots of the table
 }
+
+/// The content filter of a subscription.
+#[derive(Default)]
+pub struct Filter {
+    /// Messages that were sent and received up to this time may have been filtered: nanoseconds since the epoch. 0 if
+    /// the subscription had no filter yet, [`IS_SET`](Self::IS_SET) while the subscription has a filter.
+    pub until: AtomicI64,
+}
+
+impl Filter {
+    pub const IS_SET: i64 = i64::MAX;
+    /// How long a publisher may still filter messages after the filter of the subscription was removed, in nanoseconds.
+    pub const GRACE: i64 = 1_000_000_000;
+
+    #[inline]
+    pub fn has_passed(&self, info: &MessageInfo) -> bool {
+        let until = self.until.load(Ordering::Relaxed);
+        until != 0 && info.received_timestamp.max(info.source_timestamp) <= until
+    }
+}

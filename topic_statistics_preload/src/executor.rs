@@ -27,8 +27,7 @@ use crate::{
     log::line,
     process::{add_untitled, wants_executor},
     table::Pointers,
-    thread::Thread,
-    timers::Started,
+    thread::{Started, Thread},
 };
 
 static EXECUTOR: OnceLock<Option<Executor>> = OnceLock::new();

@@ -16,11 +16,12 @@ use topic_statistics_core::record::clock::monotonic;
 use crate::{
     abi::*,
     cause::{self, Message},
+    executor,
     log::line,
-    messages::{note_filter, record_published, record_taken, size, start_publication, Taken, UNKNOWN_SIZE},
+    messages::{record_published, record_taken, size, start_publication, Taken, UNKNOWN_SIZE},
     process::{
         call, forget_client, forget_node, forget_publisher, forget_service, forget_subscription,
-        measured_client, measured_service, measured_subscription, protect, Created,
+        measured_client, measured_service, measured_subscription, note_filter, protect, Created,
     },
     real,
 };
@@ -76,7 +77,10 @@ pub unsafe extern "C-unwind" fn rmw_destroy_subscription(
     node: *mut Node,
     subscription: *mut Endpoint,
 ) -> Ret {
-    let _panic = protect(|| forget_subscription(subscription));
+    let _panic = protect(|| {
+        let ended = forget_subscription(subscription);
+        ended.iter().flat_map(|ended| ended.callbacks.addresses()).for_each(executor::forget_callback);
+    });
     call!(rmw_destroy_subscription(node, subscription) else UNSUPPORTED)
 }
 

@@ -2,11 +2,7 @@
 
 //! The messages that the process takes, passes to callbacks, and publishes.
 
-use std::{
-    ffi::c_void,
-    ptr::NonNull,
-    sync::atomic::{AtomicI64, Ordering},
-};
+use std::{ffi::c_void, ptr::NonNull, sync::atomic::Ordering};
 
 use topic_statistics_core::record::{
     clock::{monotonic, system_time},
@@ -16,10 +12,10 @@ use topic_statistics_core::record::{
 
 use crate::{
     abi::{Endpoint, MessageInfo},
-    callbacks::{not_ending, CALLBACKS},
+    callbacks::{not_ending, Filter, CALLBACKS},
     cause::{self, Message},
     executor,
-    process::{has_ended, measured_publisher, measured_subscription, measured_timer, Publisher},
+    process::{has_ended, measured_publisher, measured_subscription, Publisher},
     thread::{self, IntraProcessPublication, Measured, Running, TakenMessage, Thread},
     timers,
 };
@@ -28,39 +24,6 @@ use crate::{
 pub enum Taken<'a> {
     Message(*const c_void),
     Serialized(&'a [u8]),
-}
-
-/// The content filter of a subscription.
-#[derive(Default)]
-pub struct Filter {
-    /// Messages that were sent and received up to this time may have been filtered: nanoseconds since the epoch. 0 if
-    /// the subscription had no filter yet, [`IS_SET`](Self::IS_SET) while the subscription has a filter.
-    until: AtomicI64,
-}
-
-impl Filter {
-    const IS_SET: i64 = i64::MAX;
-    /// How long a publisher may still filter messages after the filter of the subscription was removed, in nanoseconds.
-    const GRACE: i64 = 1_000_000_000;
-
-    #[inline]
-    fn has_passed(&self, info: &MessageInfo) -> bool {
-        let until = self.until.load(Ordering::Relaxed);
-        until != 0 && info.received_timestamp.max(info.source_timestamp) <= until
-    }
-}
-
-/// Records whether a subscription has a content filter now.
-pub fn note_filter(subscription: *const Endpoint) {
-    let Some(measured) = measured_subscription(subscription) else { return };
-    // SAFETY: The endpoint is a subscription of rmw.
-    let is_set = unsafe { (*subscription.cast::<crate::abi::Subscription>()).is_cft_enabled };
-    let was_set = measured.filter.until.load(Ordering::Relaxed) == Filter::IS_SET;
-    if is_set != was_set {
-        let until = if is_set { Filter::IS_SET } else { system_time() + Filter::GRACE };
-        measured.filter.until.store(until, Ordering::Relaxed);
-        measured.recorder.pause_losses();
-    }
 }
 
 /// Records a message that was taken now.
@@ -244,7 +207,7 @@ pub fn start_callback(callback: usize, is_intra_process: bool) {
             }
             Some(owner) => start_of(thread, owner.as_ptr(), &mut started),
         };
-        let started = || started.unwrap_or_else(|| timers::Started { at: monotonic(), ready: None });
+        let started = || started.unwrap_or_else(|| thread::Started { at: monotonic(), ready: None });
         let is_executed = executor::start(thread, callback, started);
         thread.running.set(Running { callback, measured, is_executed });
     });
@@ -252,10 +215,10 @@ pub fn start_callback(callback: usize, is_intra_process: bool) {
 
 /// Records that the callback of a subscription or a timer starts.
 #[inline]
-fn start_of(thread: &Thread, owner: *mut Endpoint, started: &mut Option<timers::Started>) -> Measured {
+fn start_of(thread: &Thread, owner: *mut Endpoint, started: &mut Option<thread::Started>) -> Measured {
     let Some(subscription) = measured_subscription(owner) else {
         cause::start_callback(None);
-        let Some(timer) = measured_timer(owner.addr()) else { return Measured::Nothing };
+        let Some(timer) = timers::measured_timer(owner.addr()) else { return Measured::Nothing };
         let (running, at) = timer.start(thread.address());
         *started = Some(at);
         return Measured::Timer { timer: owner.addr(), running };
@@ -269,7 +232,7 @@ fn start_of(thread: &Thread, owner: *mut Endpoint, started: &mut Option<timers::
     // A step of the system clock since the reception would give a wrong time. The window with a step has no such times.
     let ready = || at.saturating_sub(system_time().saturating_sub(taken.received));
     let ready = (taken.received != 0 && executor::is_enabled()).then(ready);
-    *started = Some(timers::Started { at, ready });
+    *started = Some(thread::Started { at, ready });
     let running = subscription.recorder.running(taken.message.epoch(), at);
     running.map_or(Measured::Nothing, |running| Measured::Message { subscription: owner.addr(), running })
 }
@@ -278,7 +241,7 @@ fn start_of(thread: &Thread, owner: *mut Endpoint, started: &mut Option<timers::
 fn start_intra_process(
     thread: &Thread,
     owner: *mut Endpoint,
-    started: &mut Option<timers::Started>,
+    started: &mut Option<thread::Started>,
 ) -> Measured {
     let dequeued = thread.dequeued.take().filter(|(subscription, _)| *subscription == owner.addr());
     // If a subscription is ending at this moment, this message is not counted.
@@ -289,7 +252,7 @@ fn start_intra_process(
     let message = dequeued.map_or(unknown, |(_, message)| message);
     let at = subscription.recorder.record_intra_process(epoch, &message, monotonic);
     let published = (message.published != 0).then_some(message.published);
-    *started = Some(timers::Started { at, ready: published });
+    *started = Some(thread::Started { at, ready: published });
     cause::start_callback_of(|| {
         let source = system_time().saturating_sub(at.saturating_sub(published?));
         Some(Message { topic: subscription.topic, source, taken: at })
@@ -325,7 +288,7 @@ pub fn end_callback(callback: usize) {
                 }
             }
             Measured::Timer { timer, running } => {
-                measured_timer(timer).inspect(|timer| timer.finish(running, now));
+                timers::measured_timer(timer).inspect(|timer| timer.finish(running, now));
             }
         }
         if is_executed {

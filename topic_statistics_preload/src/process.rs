@@ -19,7 +19,7 @@ use topic_statistics_core::{
     health::NodeExpectations,
     mutex::lock,
     record::{
-        clock::HostClock,
+        clock::{system_time, HostClock},
         middleware::{Middleware, UNKNOWN},
         options::{SourceDefaults, SourceOptions},
         publications::Publications,
@@ -36,27 +36,23 @@ use topic_statistics_core::{
 
 use crate::{
     abi::{Endpoint, Node, Qos, TypeSupport},
-    callbacks::{lock_ending, Callbacks, IntraProcessKey},
-    cause, executor, fork,
+    callbacks::{lock_ending, Callbacks, Filter, IntraProcessKey},
+    cause, fork,
     health::{self, Expected},
     hops::{self, PublisherHops},
     log::{line, Lines},
-    messages::{note_filter, Filter},
     options::{has_lifecycle_name, is_hidden, Options},
     output::{NodeHandle, NodeState, Output, OutputTopic},
     real,
     services::{Client, Service},
     stamp::{is_of_lifecycle, MessageType, Stamp},
     table::Table,
-    timers::Timer,
 };
 
 static SUBSCRIPTIONS: Table<Subscription> = Table::new();
 static PUBLISHERS: Table<Publisher> = Table::new();
 static SERVICES: Table<Service> = Table::new();
 static CLIENTS: Table<Client> = Table::new();
-/// The timers by the addresses of rcl's timers.
-static TIMERS: Table<Timer> = Table::new();
 static PROCESS: OnceLock<Option<Process>> = OnceLock::new();
 static STATE: AtomicU8 = AtomicU8::new(NEW);
 
@@ -480,26 +476,6 @@ pub unsafe fn add_untitled<C: WindowedCollector + 'static>(
     process.add(wanted, Collected::Untitled(collector)).map_err(|why| end(&why)).ok()
 }
 
-/// Adds a timer, by the address of rcl's timer.
-pub fn add_timer(timer: usize, measured: Timer) -> bool {
-    let is_added = TIMERS.insert(timer, Box::new(measured));
-    if !is_added {
-        line(format_args!("a timer is not measured: the process has more than {}", Table::<Timer>::BOUND));
-    }
-    is_added
-}
-
-/// Ends the statistics of a timer that is about to end.
-pub fn forget_timer(timer: usize) {
-    forget(&TIMERS, timer).iter().for_each(|timer| timer.end());
-}
-
-/// Returns the statistics of a timer, if the timer is measured.
-#[inline]
-pub fn measured_timer(timer: usize) -> Option<&'static Timer> {
-    measured(&TIMERS, timer)
-}
-
 impl Wanted {
     /// Returns the metrics of a subscription.
     fn metrics(&self) -> Vec<Metric> {
@@ -532,14 +508,14 @@ impl Wanted {
     }
 }
 
-/// Ends the statistics of a subscription that is about to be destroyed.
-pub fn forget_subscription(endpoint: *const Endpoint) {
+/// Ends the statistics of a subscription that is about to be destroyed. Returns the statistics.
+pub fn forget_subscription(endpoint: *const Endpoint) -> Option<Box<Subscription>> {
     let ending = (STATE.load(Ordering::Relaxed) != FORKED).then(lock_ending);
     let subscription = forget(&SUBSCRIPTIONS, endpoint.addr());
     subscription.iter().for_each(|subscription| subscription.callbacks.end(endpoint));
     drop(ending); // the code below may block
-    subscription.iter().flat_map(|ended| ended.callbacks.addresses()).for_each(executor::forget_callback);
     end_clock(endpoint);
+    subscription
 }
 
 /// Ends the statistics of a publisher that is about to be destroyed.
@@ -558,7 +534,8 @@ pub fn forget_client(client: *const Endpoint) {
     drop(forget(&CLIENTS, client.addr()));
 }
 
-fn forget<T>(table: &Table<T>, key: usize) -> Option<Box<T>> {
+/// Removes the statistics of an endpoint or a timer from their table.
+pub fn forget<T>(table: &Table<T>, key: usize) -> Option<Box<T>> {
     let has_statistics = STATE.load(Ordering::Relaxed) != FORKED && initialised().is_some();
     has_statistics.then(|| table.remove(key))?
 }
@@ -584,7 +561,7 @@ pub fn forget_node(node: *const Node) {
 
 /// Returns the statistics of an endpoint or a timer by its address, if it is measured.
 #[inline]
-fn measured<T>(table: &'static Table<T>, key: usize) -> Option<&'static T> {
+pub fn measured<T>(table: &'static Table<T>, key: usize) -> Option<&'static T> {
     // SAFETY: The endpoint is not destroyed while a function of rmw or a callback uses it, and the value is used only
     // during this time. Where a callback may outlive its subscription, the caller holds the lock `ENDING`.
     (!has_ended()).then(|| unsafe { table.get(key) })?
@@ -612,4 +589,17 @@ pub fn measured_subscription(subscription: *const Endpoint) -> Option<&'static S
 #[inline]
 pub fn measured_publisher(publisher: *const Endpoint) -> Option<&'static Publisher> {
     measured(&PUBLISHERS, publisher.addr())
+}
+
+/// Records whether a subscription has a content filter now.
+pub fn note_filter(subscription: *const Endpoint) {
+    let Some(measured) = measured_subscription(subscription) else { return };
+    // SAFETY: The endpoint is a subscription of rmw.
+    let is_set = unsafe { (*subscription.cast::<crate::abi::Subscription>()).is_cft_enabled };
+    let was_set = measured.filter.until.load(Ordering::Relaxed) == Filter::IS_SET;
+    if is_set != was_set {
+        let until = if is_set { Filter::IS_SET } else { system_time() + Filter::GRACE };
+        measured.filter.until.store(until, Ordering::Relaxed);
+        measured.recorder.pause_losses();
+    }
 }

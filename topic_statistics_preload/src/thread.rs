@@ -117,3 +117,11 @@ pub fn with<T>(run: impl FnOnce(&Thread) -> T) -> Option<T> {
     }
     THREAD.try_with(run).ok()
 }
+
+/// The start of a callback, in nanoseconds on the monotonic clock.
+#[derive(Clone, Copy)]
+pub struct Started {
+    pub at: i64,
+    /// The time at which the callback became ready; `None` if unknown.
+    pub ready: Option<i64>,
+}

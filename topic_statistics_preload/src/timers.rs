@@ -25,12 +25,16 @@ use crate::{
     abi::{Clock, Endpoint, TimerCallInfo, OK},
     callbacks::CALLBACKS,
     executor,
+    log::line,
     output::NodeState,
-    process::{add_timer, add_untitled, forget_timer, has_ended, measured_timer},
+    process::{add_untitled, forget, has_ended, measured},
     real,
-    table::Pointers,
+    table::{Pointers, Table},
+    thread::Started,
 };
 
+/// The measured timers by the addresses of rcl's timers.
+static TIMERS: Table<Timer> = Table::new();
 /// The callbacks of timers, by the addresses of rcl's timers. The addresses are not dereferenced.
 static ADDED: Pointers<c_void> = Pointers::new();
 
@@ -112,10 +116,12 @@ pub unsafe fn link_node(timer: *const c_void, node: *const c_void) {
     let (Some(source), Some(calls), Some(node)) = (source, calls, state) else { return };
     let called = Mutex::default();
     let measured = Timer { _source: source, calls, callback, period, is_steady, node, called };
-    if add_timer(timer.addr(), measured) {
-        CALLBACKS.remove(callback);
-        CALLBACKS.insert(callback, timer.cast::<Endpoint>().cast_mut());
+    if !TIMERS.insert(timer.addr(), Box::new(measured)) {
+        let bound = Table::<Timer>::BOUND;
+        return line(format_args!("a timer is not measured: the process has more than {bound}"));
     }
+    CALLBACKS.remove(callback);
+    CALLBACKS.insert(callback, timer.cast::<Endpoint>().cast_mut());
 }
 
 /// Records that rcl has called a timer. Its callback starts next, maybe on another thread.
@@ -151,25 +157,20 @@ impl Timer {
     pub fn finish(&self, running: RunningTimerCallback, now: i64) {
         self.calls.end(running, now);
     }
-
-    /// Removes the callback when the timer ends.
-    pub fn end(&self) {
-        CALLBACKS.remove(self.callback);
-        executor::forget_callback(self.callback);
-    }
 }
 
-/// The start of a callback, in nanoseconds on the monotonic clock.
-#[derive(Clone, Copy)]
-pub struct Started {
-    pub at: i64,
-    /// The time at which the callback became ready; `None` if unknown.
-    pub ready: Option<i64>,
+/// Returns the statistics of a timer, if the timer is measured.
+#[inline]
+pub fn measured_timer(timer: usize) -> Option<&'static Timer> {
+    measured(&TIMERS, timer)
 }
 
 /// Ends the statistics of a timer that is about to end.
-pub fn forget(timer: *const c_void) {
-    forget_timer(timer.addr());
+pub fn end(timer: *const c_void) {
+    if let Some(ended) = forget(&TIMERS, timer.addr()) {
+        CALLBACKS.remove(ended.callback);
+        executor::forget_callback(ended.callback);
+    }
     if !has_ended() {
         ADDED.remove(timer.addr());
     }
