@@ -37,7 +37,7 @@ fn the_launcher_runs_a_command_with_the_library_beside_it() {
     let (status, _, errors) = run(&["run", "--", "no_such_program"]);
     assert!(status == Some(127) && errors.contains("no_such_program cannot be started"), "{errors}");
     let wrong_options =
-        [&["run", "--expect"][..], &["run", "--expect", "x"], &["run", "--expekt", "x", "--", "true"]];
+        [&["run", "--expect"][..], &["run", "--expect", "x"], &["run", "--expects", "x", "--", "true"]];
     for wrong in [&[][..], &["run"], &["run", "--"], &["walk", "--", "true"]].into_iter().chain(wrong_options)
     {
         let (status, printed, errors) = run(wrong);
