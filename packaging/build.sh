@@ -124,7 +124,9 @@ case $what in
       ln -s "../lib/$package/$program" "$prefix/bin/$program"
       touch "$prefix/share/ament_index/resource_index/packages/$package"
       install -Dm 644 -t "$prefix/share/$package" "$package/package.xml"
-      install -Dm 644 LICENSE "$root/usr/share/doc/$name/copyright"
+      mkdir -p "$root/usr/share/doc/$name"
+      printf 'Copyright: 2026 The rclrs_topic_statistics developers\nLicense: Apache-2.0, in /usr/share/common-licenses/Apache-2.0\n' \
+        > "$root/usr/share/doc/$name/copyright"
       changelog "$name" | gzip -9n > "$root/usr/share/doc/$name/changelog.Debian.gz"
       depends=$(sed -n 's|^  <depend>\(.*\)</depend>|\1|p' "$package/package.xml" | grep -v topic_statistics \
         | sed "s/^/ros-$ROS_DISTRO-/" | tr _ - | paste -sd ,)
@@ -138,6 +140,7 @@ Priority: optional
 Homepage: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics
 Depends: libc6, libgcc-s1, ${depends//,/, }
 Description: $(sed -n 's|^description = "\(.*\)"$|\1|p' "$package/Cargo.toml")
+ For ROS 2 $ROS_DISTRO. A colcon workspace also has distributions and loss events.
 END
       (cd "$root" && find opt usr -type f -exec md5sum {} + > DEBIAN/md5sums)
       dpkg-deb --root-owner-group --build "$root" "$out"
