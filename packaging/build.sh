@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds what a person installs, into target/packages:
 #
-#   build.sh wheel|deb|archive [TARGET]   bag_statistics, and for glibc also topic_statistics with its library; without ROS
+#   build.sh wheel|deb|archive [TARGET]   bag_statistics; for glibc also topic_statistics with its library; without ROS
 #   build.sh ros-deb                      topic_monitor and exporter for the ROS 2 that is sourced
 #
-# `cargo xtask package --build WHAT` installs the tools and runs it: hatchling, cargo-deb, cargo-zigbuild
-# and ziglang, all from PyPI. zig links against an old glibc, so that one build runs on every distribution, and builds for other processors.
-# Then NATIVE is the folder with programs that run here, to print the manual pages: NATIVE=target/debug.
+# `cargo xtask package --build WHAT` installs the tools and runs it: hatchling, cargo-deb, cargo-zigbuild and ziglang, all
+# from PyPI. zig links against an old glibc, so that one build runs on every distribution, and builds for other
+# processors. Then NATIVE is the folder with programs that run here, to print the manual pages: NATIVE=target/debug.
 # PROFILE is cargo's (default release).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,7 +36,8 @@ program() {
 
 # Builds for the target, and fills the prefix.
 build() {
-  local built=$CARGO_TARGET_DIR/$target/${profile/#dev/debug} cargo=(cargo build) packages=(--package topic_statistics_bag) to=$target
+  local built=$CARGO_TARGET_DIR/$target/${profile/#dev/debug}
+  local cargo=(cargo build) packages=(--package topic_statistics_bag) to=$target
   case $target in
     *-linux-gnu) to=$target.2.17 packages+=(--package topic_statistics_preload) ;;
   esac
