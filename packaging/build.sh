@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds what a person installs, into target/packages:
 #
-#   build.sh wheel|deb|archive [TARGET]   bag_statistics, and for glibc also topic_statistics with its library; without ROS
+#   build.sh wheel|deb|archive [TARGET]   bag_statistics; for glibc also topic_statistics with its library; without ROS
 #   build.sh ros-deb                      topic_monitor and exporter for the ROS 2 that is sourced
 #
-# `cargo xtask package --build WHAT` installs the tools and runs it: hatchling, cargo-deb, cargo-zigbuild
-# and ziglang, all from PyPI. zig links against an old glibc, so that one build runs on every distribution, and builds for other processors.
-# Then NATIVE is the folder with programs that run here, to print the manual pages: NATIVE=target/debug.
+# `cargo xtask package --build WHAT` installs the tools and runs it: hatchling, cargo-deb, cargo-zigbuild and ziglang, all
+# from PyPI. zig links against an old glibc, so that one build runs on every distribution, and builds for other
+# processors. Then NATIVE is the folder with programs that run here, to print the manual pages: NATIVE=target/debug.
 # PROFILE is cargo's (default release).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,7 +36,8 @@ program() {
 
 # Builds for the target, and fills the prefix.
 build() {
-  local built=$CARGO_TARGET_DIR/$target/${profile/#dev/debug} cargo=(cargo build) packages=(--package topic_statistics_bag) to=$target
+  local built=$CARGO_TARGET_DIR/$target/${profile/#dev/debug}
+  local cargo=(cargo build) packages=(--package topic_statistics_bag) to=$target
   case $target in
     *-linux-gnu) to=$target.2.17 packages+=(--package topic_statistics_preload) ;;
   esac
@@ -124,7 +125,9 @@ case $what in
       ln -s "../lib/$package/$program" "$prefix/bin/$program"
       touch "$prefix/share/ament_index/resource_index/packages/$package"
       install -Dm 644 -t "$prefix/share/$package" "$package/package.xml"
-      install -Dm 644 LICENSE "$root/usr/share/doc/$name/copyright"
+      mkdir -p "$root/usr/share/doc/$name"
+      printf 'Copyright: 2026 The rclrs_topic_statistics developers\nLicense: Apache-2.0, in /usr/share/common-licenses/Apache-2.0\n' \
+        > "$root/usr/share/doc/$name/copyright"
       changelog "$name" | gzip -9n > "$root/usr/share/doc/$name/changelog.Debian.gz"
       depends=$(sed -n 's|^  <depend>\(.*\)</depend>|\1|p' "$package/package.xml" | grep -v topic_statistics \
         | sed "s/^/ros-$ROS_DISTRO-/" | tr _ - | paste -sd ,)
@@ -138,6 +141,7 @@ Priority: optional
 Homepage: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics
 Depends: libc6, libgcc-s1, ${depends//,/, }
 Description: $(sed -n 's|^description = "\(.*\)"$|\1|p' "$package/Cargo.toml")
+ For ROS 2 $ROS_DISTRO. A colcon workspace also has distributions and loss events.
 END
       (cd "$root" && find opt usr -type f -exec md5sum {} + > DEBIAN/md5sums)
       dpkg-deb --root-owner-group --build "$root" "$out"

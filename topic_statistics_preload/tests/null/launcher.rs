@@ -45,6 +45,7 @@ fn the_launcher_runs_a_command_with_the_library_beside_it() {
         assert_eq!((status, &*printed), (Some(2), ""), "{wrong:?}");
     }
     assert!(run(&["--help"]).1.contains("TOPIC_STATISTICS_PERIOD"));
+    assert!(run(&["--generate", "man"]).1.contains(".TH TOPIC_STATISTICS 1"));
 }
 
 #[test]
