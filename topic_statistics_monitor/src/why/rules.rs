@@ -206,11 +206,11 @@ impl<'a> Rules<'a> {
 
     fn no_node(&mut self) {
         let text = match self.other_domains() {
-            Some(others) => format!("but {others}: set ROS_DOMAIN_ID"),
-            None => "see whether the robot runs, and its ROS_DOMAIN_ID and ROS_AUTOMATIC_DISCOVERY_RANGE"
+            Some(others) => format!(", but {others}: set ROS_DOMAIN_ID"),
+            None => ": see whether the robot runs, and its ROS_DOMAIN_ID and ROS_AUTOMATIC_DISCOVERY_RANGE"
                 .to_owned(),
         };
-        let text = format!("there is no other node in ROS domain {}; {text}", self.snapshot.domain);
+        let text = format!("there is no other node in ROS domain {}{text}", self.snapshot.domain);
         self.add(Kind::NoNode, true, None, &[], text);
     }
 
