@@ -17,9 +17,7 @@ use crate::{commands::exec, domain::domain, environment::Environment};
 
 /// Runs the demo for some seconds, or until Ctrl-C or `q`. This process is replaced by topic_monitor.
 pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> Result<ExitCode> {
-    eprintln!(
-        "Building the talker, the listener and topic_monitor (the first time this takes a minute or two) ..."
-    );
+    eprintln!("Building the talker, the listener and topic_monitor (a minute or two the first time) ...");
     let mut build = environment.command("cargo");
     build.current_dir(project).args(["build", "--quiet", "--package", "rclrs_topic_statistics_examples"]);
     build.args(["--package", "topic_statistics_monitor"]);

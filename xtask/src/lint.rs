@@ -118,8 +118,7 @@ fn deny(project: &Path) -> Result<Outcome> {
         deny.arg("--config").arg(project.join("deny.toml")).args(arguments.split(' '));
         deny
     };
-    let check =
-        |what: &str| in_each(project, |workspace| passes(&mut deny(workspace, &format!("check {what}"))));
+    let check = |what: &str| in_each(project, |place| passes(&mut deny(place, &format!("check {what}"))));
     let checked = check("--hide-inclusion-graph bans licenses sources")?;
     if checked != Outcome::Passed {
         return Ok(checked);

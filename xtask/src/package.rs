@@ -30,12 +30,11 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
     let packages: Vec<_> = packages.collect();
 
     eprintln!("-- what would be published");
-    let packages_arguments: Vec<_> =
-        packages.iter().flat_map(|package| ["--package", &package.name]).collect();
+    let names: Vec<_> = packages.iter().flat_map(|package| ["--package", &package.name]).collect();
     // cargo's own verification would also build dependencies, with other features.
     let options = ["--locked", "--allow-dirty", "--quiet", "--no-verify"];
     for command in [&["publish", "--dry-run"][..], &["package"]] {
-        succeed(&mut cargo(environment, project, [command, &options, &packages_arguments].concat()))?;
+        succeed(&mut cargo(environment, project, [command, &options, &names].concat()))?;
     }
     let published = project.join("target/published");
     unpack(&environment.target_dir().join("package"), &published, project, &packages)?;

@@ -33,12 +33,10 @@ pub fn run(environment: &Environment, project: &Path, bless: bool, no_skip: bool
             continue;
         }
         let mut rustdoc = environment.command("rustup");
-        rustdoc
-            .current_dir(project)
-            .args(["run", TOOLCHAIN, "cargo", "rustdoc", "--locked", "--lib", "--package", &package.name])
-            .args(["--features", &package.feature_list("")])
-            .args(["--", "-Z", "unstable-options", "--output-format", "json", "--cap-lints", "allow"])
-            .env("CARGO_TARGET_DIR", &target);
+        rustdoc.current_dir(project).env("CARGO_TARGET_DIR", &target);
+        rustdoc.args(["run", TOOLCHAIN, "cargo", "rustdoc", "--locked", "--lib", "--package", &package.name]);
+        rustdoc.args(["--features", &package.feature_list("")]);
+        rustdoc.args(["--", "-Z", "unstable-options", "--output-format", "json", "--cap-lints", "allow"]);
         succeed(&mut rustdoc)?;
         let json = target.join("doc").join(&package.name).with_extension("json");
         // Blanket implementations are omitted: they are the same for every type.
@@ -57,11 +55,9 @@ pub fn run(environment: &Environment, project: &Path, bless: bool, no_skip: bool
         let (old, new): (BTreeSet<_>, BTreeSet<_>) = (old.lines().collect(), new.into_iter().collect());
         if old != new {
             has_changed = true;
+            eprintln!("The public API of {} is not that in {}.", package.name, file.display());
             eprintln!(
-                "The public API of {} is not that in {}. If the change is meant, put it into CHANGELOG.md and run \
-                 `cargo xtask public-api --bless`.",
-                package.name,
-                file.display()
+                "If you mean the change, add it to CHANGELOG.md and run `cargo xtask public-api --bless`."
             );
             old.difference(&new).for_each(|line| eprintln!("-{line}"));
             new.difference(&old).for_each(|line| eprintln!("+{line}"));

@@ -60,9 +60,8 @@ pub fn ensure(options: &RosOptions, project: &Path) -> Result<Environment> {
         None => project.join(".ros"),
     };
     // The path is resolved, so that results made through a link are found without it.
-    fs::create_dir_all(&ros_dir).with_context(|| {
-        format!("Cannot create {}; choose another place with --ros-dir", ros_dir.display())
-    })?;
+    let error = || format!("Cannot create {}; choose another place with --ros-dir", ros_dir.display());
+    fs::create_dir_all(&ros_dir).with_context(error)?;
     let ros_dir = fs::canonicalize(ros_dir)?;
     let sourced = sourced::Sourced::from_env()?;
     match sourced {

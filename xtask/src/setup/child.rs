@@ -65,10 +65,7 @@ mod tests {
     #[test]
     fn an_error_shows_the_remedy_and_the_end_of_the_output() {
         for (script, expected) in [
-            (
-                "echo \"OSError: [Errno 28] No space left on device\" >&2; exit 1",
-                "The disk is full; free some",
-            ),
+            ("echo '[Errno 28] No space left on device' >&2; exit 1", "The disk is full; free some"),
             ("echo 'THESE PACKAGES DO NOT MATCH THE HASHES FROM'; exit 1", "was refused"),
             ("for i in $(seq 50); do echo line $i; done; echo last words >&2; exit 3", "last words"),
         ] {

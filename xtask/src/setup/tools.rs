@@ -77,21 +77,9 @@ pub fn from_crates_io(project: &Path, name: &str, version: &str) -> Result<PathB
         let build = directory.join("build");
         // The program runs for a second, so it needs no optimisation and no debug information.
         let mut install = Command::new("cargo");
-        install.current_dir(&directory).args([
-            "install",
-            "--debug",
-            "--locked",
-            "--force",
-            "--version",
-            version,
-            name,
-        ]);
-        install
-            .arg("--root")
-            .arg(&directory)
-            .arg("--target-dir")
-            .arg(&build)
-            .envs([("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")]);
+        install.args("install --debug --locked --force --version".split(' ')).args([version, name]);
+        install.arg("--root").arg(&directory).arg("--target-dir").arg(&build).current_dir(&directory);
+        install.envs([("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")]);
         child::run(&mut install, &log)?;
         ensure!(program.is_file(), "{name} {version} has no program {}", program.display());
         remove(&build)?;

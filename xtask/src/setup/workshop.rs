@@ -33,13 +33,8 @@ impl Workshop {
         fs::create_dir_all(directory.join("steps")).with_context(|| {
             format!("Cannot create {}; choose another place with --ros-dir", directory.display())
         })?;
-        Ok(Workshop {
-            directory: directory.to_owned(),
-            fingerprint: String::new(),
-            stamps: vec![],
-            count,
-            lock: None,
-        })
+        let (directory, fingerprint) = (directory.to_owned(), String::new());
+        Ok(Workshop { directory, fingerprint, stamps: vec![], count, lock: None })
     }
 
     /// Waits until no other process works here, and locks the directory.

@@ -19,35 +19,8 @@ const REPOSITORY: &str = "https://github.com/rclrs-topic-statistics/rclrs_topic_
 /// The variables that a setup file of a ROS 2 sets.
 const SOURCED: [&str; 5] =
     ["AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "ROS_DISTRO"];
-/// Publishes `imu` until /statistics has windows with samples of each `source metric` in the arguments, and /diagnostics
-/// has the condition of [`NODE`], which fails.
-const READ: &str = r#"
-import sys, time, rclpy
-from diagnostic_msgs.msg import DiagnosticArray
-from sensor_msgs.msg import Imu
-from statistics_msgs.msg import MetricsMessage
-rclpy.init()
-node, missing = rclpy.create_node("tester"), {"age.p50", *sys.argv[1:]}
-imu = node.create_publisher(Imu, "imu", 10)
-def publish():
-    message = Imu()
-    message.header.stamp = node.get_clock().now().to_msg()
-    imu.publish(message)
-def read(message):
-    if any(point.data_type == 5 and point.data > 0 for point in message.statistics):
-        missing.discard(f"{message.measurement_source_name} {message.metrics_source}")
-def judged(message):
-    for status in message.status:
-        if status.level == b"\x01" and "age.p50" in status.message:
-            missing.discard("age.p50")
-node.create_timer(0.05, publish)
-node.create_subscription(DiagnosticArray, "/diagnostics", judged, 10)
-node.create_subscription(MetricsMessage, "/statistics", read, 10)
-end = time.monotonic() + 60
-while missing and time.monotonic() < end:
-    rclpy.spin_once(node, timeout_sec=0.1)
-sys.exit(f"no {missing}" if missing else 0)
-"#;
+/// Publishes `imu` until rclpy has read the statistics in its arguments.
+const READER: &str = include_str!("reader.py");
 
 /// Runs a node with a condition on a percentile.
 const NODE: &str = "--ros-args -p 'topic_statistics.warn_unless:=[\"/imu: age.p50<0.000001\"]'";
@@ -134,9 +107,7 @@ impl Home {
         // -I: colcon needs another version of empy than ROS 2 has on PYTHONPATH.
         let (made, text) = output(Command::new("python3").args(["-I", "-m", "venv"]).arg(venv));
         if !made {
-            return Err(format!(
-                "python3 cannot make a virtual environment (apt install python3-venv?): {text}"
-            ));
+            return Err(format!("python3 makes no virtual environment (apt install python3-venv?): {text}"));
         }
         // Two steps, as in setup: empy has no wheel and is built with the tools from `build`.
         for requirements in ["build", "colcon"] {
@@ -244,7 +215,7 @@ impl Home {
     /// Runs the node until rclpy has read these of its statistics.
     fn read(&self, node: &str, expected: &[&str]) {
         let expected: Vec<_> = expected.iter().map(|metric| format!("'/imu_listener:/{metric}'")).collect();
-        fs::write(self.0.join("read.py"), READ).unwrap();
+        fs::write(self.0.join("read.py"), READER).unwrap();
         let read = format!("python3 ~/read.py {}", expected.join(" "));
         self.paste(&format!(
             "{node} {NODE} > /dev/null & node=$!\nresult=0; {read} || result=$?\nkill $node; [ $result = 0 ]"
