@@ -66,8 +66,6 @@ pub(super) struct Collectors {
     has_unknown_count: bool,
     /// The number of messages before this window.
     received_before: u64,
-    /// The callback start of the last message that was passed on within the process.
-    last_intra_process: i64,
     span: Span,
     /// The filter is not empty for some time after a step of the system clock.
     filter: StampFilter,
@@ -195,7 +193,6 @@ impl Collectors {
             is_incomplete: false,
             has_unknown_count: false,
             received_before: 0,
-            last_intra_process: i64::MIN,
             span: Span::default(),
             filter: StampFilter::default(),
             unusable_since: i64::MAX,
@@ -270,7 +267,7 @@ impl Collectors {
         }
         let message = ReceivedMessage { epoch: self.epoch, header: 0, details };
         self.record_of_this_epoch(&message, callback, || 0);
-        self.last_intra_process = self.last_intra_process.max(callback);
+        self.span.mark_intra_process(callback);
     }
 
     #[inline(always)]
@@ -589,7 +586,7 @@ impl Collectors {
         self.options.age_source == AgeSource::HeaderStamp
             && self.count > 0
             && self.span.last.header == 0
-            && self.span.last.callback != self.last_intra_process
+            && !self.span.is_intra_process()
     }
 
     /// Returns whether the last message of this window had a header stamp, and ages start at the header stamp and use

@@ -55,6 +55,8 @@ struct Marks {
     is_before_suspend: bool,
     /// Whether later messages were counted but not measured.
     has_later: bool,
+    /// Whether the message was passed on within the process.
+    is_intra_process: bool,
 }
 
 impl Span {
@@ -86,6 +88,14 @@ impl Span {
     pub(super) fn mark_unmeasured(&mut self) {
         self.is_unknown |= self.first_of_epoch.is_none();
         self.mark_last(|marks| marks.has_later = true);
+    }
+
+    /// Records that the message whose callback started at the time `callback` was passed on within the process. This
+    /// matters only for the last message.
+    pub(super) fn mark_intra_process(&mut self, callback: i64) {
+        if callback == self.last.callback {
+            self.mark_last(|marks| marks.is_intra_process = true);
+        }
     }
 
     /// Ends the epoch. `system` is the system clock as it was last read.
@@ -141,6 +151,11 @@ impl Span {
     /// Returns whether messages after the last message were counted but not measured.
     pub(super) fn has_later(&self) -> bool {
         self.marks().has_later
+    }
+
+    /// Returns whether the last message was passed on within the process.
+    pub(super) fn is_intra_process(&self) -> bool {
+        self.marks().is_intra_process
     }
 
     /// Returns the time from the first message to the last message.
