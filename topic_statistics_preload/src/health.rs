@@ -6,7 +6,7 @@ use std::{ffi::CString, path::Path};
 
 use topic_statistics_core::{
     expectation_file::ExpectationFile,
-    health::{needed, Expectations, Names},
+    health::{Expectations, Names},
     pattern::Namespace,
     record::source::Source,
     schedule::{
@@ -50,20 +50,13 @@ impl Expected {
     /// source's name that are not judged.
     pub fn expectations(&self, source: &Source) -> Option<Expectations> {
         let (names, kind) = (source.names(), source.kind());
-        let is_measured =
-            |metric: Metric| kind != SourceKind::Subscription || measurable().any(|known| known == metric);
         for condition in self.0.named_conditions(names, kind) {
-            let unmeasured = needed(condition.quantity()).filter(|metric| !is_measured(*metric));
-            let why = match unmeasured {
-                Some(metric) => Some(format!("a preloaded library does not measure {metric}")),
-                None => why_unjudged(&condition, source),
-            };
-            if let Some(why) = why {
+            if let Some(why) = why_unjudged(&condition, source) {
                 let name = Escaped(&source.name);
                 line(format_args!("{} of {name} is not judged: {why}", condition.requirement()));
             }
         }
-        self.0.source_expectations(names, kind)?.measurable(is_measured)
+        self.0.source_expectations(names, kind)
     }
 }
 

@@ -2,20 +2,28 @@
 
 //! The program `topic_statistics`.
 
-use std::{path::Path, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use test_support::preload;
 
 use crate::output;
 
-#[test]
-fn the_launcher_runs_a_command_with_the_library_beside_it() {
-    // In a directory of its own. It is a link: a file that was written a moment ago may still be open in a child of
-    // another test, and then it cannot be executed.
+/// Makes a directory with the launcher, without its library. It is a link: a file that was written a moment ago may still
+/// be open in a child of another test, and then it cannot be executed.
+fn directory_with_launcher() -> (tempfile::TempDir, PathBuf) {
     let built = Path::new(env!("CARGO_BIN_EXE_topic_statistics"));
     let directory = tempfile::tempdir_in(built.parent().unwrap()).unwrap();
     let program = directory.path().join("topic_statistics");
     std::fs::hard_link(built, &program).unwrap();
+    (directory, program)
+}
+
+#[test]
+fn the_launcher_runs_a_command_with_the_library_beside_it() {
+    let (directory, program) = directory_with_launcher();
     let run = |arguments: &[&str]| output(Command::new(&program).args(arguments).env_remove("LD_PRELOAD"));
 
     let beside = directory.path().join("libtopic_statistics_preload.so");
@@ -50,13 +58,13 @@ fn the_launcher_runs_a_command_with_the_library_beside_it() {
 
 #[test]
 fn the_launcher_checks_the_file_of_expectations_before_the_command() {
-    let directory = tempfile::tempdir().unwrap();
+    let (directory, program) = directory_with_launcher();
     let directory = directory.path();
+    std::fs::copy(preload::statistics(), directory.join("libtopic_statistics_preload.so")).unwrap();
     std::fs::write(directory.join("robot.yaml"), "topics: {imu: {error_unless: rate>=50}}").unwrap();
     std::fs::write(directory.join("wrong.yaml"), "topics: {imu: {error_unless: rte>=50}}").unwrap();
-    let _built = preload::statistics();
     let run = |arguments: &[&str], variables: &[(&str, &str)]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_topic_statistics"));
+        let mut command = Command::new(&program);
         let print = "echo $TOPIC_STATISTICS_EXPECT $TOPIC_STATISTICS_EXPECT_NAMESPACE";
         command.arg("run").args(arguments).args(["--", "sh", "-c", print]).current_dir(directory);
         output(command.env_remove("LD_PRELOAD").envs(variables.iter().copied()))
