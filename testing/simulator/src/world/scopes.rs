@@ -77,7 +77,7 @@ impl World {
                     let is_overtaken = is_preempted && scope.watched.oracle.is_enabled();
                     let clock = || {
                         readings += 1;
-                        if is_overtaken && readings == 3 {
+                        if is_overtaken && readings == 2 {
                             differs |= publisher
                                 .measure(|| clocks.monotonic(), || Ok::<_, ()>(()), |()| 100)
                                 .is_err();
@@ -90,7 +90,7 @@ impl World {
                     let end = clocks.monotonic();
                     match is_failing {
                         true => failed += 1,
-                        false => scope.watched.oracle.record(end, takes as f64 / 1e6),
+                        false => scope.watched.oracle.record(end, (end - started) as f64 / 1e6),
                     }
                     if is_overtaken {
                         self.tally.inject(Fault::UnorderedPublication);
