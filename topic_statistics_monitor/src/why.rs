@@ -27,7 +27,7 @@ use crate::{
     views::{DISCOVERY, TICK},
 };
 use gather::{read, Gatherer};
-use rules::{findings, Finding};
+use rules::{findings, Finding, Findings};
 use snapshot::{Graph, Snapshot};
 
 /// How long the program listens by default, and the least time.
@@ -35,6 +35,8 @@ const LISTENS: Duration = Duration::from_secs(5);
 const LISTENS_LEAST: Duration = Duration::from_secs(2);
 /// The longest default grace for discovery, if the graph keeps changing.
 const GRACE: Duration = Duration::from_secs(10);
+/// How often the program listens by default, at most, if new problems appear while it listens.
+const ROUNDS: u32 = 3;
 /// The graph is discovered if it has not changed for this time.
 const SETTLED: Duration = Duration::from_secs(1);
 
@@ -50,17 +52,30 @@ pub fn run(
     interrupt: &Interrupt,
 ) -> Result<u8, Failure> {
     let started = Instant::now();
-    let length = arguments.duration.unwrap_or(GRACE + LISTENS);
     let listens = arguments.duration.map_or(LISTENS, |duration| duration.saturating_sub(DISCOVERY + SETTLED));
     let listens = listens.max(LISTENS_LEAST);
+    let grace = arguments.duration.map_or(GRACE, |duration| duration.saturating_sub(listens));
+    let mut rounds = if arguments.duration.is_some() { 1 } else { ROUNDS };
+    let listen = |graph| {
+        let max_topics = arguments.max_topics.map(|max| max as usize);
+        Gatherer::new(node, graph, arguments.topics.clone(), max_topics)
+    };
     let mut reader = StatisticsReader::new(node, "/statistics", vec![], StatisticsReader::MAX_SOURCES);
     let (mut graph, mut read_at) = (Graph::default(), started);
     let mut gatherer: Option<Gatherer> = None;
     while !interrupt.is_set() {
         spinning.check()?;
         let elapsed = started.elapsed();
+        if let Some(over) = gatherer.take_if(|gatherer| gatherer.started.elapsed() >= listens) {
+            let snapshot = over.finish();
+            let found = findings(&snapshot);
+            rounds -= 1;
+            if found.new_problems == 0 || rounds == 0 {
+                return report(arguments, output, &snapshot, &found, started.elapsed());
+            }
+            gatherer = Some(listen(snapshot.graph));
+        }
         match &mut gatherer {
-            Some(gatherer) if gatherer.started.elapsed() >= listens => break,
             Some(gatherer) => {
                 gatherer.poll();
                 reader.poll_windows(|row| gatherer.add_window(row))?;
@@ -69,22 +84,29 @@ pub fn run(
                 let before = std::mem::replace(&mut graph, read(node));
                 read_at = Instant::now();
                 let is_settled = !graph.nodes.is_empty() && graph == before;
-                if is_settled || elapsed + listens >= length {
-                    let max_topics = arguments.max_topics.map(|max| max as usize);
-                    let graph = std::mem::take(&mut graph);
-                    gatherer = Some(Gatherer::new(node, graph, arguments.topics.clone(), max_topics));
+                if is_settled || elapsed >= grace {
+                    gatherer = Some(listen(std::mem::take(&mut graph)));
                 }
             }
             None => reader.poll_windows(|_| {})?,
         }
         std::thread::sleep(TICK);
     }
-    let Some(gatherer) = gatherer.filter(|_| !interrupt.is_set()) else { return Ok(0) };
-    let snapshot = gatherer.finish();
+    Ok(0)
+}
+
+/// Reports what was found. Returns the exit status.
+fn report(
+    arguments: &Arguments,
+    output: File,
+    snapshot: &Snapshot,
+    found: &Findings,
+    length: Duration,
+) -> Result<u8, Failure> {
     let report =
         Report { is_json: arguments.json, shows_notes: arguments.all || !arguments.topics.is_empty() };
     let mut output = BufWriter::new(output);
-    let problems = report.write(&mut output, &snapshot, &findings(&snapshot), started.elapsed())?;
+    let problems = report.write(&mut output, snapshot, found, length)?;
     output.flush()?;
     Ok(if problems > 0 { UNFULFILLED } else { 0 })
 }
@@ -101,7 +123,7 @@ impl Report {
         &self,
         to: &mut impl Write,
         snapshot: &Snapshot,
-        found: &[Finding],
+        Findings { found, new_problems }: &Findings,
         length: Duration,
     ) -> std::io::Result<usize> {
         let problems = found.iter().filter(|finding| finding.is_problem).count();
@@ -127,7 +149,7 @@ impl Report {
                 to,
                 &json!({ "looked_at": {
                     "nodes": nodes, "topics": topics, "listened": listened, "seconds": seconds,
-                    "problems": problems, "notes": notes,
+                    "problems": problems, "new_problems": new_problems, "notes": notes,
                 }}),
             )?;
             return Ok(problems);
@@ -141,10 +163,14 @@ impl Report {
             (0, _) | (_, true) => String::new(),
             (notes, false) => format!("; --all shows {notes} notes"),
         };
+        let new = match new_problems {
+            0 => "",
+            _ => "; something appeared at the end that may be a problem, so look again",
+        };
         writeln!(
             to,
             "{result}: looked at {nodes} nodes and {topics} topics for {seconds:.1} s, and listened to {listened} of \
-             them{hidden}"
+             them{new}{hidden}"
         )?;
         Ok(problems)
     }

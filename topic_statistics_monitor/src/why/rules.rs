@@ -97,20 +97,31 @@ const COMPARABLE: f64 = 20.0;
 /// How many times slower than the fastest one a publisher of the same topic is noted.
 const SLOWER: f64 = 5.0;
 
-/// Returns what was found, problems first, the most probable cause first.
+/// What was found at one look.
+#[derive(Debug)]
+pub struct Findings {
+    /// Problems first, the most probable cause first.
+    pub found: Vec<Finding>,
+    /// The number of problems that hold in the later graph only. Whether they last is not known.
+    pub new_problems: usize,
+}
+
+/// Returns what was found.
 ///
 /// A finding has to hold in both graphs of the snapshot, so a node that has just started or ended causes none.
-pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
-    let [earlier, mut found] =
+pub fn findings(snapshot: &Snapshot) -> Findings {
+    let [earlier, later] =
         [&snapshot.earlier, &snapshot.graph].map(|graph| Rules { snapshot, graph, found: vec![] }.run());
     let key = |finding: &Finding| (finding.kind, finding.topic.clone(), finding.nodes.clone());
     let earlier: BTreeSet<_> = earlier.iter().map(key).collect();
-    found.retain(|finding| earlier.contains(&key(finding)));
+    let (mut found, new): (Vec<_>, Vec<_>) =
+        later.into_iter().partition(|finding| earlier.contains(&key(finding)));
+    let new_problems = new.iter().filter(|finding| finding.is_problem).count();
     find_causes(&mut found, &snapshot.graph);
     found.sort_by_key(|finding| {
         (!finding.is_problem, finding.is_consequence, finding.kind, finding.topic.clone())
     });
-    found
+    Findings { found, new_problems }
 }
 
 /// Marks silent publishers whose node itself receives nothing on one of its topics.

@@ -77,7 +77,7 @@ fn asked(topics: &[&str]) -> Vec<Pattern> {
 
 /// The problems, as kind and text.
 fn problems(snapshot: &Snapshot) -> Vec<(Kind, String)> {
-    let found = findings(snapshot).into_iter().filter(|finding| finding.is_problem);
+    let found = findings(snapshot).found.into_iter().filter(|finding| finding.is_problem);
     found.map(|finding| (finding.kind, finding.text)).collect()
 }
 
@@ -181,17 +181,18 @@ fn a_read_topic_has_the_nearest_published_name() {
     assert_eq!(problems(&look(graph(&other_type), &[])), []);
 }
 
-/// ros2_medkit #570 and #577: nodes that have just started or ended cause no finding.
+/// ros2_medkit #570 and #577: nodes that have just started or ended cause no finding. A new problem is looked at again.
 #[test]
 fn nodes_that_come_or_go_cause_no_finding() {
     let pair =
         graph(&[("/imu", IMU, &["/driver best_effort"], &["/slam"]), ("/scan_row", TWIST, &[], &["/slam"])]);
     let alone =
         graph(&[("/imu", IMU, &["/driver best_effort"], &[]), ("/scan_raw", TWIST, &["/driver"], &[])]);
-    for (earlier, last) in [(&pair, &alone), (&alone, &pair)] {
+    for (earlier, last, new_problems) in [(&pair, &alone, 0), (&alone, &pair, 1)] {
         let mut snapshot = look(last.clone(), &[]);
         snapshot.earlier = earlier.clone();
         assert_eq!(problems(&snapshot), []);
+        assert_eq!(findings(&snapshot).new_problems, new_problems, "the QoS of the pair");
     }
 }
 
@@ -239,7 +240,7 @@ fn a_publisher_is_not_hidden_by_another_one() {
     ]);
     let mut snapshot = look(topics, &[]);
     *snapshot.flows.get_mut("/imu").unwrap().get_mut(&gid("/rear", 1)).unwrap() = 5;
-    let slow = findings(&snapshot).into_iter().find(|finding| finding.kind == Kind::SlowPublisher).unwrap();
+    let slow = findings(&snapshot).found.into_iter().find(|finding| finding.kind == Kind::SlowPublisher).unwrap();
     assert!(!slow.is_problem && slow.nodes == ["/rear"], "{slow:?}");
     snapshot.flows.get_mut("/imu").unwrap().remove(&gid("/rear", 1));
     assert_problem(&snapshot, Kind::Silent, &["/rear sent nothing on /imu", "unlike another publisher"]);
@@ -294,7 +295,7 @@ fn a_missing_topic_has_the_nearest_name_and_other_domains() {
     let parts = ["nobody publishes or reads /imuu; the nearest name is /imu", "domain 3 and 5"];
     assert_problem(&snapshot, Kind::NoTopic, &parts);
     snapshot.asked = asked(&["/imu"]);
-    let arrives = findings(&snapshot).into_iter().find(|finding| finding.kind == Kind::Arrives).unwrap();
+    let arrives = findings(&snapshot).found.into_iter().find(|finding| finding.kind == Kind::Arrives).unwrap();
     assert_eq!(arrives.text, "50 messages on /imu arrived here in 5.0 s");
     let empty = Snapshot { other_domains: vec![5], ..Snapshot::default() };
     assert_problem(
