@@ -240,7 +240,8 @@ fn a_publisher_is_not_hidden_by_another_one() {
     ]);
     let mut snapshot = look(topics, &[]);
     *snapshot.flows.get_mut("/imu").unwrap().get_mut(&gid("/rear", 1)).unwrap() = 5;
-    let slow = findings(&snapshot).found.into_iter().find(|finding| finding.kind == Kind::SlowPublisher).unwrap();
+    let slow =
+        findings(&snapshot).found.into_iter().find(|finding| finding.kind == Kind::SlowPublisher).unwrap();
     assert!(!slow.is_problem && slow.nodes == ["/rear"], "{slow:?}");
     snapshot.flows.get_mut("/imu").unwrap().remove(&gid("/rear", 1));
     assert_problem(&snapshot, Kind::Silent, &["/rear sent nothing on /imu", "unlike another publisher"]);
@@ -295,7 +296,8 @@ fn a_missing_topic_has_the_nearest_name_and_other_domains() {
     let parts = ["nobody publishes or reads /imuu; the nearest name is /imu", "domain 3 and 5"];
     assert_problem(&snapshot, Kind::NoTopic, &parts);
     snapshot.asked = asked(&["/imu"]);
-    let arrives = findings(&snapshot).found.into_iter().find(|finding| finding.kind == Kind::Arrives).unwrap();
+    let arrives =
+        findings(&snapshot).found.into_iter().find(|finding| finding.kind == Kind::Arrives).unwrap();
     assert_eq!(arrives.text, "50 messages on /imu arrived here in 5.0 s");
     let empty = Snapshot { other_domains: vec![5], ..Snapshot::default() };
     assert_problem(
