@@ -8,7 +8,6 @@
 //! processes. At the end, their reports are compared with the processes' windows ([`compare`]).
 
 mod compare;
-mod log;
 pub mod node;
 pub mod run;
 mod windows;

@@ -28,9 +28,8 @@ use test_support::{on_each, Spinning};
 
 use super::{
     is_latched,
-    log::Log,
     period, subscriptions, topics,
-    windows::{Message, Source},
+    windows::{Log, Message, Source},
     Fate, Process, PROCESSES,
 };
 use crate::{measured::lock, talker::until_line};

@@ -7,7 +7,7 @@
 //! as an interval, however busy the machine is, and a figure must be possible with times in these intervals. Windows
 //! contain the messages in order, so their counts identify the messages.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, fs::File, io, io::Write as _, path::Path, sync::Arc};
 
 use rclrs_topic_statistics::{
     health::{Cause, Health, Level},
@@ -19,13 +19,25 @@ use simulator::{
     scenario::Row,
 };
 
-use super::log::Log;
-
 /// The largest error of the library's offset between two clocks, in ns.
 const OFFSET: f64 = 25_000.0;
 /// The time after a step of a clock, besides the step itself, in which stamps may be doubtful, in ns. The other host's
 /// clock may be 4 s behind, and messages wait while a callback blocks.
 const DOUBT: i64 = 8_000_000_000;
+
+/// The log of a process. It survives SIGKILL.
+#[derive(Clone)]
+pub struct Log(Arc<File>);
+
+impl Log {
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        Ok(Self(Arc::new(File::options().create(true).append(true).open(path)?)))
+    }
+
+    pub fn write(&self, line: &Value) {
+        (&*self.0).write_all(format!("{line}\n").as_bytes()).expect("the log cannot be written");
+    }
+}
 
 /// A value that is known to lie between two bounds.
 #[derive(Clone, Copy)]
