@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::record::clock::Step;
 
 const MS: i64 = 1_000_000;
 
@@ -83,6 +84,27 @@ fn a_thread_is_busy_while_it_runs_callbacks() {
     let longest = window.longest.unwrap();
     assert_eq!((&*longest.callback.name, &*longest.thread, longest.milliseconds), ("a", "spin", 50.0));
     assert!(ready_to_run.sample_count == 0 && ready_to_run.average.is_nan(), "the waiting time is unknown");
+}
+
+#[test]
+fn no_wait_is_known_across_a_step_of_the_clock_that_says_when_callbacks_are_ready() {
+    for is_of_system_time in [false, true] {
+        let mut test = Test::new(&["spin"]);
+        if is_of_system_time {
+            test.executions = Executions::new(test.names.clone()).ready_of_system_time();
+            test.executions.clear(0, false);
+        }
+        let (scan, timer) = (test.timer("/scan"), test.timer("10ms"));
+        let mut take = |at, step| {
+            test.run(0, scan, None, at, at + 55 * MS);
+            test.run(0, timer, Some(at + 10 * MS), at + 55 * MS, at + 56 * MS);
+            let (_, metrics) = test.executions.take(&EndedWindow { step, ..EndedWindow::of_test(false) });
+            (metrics[1].1.sample_count, test.executions.executor().unwrap().waits.len())
+        };
+        let step = Step { by: 1_000 * MS, suspended: 0 };
+        let expected = if is_of_system_time { (0, 0) } else { (1, 1) };
+        assert_eq!((take(0, Some(step)), take(1_000 * MS, None)), (expected, (1, 1)), "{is_of_system_time}");
+    }
 }
 
 #[test]
