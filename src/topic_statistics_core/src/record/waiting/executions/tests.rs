@@ -87,7 +87,7 @@ fn a_thread_is_busy_while_it_runs_callbacks() {
 }
 
 #[test]
-fn no_wait_is_known_across_a_step_of_the_clock_that_says_when_callbacks_are_ready() {
+fn a_step_of_the_clock_hides_waits_that_begin_by_it() {
     for is_of_system_time in [false, true] {
         let mut test = Test::new(&["spin"]);
         if is_of_system_time {
