@@ -41,8 +41,8 @@ pub struct Origin {
 const BARS: usize = 48;
 /// The maximum number of publishers listed for a topic.
 const PUBLISHERS: usize = 32;
-/// The maximum number of a topic's charts for metrics that a subscription does not have. Only the statistics of other
-/// nodes have such metrics.
+/// The maximum number of a topic's charts for metrics without a fixed chart, and the maximum number of histograms. Only
+/// the statistics of other nodes have so many metrics.
 const OTHER_CHARTS: usize = 8;
 const PERIOD: &str = "message_period";
 const AGE: &str = "message_age";
