@@ -27,13 +27,13 @@ struct Identity {
     by_topic: bool,
 }
 
-/// Publishes the health of rows on `/diagnostics`: all rows once per second, and a row whose level becomes ERROR at
-/// once.
+/// Publishes the health of rows on `/diagnostics`: all rows once per second, and a row at once if its level becomes
+/// ERROR.
 pub struct Diagnostics {
     node: Node,
     identity: Identity,
     publisher: Publisher<DiagnosticArray>,
-    /// When all rows were published last. `None` before the first time.
+    /// When all rows were published last. `None` if they were never published.
     published: Option<Instant>,
 }
 

@@ -16,11 +16,11 @@
 //! With `--record`, the subscription callbacks of `topics` also give each message to `record`.
 //!
 //! `session` polls the provider, compares the rows with the expectations, and gives the rows to a view. `chains` also
-//! reads `statistics`, and adds up the hops of nodes (a hop is the way of messages through one node). `why` looks at the
-//! graph once, and reports why messages do not arrive. A `Row` of
-//! `topic_statistics_observe` holds plain values: `topics`, `waiting` and `statistics` write rows; `views` and
-//! `diagnostics` read rows. The writers and the readers do not import each other. `arguments` is the command line;
-//! `signals`, `output`, `error` and `origin` are about the process.
+//! reads `statistics`, and adds up the hops of nodes (a hop is the way of messages through one node). `why` analyses
+//! the graph once, and reports why messages do not arrive. A `Row` of `topic_statistics_observe` holds plain values.
+//! `topics`, `waiting` and `statistics` write rows. `views` and `diagnostics` read rows. The writers and the readers do
+//! not import each other. `arguments` is the command line. `signals`, `output`, `error` and `origin` are about the
+//! process.
 
 mod arguments;
 mod chains;

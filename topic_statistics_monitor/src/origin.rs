@@ -17,8 +17,8 @@ extern "C" {
 
 /// Returns the name of the middleware, such as `rmw_fastrtps_cpp`.
 pub fn middleware() -> Cow<'static, str> {
-    // SAFETY: The function has no arguments. It returns a string constant of the middleware's library; the library is
-    // never unloaded.
+    // SAFETY: The function has no arguments. It returns a string constant of the middleware's library, which is never
+    // unloaded.
     let middleware: &'static CStr = unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) };
     middleware.to_string_lossy()
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! `--record`: writes the watched messages to MCAP files, with the sequence number and the publisher that the
-//! middleware reported for each message. With `--last`, the `black_box` writes them only when something happens.
+//! middleware reported for each message. With `--last`, the `black_box` writes messages only after a trigger.
 //!
 //! ```text
 //!  callback of a topic ──▶ topic ──▶ queue ──▶ writer (a thread) ──▶ file
@@ -9,8 +9,8 @@
 //!                            └─────▶ totals ◀─────┴──▶ reports   events, service
 //! ```
 //!
-//! A callback serializes its message and never waits: if the queue is full, the message is counted as lost in the
-//! recorder. Messages missing in a publisher's sequence numbers are counted as lost in the transport.
+//! A callback serializes its message, and never waits for the writer. If the queue is full, the message is counted as
+//! lost in the recorder. Messages missing in a publisher's sequence numbers are counted as lost in the transport.
 
 pub mod black_box;
 mod definition;
@@ -58,14 +58,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates the first file, and starts the writer. The black box creates no file yet. Errors if the file exists or
-    /// cannot be created.
+    /// Creates the first file, and starts the writer. With the black box, no file is created before the first trigger.
+    /// Errors if the file exists or cannot be created.
     pub fn start(
         node: &Node,
         options: Options,
         black_box: Option<black_box::Options>,
     ) -> Result<Self, RecordError> {
-        // Most of the memory of the black box is for the messages that it keeps.
+        // The queue of the black box is limited further, because most of the memory is for the messages of the ring.
         let most = if black_box.is_some() { Options::MAX_CACHE } else { u64::MAX };
         let max_cache = options.max_cache.min(most);
         let recording = Arc::new(Recording::new(max_cache, SimulatedClock::new(node)));
@@ -95,7 +95,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the last line that the black box has reported.
+    /// Returns the last line that the black box has written to standard error.
     pub fn status(&self) -> Option<String> {
         self.black_box.as_ref()?.status()
     }
@@ -113,8 +113,8 @@ impl Recorder {
     /// Ends the recording: writes the waiting messages and the end of the file. Returns a line that describes what was
     /// recorded.
     ///
-    /// Errors if not all messages could be written. If the disk was full, the files are still valid, and have all
-    /// messages up to this point.
+    /// Errors if not all messages could be written. If the disk became full, the files are still valid, and have all
+    /// messages up to that time.
     pub fn finish(mut self) -> Result<String, RecordError> {
         self.recording.close();
         let outcome = self.writer.take().map(JoinHandle::join).and_then(Result::ok);

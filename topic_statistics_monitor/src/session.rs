@@ -106,7 +106,7 @@ impl<'a> Session<'a> {
         self.expected.as_ref().is_none_or(|expected| expected.report_errors(print_error))
     }
 
-    /// Returns whether the run is over: the time is over, the recorder has ended, or a signal was received.
+    /// Returns whether the run is over: the duration is over, the recorder has ended, or a signal was received.
     fn is_over(&mut self) -> Result<bool, Failure> {
         self.spinning.check()?;
         let elapsed = self.started.elapsed();

@@ -24,8 +24,8 @@ const LIMIT_OF_REPORT: Duration = Duration::from_secs(30);
 
 /// Tells whether SIGINT, SIGTERM or SIGHUP has asked the program to end.
 ///
-/// If the program does not end in time after a signal, the default action of the signal ends the process. If SIGHUP is
-/// ignored at the start, as under nohup, SIGHUP stays ignored.
+/// If the program does not end in time after a signal, the default action of the signal ends the process. If the
+/// process ignores SIGHUP at its start, as under nohup, the program continues to ignore SIGHUP.
 #[derive(Debug)]
 pub struct Interrupt {
     signals: signals::Interrupt,
@@ -53,8 +53,8 @@ impl Interrupt {
         self.signals.is_set()
     }
 
-    /// Declares that the program has begun to end by itself. From this call on, a signal gives the program more time to
-    /// end.
+    /// Declares that only files remain to be written. From this call on, the program has more time to end after a
+    /// signal.
     pub fn let_end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
     }
@@ -62,7 +62,8 @@ impl Interrupt {
 
 fn is_ignored(signal: i32) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: without a new action, sigaction only writes the present one, and all of it if it returns 0.
+    // SAFETY: without a new action, sigaction only writes the present action. If sigaction returns 0, the whole action
+    // is written.
     unsafe {
         libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
             && action.assume_init().sa_sigaction == libc::SIG_IGN

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reads the messages on /statistics, and keeps a row for each source of statistics. The callbacks that an executor ran
-//! are read from /diagnostics.
+//! Reads the messages on /statistics, and keeps a row for each source of statistics. The module reads the callbacks of
+//! executors from /diagnostics.
 //!
 //! Any process can publish any values on /statistics and /diagnostics. So names and values are checked on reception,
 //! all memory is limited, and messages beyond a limit are counted and reported.
@@ -125,9 +125,9 @@ impl StatisticsReader {
         Ok(complete)
     }
 
-    /// Reads the received messages. Calls `complete` with the row of the source for each complete window. Several
-    /// windows of a source can become complete in one call, after a delay of the network, but the row has only the last
-    /// window.
+    /// Reads the received messages. Calls `complete` with the row of the source for each complete window. After a delay
+    /// of the network, several windows of a source can become complete in one call. `complete` sees each of these
+    /// windows, but the row keeps only the last window.
     pub fn poll_windows(&mut self, mut complete: impl FnMut(&Row)) -> Result<(), RclrsError> {
         if self.graph.is_due() {
             self.subscribe()?;

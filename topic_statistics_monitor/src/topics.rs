@@ -46,8 +46,8 @@ pub struct Options {
     /// Whether subscriptions also request best effort from reliable publishers.
     pub best_effort: bool,
     pub publish: bool,
-    /// The maximum number of watched topics, and so of threads and subscriptions. Topics that the user selected by name
-    /// are always watched.
+    /// The maximum number of watched topics. This also limits the number of threads and subscriptions. Topics that the
+    /// user selected by name are always watched.
     pub max_topics: usize,
     /// The recording of the messages. `None` without `--record`.
     pub recording: Option<Arc<Recording>>,
@@ -87,7 +87,8 @@ impl TopicWatcher {
         });
         Ok(Self {
             node: Arc::clone(node),
-            // The monitor publishes no events for its own losses: a node that lost messages publishes its own events.
+            // The monitor publishes no events for its own losses, because each node that loses messages publishes
+            // events itself.
             #[cfg(feature = "interfaces")]
             statistics: NodeStatistics::with_options(
                 node,
@@ -103,7 +104,7 @@ impl TopicWatcher {
         })
     }
 
-    /// Reads the graph if it is time to do so, and updates the rows. Returns the names of the topics with a new whole
+    /// Reads the graph if the graph has changed, and updates the rows. Returns the names of the topics with a new whole
     /// window.
     pub fn poll(&mut self) -> Vec<String> {
         if self.graph.is_due() {

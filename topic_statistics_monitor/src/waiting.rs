@@ -78,7 +78,7 @@ struct Received {
 
 enum What {
     Event(Event),
-    /// The status of each goal, and whether the goals may have started before the monitor.
+    /// The status of each goal, and whether the goals may have started before the monitor started.
     Statuses(Vec<(GoalId, i8)>, bool),
     Feedback(GoalId),
 }
@@ -125,8 +125,8 @@ impl WaitingWatcher {
     const QUEUE: usize = 10_000;
     /// The default depth of a subscription: how many messages can wait in the middleware.
     const DEPTH: u32 = 1000;
-    /// The assumed maximum time until a new subscription has discovered its publishers. A window that begins earlier is
-    /// not whole.
+    /// The assumed maximum time until a new subscription has discovered its publishers. A window that begins before
+    /// this time is over is not whole.
     const MATCHING: Duration = Duration::from_millis(500);
 
     pub fn new(node: &Node, options: Options) -> Self {
@@ -147,7 +147,7 @@ impl WaitingWatcher {
         watcher
     }
 
-    /// Reads the graph if it is time to do so, and reads the received messages. Returns the names of the rows with a
+    /// Reads the graph if the graph has changed, and reads the received messages. Returns the names of the rows with a
     /// new whole window.
     pub fn poll(&mut self) -> Vec<String> {
         if self.graph.is_due() {
@@ -265,8 +265,8 @@ impl Watched {
         depth: Option<u32>,
     ) {
         let topic_type = publishers[0].topic_type.clone();
-        // The events of services from before the monitor's start are not needed, but the last statuses of actions are
-        // needed.
+        // Events of services that were published before the monitor's start are not needed. But the last statuses of
+        // actions are needed.
         let offered: Vec<_> = publishers
             .iter()
             .map(|publisher| match self.row.kind {
@@ -425,8 +425,8 @@ fn subscribe_to_statuses(
     let is_first = AtomicBool::new(true);
     let callback = move |message: GoalStatusArray, info: MessageInfo| {
         let statuses = message.status_list.iter().map(|goal| (goal.goal_info.goal_id.uuid, goal.status));
-        // Only the first statuses are classified as old by their source timestamp, because the clock of the server may
-        // be behind.
+        // The source timestamp is compared only for the first message, because the clock of the server may be behind,
+        // and then later messages would also seem old.
         let is_older = is_first.swap(false, Ordering::Relaxed)
             && info.source_timestamp.is_some_and(|sent| sent < subscribed_at);
         let is_old = is_older || subscribed.elapsed() < WaitingWatcher::MATCHING;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--why`: one look at the whole ROS graph, which reports why messages do not arrive.
+//! `--why`: analyses the whole ROS graph once, and reports why messages do not arrive.
 //!
-//! `gather` reads the graph and listens. `rules` and `transforms` are pure functions of the `snapshot`.
+//! `gather` reads the graph and listens to topics. The result is a `snapshot`. `rules` and `transforms` are pure
+//! functions of the `snapshot`.
 
 mod gather;
 mod rules;
@@ -30,20 +31,20 @@ use gather::{read, Gatherer};
 use rules::{findings, Finding, Findings};
 use snapshot::{Graph, Snapshot};
 
-/// How long the program listens by default, and the least time.
+/// How long the program listens to topics by default, and the shortest time with `--duration`.
 const LISTENS: Duration = Duration::from_secs(5);
 const LISTENS_LEAST: Duration = Duration::from_secs(2);
-/// The longest default grace for discovery, if the graph keeps changing.
+/// If the graph keeps changing, the longest default time from the start until the program listens.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often the program listens by default, at most, if new problems appear while it listens.
+/// How many times the program listens by default, at most. It listens again if new problems appear while it listens.
 const ROUNDS: u32 = 3;
-/// The graph is discovered if it has not changed for this time.
+/// The graph counts as completely discovered if the graph has not changed for this time.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// The most findings that are reported. More would hide the cause.
+/// The maximum number of findings that are reported. More findings would hide the cause.
 const MAX_FINDINGS: usize = 100;
 
-/// Looks at the graph, and reports what was found. Returns the exit status.
+/// Analyses the graph, and reports the findings. Returns the exit status.
 pub fn run(
     node: &Node,
     arguments: &Arguments,
@@ -95,7 +96,7 @@ pub fn run(
     Ok(0)
 }
 
-/// Reports what was found. Returns the exit status.
+/// Reports the findings. Returns the exit status.
 fn report(
     arguments: &Arguments,
     output: File,
@@ -118,7 +119,7 @@ struct Report {
 }
 
 impl Report {
-    /// Writes the findings, and what was looked at. Returns the number of problems.
+    /// Writes the findings, and a summary of the analysed graph. Returns the number of problems.
     fn write(
         &self,
         to: &mut impl Write,

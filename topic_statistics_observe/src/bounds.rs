@@ -32,14 +32,15 @@ impl Sender {
     }
 }
 
-/// The longest accepted window length of a source that has been observed only for a shorter time. The alerts in
+/// The limit for the window length of a source that has been observed for a shorter time than this limit. The alerts in
 /// `grafana/` support windows up to this length.
 pub const UNOBSERVED: Duration = Duration::from_secs(300);
 
-/// Returns the window length of a source: the length that its last window has (`claim`), but at most the time between
-/// the first and the last window received from the source (`observed`), or at most [`UNOBSERVED`], whichever is longer.
+/// Returns the window length that a program assumes for a source. This is the length of the source's last window
+/// (`claim`), but not more than a limit. The limit is the longer of two times: [`UNOBSERVED`], and the time between the
+/// first and the last window received from the source (`observed`).
 ///
-/// If the table `is_full`, the length is at most `observed`.
+/// If the table `is_full`, the limit is `observed`.
 pub fn believed(claim: Duration, observed: Duration, is_full: bool) -> Duration {
     claim.min(if is_full { observed } else { observed.max(UNOBSERVED) })
 }
@@ -95,9 +96,9 @@ impl Shares {
         }
     }
 
-    /// Returns the sender whose entries have to be removed, and how much at least, so that the table has room for
-    /// `size` of `newcomer`. `None` if the table has room, or if no sender would afterwards still hold as much as
-    /// `newcomer`.
+    /// Returns the sender whose entries have to be removed so that the table has room for `size` of `newcomer`, and the
+    /// size that has to be removed at least. `None` if the table has room or is smaller than `size`, or if the largest
+    /// other sender would hold less than `newcomer` after the removal.
     pub fn giving_way(&self, newcomer: Sender, size: usize) -> Option<(Sender, usize)> {
         if self.has_room(size) || size > self.max {
             return None;

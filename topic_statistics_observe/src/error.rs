@@ -17,8 +17,8 @@ pub const WRONG_USAGE: u8 = 2;
 /// The exit status if the program cannot start, cannot continue, or cannot read all of its input.
 pub const FAILED: u8 = 3;
 
-/// Writes a line that starts with the program's name to standard error. A closed standard error is ignored. The caller
-/// escapes names from the network.
+/// Writes a line that starts with the program's name to standard error. If standard error is closed, the line is not
+/// written. The caller escapes names from the network.
 pub fn print_error(program: &str, text: &str) {
     let _closed = writeln!(io::stderr(), "{program}: {text}");
 }

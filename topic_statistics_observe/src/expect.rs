@@ -38,7 +38,7 @@ pub struct Expected {
     file: ExpectationFile,
     /// The assumed length of a window for a row without windows.
     period: Duration,
-    /// The judged rows, by the name of the row. `None` if a row has no expectations.
+    /// The state of the comparison for each row, by the name of the row. `None` if a row has no expectations.
     sources: BTreeMap<String, Option<Source>>,
     /// A time on the monotonic clock, and the same time in nanoseconds since the Unix epoch. `None` to use the present
     /// time on the clocks of this host.
@@ -62,9 +62,10 @@ struct Source {
     judge: Judge,
     /// Whether the row is judged as a latched topic, whose publishers keep their last messages.
     is_latched: bool,
-    /// When the last window that was judged ended.
+    /// The end of the last judged window.
     judged_until: Instant,
-    /// The lengths of the last two windows. A window that ends late is followed by a shorter window.
+    /// The lengths of the last two windows. One length is not enough, because the window after a late window is
+    /// shorter.
     lengths: [Duration; 2],
 }
 
@@ -159,8 +160,8 @@ impl Source {
         }
     }
 
-    /// Reports messages from before the first window to the judge. The row does not get the first, incomplete window of
-    /// a subscription, but the only message of a topic such as a map can be in this window.
+    /// Tells the judge that messages were received before the row's first window. The first window of a subscription is
+    /// incomplete, so the row does not get this window. But the only message of a topic such as a map can be in it.
     fn begin_with_messages_before(&mut self, first: &JudgedWindow, row: &Row) {
         let start = self.judged_until.checked_sub(first.length);
         let is_before = row.last_message.zip(start).is_some_and(|(message, start)| message < start);
@@ -247,7 +248,8 @@ mod tests {
 
     #[test]
     fn a_topic_with_one_message_is_stale_as_expected_of_it() {
-        // The only message is in the first window (100) or before it (99). 200 means no message.
+        // The only message is received at `message`: 100 is in the first window, and 99 is before that window. 200
+        // means that no message is received.
         for (expectations, message, is_latched, level) in [
             ("", 100, false, Level::Stale),
             ("", 100, true, Level::Ok),
@@ -328,7 +330,7 @@ mod tests {
             .map(|second| judge_silent(&mut expected, &new, second).map(|judged| judged.health.level));
         let ok = Some(Level::Ok);
         assert_eq!(levels, [None, ok, ok, ok, Some(Level::Stale)]);
-        // The sources of removed rows are removed.
+        // If a row is removed, the comparison also removes the state of this row.
         let rows: Vec<Row> = (0..100).map(|number| Row::new(&format!("/topic{number}"))).collect();
         expected.judge(&[], &rows.iter().collect::<Vec<_>>(), at(1013));
         expected.judge(&[], &[&rows[0]], at(1014));

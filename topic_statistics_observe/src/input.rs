@@ -27,13 +27,13 @@ pub fn read_yaml(text: &str) -> Result<Yaml<'_>, String> {
     }
 }
 
-/// Returns the value of a key in a mapping of [`read_yaml`].
+/// Returns the value of a key in a mapping that [`read_yaml`] has read.
 pub fn value<'a>(mapping: &'a Yaml<'_>, key: &str) -> Option<&'a Yaml<'a>> {
     mapping.as_mapping()?.iter().find(|(name, _)| text(name) == Some(key)).map(|(_, value)| value)
 }
 
-/// Returns the text of a scalar of [`read_yaml`]. A number is also returned as text: `2` and `"2"` give the same
-/// result.
+/// Returns the text of a scalar that [`read_yaml`] has read. A number is also returned as text: `2` and `"2"` give the
+/// same result.
 pub fn text<'a>(scalar: &'a Yaml<'_>) -> Option<&'a str> {
     match scalar {
         Yaml::Representation(text, ..) => Some(text),

@@ -30,17 +30,17 @@ pub enum TestResult {
     Passed,
     /// The condition was not fulfilled, for this reason.
     Failed(String),
-    /// The program cannot tell, for this reason.
+    /// The program does not know whether the condition was fulfilled, for this reason.
     Skipped(String),
 }
 
 impl Tests {
-    /// Returns the tests of a program, none yet.
+    /// Returns an empty list of tests for a program.
     pub fn new(program: &'static str) -> Self {
         Self { program, suite: TestSuite::new(program) }
     }
 
-    /// Adds a test about a topic, or about all topics if its name is empty.
+    /// Adds a test about a topic, or about all topics if `topic` is empty.
     pub fn add(&mut self, topic: &str, name: &str, result: TestResult) {
         let status = match result {
             TestResult::Passed => TestCaseStatus::success(),
@@ -80,7 +80,7 @@ impl Tests {
         }
     }
 
-    /// Adds a test for each row with expectations: whether its state is no ERROR at the end.
+    /// Adds a test for each row with expectations. The test fails if the row's level is ERROR at the end of the run.
     pub fn add_health(&mut self, expected: &Expected, rows: &[&Row]) {
         for (row, judge) in expected.judged(rows) {
             let health = judge.health();

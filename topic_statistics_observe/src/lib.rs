@@ -12,9 +12,9 @@
 //! ```
 //!
 //! A row holds plain values. A program fills the row, and the modules of this crate read the row. `arguments`,
-//! `generate` and `pattern` are the command line; `input` reads files; `bounds` limits tables that any process on the network can
-//! fill; `format` and `histogram` write text; `recorded` names the metadata that a recorder adds to a bag; `error` has
-//! errors that end a program, and exit statuses.
+//! `generate` and `pattern` belong to the command line. `input` reads files. `bounds` limits tables that any process on
+//! the network can fill. `format` and `histogram` write text. `recorded` names the metadata that a recorder adds to a
+//! bag. `error` has errors that end a program, and exit statuses.
 
 #[cfg(feature = "views")]
 pub mod arguments;

@@ -23,7 +23,8 @@ pub struct Overall {
     pub rate: f64,
     /// The size of all messages of the topic, in bytes. `None` if unknown.
     pub bytes: Option<u64>,
-    /// The number of messages that were read but not measured: late messages, and messages without a time on the clock.
+    /// The number of messages that were read but not measured: late messages, and messages without a time on the clock
+    /// that the windows use.
     pub unmeasured: u64,
     /// The statistics of each metric.
     pub metrics: Vec<RecordedMetric>,

@@ -41,12 +41,13 @@ pub struct Origin {
 const BARS: usize = 48;
 /// The maximum number of publishers listed for a topic.
 const PUBLISHERS: usize = 32;
-/// The maximum number of charts of metrics that only the statistics of other nodes have, not a subscription.
+/// The maximum number of a topic's charts for metrics without a fixed chart, and the maximum number of histograms. Only
+/// the statistics of other nodes have so many metrics.
 const OTHER_CHARTS: usize = 8;
 const PERIOD: &str = "message_period";
 const AGE: &str = "message_age";
-/// The parts of the message age. If the middleware reports no time of reception, the parts are in
-/// `DELAYS_WITHOUT_RECEPTION`.
+/// The metrics whose sum is the message age. If the middleware reports no time of reception, `DELAYS_WITHOUT_RECEPTION`
+/// has these metrics.
 const DELAYS: [&str; 3] = ["header_to_source_ms", "source_to_receive_ms", "receive_to_callback_ms"];
 const DELAYS_WITHOUT_RECEPTION: [&str; 2] = ["header_to_source_ms", "source_to_callback_ms"];
 /// Metrics without an extra chart, because another chart shows the metric, or because a chart of the metric is not
@@ -343,7 +344,8 @@ fn figure_of(caption: Markup, svg: String) -> Markup {
     html! { figure { figcaption { (caption) } (PreEscaped(svg)) } }
 }
 
-/// Returns the table of a topic's metrics with samples. A line below the table names the metrics without samples.
+/// Returns the table of a topic's metrics. A line below the table names the metrics without samples, which are not in
+/// the table.
 fn metrics(topic: &RecordedTopic) -> Markup {
     let (measured, other): (Vec<_>, Vec<_>) =
         topic.metrics.iter().partition(|metric| metric.figures.count() > 0);

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-/// The metadata key of a channel that tells the meaning of MCAP's `sequence`. The only defined value is
-/// [`PUBLICATION_SEQUENCE_NUMBER`].
+/// The key in a channel's metadata whose value tells the meaning of the field `sequence` of MCAP messages. The only
+/// defined value is [`PUBLICATION_SEQUENCE_NUMBER`].
 pub const SEQUENCE: &str = "topic_statistics:sequence";
 
 /// The value of [`SEQUENCE`] if MCAP's `sequence` is the lower 32 bits of the publication sequence number that the
@@ -22,11 +22,11 @@ pub const PUBLISHER_NODE: &str = "topic_statistics:publisher_node";
 /// The metadata key of the publishers' QoS: a YAML sequence, as rosbag2 writes it.
 pub const OFFERED_QOS: &str = "offered_qos_profiles";
 
-/// The name of a metadata record with the totals of a topic. A later record replaces an earlier one of the same topic
-/// and scope.
+/// The name of a metadata record with the totals of a topic. A later record replaces an earlier record of the same
+/// topic and scope.
 pub const TOTALS: &str = "topic_statistics:totals";
 
-/// The name of the metadata record that describes a file of the black box. A later record replaces an earlier one.
+/// The name of the metadata record that describes a file of the black box. A later record replaces an earlier record.
 pub const BLACK_BOX: &str = "topic_statistics:black_box";
 
 /// The name of a metadata record with a trigger of the black box.
@@ -37,7 +37,7 @@ pub const TRIGGER: &str = "topic_statistics:trigger";
 pub enum Scope {
     /// One file of a split recording.
     File,
-    /// All files up to this one.
+    /// All files of the recording up to the file with the totals.
     Recording,
 }
 

@@ -69,8 +69,8 @@ pub struct RecordedMetric {
     pub unit: String,
     /// The statistics of the samples of all windows.
     pub figures: Merged,
-    /// The distribution of the samples of all windows with a distribution. A window from another node may have no
-    /// distribution, or its distribution was not received.
+    /// The distribution of the samples of all windows with a distribution. A window from another node has no
+    /// distribution if the node did not publish the distribution, or if the program did not receive it.
     pub distribution: Distribution,
 }
 

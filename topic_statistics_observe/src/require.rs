@@ -28,16 +28,17 @@ pub fn failures(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<St
 /// Whether a topic fulfils a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionResult {
-    /// The topic; the condition's pattern if no topic matches it. Empty for all topics.
+    /// The name of the topic. If no topic matches the condition's pattern, this is the pattern. Empty if the result is
+    /// about all topics.
     pub topic: String,
-    /// The condition without its topic. Empty for all conditions.
+    /// The condition without its topic. Empty if the result is about all conditions together.
     pub requirement: String,
-    /// Why the topic does not fulfil the condition.
+    /// Why the topic does not fulfil the condition. `None` if the topic fulfils the condition.
     pub failure: Option<String>,
 }
 
-/// Returns the result of each condition for each topic that it is about. If the topics fulfil all conditions in different
-/// windows only, the last result says so.
+/// Returns a result for each condition and each topic that the condition is about. If all conditions are fulfilled, but
+/// not at the same time, a further result says so.
 pub fn results(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<ConditionResult> {
     let mut results = vec![];
     let mut windows: Vec<&Window> = vec![];

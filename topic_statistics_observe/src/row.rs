@@ -114,8 +114,8 @@ pub struct Row {
     pub history: VecDeque<HistoryEntry>,
     /// The distributions of the windows of the last minute.
     pub last_minute: LastMinute,
-    /// What an executor ran, in words: how busy each thread was, the longest callback, and the longest waits. Empty if
-    /// the row is not about an executor.
+    /// Lines of text about the callbacks of an executor: how busy each thread was, the longest callback, and the
+    /// longest waits. Empty if the row is not about an executor.
     pub callbacks: Vec<String>,
 }
 

@@ -57,7 +57,8 @@ pub fn window(stop: i64, rate: f64, lost: u64) -> Window {
     }
 }
 
-/// Returns the row of a topic with this rate. Its last window ends, and its last message was received, at 100 s.
+/// Returns the row of a topic with this rate. The last window of the row ends at 100 s, and the last message was also
+/// received at 100 s.
 pub fn row(name: &str, rate: f64, lost: u64) -> Row {
     let mut row = Row::new(name);
     row.message_type = Some("sensor_msgs/msg/Imu".to_owned());

@@ -13,7 +13,8 @@ use topic_statistics_observe::row::Window;
 /// The statistics that nodes have published about hops, and about the subscriptions and publishers of the hops' topics.
 #[derive(Debug, Default)]
 pub struct Hops {
-    /// The hops, by the name of the source. If a node has several sources with the same name, the names have numbers.
+    /// The hops, by the name of the source. If a node has several sources with the same name, their names end with
+    /// numbers, such as `NAME (2)`.
     hops: BTreeMap<String, Hop>,
     /// The windows of `source_to_callback_ms` of each subscription, by the name of the source.
     received: BTreeMap<String, Windows>,
@@ -49,7 +50,7 @@ impl HopId {
     }
 }
 
-/// Returns the name of a source without its number. The number is after a space, and ROS names contain no space.
+/// Returns the name of a source without its number. ROS names contain no space, so the number begins after a space.
 fn plain(source: &str) -> &str {
     match source.rsplit_once(" (") {
         Some((name, number)) if number.ends_with(')') => name,
@@ -60,7 +61,7 @@ fn plain(source: &str) -> &str {
 /// A span of time: its start and its end.
 type Span = (Instant, Instant);
 
-/// The windows of the last minute, the oldest window first. The last window is kept even if it is older.
+/// The windows of the last minute, the oldest window first. The last window is kept even if it is older than a minute.
 #[derive(Debug, Default)]
 struct Windows(VecDeque<(Instant, Duration, Summary)>);
 
@@ -76,7 +77,7 @@ impl Windows {
         }
     }
 
-    /// Removes windows that are older than a minute. Returns whether the source still publishes.
+    /// Removes windows that ended more than a minute ago. Returns whether the source still publishes.
     fn forget(&mut self, now: Instant) -> bool {
         let is_old = |ended: &Instant| now.saturating_duration_since(*ended) > Self::KEPT;
         while self.0.len() > 1 && self.0.front().is_some_and(|(ended, ..)| is_old(ended)) {
@@ -156,8 +157,8 @@ impl Path {
         self.0.iter().try_fold(0, |sum: u64, hop| Some(sum.saturating_add(hop.lost?)))
     }
 
-    /// Returns whether the hops seem to have samples of the same messages, judging by the numbers of samples. Only in
-    /// this case, the sum of the hops' means is exact.
+    /// Returns whether all hops probably measured the same messages. The function compares the numbers of samples. The
+    /// sum of the hops' means is exact only if all hops measured the same messages.
     pub fn is_of_same_messages(&self) -> bool {
         let low = self.0.iter().map(|hop| hop.count).min().unwrap_or_default();
         let slack = self.0.iter().map(|hop| hop.of_one_window).max().unwrap_or_default();
@@ -206,7 +207,7 @@ impl Hops {
         }
     }
 
-    /// Removes windows that are older than a minute, and sources that no longer publish.
+    /// Removes windows that ended more than a minute ago, and sources that no longer publish.
     pub fn forget(&mut self, now: Instant) {
         self.hops.retain(|_, hop| hop.windows.forget(now));
         self.received.retain(|_, windows| windows.forget(now));
@@ -352,7 +353,7 @@ mod tests {
         assert!(path.topics().eq(["/scan", "/points", "/cmd_vel"]) && path.is_of_same_messages());
         assert_eq!(path.0.iter().map(|hop| hop.publications).collect::<Vec<_>>(), [None, Some(30)]);
         assert_eq!(path.0.iter().map(|hop| hop.received).collect::<Vec<_>>(), [None, Some(36)]);
-        // A minute later, only the last window of each source is left. After another second, no window is left.
+        // After a minute, only the last window of each source is kept. After another second, no window is kept.
         hops.forget(at(63));
         assert_eq!(hops.paths("/scan", "/cmd_vel")[0].0[0].count, 10);
         hops.forget(at(64));

@@ -52,13 +52,13 @@ impl Nodes {
     }
 }
 
-/// A step of a path: the node, the topic before, and whether the step is a known hop. If the step is not a
-/// known hop, the node of the step publishes no statistics of this hop.
+/// A step of a path: the node, the input topic of the node, and whether the step is a known hop. If the step is not a
+/// known hop, the node publishes no statistics of this step.
 type Step<'a> = (&'a str, &'a str, bool);
 
 /// Returns the missing hops of the path with the fewest missing hops.
 fn missing(nodes: &BTreeMap<String, Topics>, hops: &Hops, first: &str, last: &str) -> Vec<String> {
-    // For each topic, the number of missing hops on the best way to the topic, and the last step of this way.
+    // For each topic, the number of missing hops on the best path to the topic, and the last step of this path.
     let mut ways = BTreeMap::<&str, (usize, Option<Step>)>::from([(first, (0, None))]);
     let mut next = VecDeque::from([first]);
     while let Some(at) = next.pop_front() {

@@ -23,7 +23,8 @@ impl<W: Write> Output<W> {
         Self { to, is_json }
     }
 
-    /// Writes the paths between two topics. If the report is JSON and no path is known, also writes what is missing.
+    /// Writes the paths between two topics. If the output is JSON and no path is known, also writes which hops are
+    /// missing.
     pub fn write(&mut self, ends: [&str; 2], paths: &[Path], missing: &[String]) -> io::Result<()> {
         for path in paths {
             match self.is_json {

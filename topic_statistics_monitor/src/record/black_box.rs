@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--last`: the black box. It keeps the last seconds of all topics in memory, and writes them to a file, with the
-//! messages that follow, when something triggers it: a topic whose level of health changes, a service call, or SIGUSR1.
+//! `--last`: the black box. It keeps the messages of the last seconds in memory. After a trigger, the black box writes
+//! these messages and the messages that follow to a file. A trigger is a change of a topic's level of health, a service
+//! call, or SIGUSR1.
 //!
 //! ```text
 //!  queue ──▶ writer (a thread) ──▶ ring      the last messages
@@ -119,7 +120,7 @@ pub struct Options {
     pub max_files: usize,
 }
 
-/// The black box, as its triggers see it.
+/// The part of the black box that its triggers and its writer share.
 pub struct BlackBox {
     options: Options,
     files: Files,
@@ -132,7 +133,8 @@ impl BlackBox {
     /// Creates the black box. Errors if files cannot be created in the directory.
     pub fn new(options: &RecordOptions, black_box: Options) -> Result<Self, RecordError> {
         let files = Files::new(&options.path, black_box.max_files)?;
-        // A program that is started again and again also begins at most one file per minute.
+        // If the program is restarted, it also begins at most one file per minute, because the last file of an earlier
+        // run counts.
         let last = files.age_of_last().and_then(|age| Instant::now().checked_sub(age));
         let schedule = Mutex::new(Schedule::new(black_box.last, black_box.after, last));
         let (unfinished, options) = (files.all().unwrap_or_default(), options.clone());
@@ -158,13 +160,13 @@ impl BlackBox {
         }
     }
 
-    /// Triggers the black box. Returns a line that describes which file is written, and when.
+    /// Triggers the black box. Returns a line that describes which file is written, and when the file is written.
     fn trigger(&self, cause: Cause) -> String {
         let time = nanoseconds(Some(SystemTime::now())).unwrap_or_default();
         let text = cause.to_string();
         let mut schedule = self.schedule();
         let what = match schedule.trigger(Trigger { at: Instant::now(), time, cause }) {
-            // The writer needs the lock to begin the file, so the path is that of the file.
+            // The writer needs the lock to begin the file. So the path in the line is the path that the writer uses.
             Next::Begins(time) => format!("writing {}", shown(&self.files.path(time))),
             Next::LeftOut => return format!("{text}: left out, because too many triggers wait"),
             Next::Joins => "added to the file that is being written".to_owned(),
@@ -194,7 +196,7 @@ impl BlackBox {
     }
 }
 
-/// Completes the file of an earlier run that was killed, and reports this.
+/// Completes the file of an earlier run that was killed, and reports the completion.
 fn recover(path: &std::path::Path, options: &RecordOptions) {
     match recover::complete(path, BagFile::options(options)) {
         Ok(None) => {}

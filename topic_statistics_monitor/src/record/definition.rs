@@ -51,8 +51,8 @@ impl Definition {
     /// The maximum number of types in a definition.
     const MAX_TYPES: usize = 1024;
 
-    /// Returns the definition of a type. The definition is empty if a file is missing: then a reader of the recording
-    /// knows only the name of the type.
+    /// Returns the definition of a type. The definition is empty if a file is missing. In this case, a reader of the
+    /// recording knows only the name of the type.
     pub fn new(files: &impl Files, message_type: &MessageTypeName) -> Self {
         Self::find(files, message_type).unwrap_or_default()
     }

@@ -17,13 +17,13 @@ pub enum RecordError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The disk is full. The file is complete, because the disk space for its end was reserved.
+    /// The disk is full. The file has its end, because the disk space for the end was reserved.
     #[error("the recording has ended because the disk is full; {summary}")]
     DiskFull {
         /// A description of the recorded messages.
         summary: String,
     },
-    /// The file cannot be written for another reason. The file is not complete.
+    /// The file cannot be written for another reason. The file has no end.
     #[error("the recording has ended because its file cannot be written: {reason}; {summary}")]
     Write {
         /// Why the file cannot be written.

@@ -3,7 +3,7 @@
 //! A file of a recording, in the MCAP format.
 //!
 //! The disk space for the end of the file is reserved before each message, so that the file can be completed even if
-//! the disk becomes full. Each chunk is written as a whole, so that after a crash the file can be read up to the last
+//! the disk becomes full. Each chunk is written as a whole. So after a crash, a reader can read the file up to the last
 //! chunk.
 
 use std::{
@@ -95,9 +95,9 @@ pub struct TopicInFile {
     channels: Option<Channels>,
 }
 
-/// The properties that all channels of a topic have in common in a file. The QoS is also the same for all channels: the
-/// library rosbags ignores the messages of a channel that differs from the topic in rosbag2's metadata, and rosbag2
-/// writes the QoS of the publishers known at the beginning.
+/// The properties that all channels of a topic have in common in a file. The QoS is also the same for all channels,
+/// because the library rosbags ignores a channel whose QoS differs from the topic's QoS in rosbag2's metadata. rosbag2
+/// also writes the QoS of the publishers that are known at the beginning.
 #[derive(Clone)]
 struct Channels {
     schema: u16,
@@ -142,14 +142,15 @@ impl BagFile {
     /// The maximum number of channels in a file: one channel for each publisher of each topic.
     const MAX_CHANNELS: usize = 1 << 15;
 
-    /// Creates the file. Errors if it exists.
+    /// Creates the file. Errors if the file exists or cannot be created.
     pub fn create(path: &Path, options: &Options) -> Result<Self, RecordError> {
         let create = |source| RecordError::Create { path: path.to_owned(), source };
         let file = File::options().write(true).create_new(true).open(path).map_err(create)?;
         let position = Arc::<AtomicU64>::default();
         let copy = file.try_clone().map_err(create)?;
         let sink = Sink { file: BufWriter::new(copy), written: Arc::clone(&position) };
-        // Tells other processes that the file is being written. If the file system has no locks, they do not know.
+        // The lock shows other processes that the file is being written. Not all file systems support locks, so an
+        // error is ignored.
         let _locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
         let writer = Self::options(options)
             // Without seeking, a chunk is written only when it is complete.
@@ -300,7 +301,8 @@ impl BagFile {
         self.topics.insert(new.topic.index, new);
     }
 
-    /// Sets the losses of a topic at the end of the recording, which include the losses after its last message.
+    /// Sets the losses of a topic at the end of the recording. These losses include the losses after the topic's last
+    /// message.
     pub fn set_losses(&mut self, topic: &Arc<RecordedTopic>, before: Losses) {
         let losses = topic.losses();
         if losses != before && !self.topics.contains_key(&topic.index) {
@@ -311,7 +313,7 @@ impl BagFile {
         }
     }
 
-    /// Starts the measurement of the file's duration again.
+    /// Measures the file's duration from now on.
     pub fn restart(&mut self) {
         self.started = Instant::now();
     }
@@ -378,8 +380,8 @@ impl BagFile {
         FileInfo { name, times: self.times, messages: self.messages }
     }
 
-    /// Returns the metadata that rosbag2 writes into each file. Version 8 of the metadata has the policies of a QoS as
-    /// numbers, which all versions of rosbag2 can read.
+    /// Returns the metadata that rosbag2 writes into each file. The metadata has version 8, because in this version the
+    /// policies of a QoS are numbers, which all versions of rosbag2 can read.
     fn rosbag2_metadata(&self) -> String {
         let topics = self.topics.values().filter_map(|TopicInFile { topic, written, channels, .. }| {
             let qos = channels.as_ref()?.qos.as_str().into();

@@ -80,7 +80,7 @@ pub fn distribution() -> String {
 }
 
 /// Writes metadata.yaml of a split recording, so that `ros2 bag` can read the directory. Returns whether the file was
-/// written: an existing metadata.yaml belongs to another bag, and is not changed.
+/// written. An existing metadata.yaml belongs to another bag, so it is not changed.
 pub fn write<'a>(
     directory: &Path,
     files: &[FileInfo],

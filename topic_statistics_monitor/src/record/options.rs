@@ -34,9 +34,9 @@ pub struct Options {
     pub compression: Compression,
     /// The size in bytes at which a file ends. The message that exceeds this size is the last message of the file.
     pub max_size: Option<u64>,
-    /// The time after which a file ends.
+    /// The maximum duration of a file.
     pub max_duration: Option<Duration>,
-    /// Whether a next file begins when a file ends at a limit. Without `split`, the recording ends at the limit.
+    /// Whether another file begins when a file ends at a limit. Without `split`, the recording ends at the limit.
     pub split: bool,
     /// The maximum size of the messages that wait to be written, in bytes.
     pub max_cache: u64,

@@ -9,8 +9,8 @@ use serde_json::{json, Value};
 
 /// Returns QoS profiles, without duplicates, as the value of `offered_qos_profiles`: JSON, which is also valid YAML.
 ///
-/// Policies are written as the numbers of `rmw/types.h`, because all versions of rosbag2 can read numbers. Only later
-/// versions can also read names.
+/// Policies are written as the numbers of `rmw/types.h`, because all versions of rosbag2 can read numbers. Only newer
+/// versions of rosbag2 can also read names.
 pub fn offered<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>) -> String {
     let mut unique: Vec<Value> = vec![];
     for profile in profiles {
@@ -52,8 +52,8 @@ fn encode(profile: &QoSProfile) -> Value {
     const UNKNOWN: u32 = 3;
     let (history, depth) = match profile.history {
         QoSHistoryPolicy::SystemDefault { depth } => (0, depth),
-        // Discovery does not report a publisher's history, so rclrs has a depth of 0, and rosbag2 writes an unknown
-        // history.
+        // Discovery does not report a publisher's history, so rclrs returns a depth of 0. rosbag2 writes an unknown
+        // history in this case.
         QoSHistoryPolicy::KeepLast { depth: 0 } => (UNKNOWN, 0),
         QoSHistoryPolicy::KeepLast { depth } => (1, depth),
         QoSHistoryPolicy::KeepAll => (2, 0),

@@ -39,7 +39,7 @@ struct State<M> {
 }
 
 impl<M: Queued> Queue<M> {
-    /// The maximum number of messages in the queue, for messages of any size.
+    /// The maximum number of messages in the queue, even if the messages are small.
     const MAX_MESSAGES: usize = 1 << 18;
     /// The bytes that a message needs in addition to its data: at least the size of its entry in the queue.
     const OVERHEAD: u64 = 256;
@@ -103,7 +103,7 @@ impl<M: Queued> Queue<M> {
 mod tests {
     use super::*;
 
-    /// A message of this number of bytes.
+    /// A message with this number of bytes.
     struct Message(usize);
 
     impl Queued for Message {

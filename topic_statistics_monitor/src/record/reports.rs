@@ -3,8 +3,8 @@
 //! The reports during a recording: an event when messages are lost, and totals on request (`service`).
 //!
 //! The event is a `diagnostic_msgs/DiagnosticArray`, because this type can contain several numbers with names. A
-//! `MetricsMessage` is the distribution of one metric. The `MessagesLostEvent` of nodes has one number per topic, but
-//! the recorder distinguishes two kinds of losses.
+//! `MetricsMessage` contains only the statistics of one metric. A `MessagesLostEvent` contains only one number per
+//! topic, but the recorder counts two kinds of losses.
 
 use std::{
     collections::HashMap,
@@ -70,8 +70,8 @@ impl Reports {
 }
 
 impl Drop for Reports {
-    /// Waits for the thread, which keeps the node alive. The node must be dropped before the process ends: otherwise
-    /// threads of the middleware would still run while the destructors of the process run.
+    /// Waits for the thread, because the thread keeps the node alive. The node must be dropped before the process ends.
+    /// Otherwise threads of the middleware would still run while the destructors of the process run.
     fn drop(&mut self) {
         if let Some((sender, thread)) = self.events.take() {
             drop(sender);
@@ -107,8 +107,8 @@ impl Events {
             }
             // The conversion of a time of the node's clock to a ROS time does not fail.
             message.header.stamp = self.node.get_clock().now().to_ros_msg().unwrap_or_default();
-            // An error is ignored: the event is not published, but the totals at the end of the file include its
-            // losses.
+            // An error is ignored, because the totals at the end of the file include the losses of an event that was
+            // not published.
             let _lost = self.publisher.publish(message);
         }
     }

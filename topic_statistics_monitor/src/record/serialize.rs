@@ -51,7 +51,8 @@ pub struct Serializer {
     _library: libloading::Library,
 }
 
-// SAFETY: The pointers are to constants of the library, and to memory of libc's allocator. Neither depends on a thread.
+// SAFETY: The pointers are to constants of the library, and to memory of libc's allocator. Neither of them is bound to
+// a thread.
 unsafe impl Send for Serializer {}
 
 impl Serializer {
@@ -77,11 +78,12 @@ impl Serializer {
     /// cannot serialize the message.
     pub fn serialize(&mut self, message: &DynamicMessageView<'_>) -> Option<Vec<u8>> {
         let message = struct_of(message)?;
-        // SAFETY: The pointer is to the C struct of a message, which the caller keeps. The type support is of its type,
-        // and the array is valid. The function only reads the message.
+        // SAFETY: The pointer is to the C struct of a message, and the caller keeps the message. The type support is
+        // for the type of the message, and the array is valid. The function only reads the message.
         let result = unsafe { rmw_serialize(message.cast(), self.type_support, &mut self.bytes) };
         if result != OK {
-            // SAFETY: The function has no arguments. The next error would warn that it overwrites this one.
+            // SAFETY: The function has no arguments. Without this call, the next error would print a warning that it
+            // overwrites this error.
             unsafe { rcutils_reset_error() };
             return None;
         }

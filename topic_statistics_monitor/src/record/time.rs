@@ -32,8 +32,9 @@ pub struct Times {
 impl Times {
     /// Returns the times of a message. `None` before simulated time begins, because the message has no time.
     ///
-    /// `simulated` is the time of the message's callback, if the node uses simulated time. On simulated time, the
-    /// source timestamp is not used, because it is on the system clock, and a recording has only one clock.
+    /// `simulated` is the time of the message's callback on simulated time, if the node uses simulated time. In this
+    /// case, the source timestamp is not used, because the source timestamp is on the system clock, and all times of a
+    /// recording are on one clock.
     pub fn new(simulated: Option<u64>, received: u64, source: Option<u64>) -> Option<Self> {
         match simulated {
             Some(0) => None,
@@ -54,7 +55,7 @@ mod tests {
         let (received, source) = (1_795_802_456 * S, 1_795_802_456 * S - 300_000);
         assert_eq!(Times::new(None, received, Some(source)), times(received, source));
         assert_eq!(Times::new(None, received, None), times(received, received));
-        // A header stamp of 99.9 s is 100 ms old, not 57 years.
+        // A message with a header stamp of 99.9 s has an age of 100 ms, not of 57 years.
         assert_eq!(Times::new(Some(100 * S), received, Some(source)), times(100 * S, 100 * S));
         assert_eq!(Times::new(Some(0), received, Some(source)), None, "no message on /clock yet");
     }

@@ -33,12 +33,12 @@ const UNKNOWN_NODE: &str = "_NODE_NAME_UNKNOWN_";
 pub struct QueuedMessage {
     pub topic: Arc<RecordedTopic>,
     pub publisher: Gid,
-    /// The publication sequence number. `None` if the middleware provides none.
+    /// The publication sequence number. `None` if the middleware provides no sequence numbers.
     pub number: Option<u64>,
-    /// The received timestamp of the message. On simulated time, the time of the callback.
+    /// The received timestamp of the message. If the node uses simulated time, the time of the callback.
     pub log_time: u64,
-    /// The source timestamp of the message. The log time if the source timestamp is unknown, and on simulated time,
-    /// because the source timestamp is on another clock.
+    /// The source timestamp of the message. If the source timestamp is unknown, or if the node uses simulated time,
+    /// this is the log time. Source timestamps are never on simulated time.
     pub publish_time: u64,
     /// When the callback got the message, on the monotonic clock.
     pub received: Instant,
@@ -80,8 +80,8 @@ struct Received {
 /// The publishers of the topic at the last reading of the ROS graph.
 #[derive(Default)]
 struct Publishers {
-    /// The node of all publishers. `None` if the publishers belong to several nodes: the graph of rclrs 0.8 has no
-    /// GIDs, so the node of each publisher is unknown.
+    /// The node that all publishers belong to. `None` if the publishers belong to several nodes. In this case, the node
+    /// of each publisher is unknown, because the graph of rclrs 0.8 has no GIDs.
     node: Option<String>,
     qos: Vec<QoSProfile>,
 }
@@ -140,7 +140,7 @@ impl RecordedTopic {
         }
     }
 
-    /// Puts a message in the queue to the writer, without waiting for the disk.
+    /// Puts a message in the queue to the writer. Does not wait for the disk.
     pub fn record(self: &Arc<Self>, message: &DynamicMessage, info: &MessageInfo) {
         let (now, at) = (nanoseconds(Some(SystemTime::now())).unwrap_or_default(), Instant::now());
         let mut received = lock(&self.received);
@@ -174,8 +174,8 @@ impl RecordedTopic {
         }
     }
 
-    /// Declares that the topic has no subscription until the next message is received. Messages that are sent before
-    /// this message do not count as lost.
+    /// Tells the topic that it has no subscription until the next message is received. Messages that are sent before
+    /// the next received message do not count as lost.
     pub fn pause(&self) {
         lock(&self.received).numbers.pause();
     }
@@ -207,10 +207,10 @@ impl RecordedTopic {
 
     /// Sets the publishers of the topic in the ROS graph.
     pub fn set_publishers(&self, all: &[TopicEndpointInfo]) {
-        /// The maximum number of publishers that a subscription follows.
+        /// The maximum number of publishers whose sequence numbers a subscription tracks.
         const MAX: usize = SequenceTracker::<Gid>::PUBLISHERS;
         if all.is_empty() {
-            return; // The publishers are kept, because their messages may still wait.
+            return; // The earlier publishers are kept, because their messages may still be in the queue.
         }
         let node = node_of(all);
         let qos = all.iter().take(MAX).map(|publisher| publisher.qos_profile).collect();
@@ -246,7 +246,8 @@ impl RecordedTopic {
         qos::offered_by_name(&lock(&self.publishers).qos)
     }
 
-    /// Returns whether a present publisher is transient local: it keeps its last messages for later subscriptions.
+    /// Returns whether a present publisher is transient local, so that it keeps its last messages for later
+    /// subscriptions.
     pub fn is_latched(&self) -> bool {
         let is_latched = |qos: &QoSProfile| qos.durability == QoSDurabilityPolicy::TransientLocal;
         lock(&self.publishers).qos.iter().any(is_latched)

@@ -28,8 +28,8 @@ impl Losses {
         }
     }
 
-    /// Returns the losses since an earlier time, at least 0: a message that arrives late reduces the number of lost
-    /// messages.
+    /// Returns the losses since an earlier time. The result is at least 0, because a message that arrives late reduces
+    /// the number of lost messages.
     pub fn since(self, before: Self) -> Self {
         let transport = self.in_transport.zip(before.in_transport);
         Self {

@@ -80,7 +80,7 @@ impl Writer {
     /// Writes until the queue is closed, a limit is reached, or the file cannot be written.
     pub fn run(mut self) -> Outcome {
         let ended = self.write_all().unwrap_or_else(Ended::Failed);
-        // No message is accepted from here on.
+        // From here on, the recording accepts no message.
         self.recording.close();
         if let Ended::Failed(_) = ended {
             while let Next::Message(message) = self.recording.queue.pop(Instant::now()) {
@@ -171,7 +171,7 @@ impl Writer {
     }
 }
 
-/// Returns the counts of a topic in all files up to this one.
+/// Returns the counts of a topic in all files up to this file.
 fn whole(in_file: &TopicInFile) -> (Written, Losses) {
     (in_file.topic.written(), in_file.losses)
 }
@@ -192,7 +192,7 @@ fn write_metadata(options: &Options, files: &[FileInfo], topics: &[Arc<RecordedT
     }
 }
 
-/// Returns what was recorded, as a line.
+/// Returns a line that describes what was recorded.
 fn summary(topics: impl Iterator<Item = (Written, Losses)>, options: &Options, files: u32) -> String {
     let (mut messages, mut bytes, mut losses) = (0, 0, Losses::NONE);
     for (written, lost) in topics {
@@ -222,7 +222,7 @@ pub mod tests {
     pub struct Disk(tempfile::TempDir);
 
     impl Disk {
-        /// Returns `None` if no file system can be mounted, because the user is not root.
+        /// Mounts the file system. `None` if this fails because the user is not root.
         pub fn mount() -> Option<Self> {
             let disk = Self(tempfile::tempdir().unwrap());
             let mut mount = Command::new("mount");
@@ -265,7 +265,7 @@ pub mod tests {
         let summary = mcap::Summary::read(&bytes).unwrap().unwrap();
         assert_eq!((read, summary.stats.unwrap().message_count), (written.messages, written.messages));
         assert_eq!(summary.metadata_indexes.iter().filter(|index| index.name == TOTALS).count(), 2);
-        // A file that exists is not overwritten.
+        // An existing file is not overwritten.
         let error = Writer::new(Options::to(&path), recording).map(drop).unwrap_err();
         assert!(error.to_string().contains("cannot be created"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), bytes);

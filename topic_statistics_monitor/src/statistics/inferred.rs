@@ -10,12 +10,12 @@ use topic_statistics_observe::row::{MetricFigures, Window};
 
 /// Derives the number of messages from the metrics of a source's windows.
 ///
-/// A window without samples does not prove that the topic was silent: the node may have lost the samples, or may not
-/// have known the ages of the messages.
+/// A window without samples does not prove that the topic was silent. The node may have lost the samples, or the ages
+/// of the messages may have been unknown.
 #[derive(Debug, Default)]
 pub struct MessageCount {
     by: By,
-    /// The number of consecutive windows with at least two messages each, up to the last window with messages.
+    /// The number of consecutive windows, up to the last window with messages, that had at least two messages each.
     regular: u32,
     /// The number of windows without samples since the last window with messages.
     empty: u32,
@@ -30,8 +30,8 @@ pub struct MessageCount {
 enum By {
     #[default]
     Nothing,
-    /// The metrics are periods, with at least two messages per window: a window without a period has at most one
-    /// message.
+    /// The source has only periods, and its windows had at least two messages. A window without a period has at most
+    /// one message.
     Periods,
     /// The source has a metric with one sample for each message.
     Samples,
@@ -50,7 +50,8 @@ impl MessageCount {
 
     /// Returns the number of messages in a window. `None` if the number is unknown. `last` is the previous window.
     pub fn messages(&mut self, window: &Window, last: Option<&Window>) -> Option<u64> {
-        // The start and the stop of a window are both on the clock as it was at the end of the window.
+        // A node computes the start and the stop of a window with the system clock at the end of the window. So if a
+        // window overlaps the previous window, the clock was stepped back.
         let start = window.times.start.as_nanoseconds();
         if last.is_some_and(|last| last.times.stop.as_nanoseconds().saturating_sub(start) > Self::STEP) {
             self.no_ages_until = window.ended.checked_add(Self::WITHOUT_AGES + window.length);

@@ -60,7 +60,7 @@ fn levels_after(rate: &str, first: Metrics, others: &[Metrics]) -> Vec<Level> {
 
 #[test]
 fn lost_samples_are_no_silence() {
-    // If samples overflow at the end of a window, this window and the next window have no statistics.
+    // If a node loses samples at the end of a window, this window and the next window have no statistics.
     for lost in [1, 2] {
         let levels = levels_after("rate>=90", FAST, &[vec![EMPTY; lost], vec![FAST; 10]].concat());
         assert!(levels.iter().all(|level| *level == Level::Ok), "{lost} lost: {levels:?}");
@@ -114,7 +114,7 @@ fn sources_without_counts_are_silent_if_their_metrics_say_so() {
 
 #[test]
 fn conditions_fail_for_silent_sources_not_for_lost_samples() {
-    // A call still waits in a window in which no call begins.
+    // No call begins in this window, but an earlier call still waits.
     let waits: Metrics = &[("calls", 0.0, 1), ("oldest_call_ms", 2000.0, 1), ("round_trip_ms", NONE, 0)];
     let responds: Metrics = &[("calls", 1.0, 1), ("oldest_call_ms", 0.0, 1), ("round_trip_ms", 20.0, 1)];
     // A metric that needs no message, such as the clock offset, does not prove silence, so the state does not change.
@@ -133,7 +133,7 @@ fn conditions_fail_for_silent_sources_not_for_lost_samples() {
         ),
         ("rate>=90 age<50", FAST, EMPTY, 2, &[]), // an overflow can leave two windows without samples
         (
-            "frequency_hz>=1", // of a counter, which has no samples in silence
+            "frequency_hz>=1", // a counter has no samples in silence
             &[("frequency_hz", 3.0, 3)],
             &[("frequency_hz", 0.0, 0)],
             5,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A source of statistics, and its windows. Each metric of a window arrives in a separate message.
+//! A source of statistics, and the windows of the source. Each metric of a window arrives in a separate message.
 
 use std::{
     sync::Arc,
@@ -23,8 +23,8 @@ pub struct Source {
     pub row: Row,
     /// When the last message of the source was received. `None` before the first message.
     pub last_received: Option<Instant>,
-    /// The process whose share of the table the source counts for. `None` if the user selected the source by its full
-    /// name.
+    /// The process that published the source. The source counts for the share of this process in the table. `None` if
+    /// the user selected the source by its full name.
     pub sender: Option<Sender>,
     /// When the first metric of the first window was received.
     pub first_window: Option<Instant>,
@@ -42,12 +42,12 @@ impl Source {
     const MAX_METRICS: usize = 64;
     /// The maximum length of a window of a node, in nanoseconds.
     const MAX_LENGTH: i64 = 86_400_000_000_000;
-    /// The assumed maximum delay between the end of a window and its reception.
+    /// The assumed maximum delay between the end of a window and the reception of the window.
     const MAX_DELAY: Duration = Duration::from_secs(5);
     /// A window is complete after this time without a further metric.
     const BATCH: Duration = Duration::from_millis(200);
-    /// A source is removed after this time without a message, but not before the time of
-    /// [`GONE_WINDOWS`](Self::GONE_WINDOWS) windows.
+    /// A source is removed after this time without a message, or after the time of [`GONE_WINDOWS`](Self::GONE_WINDOWS)
+    /// windows if that time is longer.
     const GONE: Duration = Duration::from_secs(60);
     const GONE_WINDOWS: u32 = 10;
     /// The time without a message after which a source is removed if the table is full.
@@ -111,14 +111,15 @@ impl Source {
     /// Returns the length of a window.
     ///
     /// The stamps of a window are from the system clock of another host. If this clock was stepped in the window, the
-    /// stamps disagree with the time since the previous window was received, and this time is the length of the window.
+    /// stamps disagree with the time since the previous window was received. In this case, the function returns the
+    /// time since the previous window was received.
     fn length(&self, times: Times, received_at: Instant) -> Duration {
         let (start, stop) = (times.start.as_nanoseconds(), times.stop.as_nanoseconds());
         let stamped = stop.saturating_sub(start).clamp(0, Self::MAX_LENGTH);
         let stamped = Duration::from_nanos(stamped.try_into().unwrap_or_default());
         let since = self.last_window.map(|last| received_at.saturating_duration_since(last));
-        // Stamps that are a little longer than the time since the previous window show no step: delayed windows arrive
-        // shortly after each other.
+        // If the length by the stamps is only a little longer than the time since the previous window, the clock was
+        // not stepped: delayed windows arrive shortly after each other.
         let is_stepped = |since: &Duration| stamped.is_zero() || stamped > 2 * *since + Self::MAX_DELAY;
         since.filter(is_stepped).unwrap_or(stamped)
     }
@@ -168,7 +169,7 @@ impl Source {
         true
     }
 
-    /// Returns how long the source was observed: the time from its first to its last window.
+    /// Returns how long the source was observed: the time from its first window to its last window.
     pub fn observed(&self) -> Duration {
         let observed = self.last_window.zip(self.first_window);
         observed.map_or(Duration::ZERO, |(last, first)| last.saturating_duration_since(first))

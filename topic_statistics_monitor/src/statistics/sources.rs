@@ -176,7 +176,7 @@ mod tests {
         testing::{at, distribution},
     };
 
-    /// Returns a metric with 50 samples, of a window of one second that ends at `stop` (in seconds).
+    /// Returns a metric with 50 samples, in a window of one second that ends at `stop` (in seconds).
     fn message(source: &str, metric: &str, stop: i64, average: f64) -> MetricWindow {
         MetricWindow {
             source: source.to_owned(),
@@ -269,8 +269,7 @@ mod tests {
             assert_eq!(window.bytes, bytes, "{second}");
             assert!(second != 100 || window.bandwidth() == 16_025.0);
         }
-        // Two subscriptions of an rclcpp node are sources with the same name, and their windows end one after the
-        // other.
+        // Two subscriptions of an rclcpp node are sources with the same name. Their windows end one after the other.
         let mut sources = self::sources(&[], 3);
         sources.receive(message("cpp_listener", "message_age", 100, 1.5));
         let mut other = message("cpp_listener", "message_period", 100, 20.0);
@@ -291,7 +290,7 @@ mod tests {
     #[test]
     fn one_process_cannot_fill_the_table_for_others() {
         let mut sources = sources(&[], 20);
-        // A malicious process forges sources: each source is seen once, and claims windows of a day.
+        // A malicious process forges sources. Each forged source is seen once, and its window claims a length of a day.
         for number in 0..40 {
             sources.receive_from(1, of_length(&format!("/forged:/{number:02}"), 100, 86_400));
         }

@@ -21,7 +21,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The shortest time between two readings of the graph. The graph is read when it changes.
+    /// The shortest time between two readings of the graph. The graph is read only after a change of the graph.
     const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
     pub fn new(node: &Node) -> Self {
@@ -32,7 +32,8 @@ impl Graph {
     /// change is missed.
     pub fn is_due(&mut self) -> bool {
         let is_early = self.last_refresh.is_some_and(|last| last.elapsed() < Self::MIN_INTERVAL);
-        // The first call always returns `true`: nodes and topics that exist at the start are not reported as a change.
+        // The first call always returns `true`, because nodes and topics that exist at the start are not reported as a
+        // change.
         if is_early || !(self.has_changed.swap(false, Ordering::Relaxed) || self.last_refresh.is_none()) {
             return false;
         }
@@ -64,7 +65,7 @@ impl Graph {
 /// rclrs 0.8 also reports a change of the graph for every received message. A callback that stays registered would cost
 /// time with every message.
 fn on_next_graph_change(node: &NodeState, act: impl FnOnce() + Send + 'static) -> Promise<()> {
-    // rclrs also calls the function at regular intervals, which is not needed here, so the interval is a day.
+    // rclrs also calls the function at regular intervals. This is not needed here, so the interval is a day.
     const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
     let (mut is_first, mut act) = (true, Some(act));
     node.notify_on_graph_change_with_period(INTERVAL, move || {

@@ -5,8 +5,8 @@
 use rclrs::*;
 use topic_statistics_observe::format::name;
 
-/// Returns the default depth of a subscription for a type: large enough for short delays of the monitor, and small
-/// enough that large messages do not fill the memory.
+/// Returns the default depth of a subscription to a message type. The depth is large enough for short delays of the
+/// monitor, but small for types with large messages, so that these messages do not fill the memory.
 pub fn default_depth(structure: &MessageStructure) -> u32 {
     let has_bytes = structure.fields.iter().any(|field| {
         let is_byte =

@@ -13,8 +13,8 @@ pub struct Qos {
 }
 
 impl Qos {
-    /// The QoS that every publisher can serve, and that costs a publisher least: the publisher needs no
-    /// acknowledgements and sends no message again.
+    /// The QoS that every publisher can serve, with the lowest cost for a publisher: the publisher waits for no
+    /// acknowledgements, and does not resend messages.
     pub const WEAKEST: Self = Self { reliable: false, transient_local: false };
 
     /// The QoS of a latched topic.

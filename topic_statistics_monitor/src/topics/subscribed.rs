@@ -36,7 +36,8 @@ pub struct Earlier {
     publishers: Vec<Publisher>,
 }
 
-/// The counts of messages of a topic's subscriptions. A count is `None` if the count of one subscription is unknown.
+/// The counts of messages of a topic's subscriptions. A count is `None` if this count is unknown for one of the
+/// subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     received: u64,
@@ -54,7 +55,7 @@ impl Default for Counts {
 impl Counts {
     fn plus(self, totals: &Totals) -> Self {
         if totals.received == 0 {
-            return self; // The losses of a subscription without messages are 0, not unknown.
+            return self; // A subscription without messages has lost 0 messages. This number is not unknown.
         }
         Self {
             received: self.received + totals.received,
@@ -72,8 +73,8 @@ fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 impl Subscribed {
     /// The maximum number of publishers in a row. One subscription has the same limit.
     const MAX_PUBLISHERS: usize = 256;
-    /// The longest time between two readings of the publishers, which are also read at the end of each window. If the
-    /// system clock is stepped, the error of the time of a publisher's last message is at most this interval.
+    /// The longest time between two readings of the publishers. The publishers are also read at the end of each window.
+    /// If the system clock is stepped, the error of the time of a publisher's last message is at most this interval.
     const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(250);
 
     pub fn new(
@@ -105,7 +106,7 @@ impl Subscribed {
         }
     }
 
-    /// Updates the row; returns whether a whole window has ended.
+    /// Updates the row. Returns whether a whole window has ended.
     pub fn read(&mut self, row: &mut Row, now: Instant) -> bool {
         let totals = self.subscription.statistics().totals().unwrap();
         let counts = self.before.counts.plus(&totals);
@@ -132,8 +133,8 @@ impl Subscribed {
     /// last message, the latest first.
     fn publishers(&mut self, before: &[Publisher], nodes: &[String], now: Instant) -> Vec<Publisher> {
         let last_read = std::mem::replace(&mut self.publishers_read, now);
-        // The graph of rclrs 0.8 contains no GIDs. But if all publishers in the graph belong to one node, as many of
-        // the latest GIDs belong to this node as the graph has publishers.
+        // The graph of rclrs 0.8 contains no GIDs. But if all n publishers in the graph belong to one node, the latest
+        // n GIDs belong to this node.
         let node = nodes.first().filter(|first| nodes.iter().all(|node| node == *first));
         let mut earlier = self.before.publishers.clone();
         let publisher = |totals: PublisherTotals| {

@@ -17,8 +17,9 @@ pub struct Windows(Arc<Mutex<State>>);
 
 struct State {
     since: Instant,
-    /// The last whole window, if `take` has not returned this window yet, and the totals at the end of the window that
-    /// `take` returned before. So the next returned window includes the losses of windows that `take` did not return.
+    /// The last whole window, if `take` has not returned this window yet. The totals are from the end of the window
+    /// that `take` returned last. With these totals, the next returned window includes the losses of windows that
+    /// `take` did not return.
     latest: Option<(Window, Totals)>,
     last_minute: LastMinute,
     /// The totals at the end of the last window.
@@ -26,8 +27,8 @@ struct State {
 }
 
 impl Windows {
-    /// The assumed maximum time until a new subscription has discovered its publishers. A window that begins earlier is
-    /// not whole.
+    /// The assumed maximum time until a new subscription has discovered its publishers. A window that begins before
+    /// this time is over is not whole.
     const MATCHING: Duration = Duration::from_millis(500);
 
     /// Starts to read the windows of a new subscription, until the subscription is dropped.
@@ -106,8 +107,8 @@ mod tests {
             let mut state = State { since: at(0), latest: None, last_minute: LastMinute::default(), totals };
             state.totals.received = 5;
             for second in read {
-                // After a process was stopped, two windows end together, and the losses are in the first of these
-                // windows.
+                // After the process was stopped for some time, two windows end together. The losses are in the first of
+                // these two windows.
                 state.add(window(5 * second, if *second < 3 { 1 } else { 16 }), at(*second as i64));
                 if *second == 2 {
                     assert_eq!(state.latest.take().unwrap().1.lost, None);

@@ -35,7 +35,7 @@ pub struct Lines<'a> {
     /// For each topic, how many earlier subscriptions were reported.
     subscriptions: BTreeMap<String, u64>,
     notices: Notices,
-    /// The names of the rows that have had a line.
+    /// The names of the rows for which a line was written.
     written: BTreeSet<String>,
     was_discovered: bool,
 }
@@ -165,7 +165,8 @@ fn unmatched(arguments: &Arguments, rows: &[&Row]) -> Vec<String> {
     patterns.iter().filter(is_unmatched).map(text).collect()
 }
 
-/// Returns a text for each row that nothing was measured on it, or one text that there was no topic.
+/// Returns a text for each row, which says that nothing was measured on the row. Without rows, returns one text, which
+/// says that there was no topic.
 pub fn unmeasured<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Vec<String> {
     let text = |row: &Row| {
         let why = row.problem.as_ref().map_or("no message was received in time", Problem::text);

@@ -58,7 +58,7 @@ impl View for Live {
             {
                 return Ok(Some(0));
             }
-            Some(_) => self.drawn = None, // Draws at once, also after a resize.
+            Some(_) => self.drawn = None, // Draws at once after a key or a resize.
             None => {}
         }
         Ok(None)

@@ -29,7 +29,7 @@ use list::Layout;
 /// The state of the live view.
 #[derive(Debug)]
 pub struct Screen {
-    /// The name of the selected row. The name identifies the row even when the order of the lines changes.
+    /// The name of the selected row. The name, not a position, is stored, because the order of the rows changes.
     selected: Option<String>,
     sort: Column,
     is_reversed: bool,

@@ -111,8 +111,8 @@ impl Input {
 }
 
 /// Redirects standard error and file descriptor 1 to `/dev/null` until this value is dropped, so that the output of rcl
-/// and the middleware does not disturb the screen. `None` if standard error is not a terminal: then file descriptor 1,
-/// which refers to standard error (see `output`), is not a terminal either.
+/// and the middleware does not disturb the screen. `None` if standard error is not a terminal. In this case, file
+/// descriptor 1 is not a terminal either, because it refers to standard error (see `output`).
 #[derive(Debug)]
 struct MutedOutput(Option<Arc<OwnedFd>>);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The calls of a service, derived from the events that the node of the service and its clients publish (REP 2012).
+//! The calls of a service, derived from the events that the nodes of the service and of the clients publish (REP 2012).
 //!
 //! Any process can publish events, so all memory is limited.
 
@@ -32,7 +32,7 @@ pub enum Step {
 pub struct Event {
     /// The step of the call that the event reports.
     pub step: Step,
-    /// The identifier of the call: the GID of the client, and the client's sequence number of the call.
+    /// The identifier of the call: the GID of the client, and the sequence number that the client gave the call.
     pub call: ([u8; 16], i64),
     /// The time of the event on the clock of its node, in nanoseconds since the Unix epoch. `None` if this clock
     /// differs much from the monitor's system clock, for example because the node uses simulated time.
@@ -67,7 +67,7 @@ impl Event {
     }
 }
 
-/// Returns a GID of a client that is the same in the client's events and in the service's events.
+/// Converts the GID of a client, so that the GID is the same in the client's events and in the service's events.
 ///
 /// On Jazzy with rmw_fastrtps_cpp, the client's events have the GUID of the client's request writer (`0x03`), and the
 /// service's events have the GUID of the client's response reader (`0x04`), which is created just before the writer.
@@ -88,7 +88,8 @@ fn of_client(mut gid: [u8; 16]) -> [u8; 16] {
 pub struct Calls {
     calls: HashMap<([u8; 16], i64), Call>,
     samples: Samples,
-    /// Whether an event of each step was ever received. Without introspection, a node publishes no events.
+    /// For each step, whether an event of this step was ever received. A node without introspection publishes no
+    /// events.
     is_known: [bool; 4],
     /// The number of requests since the start of the monitor.
     pub received: u64,
@@ -137,13 +138,14 @@ impl Calls {
     ];
     /// The maximum number of calls that are followed at the same time.
     const MAX_CALLS: usize = 10_000;
-    /// How long a call without a response is followed. The limit is necessary because a client publishes no event when
-    /// it stops waiting.
+    /// How long a call without a response is followed. The limit is necessary because a client that stops waiting
+    /// publishes no event.
     const LONGEST: Duration = Duration::from_secs(600);
     /// How long a call is kept after its response, because the events of two nodes arrive in any order.
     const LATE: Duration = Duration::from_secs(5);
-    /// The maximum difference in ms between two durations: from stamp to stamp, and from reception to reception, of two
-    /// events of one node. A larger difference means that the node's clock was stepped between the events.
+    /// The maximum difference, in ms, between two durations for two events of one node: the time between their stamps,
+    /// and the time between their receptions. A larger difference means that the node's clock was stepped between the
+    /// events.
     const STEP: f64 = 1000.0;
 
     /// Adds an event. Returns `false` if there is no room for the call of the event.
@@ -181,7 +183,7 @@ impl Calls {
         true
     }
 
-    /// Ends a window: adds the metrics to a window that has only times.
+    /// Ends a window. `window` has only times, and the function adds the metrics to it.
     pub fn end_window(&mut self, window: Window) -> Window {
         let now = window.ended;
         let before = self.calls.len();
@@ -213,7 +215,7 @@ impl Calls {
         others.extend((!is_known).then_some((Metric::DroppedCalls, None)));
         let unknown = Self::COUNTS.iter().filter(|(_, step)| !self.is_known[*step as usize]);
         others.extend(unknown.map(|(metric, _)| (*metric, None)));
-        // The larger count is used, because the clients or the service may publish no events.
+        // The larger count is used, because either the clients or the service may publish no events.
         let requests = self.samples.counted(Metric::Requests).max(self.samples.counted(Metric::Calls));
         self.received += requests;
         self.samples.end(&others, window, is_known.then_some(requests))
@@ -221,17 +223,17 @@ impl Calls {
 }
 
 impl Call {
-    /// Returns whether the call is answered: the client has received the response, or, if the client publishes no
-    /// events, the service has sent the response.
+    /// Returns whether the call is answered. If the client publishes events, the client has received the response.
+    /// Otherwise, the service has sent the response.
     fn is_answered(&self) -> bool {
         let has = |step: Step| self.events[step as usize].is_some();
         has(Step::ResponseReceived) || (!has(Step::RequestSent) && has(Step::ResponseSent))
     }
 
-    /// Returns the milliseconds between two events, from their stamps. If a stamp is missing, and both events are of
-    /// one node, returns the time between the receptions: a node on simulated time has no useful stamps, and its clock
-    /// stands still while the node does not spin. `None` if an event is missing, or if the clock of the node of both
-    /// events was stepped between the events.
+    /// Returns the milliseconds between two events, from their stamps. If a stamp is missing, and both events are from
+    /// one node, returns the time between the receptions. A node on simulated time has no useful stamps, and its clock
+    /// stands still while the node does not spin. `None` if an event is missing, or if both events are from one node
+    /// whose clock was stepped between the events.
     fn between(&self, from: Step, to: Step, is_of_one_node: bool) -> Option<f64> {
         let (from, to) = (self.events[from as usize]?, self.events[to as usize]?);
         let received = to.at.checked_duration_since(from.at).map(milliseconds);
@@ -252,7 +254,8 @@ mod tests {
 
     const CLIENT: [u8; 16] = [7; 16];
 
-    /// Returns an event at this time (in ms) of a node whose clock differs by `offset` (in ms).
+    /// Returns an event at the time `milliseconds`, from a node whose clock is ahead of the monitor's clock by `offset`
+    /// (in ms).
     fn event(step: u8, number: i64, milliseconds: i64, offset: i64) -> Event {
         let stamp = 1_000_000 + milliseconds + offset;
         let stamp = ((stamp / 1000) as i32, (stamp % 1000) as u32 * 1_000_000);

@@ -112,8 +112,9 @@ thread_local! {
     static CREATED: Cell<*const c_void> = const { Cell::new(ptr::null()) };
 }
 
-/// A message: the C struct, and unused room after the struct. A message that is dropped without a call of
-/// [`first_fields`](Self::first_fields), for example when a subscription ends, leaks the memory that it owns.
+/// A message: the C struct, and unused memory after the struct. If a message is dropped without a call of
+/// [`first_fields`](Self::first_fields), for example when a subscription ends, the memory that the message owns is
+/// leaked.
 #[repr(C, align(16))] // the alignment of a long double
 pub struct ForeignMessage([u64; WORDS]);
 
@@ -135,7 +136,7 @@ impl ForeignMessage {
     }
 }
 
-/// Like rosidl's `init` without default values: no sequence and no string owns memory.
+/// Creates a zeroed struct, in which no sequence and no string owns memory. rosidl's `init` also sets default values.
 impl Default for ForeignMessage {
     fn default() -> Self {
         Self([0; WORDS])

@@ -2,8 +2,8 @@
 
 //! The goals of an action, derived from the statuses and the feedback that the action server publishes.
 //!
-//! Durations are measured between the receptions of messages, so an action server needs no introspection. Any process
-//! can publish statuses, so all memory is limited.
+//! Durations are measured between the receptions of messages. So an action server needs no service introspection. Any
+//! process can publish statuses, so all memory is limited.
 
 use std::{collections::HashMap, time::Instant};
 
@@ -12,7 +12,7 @@ use topic_statistics_observe::{format::milliseconds, row::Window};
 
 use super::window::Samples;
 
-/// The id of a goal.
+/// The identifier of a goal.
 pub type GoalId = [u8; 16];
 
 /// The statuses of `action_msgs/msg/GoalStatus` that this module uses.
@@ -82,7 +82,8 @@ impl Goals {
         self.is_known = true;
         let statuses = &statuses[..statuses.len().min(2 * Self::MAX_GOALS)];
         let known: HashMap<&GoalId, i8> = statuses.iter().map(|(id, status)| (id, *status)).collect();
-        // A server removes goals that have ended. If a goal is missing before its end, its server has ended.
+        // A server removes goals that have ended. If a goal is missing before it has ended, the server of the goal has
+        // ended.
         let samples = &mut self.samples;
         self.goals.retain(|id, goal| {
             let is_kept = known.contains_key(id);
@@ -150,7 +151,7 @@ impl Goals {
         }
     }
 
-    /// Ends a window: adds the metrics to a window that has only times.
+    /// Ends a window. `window` has only times, and the function adds the metrics to it.
     pub fn end_window(&mut self, window: Window) -> Window {
         let active = || self.goals.values().filter(|goal| !goal.has_ended());
         let oldest = active().map(|goal| goal.since).min().unwrap_or(window.ended);

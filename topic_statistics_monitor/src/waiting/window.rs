@@ -43,7 +43,8 @@ impl Samples {
     }
 
     /// Ends a window. The window gets all metrics, in the order of [`new`](Self::new). `others` are the values of
-    /// metrics that are neither counted nor sampled. An unknown value is `None`, also in place of a count.
+    /// metrics that are neither counted nor sampled. An unknown value is `None`. A metric in `others` replaces its
+    /// count, so a count can also be unknown.
     pub fn end(
         &mut self,
         others: &[(Metric, Option<f64>)],

@@ -29,14 +29,14 @@ use crate::{
     topics::{explain, matched, Qos},
 };
 
-/// The most topics that are listened to, the most nodes that are asked, the most publishers of a topic, and the most
-/// loggers.
+/// The maximum numbers of topics that the program listens to, of nodes that it asks for `use_sim_time`, of publishers
+/// of a topic, and of loggers.
 const MAX_TOPICS: usize = 200;
 const MAX_ASKED: usize = 50;
 const MAX_FLOWS: usize = 256;
 const MAX_LOGGERS: usize = 4096;
 const ROSOUT: &str = "/rosout";
-/// The queue of a subscription. A full queue loses messages, but no publisher becomes silent by that.
+/// The depth of a subscription. A full queue loses messages, but some messages of each publisher are still received.
 const DEPTH: u32 = 100;
 
 /// Gathers a snapshot.
@@ -50,7 +50,7 @@ pub struct Gatherer {
     pub started: Instant,
 }
 
-/// What the callbacks of the subscriptions have received.
+/// The messages that the callbacks of the subscriptions have received.
 #[derive(Default)]
 struct Heard {
     flows: BTreeMap<String, Flows>,
@@ -60,7 +60,7 @@ struct Heard {
     clock: Option<i64>,
 }
 
-/// The request of a node's parameter.
+/// The request for the parameter `use_sim_time` of a node.
 struct Call {
     of: String,
     client: Client<GetParameters>,
@@ -68,7 +68,7 @@ struct Call {
 }
 
 impl Gatherer {
-    /// Starts to listen to topics of the graph.
+    /// Starts to listen to topics of the graph, and prepares the requests for `use_sim_time`.
     pub fn new(node: &Node, graph: Graph, asked: Vec<Pattern>, max_topics: Option<usize>) -> Self {
         let middleware = origin::middleware();
         let known = MIDDLEWARES.iter().find(|known| known.transport.name == middleware);
@@ -99,7 +99,8 @@ impl Gatherer {
         gatherer
     }
 
-    /// Subscribes to the topics whose silence can matter: those that the user asked about, or else those with a reader.
+    /// Subscribes to the topics whose silence can be a fault: the topics that the user asked about. If the user asked
+    /// about no topic, these are the topics with a subscription.
     fn listen(&mut self, graph: &Graph, max: usize) {
         let worker = self.node.create_worker(());
         let usual = Selection { patterns: self.snapshot.asked.clone(), ..Selection::default() };
@@ -119,13 +120,14 @@ impl Gatherer {
                 Err(why) => self.snapshot.unknown.push(format!("silence is not known: {why}")),
             }
         }
-        // Messages of several nodes are told apart by the participants, which `/rosout` shows.
+        // If several nodes publish a topic, the program needs the participant of each node. Messages on `/rosout` show
+        // the participant of a node.
         let has_several =
             |ends: &Ends| ends.publishers.iter().any(|other| other.node != ends.publishers[0].node);
         let rosout = graph.topics.get(ROSOUT).filter(|ends| !ends.publishers.is_empty());
         if let Some(ends) = rosout.filter(|_| wanted.iter().any(|(_, ends)| has_several(ends))) {
             let subscription = subscribe(&worker, ROSOUT, ends, &self.heard, self.started);
-            self.subscriptions.extend(subscription); // Without it, more nodes are not known.
+            self.subscriptions.extend(subscription); // Without it, the participants of more nodes are unknown.
         }
         if wanted.len() > max {
             let more = wanted.len() - max;
@@ -133,7 +135,8 @@ impl Gatherer {
         }
     }
 
-    /// Prepares requests of `use_sim_time` to the nodes that read `/clock`: each node with simulated time does.
+    /// Prepares requests for `use_sim_time` to the nodes that subscribe to `/clock`, because each node on simulated
+    /// time subscribes to `/clock`.
     fn ask(&mut self, graph: &Graph) {
         let readers = graph.topics.get(CLOCK).map(|ends| &ends.subscriptions[..]).unwrap_or_default();
         for reader in readers.iter().take(MAX_ASKED) {
@@ -148,7 +151,7 @@ impl Gatherer {
         }
     }
 
-    /// Sends requests to nodes whose service is ready, and reads answers.
+    /// Sends requests to nodes whose parameter service is ready, and reads the answers.
     pub fn poll(&mut self) {
         for Call { of, client, answer } in &mut self.calls {
             match answer {
@@ -167,7 +170,7 @@ impl Gatherer {
         }
     }
 
-    /// Adds a window of a node's statistics to what the node has received.
+    /// Adds the messages in a window of a node's statistics to the messages that the node has received.
     pub fn add_window(&mut self, row: &Row) {
         let Some(window) = &row.window else { return };
         let is_of_subscription = window.metrics.iter().any(|metric| metric.name == "message_period");
@@ -203,8 +206,8 @@ fn lock(heard: &Mutex<Heard>) -> std::sync::MutexGuard<'_, Heard> {
     heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Subscribes to a topic as its publishers offer it. A topic that is not latched is requested with best effort, which
-/// costs its publishers no acknowledgement.
+/// Subscribes to a topic with a QoS that its publishers can serve. If the topic is not latched, the subscription is
+/// best effort, so that the publishers wait for no acknowledgements.
 fn subscribe(
     worker: &Worker<()>,
     topic: &str,
@@ -295,7 +298,7 @@ fn system_time() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Reads the graph, without this program and the `ros2` command.
+/// Reads the graph, without the nodes of this program and of the `ros2` command.
 pub fn read(node: &Node) -> Graph {
     let full = |namespace: &str, name: &str| format!("{}/{name}", namespace.trim_end_matches('/'));
     let own = node.fully_qualified_name();
@@ -338,9 +341,9 @@ fn domains() -> Vec<usize> {
     domains_of(&tables.concat())
 }
 
-/// Returns the ROS domains whose ports are in a table of `/proc/net/udp` (DDSI-RTPS 2.5, 9.6.1.1): the port for
-/// discovery by multicast, which is 7400 + 250 times the domain, or the two ports of a participant, from 10 above it on. Without
-/// multicast, there are only these two.
+/// Returns the ROS domains whose ports are in a table of `/proc/net/udp` (DDSI-RTPS 2.5, 9.6.1.1). A domain's port for
+/// discovery by multicast is 7400 + 250 times the domain. A participant has two neighbouring ports, at least 10 above
+/// the multicast port. Without multicast, a domain has only the two ports of each participant.
 fn domains_of(table: &str) -> Vec<usize> {
     let port = |line: &str| {
         let (_, port) = line.split_whitespace().nth(1)?.rsplit_once(':')?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The rules that find why messages do not arrive. They are pure functions of a [`Snapshot`].
+//! The rules that find why messages do not arrive. The rules are pure functions of a [`Snapshot`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use topic_statistics_observe::{
 
 use super::snapshot::{Endpoint, Ends, Flows, Graph, Snapshot};
 
-/// What a finding is about, the most probable cause first.
+/// The kind of a finding. The most probable cause of missing messages is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     NoNode,
@@ -57,21 +57,22 @@ impl Kind {
     }
 }
 
-/// Something that was found, as a sentence.
+/// A finding: a problem or a note, with a sentence that describes it.
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub kind: Kind,
-    /// Whether this is a fault. Otherwise it is a note: what is also normal on a healthy robot.
+    /// Whether the finding is a problem. Otherwise the finding is a note about something that is also normal on a
+    /// healthy robot.
     pub is_problem: bool,
     pub topic: Option<String>,
     pub nodes: Vec<String>,
     /// The sentence, with escaped names.
     pub text: String,
-    /// Whether another finding probably causes this one.
+    /// Whether another finding is probably the cause of this finding.
     is_consequence: bool,
 }
 
-/// Types of messages that sensors and clocks send all the time, so that silence is a fault.
+/// Types of messages that sensors and clocks publish all the time. So silence on a topic of these types is a fault.
 const STREAMS: [&str; 13] = [
     "nav_msgs/msg/Odometry",
     "rosgraph_msgs/msg/Clock",
@@ -90,25 +91,26 @@ const STREAMS: [&str; 13] = [
 const JOINT_STATE: &str = "sensor_msgs/msg/JointState";
 pub const TRANSFORMS: &str = "tf2_msgs/msg/TFMessage";
 pub const CLOCK: &str = "/clock";
-/// A subscription receives less than its neighbours if its rate is below this share of the best rate.
+/// A subscription is reported if its rate is below this share of the best rate of another subscription to the same
+/// topic.
 const FEWER: f64 = 0.8;
-/// The least messages of the best neighbour that make rates comparable.
+/// Rates are compared only if the best subscription received at least this number of messages.
 const COMPARABLE: f64 = 20.0;
-/// How many times slower than the fastest one a publisher of the same topic is noted.
+/// A publisher is noted if the fastest publisher of the same topic sent at least this many times as many messages.
 const SLOWER: f64 = 5.0;
 
-/// What was found at one look.
+/// The findings of one snapshot.
 #[derive(Debug)]
 pub struct Findings {
-    /// Problems first, the most probable cause first.
+    /// The findings. Problems are before notes, and the most probable cause is first.
     pub found: Vec<Finding>,
-    /// The number of problems that hold in the later graph only. Whether they last is not known.
+    /// The number of problems that are only in the later graph. These problems may disappear again.
     pub new_problems: usize,
 }
 
-/// Returns what was found.
+/// Returns the findings of a snapshot.
 ///
-/// A finding has to hold in both graphs of the snapshot, so a node that has just started or ended causes none.
+/// A finding has to be in both graphs of the snapshot, so a node that has just started or ended causes no finding.
 pub fn findings(snapshot: &Snapshot) -> Findings {
     let [earlier, later] =
         [&snapshot.earlier, &snapshot.graph].map(|graph| Rules { snapshot, graph, found: vec![] }.run());
@@ -124,7 +126,8 @@ pub fn findings(snapshot: &Snapshot) -> Findings {
     Findings { found, new_problems }
 }
 
-/// Marks silent publishers whose node itself receives nothing on one of its topics.
+/// Marks the finding of a silent publisher as a consequence if the publisher's node itself receives nothing on one of
+/// its topics.
 fn find_causes(found: &mut [Finding], graph: &Graph) {
     let causes: Vec<(Kind, String, Vec<String>)> = found
         .iter()
@@ -135,7 +138,8 @@ fn find_causes(found: &mut [Finding], graph: &Graph) {
         let input = causes.iter().find_map(|(kind, topic, nodes)| {
             let ends = graph.topics.get(topic)?;
             let reads = ends.subscriptions.iter().any(|reader| finding.nodes.contains(&reader.node));
-            // A pair concerns only its own subscription, the first of its nodes.
+            // A finding about a pair of a publisher and a subscription concerns only the node of the subscription,
+            // which is the first of `nodes`.
             let concerns = !matches!(kind, Kind::Type | Kind::Qos)
                 || nodes.first().is_some_and(|reader| finding.nodes.contains(reader));
             (reads && concerns && Some(topic) != finding.topic.as_ref()).then_some(topic)
@@ -196,7 +200,7 @@ impl<'a> Rules<'a> {
         self.found.push(Finding { kind, is_problem, topic, nodes, text, is_consequence: false });
     }
 
-    /// Returns the other ROS domains that processes of this host use, as text. `None` if there are none.
+    /// Returns a text about the other ROS domains that processes of this host use. `None` if there is no other domain.
     fn other_domains(&self) -> Option<String> {
         let others = &self.snapshot.other_domains;
         let text = || {
@@ -225,7 +229,7 @@ impl<'a> Rules<'a> {
         self.add(Kind::NoNode, true, None, &[], text);
     }
 
-    /// Publishers and subscriptions whose type or QoS does not match.
+    /// Finds publishers and subscriptions whose types or QoS do not match.
     fn pairs(&mut self, topic: &str, ends: &Ends) {
         for reader in &ends.subscriptions {
             let reasons = |publisher: &Endpoint| {
@@ -264,7 +268,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// A topic that is read, and that nobody publishes.
+    /// Finds a topic that has a subscription but no publisher.
     fn no_publisher(&mut self, topic: &str, ends: &Ends) {
         let readers = nodes(&ends.subscriptions);
         let shown = list(readers.iter().map(|node| name(node)));
@@ -308,12 +312,13 @@ impl<'a> Rules<'a> {
         self.add(Kind::NoTopic, true, Some(topic), &[], text);
     }
 
-    /// Returns the topic whose name is nearest: at most two characters differ in the last part, or a namespace is
-    /// missing in one of the names. Names that differ only in digits are different things, such as two sensors.
+    /// Returns the topic with the most similar name: at most two characters differ in the last part, or a namespace is
+    /// missing in one of the names. Names that differ only in digits do not count as similar, because they are usually
+    /// different things, such as two sensors.
     fn near(&self, topic: &str, fits: impl Fn(&Ends) -> bool) -> Option<&'a str> {
         let others = self.graph.topics.iter().filter(|(other, ends)| *other != topic && fits(ends));
         let mut names: Vec<&'a str> = others.map(|(other, _)| &**other).collect();
-        // Unread topics first.
+        // Topics without a subscription are first.
         names.sort_by_key(|other| !self.graph.topics[*other].subscriptions.is_empty());
         let (namespace, own) = topic.rsplit_once('/')?;
         let letters = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
@@ -327,7 +332,7 @@ impl<'a> Rules<'a> {
             .copied()
     }
 
-    /// Silent and slow publishers of a topic that the program listened to.
+    /// Finds silent and slow publishers of a topic that the program listened to.
     fn flows(&mut self, topic: &str, ends: &Ends) {
         let Some(flows) = self.snapshot.flows.get(topic).filter(|_| !ends.publishers.is_empty()) else {
             return;
@@ -377,12 +382,12 @@ impl<'a> Rules<'a> {
             return false;
         }
         if !flows.is_empty() && of_type(&[TRANSFORMS]) {
-            // A broadcaster that has nothing to send is normal, unless a part of the tree is missing.
+            // A broadcaster may have nothing to send. Its silence is a fault only if a part of the tree is missing.
             let namespace = topic.rsplit_once('/').map_or("", |(namespace, _)| namespace);
             return self.snapshot.transforms.roots(namespace).len() > 1;
         }
         if !flows.is_empty() && of_type(&[JOINT_STATE]) {
-            return false; // The drivers of several parts share the topic.
+            return false; // The drivers of several parts share the topic. One may be off.
         }
         let has_missed_deadline = ends.publishers.iter().any(|publisher| {
             publisher.qos.deadline.flatten().is_some_and(|deadline| deadline < self.snapshot.listened)
@@ -390,7 +395,8 @@ impl<'a> Rules<'a> {
         of_type(&STREAMS) || has_missed_deadline
     }
 
-    /// Notes a publisher that is much slower than another one of the same topic: the topic's rate does not show it.
+    /// Notes a publisher that is much slower than another publisher of the same topic, because the topic's rate does
+    /// not show the slow publisher.
     fn slow_publisher(&mut self, topic: &str, ends: &Ends, flows: &Flows) {
         let is_of_transforms = ends.publishers.iter().any(|publisher| publisher.message_type == TRANSFORMS);
         let slowest = flows.iter().min_by_key(|(_, count)| **count);
@@ -409,7 +415,7 @@ impl<'a> Rules<'a> {
         self.add(Kind::SlowPublisher, false, Some(topic), &owners, text);
     }
 
-    /// `/clock` that is read by nodes with simulated time, and that nobody publishes.
+    /// Finds nodes on simulated time while `/clock` has no publisher or no message.
     fn clock(&mut self) {
         let Some(ends) = self.graph.topics.get(CLOCK) else { return };
         let readers = nodes(&ends.subscriptions);
@@ -469,7 +475,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Subscriptions that receive less than another node does on the same topic.
+    /// Finds subscriptions that receive fewer messages than a subscription of another node to the same topic.
     fn fewer_received(&mut self) {
         let rate = |messages: f64, seconds: f64| if seconds > 0.0 { messages / seconds } else { 0.0 };
         let mut best = BTreeMap::<&str, (f64, f64, &str)>::new();
@@ -508,8 +514,8 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Returns the participant of each node for which it is known: the node has logged, or is the only one that
-    /// publishes a topic.
+    /// Returns the participant of each node whose participant is known, because the node has logged, or because it is
+    /// the only node that publishes a topic.
     fn participants(&self) -> BTreeMap<&'a str, &'a [u8]> {
         let mut known = BTreeMap::new();
         if !self.snapshot.has_participants {
@@ -530,7 +536,8 @@ impl<'a> Rules<'a> {
         known
     }
 
-    /// Returns the nodes to which a publisher of a topic can belong: one node if it is known.
+    /// Returns the nodes to which a publisher of a topic can belong. Returns only one node if the publisher's node is
+    /// known.
     fn owners(&self, topic: &str, gid: &Gid) -> Vec<&'a str> {
         let all = self.graph.topics.get(topic).map(|ends| nodes(&ends.publishers)).unwrap_or_default();
         let known = self.participants();
@@ -538,8 +545,8 @@ impl<'a> Rules<'a> {
         all.into_iter().filter(can_be).collect()
     }
 
-    /// Returns the publishing nodes of which certainly no publisher was heard on a topic. A node with a known
-    /// participant sent nothing if no message is from this participant.
+    /// Returns the nodes that certainly sent no message on a topic. A node with a known participant sent nothing if no
+    /// message is from this participant.
     fn silent_nodes<'b>(&self, all: &[&'b str], flows: &Flows) -> Vec<&'b str> {
         let known = self.participants();
         let is_silent = |node: &&&str| {
@@ -559,7 +566,7 @@ fn nodes(ends: &[Endpoint]) -> Vec<&str> {
     nodes.into_iter().collect()
 }
 
-/// Returns a list as text: its first items, and how many more it has.
+/// Returns a list as text: the first items, and the number of further items.
 fn list(items: impl Iterator<Item = String>) -> String {
     const SHOWN: usize = 4;
     let mut items: Vec<String> = items.collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What one look at the ROS graph has found: plain values, which the rules read.
+//! The values that were read from the ROS graph and from messages. The rules read these plain values.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ pub struct Endpoint {
     pub qos: MatchedQos,
 }
 
-/// The publishers and subscriptions of a topic, without those of topic_monitor and of the `ros2` command.
+/// The publishers and subscriptions of a topic, without the endpoints of topic_monitor and of the `ros2` command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ends {
     pub publishers: Vec<Endpoint>,
@@ -56,14 +56,14 @@ pub struct Received {
     pub seconds: f64,
 }
 
-/// One look at the graph and at the messages.
+/// The graph before and after listening, and the messages received meanwhile.
 #[derive(Default)]
 pub struct Snapshot {
-    /// The graph after the grace for discovery.
+    /// The graph before the program listened.
     pub earlier: Graph,
-    /// The graph at the end.
+    /// The graph after the program listened.
     pub graph: Graph,
-    /// How long the program listened.
+    /// How long the program listened to topics.
     pub listened: Duration,
     /// The number of messages of each topic that the program listened to, by the GID of the publisher.
     pub flows: BTreeMap<String, Flows>,
@@ -72,10 +72,10 @@ pub struct Snapshot {
     /// The GID of a publisher of `/rosout` by the name of its logger: `robot.camera` for the node `/robot/camera`.
     pub loggers: BTreeMap<String, Gid>,
     pub transforms: Transforms,
-    /// The parameter `use_sim_time` of the nodes that read `/clock` although it is silent. `None` if a node did not
-    /// answer.
+    /// The parameter `use_sim_time` of the nodes that subscribe to `/clock`. `None` if a node did not answer with a
+    /// boolean.
     pub sim_time: BTreeMap<String, Option<bool>>,
-    /// What nodes received, by node and topic.
+    /// The messages that nodes received, by node and topic.
     pub received: BTreeMap<(String, String), Received>,
     /// Whether the middleware matches publishers and subscriptions by QoS.
     pub matches_qos: bool,
@@ -84,6 +84,6 @@ pub struct Snapshot {
     pub other_domains: Vec<usize>,
     /// The topics that the user asked about. Empty for all topics.
     pub asked: Vec<Pattern>,
-    /// What could not be found out, as sentences.
+    /// Sentences that say what could not be determined.
     pub unknown: Vec<String>,
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The transforms on `/tf` and `/tf_static`: who publishes which frame, and how its stamps compare with the clock.
+//! The transforms on `/tf` and `/tf_static`: which publisher publishes which frame, and how the stamps compare with the
+//! clock.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,11 +20,11 @@ pub struct Transform {
     pub publisher: Gid,
     /// The stamp, in nanoseconds.
     pub stamp: i64,
-    /// The reception on the monotonic clock, since the start of the listening.
+    /// The time of reception on the monotonic clock, since the program started to listen.
     pub at: Duration,
     /// The time of reception on the system clock, in nanoseconds.
     pub system: i64,
-    /// The last time on `/clock`, in nanoseconds. `None` if nothing was published there.
+    /// The last time on `/clock`, in nanoseconds. `None` if no message was received on `/clock`.
     pub clock: Option<i64>,
 }
 
@@ -31,11 +32,11 @@ pub struct Transform {
 #[derive(Default)]
 pub struct Transforms {
     frames: BTreeMap<Frame, Vec<Authority>>,
-    /// Whether a frame or an authority had no room.
+    /// Whether a frame or an authority was not stored because a table was full.
     pub is_full: bool,
 }
 
-/// The namespace of the transform topics, and a frame in it.
+/// The namespace of the transform topics, and the name of a frame in this namespace.
 type Frame = (String, String);
 
 /// A publisher that publishes the transform of a frame.
@@ -47,22 +48,23 @@ struct Authority {
     first: Duration,
     last: Duration,
     stamp: i64,
-    /// How often the stamp was before the previous stamp.
+    /// How often a stamp was earlier than the previous stamp.
     backward: u64,
-    /// The least distance of a stamp from the ROS time of its reception, in nanoseconds: positive in the future.
+    /// The smallest difference of a stamp from the ROS time of its reception, in nanoseconds. Positive if the stamp is
+    /// in the future.
     nearest: i64,
     /// Whether a stamp was close to the system clock.
     is_system: bool,
 }
 
-/// What is wrong with the transform of a frame.
+/// A fault of the transform of a frame.
 #[derive(Debug, PartialEq)]
 pub struct Fault {
     pub topic: String,
     /// The publishers, as topic and GID.
     pub publishers: Vec<(String, Gid)>,
     pub is_of_authorities: bool,
-    /// The fault, as the end of a sentence that begins with the nodes.
+    /// The end of a sentence that describes the fault. The sentence begins with the names of the nodes.
     pub text: String,
 }
 
@@ -75,9 +77,10 @@ impl Transforms {
     const AHEAD: i64 = 2 * S;
     /// How old a stamp may be, in nanoseconds: tf2 keeps transforms for 10 s.
     const BEHIND: i64 = 10 * S;
-    /// A stamp this close to the system clock is from the system clock.
+    /// A stamp counts as a time of the system clock if it differs from the system clock by less than this, in
+    /// nanoseconds.
     const CLOSE: i64 = 60 * S;
-    /// The shortest silence of a frame that counts.
+    /// The shortest silence of a frame that is reported as a fault.
     const SILENCE: Duration = Duration::from_secs(2);
 
     pub fn accept(&mut self, transform: Transform) {
@@ -113,7 +116,7 @@ impl Transforms {
         authority.is_system |= is_system;
     }
 
-    /// Returns the frames of a namespace that no other frame of the namespace contains: the roots of the trees.
+    /// Returns the roots of the trees of a namespace: the parent frames that have no parent themselves.
     pub fn roots(&self, namespace: &str) -> BTreeSet<&str> {
         let own = || self.frames.iter().filter(move |((of, _), _)| of == namespace);
         let children: BTreeSet<&str> = own().map(|((_, frame), _)| &**frame).collect();
@@ -122,7 +125,8 @@ impl Transforms {
         parents.filter(|parent| !children.contains(parent)).collect()
     }
 
-    /// Returns what is wrong. `end` is the end of the listening; `has_clock` is whether `/clock` was published.
+    /// Returns the faults of all transforms. `end` is when the program stopped listening. `has_clock` is whether
+    /// `/clock` was published.
     pub fn faults(&self, end: Duration, has_clock: bool) -> Vec<Fault> {
         let mut faults = vec![];
         for ((_, frame), authorities) in &self.frames {
@@ -158,7 +162,7 @@ impl Transforms {
 }
 
 /// Returns two publishers that publish the transform of the same frame at the same time. Static transforms with the
-/// same parent are equal in practice: two nodes that read the same robot description.
+/// same parent are no fault, because they are usually equal: two nodes read the same robot description.
 fn rivals(authorities: &[Authority]) -> Option<[&Authority; 2]> {
     let pairs = authorities.iter().enumerate();
     let mut pairs =
@@ -181,7 +185,7 @@ impl Authority {
         self.topic.ends_with("/tf_static")
     }
 
-    /// Returns what is wrong with the times of a transform that is not static.
+    /// Returns a fault of the times of a transform that is not static.
     fn fault(&self, end: Duration, has_clock: bool, has_rival: bool) -> Option<String> {
         let seconds = |nanoseconds: i64| format!("{:.1} s", nanoseconds as f64 / S as f64);
         let silence = end.saturating_sub(self.last);

@@ -50,7 +50,7 @@ fn a_panic_restores_the_terminal_and_is_reported() {
 #[test]
 fn an_incomplete_escape_sequence_holds_nothing_up() {
     let mut terminal = start();
-    terminal.press("\x1b[1;"); // The rest of the sequence is missing, as over a slow connection.
+    terminal.press("\x1b[1;"); // The rest of the sequence is missing, as on a slow connection.
     let drawn = |text: &str| -> u32 {
         let number = text.split("drawn ").nth(1).and_then(|rest| rest.split(' ').next());
         number.and_then(|number| number.parse().ok()).unwrap_or(0)

@@ -65,7 +65,7 @@ fn the_live_view_shows_what_is_expected_and_what_is() {
 #[test]
 fn signals_and_a_closed_terminal_end_the_live_view() {
     let domain = domain();
-    // These monitors ignore SIGHUP, as under nohup.
+    // Monitors that are started with this command ignore SIGHUP, as under nohup.
     let ignoring = ["-c", "trap '' HUP; exec \"$0\"", env!("CARGO_BIN_EXE_topic_monitor")];
     for (end, mut terminal) in
         ["close", "close, ignoring", "HUP", "TERM", "INT", "HUP, ignoring"].map(|end| {

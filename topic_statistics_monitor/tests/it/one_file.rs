@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! One file of expectations judges one stream over DDS: in topic_monitor, in a preloaded node, in a node with the
-//! library, and in the recording.
+//! A test that one file of expectations gives the same result for one topic in topic_monitor, in a preloaded node, in a
+//! node with the library, and in the recording.
 
 use std::{
     collections::BTreeMap,
@@ -70,7 +70,7 @@ fn one_file_judges_one_stream_in_four_programs() {
     let arguments = ["/imu", "/other", "--expect", path, "--diagnostics", "--record", bag.to_str().unwrap()];
     let mut monitor = Json::start(&arguments, domain);
 
-    // The other topic continues, so that the recording has the time of the silence.
+    // Messages on the other topic continue, so that the recording includes the time in which `/imu` is silent.
     let imu: Publisher<Imu> = node.create_publisher("imu".keep_last(1000)).unwrap();
     let other: Publisher<Imu> = node.create_publisher("other".keep_last(1000)).unwrap();
     let every = Arc::new(AtomicU64::new(1));

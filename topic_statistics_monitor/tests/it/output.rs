@@ -119,8 +119,8 @@ fn windows_that_nobody_reads_are_counted() {
     wait_until_full(output.get_ref()); // The monitor receives the messages while its output blocks.
     let mut windows = std::iter::repeat_with(|| next(&mut output));
     let window = windows.find(|window| window["total"]["received"] == expected).unwrap();
-    // The received messages are those of this window only. The last minute and the losses include the windows that were
-    // not written.
+    // `received` counts only the messages of this window. The last minute and the losses also include the windows that
+    // were not written.
     assert_eq!(window["received"], 0, "{window}");
     assert_eq!(window["last_minute"]["message_period"]["count"], expected - 1, "{window}");
     if !middleware::lacks_sequence_numbers("losses while nobody reads") {
@@ -158,7 +158,7 @@ fn health_is_in_changes_diagnostics_and_the_exit_status() {
     let change = monitor.until_of("/imu", |json| json["change"]["to"]["level"] == "ERROR");
     let window = monitor.until_of("/imu", |json| is(json, "ERROR", "error"));
     assert_eq!(window["health"]["condition"], "rate>=20", "{change} {window}");
-    // The statuses are checked as an rclpy node receives them.
+    // The statuses are read by an rclpy node.
     let status = |name: &str, level: u8| loop {
         let array: Value = serde_json::from_str(&reader.read(name)).unwrap();
         let mut all = array["status"].as_array().unwrap().iter();

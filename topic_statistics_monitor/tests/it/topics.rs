@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests of the monitor's subscriptions: to which topics, and with which QoS.
+//! Tests of which topics the monitor subscribes to, and with which QoS.
 
 use std::{env, fs, os::unix::fs::symlink, path::Path};
 
@@ -21,7 +21,7 @@ fn the_qos_is_that_of_all_publishers() {
         assert!(has(&window, qos), "{window}");
     }
 
-    // A topic appears later, and then a publisher that cannot serve the monitor's subscription to this topic.
+    // A topic appears later. Then a publisher of this topic appears that cannot serve the monitor's subscription.
     assert_eq!(publisher.request("late"), "done");
     let wanted = Json::start(&["--best-effort", "late"], domain);
     let late = monitor.until_of("/late", |json| json["received"].as_u64() > Some(0));

@@ -79,7 +79,7 @@ fn calls_have_their_parts_and_one_that_is_stuck_waits() {
         windows.assert_samples(part, 4, injected);
     }
     for part in ["request_delay_ms", "response_delay_ms"] {
-        windows.assert_samples(part, 4, -250.0); // negative if the stamp of the sending is late
+        windows.assert_samples(part, 4, -250.0); // negative if the sender's stamp is late
     }
     assert_eq!(windows.windows.last().unwrap()["type"], "test_msgs/srv/BasicTypes");
     assert_eq!(sum(&windows.windows, "dropped_calls"), 0.0);

@@ -179,8 +179,8 @@ pub fn histogram(bars: &[Bar]) -> Option<String> {
     })
 }
 
-/// Draws neighbouring bars, each with its start, end and height, as one shape. The SVG text of one shape has a fifth of
-/// the size of one shape for each bar.
+/// Draws neighbouring bars, each with its start, end and height, as one shape. With a separate shape for each bar, the
+/// SVG text would be five times as long.
 fn draw_bars(
     chart: &mut Chart,
     bars: impl Iterator<Item = (f64, f64, f64)>,
@@ -253,10 +253,11 @@ impl Axis {
     /// The smallest length of an axis, relative to the largest absolute value on the axis.
     const RANGE: f64 = 1e-6;
 
-    /// Returns an axis from `low` to `high`. The axis begins at 0 if `from_zero` is set, or if 0 is near.
+    /// Returns an axis from `low` to `high`. One end of the axis is 0 if `from_zero` is set, or if 0 is nearer to the
+    /// values than the length of their range.
     fn new(low: f64, high: f64, from_zero: bool) -> Self {
         if low == 0.0 && high == 0.0 {
-            return Self { from: 0.0, to: 1.0 }; // The labels of this axis differ.
+            return Self { from: 0.0, to: 1.0 }; // an axis of length 0 would have equal labels
         }
         let largest = low.abs().max(high.abs()).max(1e-9);
         let (mut low, mut high) = (low, high);

@@ -40,7 +40,7 @@ fn a_topic_has_rows_and_charts_of_what_was_measured_only() {
         unknown.add_window(Window { rate: f64::NAN, lost: None, received: None, ..empty.clone() });
         silent.add_window(empty);
         let mut window = window(stop, 100.0, 0);
-        window.metrics[0].figures = topic_statistics_core::Summary::default(); // of the age
+        window.metrics[0].figures = topic_statistics_core::Summary::default(); // the message age
         imu.add_window(window);
         [&silent, &imu, &unknown].into_iter().for_each(|row| recording.add(row));
     }

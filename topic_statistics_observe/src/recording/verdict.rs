@@ -14,9 +14,9 @@ use crate::{
 
 /// In how many windows of a run a topic fulfilled a condition.
 ///
-/// The condition is checked from the first window with a value on, because the topic had no message before. From this
-/// window on, the condition fails in a window without messages. Windows with an unknown value are ignored. A condition
-/// that never had a value has failed.
+/// The check starts with the first window in which the condition's quantity has a value, because the topic had no
+/// message before. From this window on, the condition fails in a window without messages. Windows with an unknown value
+/// are ignored. A condition that never had a value has failed.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     /// The number of windows in which the condition was checked.

@@ -113,8 +113,8 @@ pub fn value_of(quantity: Quantity, row: &Row, now: Instant) -> Value {
         Quantity::Metric(metric, _) => !metric.has_distribution() && metric != Metric::Frequency,
         _ => false,
     };
-    // A service waits for its clients, and a client waits for its node, so the silence of a service or a client is no
-    // fault.
+    // A service is silent until a client calls it, and a client is silent until its node calls. So the silence of a
+    // service or a client is no fault.
     let counts_calls = |metric: &MetricFigures| {
         [Metric::Requests, Metric::Calls].iter().any(|count| count.name() == metric.name)
     };

@@ -15,8 +15,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// The distributions of the windows that ended in the last minute, for each metric with a distribution. The memory is
 /// limited to [`SLOTS`](Self::SLOTS) distributions for each metric.
 ///
-/// Windows are merged into slots of ten seconds, and whole slots leave the last minute. So the samples are from the
-/// last 50 to 60 seconds.
+/// Windows are merged into slots of ten seconds, and a slot is removed as a whole. So the samples are from the last 50
+/// to 60 seconds.
 #[derive(Clone, Debug, Default)]
 pub struct LastMinute(BTreeMap<Metric, VecDeque<Slot>>);
 
@@ -131,7 +131,7 @@ mod tests {
         // One minute after its last message, a topic has no percentiles, even if no window ends.
         assert!(minute.distribution(AGE, at(151)).is_none());
         assert_eq!(minute.metrics(at(151)).count(), 0);
-        // Windows of 0.1 s also leave the last minute with their slot.
+        // Windows of 0.1 s are also removed with their slot.
         let mut minute = LastMinute::default();
         for tenth in 0..6000 {
             let ended = at(0) + Duration::from_millis(100 * tenth);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The files of the black box: their names, and the removal of the oldest ones.
+//! The files of the black box: their names, and the removal of the oldest files.
 
 use std::{
     fs, io,
@@ -36,8 +36,8 @@ impl Files {
         Ok(Self { directory, stem, extension: extension.into_owned(), max })
     }
 
-    /// Returns the path of a new file for a trigger at this time, in nanoseconds since the Unix epoch. The name has the
-    /// next second without a file.
+    /// Returns the path of a new file for a trigger at this time, in nanoseconds since the Unix epoch. If a file for
+    /// this second exists, the name has the next second without a file.
     pub fn path(&self, time: u64) -> PathBuf {
         let path = |second| self.directory.join(format!("{}_{}.{}", self.stem, utc(second), self.extension));
         let first = time / 1_000_000_000;
@@ -57,7 +57,7 @@ impl Files {
         })
     }
 
-    /// Returns the files of the black box in the directory, the oldest one first.
+    /// Returns the files of the black box in the directory, the oldest file first.
     pub fn all(&self) -> io::Result<Vec<PathBuf>> {
         let mut all = vec![];
         for entry in fs::read_dir(&self.directory)? {
@@ -78,7 +78,7 @@ impl Files {
         last.metadata().ok()?.modified().ok()?.elapsed().ok()
     }
 
-    /// Removes the oldest files, so that with the file `new` not more than the maximum number of files remain.
+    /// Removes the oldest files, but not the file `new`, so that at most the maximum number of files remain.
     pub fn remove_oldest(&self, new: &Path) -> io::Result<()> {
         let others: Vec<PathBuf> =
             self.all()?.into_iter().filter(|path| path.file_name() != new.file_name()).collect();
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn names_have_the_time_in_utc() {
-        // As `date -u -d @SECONDS +%Y%m%dT%H%M%SZ` writes them.
+        // The expected texts are the output of `date -u -d @SECONDS +%Y%m%dT%H%M%SZ`.
         for (seconds, expected) in [
             (0, "19700101T000000Z"),
             (951_782_400, "20000229T000000Z"),
@@ -134,7 +134,7 @@ mod tests {
         assert!(files.age_of_last().unwrap() < Duration::from_secs(60));
         files.remove_oldest(&own[4]).unwrap();
         assert_eq!(files.all().unwrap(), own[2..]);
-        // The file that is being written stays, even if the clock was set back.
+        // The file that is being written is not removed, even if the clock was set back.
         files.remove_oldest(&own[2]).unwrap();
         assert_eq!(files.all().unwrap(), own[2..]);
         assert!(others.iter().all(|name| directory.path().join(name).exists()));

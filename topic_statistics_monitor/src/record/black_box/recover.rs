@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Completes the files of an earlier run that was killed: most libraries read only files with an end.
+//! Completes the files of an earlier run that was killed. This is necessary because most libraries read only files with
+//! an end.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,7 +24,7 @@ use topic_statistics_observe::recorded::BLACK_BOX;
 const MAX_RECORD: usize = 1 << 30;
 
 /// Completes a file: writes its whole chunks to a new file with an end, which replaces the file. Returns the number of
-/// its messages. `None` if the file has an end, or is being written.
+/// copied messages. `None` if the file already has an end, or is being written.
 pub fn complete(path: &Path, options: WriteOptions) -> McapResult<Option<u64>> {
     let mut file = File::open(path)?;
     let is_written = || flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
@@ -31,7 +32,7 @@ pub fn complete(path: &Path, options: WriteOptions) -> McapResult<Option<u64>> {
         return Ok(None);
     }
     let whole = path.with_extension("part");
-    let _of_earlier_run = fs::remove_file(&whole); // or a link, which is not followed
+    let _of_earlier_run = fs::remove_file(&whole); // removes a link itself, not its target
     let to = File::options().write(true).create_new(true).open(&whole)?;
     let mut writer = options.create(BufWriter::new(to))?;
     file.rewind()?;
@@ -51,14 +52,14 @@ pub fn complete(path: &Path, options: WriteOptions) -> McapResult<Option<u64>> {
 fn has_end(file: &mut File) -> io::Result<bool> {
     let mut end = [0; MAGIC.len()];
     match file.seek(SeekFrom::End(-(MAGIC.len() as i64))) {
-        Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(false), // the file is shorter
+        Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(false), // the file is shorter than MAGIC
         sought => sought?,
     };
     file.read_exact(&mut end)?;
     Ok(end == MAGIC)
 }
 
-/// Copies the records up to the first one that is not whole. Returns the number of messages.
+/// Copies the records up to the first incomplete record. Returns the number of copied messages.
 fn copy(from: &mut impl Read, to: &mut Writer<impl Write + Seek>) -> McapResult<u64> {
     let options =
         LinearReaderOptions::default().with_prevalidate_chunk_crcs(true).with_record_length_limit(MAX_RECORD);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The messages that the black box keeps in memory. Times are passed in.
+//! The messages that the black box keeps in memory. The caller passes all times, so this module reads no clock.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,11 +11,11 @@ use topic_statistics_core::record::transport::Gid;
 
 use crate::record::{queue::Queue, topic::QueuedMessage, totals::Losses};
 
-/// The last messages of all topics, limited in bytes. Beside them, the last earlier message of each publisher of a
-/// latched topic, such as `/tf_static`.
+/// The last messages of all topics, limited in bytes. The ring also keeps one older message for each publisher of a
+/// latched topic, such as `/tf_static`: the last message of this publisher that has left the ring.
 pub struct Ring {
     messages: VecDeque<QueuedMessage>,
-    /// The last message that has left the ring of each publisher of a latched topic, by the number of the topic.
+    /// For each publisher of a latched topic, the last message that has left the ring. The key has the topic's number.
     latched: BTreeMap<(usize, Gid), QueuedMessage>,
     /// The size of `messages` and `latched`, in bytes.
     bytes: u64,
@@ -25,7 +25,7 @@ pub struct Ring {
     complete_since: Instant,
     /// Whether messages have left the ring because of `max_bytes`.
     is_cut: bool,
-    /// The losses of each topic up to its last message that has left the ring, by the number of the topic.
+    /// The losses of each topic up to the topic's last message that has left the ring, by the number of the topic.
     before: BTreeMap<usize, Losses>,
 }
 
@@ -47,7 +47,7 @@ impl Ring {
         }
     }
 
-    /// Adds a message. If the ring is full, the oldest messages leave it.
+    /// Adds a message. If the ring is full, the oldest messages leave the ring.
     pub fn push(&mut self, message: QueuedMessage) {
         self.bytes += Queue::size(&message);
         self.messages.push_back(message);
@@ -59,7 +59,8 @@ impl Ring {
         }
     }
 
-    /// Drops the messages that were received before this time, except the last one of each latched publisher.
+    /// Drops the messages that were received before this time, except the last of these messages of each latched
+    /// publisher.
     pub fn drop_before(&mut self, time: Option<Instant>) {
         while self.messages.front().is_some_and(|oldest| time.is_some_and(|time| oldest.received < time)) {
             let Some(oldest) = self.messages.pop_front() else { break };
@@ -79,7 +80,7 @@ impl Ring {
         if let Some(earlier) = self.latched.insert((message.topic.index, message.publisher), message) {
             self.forget(&earlier);
         }
-        // Latched messages take at most half of the room, so that they do not displace all others.
+        // Latched messages use at most half of the memory, so that they do not displace all other messages.
         while self.latched_bytes > self.max_bytes / 2 || self.latched.len() > Self::MAX_LATCHED {
             let oldest = self.latched.iter().min_by_key(|(_, message)| message.received);
             let Some(oldest) = oldest.map(|(key, _)| *key).and_then(|key| self.latched.remove(&key)) else {
@@ -100,15 +101,15 @@ impl Ring {
         self.messages.iter()
     }
 
-    /// Sets the log times of the latched messages to that of the first message of the ring, as a recording has them
-    /// that began with the ring. Otherwise a player would wait from a message of an hour ago to the next one. The times
-    /// of the publication stay.
+    /// Sets the log time of each latched message to the log time of the ring's first message, if the latched message is
+    /// older. Otherwise a player would wait for an hour between a latched message of an hour ago and the next message.
+    /// So the log times are as in a recording that began with the ring. The times of publication are not changed.
     pub fn set_latched_times(&mut self) {
         let start = self.messages.front().map_or(0, |first| first.log_time);
         self.latched.values_mut().for_each(|message| message.log_time = message.log_time.max(start));
     }
 
-    /// Returns the latched messages from before the messages of the ring.
+    /// Returns the latched messages that have left the ring and are still kept.
     pub fn latched(&self) -> impl Iterator<Item = &QueuedMessage> {
         self.latched.values()
     }
@@ -118,8 +119,8 @@ impl Ring {
         self.complete_since
     }
 
-    /// Returns whether messages have left the ring because of its size. Then `complete_since` is the time of the last
-    /// one.
+    /// Returns whether messages have left the ring because the ring was full. In this case, `complete_since` is the
+    /// time of the last of these messages.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -137,7 +138,7 @@ mod tests {
     use rclrs::{QoSProfile, TopicEndpointInfo};
     use std::{sync::Arc, time::Duration};
 
-    /// The size of a message with 744 bytes of data in memory.
+    /// The size in memory of a message with 744 bytes of data.
     const SIZE: u64 = 1000;
 
     fn topic(index: usize, qos: QoSProfile) -> Arc<RecordedTopic> {
@@ -204,7 +205,7 @@ mod tests {
         );
         assert_eq!(ring.complete_since(), start + Duration::from_secs(4));
         assert!(ring.is_cut());
-        // A message that is larger than the ring does not exceed it.
+        // A message that is larger than the ring is not kept.
         ring.push(QueuedMessage { data: vec![0; 20_000], ..message(&imu, 1, 15, start) });
         assert_eq!((ring.messages().count(), ring.bytes), (0, 0));
     }

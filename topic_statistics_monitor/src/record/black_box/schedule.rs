@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! When a file of the black box begins and ends. Times are passed in.
+//! When a file of the black box begins and ends. The caller passes all times, so this module reads no clock.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use super::trigger::Trigger;
 /// The result of a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// A file begins now. Its first trigger was at this time, in nanoseconds since the Unix epoch.
+    /// A file begins now. The first trigger of the file was at this time, in nanoseconds since the Unix epoch.
     Begins(u64),
     /// The trigger belongs to the file that is being written.
     Joins,
     /// A file begins after this time.
     Waits(Duration),
-    /// The trigger is only counted, because too many triggers wait to be written.
+    /// The trigger is counted but not written, because too many triggers wait to be written.
     LeftOut,
 }
 
@@ -30,7 +30,7 @@ pub struct Schedule {
     until: Option<Instant>,
     /// The triggers that are not in a file yet.
     triggers: Vec<Trigger>,
-    /// The number of triggers that are not in `triggers`, because they were too many.
+    /// The number of triggers that were not added to `triggers`, because `triggers` was full.
     left_out: u64,
 }
 
@@ -54,7 +54,7 @@ impl Schedule {
         }
         self.triggers.push(trigger);
         if let Some(until) = self.until {
-            // Triggers that come again and again make a file longer, but not endless.
+            // Each further trigger makes the file longer, up to the limit `longest`.
             let longest = self.began.map_or(at, |began| began + self.after.max(Self::INTERVAL));
             self.until = Some(until.max((at + self.after).min(longest)));
             return Next::Joins;
@@ -70,9 +70,9 @@ impl Schedule {
         self.began.map_or(Duration::ZERO, |began| (began + Self::INTERVAL).saturating_duration_since(now))
     }
 
-    /// Returns the time from which on messages have to be kept. `None` if that is before the start of the clock.
+    /// Returns the time from which on messages have to be kept. `None` if this time is before the start of the clock.
     pub fn keeps_from(&self, now: Instant) -> Option<Instant> {
-        // The seconds before a trigger that waits are kept until its file begins.
+        // If a trigger waits for a file, the messages of the seconds before the trigger are kept until the file begins.
         let waiting = if self.until.is_none() { self.triggers.first() } else { None };
         waiting.map_or(now, |trigger| trigger.at.min(now)).checked_sub(self.last)
     }
@@ -93,23 +93,23 @@ impl Schedule {
         (self.began, self.until) = (Some(now), Some(last.max(now)));
     }
 
-    /// Returns the triggers that are not in the file yet.
+    /// Returns and removes the triggers that are not in the file yet.
     pub fn take_triggers(&mut self) -> Vec<Trigger> {
         std::mem::take(&mut self.triggers)
     }
 
-    /// Returns the number of triggers that were too many, and starts to count again.
+    /// Returns the number of triggers that were left out since the last call.
     pub fn take_left_out(&mut self) -> u64 {
         std::mem::take(&mut self.left_out)
     }
 
-    /// Ends the file if it is over: all messages received before `now` are in it. Returns the time up to which the file
-    /// has messages. `None` if the file is not over.
+    /// Ends the file if its time is over and all its triggers are written. All messages received before `now` are in
+    /// the file. Returns the time up to which the file has messages. `None` if the file does not end yet.
     pub fn end(&mut self, now: Instant) -> Option<Instant> {
         self.until.take_if(|until| now > *until && self.triggers.is_empty())
     }
 
-    /// Ends the file before its time.
+    /// Ends the file before its time is over.
     pub fn abort(&mut self) {
         self.until = None;
     }

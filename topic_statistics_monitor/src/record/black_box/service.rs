@@ -2,8 +2,8 @@
 
 //! The service `~/write_recording` of the type `std_srvs/srv/Trigger`.
 //!
-//! The type support is loaded when the program runs. So the program also builds, and runs without the service, where
-//! std_srvs is not installed: the embedded ROS 2 of this project does not have it.
+//! The type support is loaded when the program runs. If std_srvs is not installed, the program can still be built, and
+//! runs without the service. The embedded ROS 2 of this project does not have std_srvs.
 
 use std::{
     borrow::Cow,
@@ -71,7 +71,7 @@ macro_rules! message {
         impl RmwMessage for $message {
             const TYPE_NAME: &'static str = $name;
 
-            /// Null: the type support of the service contains that of its messages.
+            /// Returns null, because the type support of the service contains the type supports of its messages.
             fn get_type_support() -> *const c_void {
                 ptr::null()
             }

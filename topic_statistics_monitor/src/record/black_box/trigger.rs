@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What has triggered the black box.
+//! The triggers of the black box.
 
 use std::{collections::BTreeMap, fmt, time::Instant};
 
@@ -14,7 +14,7 @@ use topic_statistics_observe::format::name;
 #[derive(Clone, Debug)]
 pub struct Trigger {
     pub at: Instant,
-    /// The same time in nanoseconds since the Unix epoch.
+    /// The time of the trigger in nanoseconds since the Unix epoch.
     pub time: u64,
     pub cause: Cause,
 }
@@ -43,8 +43,8 @@ impl fmt::Display for Cause {
 }
 
 impl Trigger {
-    /// Returns the trigger as the metadata of an MCAP record. Times are in nanoseconds since the Unix epoch. The window
-    /// is the one that changed the level.
+    /// Returns the trigger as the metadata of an MCAP record. Times are in nanoseconds since the Unix epoch. The
+    /// metadata also has the window that changed the level.
     pub fn to_metadata(&self) -> BTreeMap<String, String> {
         let mut fields = vec![("time", self.time.to_string())];
         match &self.cause {

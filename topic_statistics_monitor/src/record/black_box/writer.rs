@@ -41,7 +41,7 @@ pub struct Writer {
     file: Option<OpenFile>,
     /// The number of files written so far.
     files: u32,
-    /// Whether it was reported that the messages of `last` do not fit the memory.
+    /// Whether the writer has reported that the messages of the time `last` do not fit the memory.
     has_reported_size: bool,
 }
 
@@ -51,7 +51,7 @@ struct OpenFile {
     path: PathBuf,
     /// The time of the first trigger.
     triggered: Instant,
-    /// The time before the trigger whose messages the file has.
+    /// The length of the time before the trigger whose messages are in the file.
     kept: Duration,
     next_flush: Instant,
     /// The metadata record [`BLACK_BOX`].
@@ -60,7 +60,7 @@ struct OpenFile {
 
 /// Why a file ends.
 enum Ended {
-    /// All its messages are written.
+    /// All messages of the file are written.
     Complete,
     /// The program ends.
     ProgramEnds,
@@ -80,13 +80,14 @@ impl OpenFile {
     }
 }
 
-/// Returns the counts of a topic in the whole recording: each file of the black box is a whole recording.
+/// Returns the counts of a topic in the whole recording. These are the counts in the file, because each file of the
+/// black box is a whole recording.
 fn alone(in_file: &TopicInFile) -> (Written, Losses) {
     (in_file.written, in_file.lost())
 }
 
 impl Writer {
-    /// The longest time between two looks at the triggers.
+    /// The longest time between two checks of the triggers.
     const TICK: Duration = Duration::from_millis(100);
 
     pub fn new(
@@ -225,7 +226,7 @@ impl Writer {
         }
     }
 
-    /// Ends the file that is being written, if there is one. It has the messages received up to `until`.
+    /// Ends the file that is being written, if a file is open. The file has the messages received up to `until`.
     fn end(&mut self, ended: Ended, until: Instant) {
         let Some(OpenFile { mut file, path, triggered, kept, mut metadata, .. }) = self.file.take() else {
             return;
@@ -286,7 +287,7 @@ mod tests {
     };
     use std::{fs, path::Path};
 
-    /// The bytes of a message.
+    /// The size of a message, in bytes.
     const SIZE: usize = 100_000;
 
     fn writer(directory: &Path, max_bytes: u64) -> Writer {
@@ -374,7 +375,8 @@ mod tests {
         let path = begin(&mut writer);
         let complete = |path| recover::complete(path, BagFile::options(&writer.options));
         assert!(matches!(complete(&path), Ok(None)), "it is being written");
-        // The bytes on the disk, as a kill leaves them: whole, and without the last byte of the last chunk.
+        // The test copies the file as if the program was killed: first with all bytes, then without the last byte of
+        // the last chunk.
         let killed = directory.path().join("run_20000101T000000Z.mcap");
         fs::copy(&path, &killed).unwrap();
         assert!(mcap::Summary::read(&fs::read(&killed).unwrap()).is_err());

@@ -52,8 +52,8 @@ impl Column {
         Self::ALL[(at + 1) % Self::ALL.len()]
     }
 
-    /// Compares two rows by the column. Names are in alphabetical order; otherwise the worst state or the highest value
-    /// comes first.
+    /// Compares two rows by the column. Names are in alphabetical order. In the other columns, the worst state or the
+    /// highest value comes first.
     pub fn compare(self, one: &Row, other: &Row, now: Instant) -> Ordering {
         let highest = |figure: &dyn Fn(&Row) -> f64| {
             let sort_key =

@@ -23,7 +23,7 @@ const WIDE: u16 = 175;
 const ALWAYS: usize = 16 + 6 * FIGURE;
 /// The width of a column of numbers, with the blank before the number.
 const FIGURE: usize = 7;
-/// The minimum width of a name. A wider list has more columns first, and then longer names.
+/// The minimum width of a name. If the list becomes wider, it first gets more columns, and then longer names.
 const NAME: usize = 19;
 /// The width of the message type, which is on the second line of a row, or on the only line of a wide list.
 const TYPE: usize = 27;

@@ -13,7 +13,7 @@ const IMU: &str = "sensor_msgs/msg/Imu";
 const TWIST: &str = "geometry_msgs/msg/Twist";
 const S: i64 = 1_000_000_000;
 
-/// A node with the QoS of its publisher or subscription: `/driver best_effort`, `/map latched`.
+/// Returns an endpoint. `node` is the name of the node and the QoS: `/driver best_effort`, `/map latched`.
 fn endpoint(message_type: &str, node: &str) -> Endpoint {
     let (node, qos) = node.split_once(' ').unwrap_or((node, ""));
     let infinite = Some(None);
@@ -29,7 +29,7 @@ fn endpoint(message_type: &str, node: &str) -> Endpoint {
 
 type Topic<'a> = (&'a str, &'a str, &'a [&'a str], &'a [&'a str]);
 
-/// A graph of topics: name, type, publishers, subscriptions.
+/// Returns a graph of topics. Each topic has a name, a type, publishers and subscriptions.
 fn graph(topics: &[Topic]) -> Graph {
     let mut graph = Graph::default();
     for (topic, message_type, publishers, subscriptions) in topics {
@@ -43,7 +43,7 @@ fn graph(topics: &[Topic]) -> Graph {
     graph
 }
 
-/// The GID of publisher `number` of a process.
+/// Returns the GID of publisher `number` of a process.
 fn gid(process: &str, number: u8) -> Gid {
     let mut gid = Gid::default();
     gid.iter_mut().take(12).zip(process.bytes()).for_each(|(to, from)| *to = from);
@@ -51,7 +51,8 @@ fn gid(process: &str, number: u8) -> Gid {
     gid
 }
 
-/// A look at a graph in which each publisher sends 50 messages, except those on the topics `silent`.
+/// Returns a snapshot of a graph in which each publisher sends 50 messages, except the publishers of the topics
+/// `silent`.
 fn look(graph: Graph, silent: &[&str]) -> Snapshot {
     let mut flows = BTreeMap::<String, Flows>::new();
     for (topic, ends) in graph.topics.iter().filter(|(_, ends)| !ends.publishers.is_empty()) {
@@ -75,7 +76,7 @@ fn asked(topics: &[&str]) -> Vec<Pattern> {
     topics.iter().map(|topic| topic.parse().unwrap()).collect()
 }
 
-/// The problems, as kind and text.
+/// Returns the kind and the text of each problem.
 fn problems(snapshot: &Snapshot) -> Vec<(Kind, String)> {
     let found = findings(snapshot).found.into_iter().filter(|finding| finding.is_problem);
     found.map(|finding| (finding.kind, finding.text)).collect()
@@ -85,7 +86,8 @@ fn kinds(snapshot: &Snapshot) -> Vec<Kind> {
     problems(snapshot).into_iter().map(|(kind, _)| kind).collect()
 }
 
-/// Asserts that there is one problem, of this kind, whose text contains these parts.
+/// Asserts that the snapshot has exactly one problem, that the problem has this kind, and that its text contains these
+/// parts.
 fn assert_problem(snapshot: &Snapshot, kind: Kind, parts: &[&str]) {
     let problems = problems(snapshot);
     assert!(problems.len() == 1 && problems[0].0 == kind, "{problems:?}");
@@ -122,7 +124,7 @@ fn healthy() -> Graph {
 #[test]
 fn a_healthy_robot_has_no_problem() {
     let mut snapshot = look(healthy(), &["/map", "/latched_image", "/cmd_vel", "/parameter_events"]);
-    // A broadcaster without a moving joint, and a gripper that is off.
+    // The broadcaster `/model` has no moving joint, and the gripper is off, so both are silent.
     for (topic, node) in [("/tf", "/model"), ("/joint_states", "/gripper")] {
         snapshot.flows.get_mut(topic).unwrap().remove(&gid(node, 1)).unwrap();
     }
@@ -130,7 +132,7 @@ fn a_healthy_robot_has_no_problem() {
     assert_eq!(problems(&snapshot), []);
 }
 
-/// ros2_medkit #572: all publishers, or only one of several, cannot serve a subscription.
+/// ros2_medkit #572: all publishers, or only one of several publishers, cannot serve a subscription.
 #[test]
 fn pairs_that_do_not_match_are_named_with_reason_and_remedy() {
     let pair = [("/imu", IMU, &["/driver best_effort"][..], &["/slam"][..])];
@@ -153,7 +155,7 @@ fn pairs_that_do_not_match_are_named_with_reason_and_remedy() {
     assert_problem(&look(types, &[]), Kind::Type, &["/slam receives nothing from /driver", IMU, TWIST]);
 }
 
-/// ros2_medkit #577: a publisher and a subscription of two names that differ by a typo.
+/// ros2_medkit #577: the topic names of a publisher and a subscription differ by a typo.
 #[test]
 fn a_read_topic_has_the_nearest_published_name() {
     let pair = |published: &str, read: &str, others: &[&str]| {
@@ -181,7 +183,8 @@ fn a_read_topic_has_the_nearest_published_name() {
     assert_eq!(problems(&look(graph(&other_type), &[])), []);
 }
 
-/// ros2_medkit #570 and #577: nodes that have just started or ended cause no finding. A new problem is looked at again.
+/// ros2_medkit #570 and #577: nodes that have just started or ended cause no finding. A new problem is counted, so that
+/// the program listens again.
 #[test]
 fn nodes_that_come_or_go_cause_no_finding() {
     let pair =
@@ -221,7 +224,8 @@ fn silent_publishers_are_named_with_their_nodes_and_the_cause_first() {
     let mut managed = look(topics(""), &["/imu"]);
     managed.graph.lifecycle.insert("/driver".to_owned());
     assert_problem(&managed, Kind::Silent, &["ros2 lifecycle get /driver"]);
-    // A topic of commands is silent until there is a command, unless its publisher promises a deadline.
+    // A topic of commands is silent until somebody sends a command. This is a fault only if its publisher offers a
+    // deadline.
     let commands = |publisher| graph(&[("/cmd_vel", TWIST, &[publisher], &["/driver"])]);
     assert_eq!(kinds(&look(commands("/nav"), &["/cmd_vel"])), []);
     assert_eq!(kinds(&look(commands("/nav deadline"), &["/cmd_vel"])), [Kind::Silent]);
@@ -230,7 +234,7 @@ fn silent_publishers_are_named_with_their_nodes_and_the_cause_first() {
     assert_problem(&named, Kind::Silent, &["/nav sent nothing on /cmd_vel"]);
 }
 
-/// ros2_medkit #547: the rate of a topic hides a publisher that is silent or slow beside another one.
+/// ros2_medkit #547: the rate of a topic hides a silent or slow publisher if another publisher is fast.
 #[test]
 fn a_publisher_is_not_hidden_by_another_one() {
     let topics = graph(&[
@@ -308,7 +312,7 @@ fn a_missing_topic_has_the_nearest_name_and_other_domains() {
     assert_problem(&Snapshot::default(), Kind::NoNode, &["see whether the robot runs"]);
 }
 
-/// Adds transforms of a frame every 0.1 s, stamped `ahead` ns after their reception.
+/// Adds transforms of a frame every 0.1 s. Each stamp is `ahead` ns after the reception of the transform.
 fn send(
     snapshot: &mut Snapshot,
     node: &str,
@@ -384,7 +388,7 @@ fn stamps_in_the_future_or_the_past_are_named() {
     assert_problem(&snapshot, Kind::Transform, &["stamps of the system clock", "set its use_sim_time"]);
 }
 
-/// ros2_medkit #570: a broadcaster stops while its process lives, so a part of the tree is missing.
+/// ros2_medkit #570: a broadcaster stops publishing while its process still runs, so a part of the tree is missing.
 #[test]
 fn transforms_that_stop_or_never_come_are_named() {
     let mut snapshot = transforms();

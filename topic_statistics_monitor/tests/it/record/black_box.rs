@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A test of `--last`: an ERROR writes a file with exactly the messages before it and after it.
+//! A test of `--last`: an ERROR triggers a file with exactly the messages before and after the ERROR.
 
 use std::{fs, path::PathBuf};
 
@@ -32,11 +32,11 @@ fn an_error_writes_what_was_before_and_after_it() {
     let line = recording.monitor.until_error("/chatter is ERROR");
     assert!(line.contains("no message any more") && line.contains(": writing "), "{line}");
     talker.send(50, 100);
-    // The new silence becomes an ERROR too, which belongs to the same file.
+    // The silence after these messages also becomes an ERROR. This second ERROR belongs to the same file.
     recording.monitor.until_error("added to the file");
     recording.monitor.until_error("wrote ");
     let received = recording.received();
-    // A second trigger within a minute waits, and is written at the end of the program.
+    // A trigger within a minute after the first file began waits. Its file is written at the end of the program.
     recording.monitor.process.signal("USR1");
     recording.monitor.until_error("SIGUSR1: a file begins in ");
     talker.send(20, 100);

@@ -13,7 +13,7 @@ use test_support::{domain, middleware, node};
 use super::bag_statistics;
 use crate::run::{objects, Json};
 
-/// Metrics that include the callback. The statistics of a bag do not have these metrics.
+/// Metrics that need the callback. The statistics of a bag do not have these metrics, because a bag has no callbacks.
 const OF_CALLBACK: [&str; 4] =
     ["clock_offset_ms", "header_to_callback_ms", "receive_to_callback_ms", "source_to_callback_ms"];
 

@@ -28,13 +28,13 @@ pub struct Diagnostic {
 pub struct SourceHealth {
     /// The `measurement_source_name`, with any characters.
     pub source: String,
-    /// Messages per second, averaged over as many windows as a stable value needs.
+    /// Messages per second. The mean of several windows, so that the value is stable.
     pub rate: Option<f64>,
     /// The limits in the conditions of the source; at most one limit for each combination of level, quantity and
     /// direction.
     pub limits: Vec<ExpectedLimit>,
-    /// The number of windows that were compared with the expectations so far, for each level. `None` if the status does
-    /// not contain these numbers.
+    /// For each level, the number of windows so far in which the source had this level. `None` if the status does not
+    /// contain these numbers.
     pub windows: Option<[u64; 4]>,
 }
 
@@ -56,8 +56,8 @@ pub struct ExpectedLimit {
 pub struct ExecutorCallbacks {
     /// The `measurement_source_name`, with any characters.
     pub source: String,
-    /// How busy each thread was, the longest callback, and the longest waits, in words, with any characters. At most
-    /// [`MAX_LINES`](Self::MAX_LINES) lines.
+    /// Lines of text with any characters: how busy each thread was, the longest callback, and the longest waits. At
+    /// most [`MAX_LINES`](Self::MAX_LINES) lines.
     pub lines: Vec<String>,
 }
 
@@ -124,7 +124,8 @@ fn add_limit(limits: &mut Vec<ExpectedLimit>, limit: ExpectedLimit) {
 }
 
 impl ExecutorCallbacks {
-    /// The maximum number of lines: one line for all threads, one for the longest callback, and five for waits.
+    /// The maximum number of lines: one line for all threads, one line for the longest callback, and five lines for the
+    /// longest waits.
     pub const MAX_LINES: usize = 7;
     /// The maximum number of threads that are shown.
     const MAX_THREADS: usize = 32;
