@@ -495,7 +495,10 @@ impl Reader {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
                 Ok(line) => self.metrics.push(Metric::parse(&line)),
-                Err(error) => panic!("no {what}: {error}; read so far: {:#?}", self.metrics),
+                Err(error) => {
+                    let last = &self.metrics[self.metrics.len().saturating_sub(100)..];
+                    panic!("no {what}: {error}; {} metrics read, the last ones: {last:?}", self.metrics.len())
+                }
             }
         }
     }
