@@ -90,7 +90,7 @@ impl Host {
         Ok((host, device))
     }
 
-    /// Starts a process. It ends with the host at the latest.
+    /// Starts a process. The kernel kills the process when the host ends.
     pub fn spawn(&self, command: Command) -> Child {
         self.try_spawn(command).unwrap_or_else(|error| panic!("cannot start: {error}"))
     }
@@ -160,9 +160,9 @@ fn open_device() -> Result<File, String> {
 /// A direction of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// From the talking host to the listening one.
+    /// From the talking host to the listening host.
     There = 0,
-    /// From the listening host to the talking one.
+    /// From the listening host to the talking host.
     Back = 1,
 }
 
@@ -253,8 +253,8 @@ impl Drop for Link {
     }
 }
 
-/// A frame on the link: the time when it is due, its number (frames of the same time keep their order), the index of
-/// the device that it was read from, and its bytes.
+/// A frame on the link: the time at which it is due, its number (frames of the same time keep their order), the index
+/// of the device that it was read from, and its bytes.
 type Frame = (Instant, u64, usize, Vec<u8>);
 
 struct Copier {

@@ -23,7 +23,8 @@ use super::from_statistics::{distribution, message};
 use crate::{check::has_no_control, input::Input};
 
 /// The number of time series has a bound, no two are the same, each is a line that a scraper can read, and counters
-/// never fall while they exist. Nothing of a sender is left out while another one holds more than both would.
+/// never fall while they exist. No series of a sender is left out while another sender holds more series than both
+/// senders together would need.
 pub fn exposition(bytes: &[u8]) {
     let mut input = Input(bytes);
     // A time that others can be before.
@@ -113,7 +114,7 @@ fn judged(input: &mut Input) -> DiagnosticStatus {
     }
 }
 
-/// Returns a window that is accepted, of one of few sources. It may claim to be long.
+/// Returns a window that the exporter accepts, of one of a few sources. The window may claim to be long.
 fn usual(input: &mut Input, number: i32) -> MetricsMessage {
     let average = f64::from(i8::from_le_bytes([input.u8()]));
     let (below, above) = (f64::from(input.u8()), f64::from(input.u8()));
