@@ -33,8 +33,8 @@ impl Logged {
     }
 }
 
-/// The program: a node, with all kinds of statistics or without, until its standard input ends. After 15 s without a
-/// message, the library looks up the publishers of a topic.
+/// The program of a test: it runs a node, with all kinds of statistics or without any, until its standard input ends.
+/// After 15 s without a message, the library looks up the publishers of a topic.
 #[test]
 #[ignore = "a program of the test below"]
 fn touching_listener() {

@@ -10,13 +10,13 @@ use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
 };
 
-// Constants, so that an access allocates nothing.
+// // The initial values are constants, so that an access allocates nothing.
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     static BYTES: Cell<i64> = const { Cell::new(0) };
-    /// The count when `rcl_wait` returned, and the kind and number of takes since.
+    /// The thread's count of allocations when `rcl_wait` returned, and the kind and number of takes since then.
     static ROUND: Cell<(u64, u64, u64)> = const { Cell::new((0, 0, 0)) };
-    /// The count at the last callback.
+    /// The thread's count of allocations at the last callback.
     static CALLED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
@@ -50,7 +50,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Defines functions of libc for the whole process. Each counts, and calls libc's function by its internal name.
+/// Defines functions of libc for the whole process. Each function counts the call, and calls libc's function by its
+/// internal name.
 macro_rules! count {
     ($($name:ident($($argument:ident: $type:ty),*) as $real:ident;)*) => {$(
         extern "C" {
@@ -76,7 +77,8 @@ count! {
     aligned_alloc(alignment: usize, size: usize) as __libc_memalign;
 }
 
-/// Defines functions of rcl for this program. Each calls rcl's own, with some code before and after.
+/// Defines functions of rcl for this program. Each function calls rcl's function, with some code before and after the
+/// call.
 macro_rules! wrap {
     ($($name:ident($($argument:ident: $type:ty),*), $before:expr, $after:expr;)*) => {$(
         /// # Safety
@@ -143,7 +145,7 @@ pub fn call() {
 
 const CALL: u64 = 100;
 static CALLS: AtomicU64 = AtomicU64::new(0);
-/// The recorded counts with their kinds. Recording one allocates nothing.
+/// The recorded counts of allocations, with their kinds. Recording a count allocates nothing.
 static COUNTS: [[AtomicU64; 2]; 8192] = [const { [const { AtomicU64::new(0) }; 2] }; 8192];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
@@ -164,8 +166,8 @@ pub fn restart() {
     USED.store(0, SeqCst);
 }
 
-/// Returns the allocations of rounds with this take, and those from callback to callback. They are quartiles, because a
-/// queue of rclrs grows every 31st time.
+/// Returns the allocations of rounds with this kind of take, and the allocations from callback to callback. Both are
+/// quartiles, because a queue of rclrs grows every 31st time.
 pub fn counted(taken: Taken) -> [[u64; 3]; 2] {
     [taken as u64, CALL].map(|kind| {
         let counts =

@@ -13,7 +13,7 @@ use crate::{
     table::{median, Table},
 };
 
-/// A depth, and the bytes of a plain publisher, of statistics, and of statistics with distributions.
+/// A depth of the history, and the bytes of a plain publisher, of statistics, and of statistics with distributions.
 type Heap = (String, [Option<f64>; 3]);
 
 pub fn measure(_seconds: f64) -> Result<Table> {
@@ -50,7 +50,7 @@ pub fn run() -> Result<()> {
 }
 
 /// Returns the bytes of a value, measured several times because threads of the middleware allocate meanwhile. The first
-/// time, creating it also loads libraries and registers types.
+/// creation also loads libraries and registers types.
 fn heaps_of<T>(create: impl Fn() -> Result<T>) -> Result<Vec<f64>> {
     let measure = |_| {
         let before = heap();
