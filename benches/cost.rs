@@ -203,14 +203,14 @@ fn executor(criterion: &mut Criterion) {
     group.bench_function("disabled", |bencher| bencher.iter(|| run(None)));
     executions.enable(&HostClock);
     group.bench_function("callback", |bencher| bencher.iter(|| run(None)));
-    // // The executor reads the schedule of a timer.
+    // The executor reads the schedule of a timer.
     let executor = Context::default().create_basic_executor();
     let node = executor.create_node("bench_executor").unwrap();
     let scheduled = node.create_timer_repeating(Duration::from_secs(3600), || ()).unwrap();
     group.bench_function("timer", |bencher| {
         bencher.iter(|| {
             let left = black_box(scheduled.time_until_next_call()).unwrap();
-            // // The call is due in the future, so no time has passed since it was due.
+            // The call is due in the future, so no time has passed since it was due.
             run(Some(monotonic() + left.as_nanos() as i64))
         });
     });
@@ -230,7 +230,7 @@ fn health(criterion: &mut Criterion) {
         window
     };
     for (name, messages, conditions) in [
-        // // Each window decides on both conditions.
+        // Each window decides on both conditions.
         ("judge_1000", 100, "rate=90..110 age<1e12"),
         // No window decides, so both conditions look back over 100 windows.
         ("judge_1000_undecided", 1, "rate>=1 period<=1000"),

@@ -297,7 +297,7 @@ try:
     prometheus = subprocess.Popen(command)
     time.sleep(2)
     if arguments.otlp:
-        # # The first reports may lack the figures of some windows.
+        # The first reports may lack the figures of some windows.
         reports.clear()
         wait_for('a report', lambda: reports)
         pool = ThreadPoolExecutor(CONNECTIONS)

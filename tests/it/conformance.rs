@@ -67,7 +67,7 @@ fn figures_equal_those_of_libstatistics_collector() {
 #[test]
 fn rclpy_receives_the_windows_of_the_process() {
     let (executor, node) = node("listener", &[]);
-    // // The windows are long, so that a slow reader misses no window.
+    // The windows are long, so that a slow reader misses no window.
     let options = options().publish_period(Duration::from_millis(500));
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let imu = statistics.create_subscription("imu".keep_last(1000), |_: Imu| ()).unwrap();

@@ -67,7 +67,7 @@ fn the_parts_of_a_delay_show_its_cause() {
         }
     }
 
-    // // A process that is stopped receives its messages late.
+    // A process that is stopped receives its messages late.
     let mut reader = Reader::start(domain());
     let metrics = format!("metrics:=[header_to_source_ms, {network}]");
     let listener = Process::start(program("listener"), &["--ros-args", "-p", &metrics], domain());

@@ -259,7 +259,7 @@ fn handles_all(executor: Executor, node: &Node) {
     let late = node.create_worker(());
     assert_eq!(wait(late.run(|_| 7)), Ok(7));
 
-    // // A panic ends only the worker in which it occurs.
+    // A panic ends only the worker in which it occurs.
     drop(late.run(|_| panic!("the panic of the test")));
     let before = ticks.load(Ordering::Relaxed);
     wait_for("further ticks", || ticks.load(Ordering::Relaxed) > before + 20);

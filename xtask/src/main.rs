@@ -201,7 +201,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Verb::Soak { hours, interval, scenario } => {
             let environment = environment()?;
             environment.require(&["diagnostic_msgs", "geometry_msgs", "rclpy", "sensor_msgs", "std_msgs"])?;
-            // // These are the programs that the soak test starts.
+            // These are the programs that the soak test starts.
             let mut build = cargo(&environment, &project, ["build", "--release", "--quiet"]);
             for name in ["monitor", "exporter", "preload"] {
                 build.arg(format!("--package=topic_statistics_{name}"));

@@ -138,7 +138,7 @@ pub fn run(
     let mut text = format!("\n{}{}", lines("", &report.skipped), checks::table(&rows));
     text += if selection.all { "" } else { not_run };
     text += &second_tries;
-    // // The failures are printed last, because the start of a log may be cut off.
+    // The failures are printed last, because the start of a log may be cut off.
     let mut failed = report.failed;
     for (name, _, _, last_lines) in ended.iter().filter(|(_, outcome, ..)| *outcome == Outcome::Failed) {
         text += &format!("\n-- the last lines of {name}\n{last_lines}\n");

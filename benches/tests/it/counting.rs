@@ -10,7 +10,7 @@ use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
 };
 
-// // The initial values are constants, so that an access allocates nothing.
+// The initial values are constants, so that an access allocates nothing.
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     static BYTES: Cell<i64> = const { Cell::new(0) };

@@ -105,7 +105,7 @@ fn a_crate_of_another_generator_is_never_overwritten() {
 fn a_crate_that_ros_env_leaves_out_is_generated_anew() {
     let (ros, out) = (Prefix::with_point(&[X]), Prefix::new());
     ros.install_foreign_crate();
-    // // A manifest as rosidl_generator_rs 0.4.11 writes it.
+    // A manifest as rosidl_generator_rs 0.4.11 writes it.
     let manifest =
         "[package]\nname = \"shapes\"\nversion = \"1.2.3\"\n\n[package.metadata.rclrs]\nreexport = true\n";
     ros.write("shapes/rust/Cargo.toml", manifest);

@@ -262,7 +262,7 @@ impl World {
                     publish(&mut steps, random, Truth::Unknown);
                 }
             }
-            // // A worker of rclrs waits again after each message.
+            // A worker of rclrs waits again after each message.
             1 => {
                 steps.push(Take);
                 publish(&mut steps, random, Truth::Message);

@@ -233,7 +233,7 @@ pub fn run(plain: bool, window: Duration) -> Result<()> {
                 steady.members.truncate(TOPICS);
                 churned = None;
             }
-            // // The queues can hold the messages of 100 ms, so some are lost in 300 ms.
+            // The queues can hold the messages of 100 ms, so some are lost in 300 ms.
             "stall" => steady.on_worker(move |_| std::thread::sleep(Duration::from_millis(300)))?,
             "report" => report.rows = steady.rows()?,
             _ => bail!("The listener has no command {line:?}"),

@@ -288,8 +288,7 @@ void publish(const struct endpoint *by, long count)
         rmw_publish(by, "", NULL);
 }
 
-/* Behaves like a middleware with this name and these timestamps. Each message has this number unless the number is 0.
- * */
+/* Behaves like a middleware with this name and these timestamps. Each message has this number, unless it is 0. */
 void play(const char *name, long of_source, long of_received, unsigned long number)
 {
     identifier = name;

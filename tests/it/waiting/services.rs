@@ -33,7 +33,7 @@ fn every_form_of_service_and_call_is_measured() {
         ($create:ident($($given:expr),*), $callback:ident, $respond:ident) => {
             statistics.$create($($given,)* $callback).unwrap()
         };
-        // // The measured callback replaces another callback.
+        // The measured callback replaces another callback.
         ($create:ident($($given:expr),*), $callback:ident, $respond:ident, $set:ident) => {{
             let other = |_: Request| $respond(request(2));
             let service: Arc<StatsServiceState<BasicTypes, _>> =
@@ -167,7 +167,7 @@ fn waiting_dropped_panicking_and_unmeasured_calls_are_right() {
         [waiting]
     });
     let _spinning = Spinning::start(executor);
-    // // A round trip ends when the response arrives, not when the caller awaits the response.
+    // A round trip ends when the response arrives, not when the caller awaits the response.
     from_slow.wait_for(Metric::Responses, 1);
     assert_eq!(unpolled.try_recv().unwrap().unwrap().int64_value, 8);
     slow_windows.wait_for(Metric::CallbackDuration, 1);

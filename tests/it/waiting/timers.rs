@@ -28,7 +28,7 @@ fn every_form_of_timer_is_measured() {
         (@created ($create:ident, $($given:expr),*), $callback:ident) => {
             statistics.$create($($given,)* $callback).unwrap()
         };
-        // // The measured callback replaces another callback.
+        // The measured callback replaces another callback.
         (@created ($create:ident, $($given:expr),*), $callback:ident, $set:ident) => {{
             let timer = statistics.$create($($given,)* || panic!("it is replaced")).unwrap();
             timer.set_inert();

@@ -156,7 +156,7 @@ mod tests {
             // Tests, other crates and the root are exempt.
             ("mod a; mod b; mod c; | use crate::b::B; | #[cfg(test)] mod t { use crate::a; } | use a::A;", 0),
             ("ORDER mod a; mod b; | fn f() { crate::b::g() } | struct B; |", 1),
-            // // The dependency is a name that the root exports.
+            // The dependency is a name that the root exports.
             ("ORDER mod a; mod b; pub use b::B; | use crate::B; | pub struct B; |", 1),
             ("ORDER mod a; mod b; | struct A; | use crate::a::A; #[cfg(all(test, loom))] fn f() {} |", 0),
         ] {

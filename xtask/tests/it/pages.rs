@@ -190,7 +190,7 @@ impl Home {
             shell.env_remove(variable);
         }
         let (path, installed) = (env::var_os("PATH").unwrap(), self.0.join(".cargo/bin"));
-        // // The directory with colcon comes last, so that `python3` is still the interpreter of ROS 2.
+        // The directory with colcon comes last, so that `python3` is still the interpreter of ROS 2.
         let path = [installed].into_iter().chain(env::split_paths(&path)).chain([self.0.join("bin")]);
         let rustup_home = PathBuf::from(env::var_os("HOME").unwrap()).join(".rustup");
         shell

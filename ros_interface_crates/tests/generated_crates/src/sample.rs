@@ -117,7 +117,7 @@ macro_rules! sample_number {
     };
 }
 
-// // The multiplier is odd, so that consecutive small integers differ.
+// The multiplier is odd, so that consecutive small integers differ.
 sample_number!(|min| min, |next| u64::from(next).wrapping_mul(0x9E37_79B9_7F4A_7C15), i8 u8 i16 u16 i32 u32 i64 u64);
 // The lowest value is the negative number that is closest to 0.
 sample_number!(|_| -f32::from_bits(1), |next| next as f32 + 0.1, f32);

@@ -118,7 +118,7 @@ fn is_sound(row: &Row, now: Instant) {
     let figures = rates.chain([row.silence(now), row.mean_period]);
     figures.for_each(|figure| is_no_infinity(figure, "a figure of a row"));
     for metric in row.last_minute.metrics(now) {
-        // // `None` if the number of samples is too large for a distribution.
+        // `None` if the number of samples is too large for a distribution.
         let Some(distribution) = row.last_minute.distribution(metric, now) else { continue };
         let range = distribution.minimum()..=distribution.maximum();
         for quantile in [0.5, 0.9, 0.99, 0.999].map(|quantile| distribution.quantile(quantile)) {

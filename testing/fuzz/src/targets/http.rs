@@ -56,7 +56,7 @@ fn request(bytes: &[u8]) -> [String; 2] {
     let method = words.next().unwrap_or_default();
     let target = words.next().unwrap_or_default();
     let path = match target.split_once("://") {
-        // // The target of the request is a whole URL with a host.
+        // The target of the request is a whole URL with a host.
         Some((_, rest)) if !target.starts_with('/') => rest.find('/').map_or("/", |at| &rest[at..]),
         _ => target,
     };

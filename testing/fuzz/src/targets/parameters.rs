@@ -84,7 +84,7 @@ fn conditions(parameters: &Parameters, value: &ParameterValue) {
         assert_eq!(conditions(), before, "{value:?} is refused and changes the conditions");
         return;
     }
-    // // The conditions are equal after they were printed and parsed again.
+    // The conditions are equal after they were printed and parsed again.
     let texts: Vec<_> = conditions().iter().map(ToString::to_string).collect();
     let again = texts.iter().flat_map(|text| text.parse::<Conditions>().into_iter().flatten());
     assert!(texts.iter().any(|text| text.contains('…')) || again.eq(conditions()), "{texts:?}");

@@ -26,7 +26,7 @@ pub fn service_event(bytes: &[u8]) {
 
 fn calls(input: &mut Input) {
     let mut calls = Calls::default();
-    // // By client and sequence number of a call: which of its four events have arrived.
+    // By client and sequence number of a call: which of its four events have arrived.
     let mut model: BTreeMap<([u8; 16], i64), [bool; 4]> = BTreeMap::new();
     let mut seen = BTreeMap::new();
     let started = Instant::now();
@@ -37,7 +37,7 @@ fn calls(input: &mut Input) {
         if input.is_empty() {
             break;
         }
-        // // All events are within 4 s, because an answered call is followed for only 5 s.
+        // All events are within 4 s, because an answered call is followed for only 5 s.
         now += Duration::from_millis(u64::from(input.u8() % 20));
         let call =
             ([input.u8() % 3; 16], [i64::from(input.u8() % 8), input.i64()][usize::from(number % 16 == 15)]);

@@ -197,14 +197,14 @@ impl World {
             (_, 2) => Naming::Custom("/relay:/imu"),
             _ => Naming::OfNode(TOPIC),
         };
-        // // `NodeStatistics` reserves names in the same way.
+        // `NodeStatistics` reserves names in the same way.
         let reserve = |name: &str| self.names.reserve(NODE, name);
         let name: UniqueName = match naming {
             Naming::OfNode(name) => reserve(&format!("{NODE}:{name}")),
             Naming::Node(name) => reserve(&format!("{NODE}:{name}")).shown_as_node(),
             Naming::Custom(name) => reserve(name),
         };
-        // // The table of docs/statistics.md.
+        // The table of docs/statistics.md.
         let (base, prefix) = match naming {
             Naming::OfNode(name) | Naming::Node(name) => (name, "/relay:"),
             Naming::Custom("/relay:/imu") => (TOPIC, "/relay:"),

@@ -297,7 +297,7 @@ impl Judgement {
                 self.states.iter().map(|state| self.worst_level(state)).collect()
             }
         } else if has_messages {
-            // // All windows after the first window are whole.
+            // All windows after the first window are whole.
             let was_ok = self.last.0 == Level::Ok;
             let conditions = vec![Progress::default(); self.conditions.len()];
             self.states = vec![State { after_silence: (!was_ok).then_some(0), conditions }];

@@ -203,7 +203,7 @@ impl Other {
             Kind::Publisher(first_period) => {
                 let ends: Vec<i64> =
                     self.carried.into_iter().chain(samples.iter().map(|(end, _)| *end)).collect();
-                // // The rule of docs/code.md.
+                // The rule of docs/code.md.
                 let may_miss = std::mem::take(&mut self.has_waited) && others_wait;
                 let between = match std::mem::take(&mut self.is_unordered) || may_miss {
                     true => vec![],
@@ -214,7 +214,7 @@ impl Other {
                 vec![
                     (Metric::PublishPeriod, Expected::Samples(between)),
                     (Metric::PublishDuration, timed),
-                    // // All published messages have the same size.
+                    // All published messages have the same size.
                     (Metric::MessageSize, Expected::Samples(vec![100.0; samples.len()])),
                 ]
             }

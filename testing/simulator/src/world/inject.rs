@@ -22,7 +22,7 @@ impl World {
         if (0..3 * self.period).contains(&after_cut) && self.cut_until > 0 && self.random.bool() {
             fault = Fault::DelayedEnd;
         }
-        // // So several jumps can happen in one pause of simulated time.
+        // So several jumps can happen in one pause of simulated time.
         let is_soon = self.jumped.is_some_and(|jumped| self.now - jumped < 10 * S);
         if self.ros_rate == 0 && is_soon && self.random.bool() {
             fault = Fault::SmallJump;
@@ -79,7 +79,7 @@ impl World {
                 if self.clocks.ros() <= back || !self.jump(by) {
                     return false;
                 }
-                // // Like a player of a bag that seeks and then waits.
+                // Like a player of a bag that seeks and then waits.
                 if self.plan.has(Fault::Pause) && self.random.bool() {
                     self.ros_rate = 0;
                 }
@@ -128,7 +128,7 @@ impl World {
                 match subscription.filtered_until {
                     // Messages taken before the filter was set must be recorded before the next change.
                     i64::MAX if !is_idle || subscription.delayed.is_some() => return false,
-                    // // 10 s is longer than any message is under way.
+                    // 10 s is longer than any message is under way.
                     i64::MAX => subscription.filtered_until = self.now + 10 * S,
                     _ => subscription.filtered_until = i64::MAX,
                 }
@@ -159,7 +159,7 @@ impl World {
         self.jumps += 1;
         self.jumped = Some(self.now);
         self.subscriptions.values_mut().for_each(|subscription| subscription.oracle.jump(self.now));
-        // // Otherwise the next message or reading finds the jump.
+        // Otherwise the next message or reading finds the jump.
         if self.random.bool() {
             time.refresh(self.now);
         }

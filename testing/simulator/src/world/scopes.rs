@@ -97,7 +97,7 @@ impl World {
                         scope.watched.oracle.record_unordered(started + takes, 0.0);
                     }
                 }
-                // // The guard of the library's stopwatch does the same when it is dropped.
+                // The guard of the library's stopwatch does the same when it is dropped.
                 Measured::Stopwatch(stopwatch) => {
                     differs |= stopwatch.is_enabled() != scope.watched.oracle.is_enabled();
                     timed = scope.watched.oracle.is_enabled().then_some((index, started));

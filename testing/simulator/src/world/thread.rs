@@ -324,7 +324,7 @@ impl World {
     /// Expects a published message. If too many messages wait to be published, those of the oldest window are
     /// discarded.
     fn expect_message(&mut self, due: Due) {
-        // // The bound of docs/reliability.md.
+        // The bound of docs/reliability.md.
         if self.due.len() >= 20_000 {
             if let Some(oldest) = self.due.pop_front() {
                 while self.due.front().is_some_and(|due| Arc::ptr_eq(&due.statistics, &oldest.statistics)) {
