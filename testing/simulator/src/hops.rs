@@ -128,7 +128,7 @@ struct FoundStep {
     until: i64,
 }
 
-/// // The limit in docs/any_node.md.
+/// The limit in docs/any_node.md.
 const MOST_HOPS: usize = 8;
 const UNDER_WAY: i64 = 10 * S;
 
