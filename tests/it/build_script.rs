@@ -102,7 +102,7 @@ fn missing_packages_are_reported_with_the_fixing_command() {
     }
     // The prefix of the crates is known, but the workspace of the package is not sourced.
     assert_errors(&script.errors(&[&prefix]), &[no_package]);
-    assert_errors(&script.printed(&[&prefix], &[], "error"), &[]); // without the feature
+    assert_errors(&script.printed(&[&prefix], &[], "error"), &[]); // without the feature `interfaces`
     write(&share.join("topic_statistics_interfaces/package.xml"));
     assert_errors(&script.errors(&[&prefix]), &[]);
 
@@ -121,7 +121,7 @@ fn missing_packages_are_reported_with_the_fixing_command() {
     let with_shim =
         |name, value| script.printed(&[], &[("CARGO_FEATURE_USE_ROS_SHIM", "1"), (name, value)], "error");
     assert_errors(&with_shim("ROS_DISTRO", "humble"), &[]);
-    assert_errors(&with_shim("CARGO_ENCODED_RUSTFLAGS", "--cfg\x1fros_distro=\"humble\""), &[]); // docs.rs
+    assert_errors(&with_shim("CARGO_ENCODED_RUSTFLAGS", "--cfg\x1fros_distro=\"humble\""), &[]); // as on docs.rs
     let remedy = "`ROS_DISTRO=humble cargo check --features use_ros_shim`";
     assert_errors(&with_shim("CARGO_ENCODED_RUSTFLAGS", ""), &[&[remedy]]);
 }

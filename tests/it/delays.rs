@@ -80,7 +80,7 @@ fn the_parts_of_a_delay_show_its_cause() {
     });
     listener.signal("STOP");
     (0..10).for_each(|_| talker.publish(imu(Duration::ZERO)).unwrap());
-    thread::sleep(2 * DELAY); // the fault
+    thread::sleep(2 * DELAY); // this stop of the process is the fault under test
     listener.signal("CONT");
     reader.read_until("messages of the stopped process", |metrics| count(metrics) == 10.0);
     let late = |part: Metric| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Every form of callback and of publishing in rclrs, with idiomatic, `rmw` and dynamic message types. Each
-//! subscription receives all messages in order, and all are measured.
+//! subscription receives all messages in order, and all messages are measured.
 
 use std::{
     borrow::Cow,

@@ -89,7 +89,7 @@ fn no_error_is_logged_and_no_state_is_changed() {
         while !output.recv_timeout(LIMIT).unwrap().ends_with(text) {}
     };
     processes.iter().for_each(|(_, output, ..)| wait_for_line(output, "received"));
-    late.end(); // the graph changes
+    late.end(); // this changes the graph
     wait_for_line(&processes[1].1, "searched");
     let [plain, measured] = processes.map(|(mut process, _, input, log)| {
         drop(input);

@@ -70,7 +70,7 @@ fn the_last_handle_ends_the_statistics() {
         |statistics| kept!(statistics.create_stopwatch("call")),
         |statistics| kept!(statistics.create_counter("calls")),
     ];
-    let executor = context(domain(), &[]).create_executor(StatsExecutor::new()); // a source without a handle
+    let executor = context(domain(), &[]).create_executor(StatsExecutor::new()); // this source has no handle
     let returning = executor.create_node("returning").unwrap();
     let create = || NodeStatistics::with_options(&returning, every(10)).unwrap();
     for create_handle in creations {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask demo`: live statistics of a real node. It starts a talker, a listener with statistics, and
+//! `cargo xtask demo`: live statistics of a real node. The command starts a talker, a listener with statistics, and
 //! topic_monitor, which shows the listener's statistics.
 
 use std::{

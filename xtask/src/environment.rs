@@ -30,7 +30,7 @@ pub struct Environment {
 
 impl Environment {
     /// Creates an environment equal to the caller's. Each ROS 2 has a separate `target_dir`, so that cargo does not
-    /// rebuild everything when two are used in turns.
+    /// rebuild everything when two ROS 2 installations are used in turns.
     pub fn new(description: String, target_dir: PathBuf) -> Environment {
         Environment { description, target_dir, variables: vec![], prepended: vec![], hidden: vec![] }
     }

@@ -27,8 +27,8 @@ use crate::{
     shared_memory,
 };
 
-/// The other workspaces with tests: the statistical ones, and this automation. These tests run only with `--all`, and
-/// at a low priority, because they compute while the other tests mostly wait.
+/// The other workspaces with tests: those with statistical tests, and this automation. These tests run only with
+/// `--all`, and at a low priority, because they compute while the other tests mostly wait.
 const OTHERS: [&str; 3] = ["testing/simulator", "testing/soak", "xtask"];
 /// The other packages with `doctest = false` in the manifest, which `--doc` would override.
 const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
@@ -177,7 +177,7 @@ fn others(environment: &Environment, project: &Path, selection: &Selection) -> V
         let mut arguments = vec!["test", "--package", "benchmarks", "--test", "it", "instructions"];
         arguments.extend(options.iter().flat_map(|option| ["--config", option]));
         let mut instructions = job("instructions of a message", "", nice(environment), &arguments);
-        instructions.1.env("IS_OPTIMISED", ""); // the count is asserted
+        instructions.1.env("IS_OPTIMISED", ""); // then the test asserts the count
         jobs.push(instructions);
     }
     if selection.all {

@@ -39,13 +39,13 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.set(BYTES.get() + layout.size() as i64);
-        // SAFETY: As the caller's.
+        // SAFETY: The caller's contract is the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         BYTES.set(BYTES.get() - layout.size() as i64);
-        // SAFETY: As the caller's.
+        // SAFETY: The caller's contract is the same.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -60,11 +60,11 @@ macro_rules! count {
 
         /// # Safety
         ///
-        /// As libc's own.
+        /// As for libc's function.
         #[no_mangle]
         unsafe extern "C" fn $name($($argument: $type),*) -> *mut c_void {
             ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-            // SAFETY: As the caller's.
+            // SAFETY: The caller's contract is the same.
             unsafe { $real($($argument),*) }
         }
     )*};
@@ -83,16 +83,16 @@ macro_rules! wrap {
     ($($name:ident($($argument:ident: $type:ty),*), $before:expr, $after:expr;)*) => {$(
         /// # Safety
         ///
-        /// As rcl's own.
+        /// As for rcl's function.
         #[no_mangle]
         unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
             let name = CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()).unwrap();
-            // SAFETY: Of two functions with the same name, the program's is called, and the next one is rcl's.
+            // SAFETY: The program's function of this name is found first, and the next function of this name is rcl's.
             let real = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
             // SAFETY: rclrs links rcl, whose function has this type.
             let real: unsafe extern "C" fn($($type),*) -> c_int = unsafe { std::mem::transmute(real) };
             $before();
-            // SAFETY: As the caller's.
+            // SAFETY: The caller's contract is the same.
             let result = unsafe { real($($argument),*) };
             $after(result);
             result
@@ -135,7 +135,7 @@ fn end_round() {
     }
 }
 
-/// Counted callbacks call this. It records the allocations since the previous callback on the thread.
+/// Counted callbacks call this function. It records the allocations since the previous callback on the thread.
 pub fn call() {
     if let Some(before) = CALLED.replace(Some(allocations())) {
         push(CALL, allocations() - before);

@@ -385,7 +385,7 @@ impl World {
             }
             let expected = hop.end_window(self.now, self.clocks.offset(), self.has_distributions);
             let ours = hop.hop.end_window(&*self.clocks).ok_or("no window")?.statistics;
-            let any_length = 0; // there is no schedule
+            let any_length = 0; // this world has no schedule, so no length is compared
             let compared = check::window(&ours, &expected, any_length, &mut self.tally);
             compared.map_err(|error| format!("hop of publisher {index} from topic {topic}: {error}"))?;
             self.tally.hops += 1;

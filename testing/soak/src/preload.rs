@@ -3,9 +3,9 @@
 //! `cargo xtask soak --scenario preload`: nodes in Python with the preloaded statistics, measured from outside.
 //!
 //! Two talkers, a node (the host) and the same node without statistics (the control) publish, subscribe, serve and call
-//! (`host.py`). In each cycle they create and destroy a node with endpoints, and fork. In some cycles a talker is
-//! replaced. At the end of a cycle all processes pause. Then the sums over all windows must equal the processes' own
-//! counts, and the host must have received every message of the talkers.
+//! (`host.py`). In each cycle, host and control create and destroy a node with endpoints, and fork. In some cycles a
+//! talker is replaced. At the end of a cycle all processes pause. Then the sums over all windows must equal the
+//! processes' own counts, and the host must have received every message of the talkers.
 
 use std::{
     collections::BTreeMap,

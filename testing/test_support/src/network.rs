@@ -3,10 +3,11 @@
 //! Two hosts on one machine, and the link between them.
 //!
 //! A host is an unnamed network namespace with a thread that starts its processes. A link is a TAP device in each
-//! namespace, and a thread that copies frames between the devices. It can delay, lose, repeat and reorder frames.
+//! namespace, and a thread that copies frames between the devices. This thread can delay, lose, repeat and reorder
+//! frames.
 //!
 //! No cleanup is needed, not even after a test process was killed. The kernel removes a namespace and its device when
-//! the last process in it ends. It kills the processes of a host when the thread that started them ends.
+//! the last process in it ends. The kernel kills the processes of a host when the thread that started them ends.
 
 use std::{
     cmp::Reverse,

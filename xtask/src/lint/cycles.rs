@@ -122,7 +122,7 @@ fn walk(tokens: TokenStream, before: &[String], paths: &mut BTreeSet<Names>, chi
             let condition = text.replace(' ', "");
             is_test |= condition.starts_with("[cfg(test") || condition.starts_with("[cfg(all(test");
         } else if is_test {
-            is_test = text != ";" && !text.starts_with('{'); // the end of the item
+            is_test = text != ";" && !text.starts_with('{'); // until the end of the item
         } else {
             let is_joined = colons == 2 && !matches!(token, TokenTree::Punct(_));
             if !is_joined && text != ":" {

@@ -27,7 +27,7 @@ const NODE: &str = "--ros-args -p 'topic_statistics.warn_unless:=[\"/imu: age.p5
 
 #[test]
 fn the_pages_build_a_workspace_and_a_cargo_project() {
-    // The path is as short as that of a home directory. A path in the target directory may be longer.
+    // The path is as short as the path of a home directory. A path in the target directory may be longer.
     let directory = tempfile::Builder::new().prefix("c").rand_bytes(3).tempdir().unwrap();
     let home = Home(directory.path().join("u"));
     if let Err(reason) = home.make(&directory.path().join("venv")) {

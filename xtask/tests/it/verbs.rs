@@ -94,7 +94,7 @@ fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
     let deadline = Instant::now() + Duration::from_secs(300);
     while log().matches("Collecting ").count() < 30 {
         assert!(Instant::now() < deadline && killed.try_wait().unwrap().is_none(), "{}", log());
-        std::thread::sleep(Duration::from_millis(5)); // between two looks
+        std::thread::sleep(Duration::from_millis(5)); // before the next check
     }
     assert!(output(Command::new("kill").args(["-KILL", "--", &format!("-{}", killed.id())])).0);
     killed.wait().unwrap();
@@ -146,6 +146,6 @@ fn the_demo_shows_both_topics_and_leaves_no_process() {
     let deadline = Instant::now() + Duration::from_secs(30);
     while alive() > 0 {
         assert!(Instant::now() < deadline, "{}", alive());
-        std::thread::sleep(Duration::from_millis(10)); // between two looks
+        std::thread::sleep(Duration::from_millis(10)); // before the next check
     }
 }

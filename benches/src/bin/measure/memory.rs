@@ -49,8 +49,8 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Returns the bytes of a value, measured several times because threads of the middleware allocate meanwhile. The first
-/// creation also loads libraries and registers types.
+/// Returns the bytes of a value, measured several times because threads of the middleware also allocate during a
+/// measurement. The first creation also loads libraries and registers types.
 fn heaps_of<T>(create: impl Fn() -> Result<T>) -> Result<Vec<f64>> {
     let measure = |_| {
         let before = heap();

@@ -27,7 +27,7 @@ use crate::{check::has_no_control, input::Input};
 /// senders together would need.
 pub fn exposition(bytes: &[u8]) {
     let mut input = Input(bytes);
-    // A time that others can be before.
+    // Every input starts at the same time, which is read only once.
     static START: OnceLock<Now> = OnceLock::new();
     let mut now = *START.get_or_init(Now::read);
     let limits = Limits {
@@ -71,7 +71,7 @@ pub fn exposition(bytes: &[u8]) {
         }
         let room = Source::SERIES + MetricState::SERIES + limits.classic_buckets.series();
         if state.series() + room > limits.max_series {
-            counters.clear(); // What is not current may make room, and begins at 0 when it comes back.
+            counters.clear(); // Series that are not current may make room. They begin at 0 when they come back.
         }
         let (is_window, left_out) =
             (matches!(received, Ok(Received::Window(_))), state.counts().beyond_max_series);
@@ -83,7 +83,7 @@ pub fn exposition(bytes: &[u8]) {
         match input.below(8) {
             0 => {
                 state.expire(now.monotonic);
-                counters.clear(); // What has ended begins at 0 when it comes back.
+                counters.clear(); // A series that has ended begins at 0 when it comes back.
             }
             1 => counters = is_text(&state, now, &counters),
             _ => {}

@@ -49,7 +49,7 @@ pub fn from_statistics(bytes: &[u8]) {
     let mut sources = Sources::new(patterns, "/statistics", max);
     let mut live = LiveView::new(&mut input);
     let mut report = Report::new(vec![], false);
-    // A time that others can be before.
+    // Every input starts at the same time, which is read only once.
     static START: OnceLock<Instant> = OnceLock::new();
     let started = *START.get_or_init(Instant::now);
     let mut now = started + Duration::from_secs(1000);

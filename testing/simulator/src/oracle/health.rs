@@ -57,7 +57,7 @@ pub struct Judgement {
     samples: Vec<Samples>,
     /// The last health: level and cause.
     last: (Level, Cause),
-    /// Whether there was a window.
+    /// Whether any window was judged.
     has_window: bool,
 }
 
@@ -260,7 +260,7 @@ impl Judgement {
         &self.wanted
     }
 
-    /// Returns whether there was a window.
+    /// Returns whether any window was judged.
     pub fn has_window(&self) -> bool {
         self.has_window
     }

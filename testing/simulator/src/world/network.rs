@@ -135,7 +135,7 @@ impl World {
             // docs/reliability.md.
             delay += self.random.i64(0..(5 * self.period / self.plan.rate).min(8 * S));
         } else if !self.plan.has(Fault::Delay) && !self.plan.has(Fault::Reorder) {
-            delay = 100_000; // in order
+            delay = 100_000; // the same delay for all messages keeps them in order
         }
         if self.plan.has(Fault::Duplicate) && self.random.u32(..30) == 0 {
             self.tally.inject(Fault::Duplicate);

@@ -58,7 +58,7 @@ impl World {
         let takes = self.random.i64(1_000..2 * MS);
         let is_failing = self.plan.has(Fault::FailedPublication) && self.random.u32(..10) == 0;
         let counts = self.random.u64(..5);
-        // A publishing thread is preempted under the lock, and meanwhile another one publishes.
+        // A publishing thread is preempted under the lock. During this time, another thread publishes.
         let is_preempted =
             !is_failing && self.plan.has(Fault::UnorderedPublication) && self.random.u32(..20) == 0;
         let (started, mut timed, mut failed, mut differs) = (self.now, None, 0, false);
