@@ -35,7 +35,8 @@ const PERIOD: i64 = 200_000;
 /// The samples of a window.
 const WINDOW: usize = 1000;
 
-/// Returns the ages of 8 windows in ms: most around 1 ms, a tenth up to a second larger, and some negative.
+/// Returns the ages of 8 windows in ms. Most are around 1 ms, a tenth is larger by up to a second, and some are
+/// negative.
 fn samples() -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(1);
     let mut sample = || {
@@ -196,20 +197,20 @@ fn executor(criterion: &mut Criterion) {
     let executions = Arc::new(Windowed::new(Executions::new(names.clone())));
     let thread = ThreadRecorder::new(Arc::clone(&executions), &names, "spin");
     let timer = names.id(ExecutorCallback::new(CallbackKind::Timer, "10ms"));
-    // The executor looks up which callback a primitive has by its address.
+    // The executor finds the callback of a primitive by the primitive's address.
     let known: HashMap<usize, _> = (0..100).map(|address| (address * 64, timer)).collect();
     let run = |ready| black_box(&thread).run(known[&black_box(640)], ready, || black_box(()));
     group.bench_function("disabled", |bencher| bencher.iter(|| run(None)));
     executions.enable(&HostClock);
     group.bench_function("callback", |bencher| bencher.iter(|| run(None)));
-    // It reads the schedule of a timer.
+    // The executor reads the schedule of a timer.
     let executor = Context::default().create_basic_executor();
     let node = executor.create_node("bench_executor").unwrap();
     let scheduled = node.create_timer_repeating(Duration::from_secs(3600), || ()).unwrap();
     group.bench_function("timer", |bencher| {
         bencher.iter(|| {
             let left = black_box(scheduled.time_until_next_call()).unwrap();
-            // The call is due in the future, so it has not waited.
+            // The call is due in the future, so no time has passed since it was due.
             run(Some(monotonic() + left.as_nanos() as i64))
         });
     });
@@ -229,7 +230,7 @@ fn health(criterion: &mut Criterion) {
         window
     };
     for (name, messages, conditions) in [
-        // Each window decides.
+        // Each window decides on both conditions.
         ("judge_1000", 100, "rate=90..110 age<1e12"),
         // No window decides, so both conditions look back over 100 windows.
         ("judge_1000_undecided", 1, "rate>=1 period<=1000"),

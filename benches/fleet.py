@@ -7,8 +7,8 @@ this exporter's bytes for each robot of the fleet:
 - By default, Prometheus scrapes the exporter once for each robot: all targets have the same address, but different
   `instance` labels.
 - With `--otlp`, the exporter pushes to this script. The script posts the last request to Prometheus once for each robot
-  and interval, spread evenly, with the robot's name and a time that is `--backlog` ago. Then it posts the backlog as
-  fast as Prometheus accepts it, like robots that were without a network for that time.
+  and interval, spread evenly, with the robot's name and with times that are `--backlog` seconds ago. Then it posts the
+  backlog as fast as Prometheus accepts it, like robots that were without a network for that time.
 
 Prints Prometheus's own figures at the end of `--seconds`: series, memory, processor time, and, from a snapshot of its
 database, bytes per sample on disk. Needs ROS 2 (`cargo xtask run --`) and Prometheus on the PATH, for `--otlp` version
@@ -297,7 +297,7 @@ try:
     prometheus = subprocess.Popen(command)
     time.sleep(2)
     if arguments.otlp:
-        # Earlier reports may lack the figures of some windows.
+        # The first reports may lack the figures of some windows.
         reports.clear()
         wait_for('a report', lambda: reports)
         pool = ThreadPoolExecutor(CONNECTIONS)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subscribes to a topic with Imu. The callback only counts messages: this is the smallest cost of rclpy. Runs until it is
-ended."""
+ended by a signal."""
 
 import sys
 

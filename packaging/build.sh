@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds what a person installs, into target/packages:
+# Builds the packages that users install, into target/packages:
 #
 #   build.sh wheel|deb|archive [TARGET]   bag_statistics; for glibc also topic_statistics with its library; without ROS
 #   build.sh ros-deb                      topic_monitor and exporter for the ROS 2 that is sourced
 #
-# `cargo xtask package --build WHAT` installs the tools and runs it: hatchling, cargo-deb, cargo-zigbuild and ziglang, all
-# from PyPI. zig links against an old glibc, so that one build runs on every distribution, and builds for other
-# processors. Then NATIVE is the folder with programs that run here, to print the manual pages: NATIVE=target/debug.
-# PROFILE is cargo's (default release).
+# `cargo xtask package --build WHAT` runs this script. It first installs the tools hatchling, cargo-deb, cargo-zigbuild
+# and ziglang from PyPI. zig links against an old glibc, so that one build runs on every distribution. zig also builds
+# for other processors. For these, set NATIVE to the folder with programs that run on this machine, because the programs
+# print their manual pages: NATIVE=target/debug. PROFILE is cargo's profile (default release).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-}
@@ -28,7 +28,7 @@ program() {
   [ -z "${NATIVE:-}" ] || file=$NATIVE/$name
   mkdir -p "$share"/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
   "$file" --generate man > "$share/man/man1/$name.1"
-  [ "$name" != topic_statistics ] || return 0 # it has one verb
+  [ "$name" != topic_statistics ] || return 0 # it has only one verb, so it needs no completions
   "$file" --generate complete-bash > "$share/bash-completion/completions/$name"
   "$file" --generate complete-zsh > "$share/zsh/site-functions/_$name"
   "$file" --generate complete-fish > "$share/fish/vendor_completions.d/$name.fish"
@@ -57,7 +57,7 @@ build() {
   esac
 }
 
-# Fails if a wheel has other files than these: only its users would notice.
+# Fails if a wheel has other files than these, because otherwise only users would notice.
 check_wheel() {
   local expected=(scripts/bag_statistics)
   [[ $target != *-windows-* ]] || expected=(scripts/bag_statistics.exe)

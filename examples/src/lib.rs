@@ -19,7 +19,7 @@ use signal_hook::{
 /// group.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
-/// Returns options with which the executor spins until SIGINT or SIGTERM. `main` then returns and drops its values.
+/// Returns options with which the executor spins until SIGINT or SIGTERM. Then `main` returns and drops its values.
 ///
 /// Call this function first in `main`, so that a signal before the executor spins also counts. After a signal, the
 /// executor first completes the callbacks that are running or waiting. A second signal, at least a second later, ends

@@ -30,7 +30,7 @@ pub fn check(search: &Search) -> Result<Checked, Error> {
     let definitions = search.definitions()?;
     let mut checked = Checked { packages: definitions.read.len(), problems: vec![] };
     for (name, package) in &definitions.read {
-        let Ok(package) = package else { continue }; // reported below
+        let Ok(package) = package else { continue }; // the error is reported below
         let problem = match Crate::find(search, package) {
             Crate::Missing => Some(Problem::Missing),
             Crate::Current { .. } => needs(search, &definitions, package),

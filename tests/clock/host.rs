@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The host whose clock is stepped: one process with its nodes.
+//! The host whose clock is stepped: one process with all nodes of that host.
 
 use std::{
     sync::{Arc, Mutex},
@@ -17,20 +17,20 @@ use ros_env::{
 };
 use test_support::{lines, node, Spinning};
 
-/// Messages of this host.
+/// The source of messages that this host also publishes.
 pub const OWN: &str = "/stepped:/own";
-/// The same messages, received with a queue that is always full with ten.
+/// The node that receives the messages of this host with a slow callback, so that its queue of ten is always full.
 pub const QUEUED: &str = "queued";
-/// Messages from a host whose clock is not stepped.
+/// The source of messages from a host whose clock is not stepped.
 pub const FOREIGN: &str = "/stepped:/foreign";
-/// Messages with simulated stamps, from a host whose clock is not stepped.
+/// The source of messages with simulated stamps, from a host whose clock is not stepped.
 pub const SIMULATED: &str = "/simulated:/imu";
 
 /// The variable with the path of the file of totals.
 pub const TOTALS: &str = "HOST_TOTALS";
 
 const PERIOD: Duration = Duration::from_millis(50);
-/// The timeout of a call: the service may not have discovered its client yet.
+/// The timeout of a call. A response is lost if the service has not discovered its client yet.
 const LOST: Duration = Duration::from_secs(5);
 
 /// Starts to publish messages with stamps at 20 Hz.

@@ -3,8 +3,8 @@
 //! A step of the system clock makes no value wrong: each value is correct or NaN.
 //!
 //! The processes of a host run on clocks that the test steps. Readers run on the machine's clock, which is not stepped.
-//! The core's unit tests and the simulator check exact values. Here a wrong value differs by a step, and all steps are
-//! far longer than any delay.
+//! The core's unit tests and the simulator check exact values. These tests find a value that is wrong by a step,
+//! because all steps are far longer than any delay.
 
 mod host;
 mod monitor;
@@ -64,13 +64,13 @@ const METRICS: [(&str, &[&str]); 7] = [
 
 /// How a metric depends on the clock of the host.
 enum Kind {
-    /// It does not depend on the clock.
+    /// The metric does not depend on the clock.
     Elapsed,
-    /// It compares two times of the host.
+    /// The metric compares two times of the host.
     OneHost,
-    /// It compares a time of another host with a time of this one.
+    /// The metric compares a time of another host with a time of this host.
     TwoHosts,
-    /// It compares simulated times.
+    /// The metric compares simulated times.
     Simulated,
 }
 
@@ -90,7 +90,7 @@ fn kind(source: &str, metric: &str) -> Kind {
     }
 }
 
-/// Returns the wrong windows of a metric. Windows must be in order, with a gap at each step.
+/// Returns the wrong windows of a metric. Windows must follow each other, except at each step.
 fn faults(windows: &[&Metric], steps: &[i64]) -> Vec<String> {
     let (mut seen, mut stop, mut faults) = (vec![], windows[0].start, vec![]);
     for window in windows {
@@ -104,7 +104,7 @@ fn faults(windows: &[&Metric], steps: &[i64]) -> Vec<String> {
         let (right, offset, count) = match kind(&window.source, &window.metric) {
             Kind::Elapsed => (0.0..RIGHT.end, 0.0, window.count()),
             Kind::Simulated => (SIMULATED, 0.0, window.count()),
-            // The window of a step has no age.
+            // A window with a step has no age.
             Kind::OneHost if is_of_step => (RIGHT, 0.0, 0.0),
             Kind::TwoHosts if is_of_step => (RIGHT, 0.0, 0.0),
             Kind::OneHost => (RIGHT, 0.0, window.count()),
@@ -122,7 +122,7 @@ fn faults(windows: &[&Metric], steps: &[i64]) -> Vec<String> {
     faults
 }
 
-/// Changes the clock of a host. Checks all its windows, warnings and its file of totals.
+/// Changes the clock of a host. Checks all windows, the warnings and the file of totals of that host.
 fn change_the_clock(changes: &[Change]) {
     let Some(clock) = SteppedClock::new() else { return };
     let (domain, directory) = (domain(), tempfile::tempdir().unwrap());

@@ -9,7 +9,7 @@ use test_support::{clock::SteppedClock, domain, node, program, wait_for, Process
 
 use crate::{Change, RIGHT, S};
 
-/// Returns the wrong figures in a line about a topic with 20 Hz.
+/// Returns the wrong figures in topic_monitor's line about a topic with 20 Hz.
 fn wrong_figures(line: &str) -> Vec<String> {
     let json: Value = serde_json::from_str(line).unwrap();
     let time = |name: &str| json[name].as_i64().unwrap();

@@ -69,7 +69,7 @@ fn a_cut_shows_as_silence_then_a_gap_then_normal_windows() {
             windows_of(&reader.metrics, source, metric).map(Metric::maximum).fold(0.0, f64::max)
         };
         let (gap, delay) = (largest("publication_seq_gap") as u64, largest(DELAY));
-        // A reliable publisher keeps the messages of the cut and repeats them.
+        // A reliable publisher keeps the messages that it sent during the cut, and repeats them.
         let is_right =
             if source == sources[0] { lost > 50 && gap == lost } else { lost == 0 && delay > 1000.0 };
         assert!(is_right, "{source}: {totals:?}, a gap of {gap}, {delay} ms");
@@ -111,7 +111,8 @@ fn the_history_of_windows_outlasts_a_short_cut() {
     let mut counting: Program = network.talking.spawn(program::command("counting", domain, &[])).into();
     let mut reader = read_statistics(&network.listening, domain);
     let mut publishers = |more: &str| program::request(&mut counting, more)["publishers"].clone();
-    // At the ninth metric, a publisher with a deeper history replaces the first one. The reader discovers it.
+    // At the ninth metric, a publisher with a deeper history replaces the first one. The reader discovers this new
+    // publisher.
     for (more, counters, cut) in [("8", 8, 1), ("12", 20, 4)] {
         publishers(more);
         let begun = now();

@@ -19,13 +19,13 @@ const SECOND: Range<f64> = 500.0..5000.0;
 const DRIVER: Range<f64> = 5000.0..50_000.0;
 
 /// The range of each metric in ms: without a delay, with delayed frames to the listening host, and with delayed frames
-/// from it.
+/// from the listening host.
 const METRICS: [(&str, &str, [Range<f64>; 3]); 11] = [
     ("/r1/receiver:/imu", "header_to_source_ms", [DRIVER; 3]),
     ("/r1/receiver:/imu", "source_to_receive_ms", [NONE, SECOND, NONE]),
     ("/r1/receiver:/imu", "source_to_callback_ms", [NONE, SECOND, NONE]),
     ("/r1/receiver:/imu", "receive_to_callback_ms", [NONE; 3]),
-    // The same topic and node name on the talking host, which only the namespace distinguishes.
+    // A node on the talking host with the same name and topic. Only the namespace distinguishes the two nodes.
     ("/r2/receiver:/imu", "source_to_callback_ms", [NONE; 3]),
     ("/subscriber:/imu", "header_to_source_ms", [DRIVER; 3]),
     ("/subscriber:/imu", "source_to_receive_ms", [NONE, SECOND, NONE]),
@@ -62,7 +62,7 @@ fn each_delay_appears_only_in_its_own_metric() {
         for (way, delay) in [Way::There, Way::Back].into_iter().zip(delays) {
             network.link.set(way, Conditions { delay: delay * DELAY, ..Conditions::default() });
         }
-        // Messages under way, and a call with its response, still have the old delays.
+        // Messages and calls that were already under way still have the old delays.
         let set = now() + 3 * phase.min(1) as i64 * DELAY.as_nanos() as i64;
         let is_after = |window: &&Metric| window.start > set && is_measured(window);
         reader.read_until("windows with a delay", |read| {

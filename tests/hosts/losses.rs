@@ -56,7 +56,8 @@ fn every_report_has_the_exact_number_of_lost_messages() {
     let mut reader = read_statistics(&network.listening, domain);
     let losses = on_the_network(Program::command("losses.py", &[], domain));
     let mut losses: Program = network.listening.spawn(losses).into();
-    // Both libraries measure the same messages in this process. Its own statistics are on another topic.
+    // Both libraries measure the same messages in this process. The process publishes its own statistics on another
+    // topic.
     let library = preload::statistics();
     let settings = [
         weak,
@@ -97,7 +98,8 @@ fn every_report_has_the_exact_number_of_lost_messages() {
     assert_eq!(monitor_received + monitor_lost, monitor_before.0 + sent_to_monitor);
     assert_eq!(link.lost_messages, lost + monitor_lost);
 
-    // The samples of the preloaded library, and their sum. The first message of a publisher has no gap sample.
+    // Returns the number of the preloaded library's samples, and their sum. The first message of a publisher has no gap
+    // sample.
     let sum = |metrics: &[Metric], metric: &str| {
         let windows = windows_of(metrics, CHATTER, metric).filter(|window| window.count() > 0.0);
         windows.fold([0, 0], |[count, sum], window| {
@@ -146,7 +148,8 @@ fn repeated_and_reordered_messages_are_counted_as_received() {
         sender.send(1);
         [&mut weak, &mut strong].into_iter().all(|receiver| receiver.report().received > 0)
     });
-    // Sends messages with these conditions, then some without. Returns the totals of both receivers.
+    // Sends messages with these conditions, then some messages without conditions. Returns the totals of both
+    // receivers.
     let mut send = |conditions: Conditions| {
         network.link.set(Way::There, Conditions { only_messages: true, ..conditions });
         sender.send(600);

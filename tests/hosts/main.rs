@@ -2,7 +2,8 @@
 
 //! Two hosts: the statistics when the network between them delays, loses, repeats or reorders messages, or is cut.
 //!
-//! The tests need root, `ip` and /dev/net/tun. If one is missing, the tests are skipped, and a line names it.
+//! The tests need root, `ip` and /dev/net/tun. If one of these three is missing, the tests are skipped, and each test
+//! logs a line that names what is missing.
 
 mod chain;
 mod cut;

@@ -119,7 +119,8 @@ fn sender() {
     std::thread::spawn({
         let (state, publish, mut next) = (Arc::clone(&state), publish.clone(), Instant::now());
         move || loop {
-            // The average rate stays correct if this thread is late.
+            // The next time does not depend on the present time, so the average rate stays correct if this thread is
+            // late.
             next += Duration::from_millis(20);
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
             let (runs, sent) = &mut *state.lock().unwrap();
@@ -143,11 +144,11 @@ fn sender() {
     });
 }
 
-/// A node `receiver` that measures all metrics of `imu` and `chatter`, its service `serve`, and calls of the `SERVICE`
-/// of its settings at 10 Hz, in windows of half a second.
+/// A node `receiver` that measures all metrics of `imu` and `chatter`, its service `serve`, and its calls of the
+/// service `SERVICE` of its settings at 10 Hz, in windows of half a second.
 pub struct Receiver(pub Program);
 
-/// The numbers of each sender.
+/// For each sender, the numbers of its received messages.
 type Numbers = BTreeMap<String, BTreeSet<u64>>;
 
 /// What a receiver reports about `chatter`.
@@ -157,7 +158,7 @@ pub struct Report {
     pub lost: Option<u64>,
     pub out_of_order: Option<u64>,
     pub publishers: Option<u64>,
-    /// The calls of the callback, and the numbers received from each sender. They are counted without the library.
+    /// The calls of the callback, counted without the library. The same applies to `numbers`.
     pub called: u64,
     pub numbers: Numbers,
     /// The number of discovered subscriptions to the receiver's loss events.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Memory is bounded, a drop returns soon, and a fault in one part does not affect the others.
+//! Memory is bounded, a drop returns soon, and a fault in one part does not affect the other parts.
 
 use crate::{
     lifetime::{has_thread, resources},
     support::*,
 };
 
-/// Drops statistics. Asserts the limit of one second, with a reserve for a busy machine.
+/// Drops statistics. Asserts that this takes at most one second, with a reserve for a busy machine.
 fn assert_dropped_in_time<T>(statistics: T) {
     let started = Instant::now();
     drop(statistics);
@@ -83,7 +83,7 @@ fn a_waker_may_read_totals_drop_the_statistics_or_panic() {
     drop(imu);
     assert_dropped_in_time(statistics);
 
-    // The file of totals can no longer be written. The wait for the writing thread has a limit.
+    // The file of totals can no longer be written, so the drop waits for the writing thread until the limit.
     let directory = tempfile::tempdir().unwrap();
     let options = NodeStatisticsOptions::new().totals_file(directory.path().join("totals.yaml"));
     let statistics = NodeStatistics::with_options(&node, options).unwrap();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The build script reports missing and changed interface packages, and the command that adds or updates each.
+//! The build script reports missing and changed interface packages, each with the command that adds or updates its
+//! crate.
 
 use std::{
     env, fs,
@@ -32,7 +33,8 @@ impl Script {
         self.0.path().join(name)
     }
 
-    /// Runs the script with these prefixes and variables. Returns the texts after `key=` in its output to cargo.
+    /// Runs the script with these prefixes and variables. Returns the texts after `key=` in the script's output to
+    /// cargo.
     fn printed(&self, prefixes: &[&Path], variables: &[(&str, &str)], key: &str) -> Vec<String> {
         let mut command = Command::new(self.path("build_script"));
         let unset = [
@@ -100,7 +102,7 @@ fn missing_packages_are_reported_with_the_fixing_command() {
     }
     // The prefix of the crates is known, but the workspace of the package is not sourced.
     assert_errors(&script.errors(&[&prefix]), &[no_package]);
-    assert_errors(&script.printed(&[&prefix], &[], "error"), &[]); // without the feature
+    assert_errors(&script.printed(&[&prefix], &[], "error"), &[]); // without the feature `interfaces`
     write(&share.join("topic_statistics_interfaces/package.xml"));
     assert_errors(&script.errors(&[&prefix]), &[]);
 
@@ -119,7 +121,7 @@ fn missing_packages_are_reported_with_the_fixing_command() {
     let with_shim =
         |name, value| script.printed(&[], &[("CARGO_FEATURE_USE_ROS_SHIM", "1"), (name, value)], "error");
     assert_errors(&with_shim("ROS_DISTRO", "humble"), &[]);
-    assert_errors(&with_shim("CARGO_ENCODED_RUSTFLAGS", "--cfg\x1fros_distro=\"humble\""), &[]); // docs.rs
+    assert_errors(&with_shim("CARGO_ENCODED_RUSTFLAGS", "--cfg\x1fros_distro=\"humble\""), &[]); // as on docs.rs
     let remedy = "`ROS_DISTRO=humble cargo check --features use_ros_shim`";
     assert_errors(&with_shim("CARGO_ENCODED_RUSTFLAGS", ""), &[&[remedy]]);
 }
@@ -140,7 +142,8 @@ fn a_leftover_crate_is_reported_with_the_removing_command() {
     fs::remove_dir_all(other.join("share/renamed_msgs")).unwrap();
     let remedy = format!("`ros_interface_crates generate --out {}`", crates.display());
     assert_errors(&errors(), &[&["The Rust crate of renamed_msgs in ", &remedy]]);
-    // Each of these files makes the crate usable: a later build by colcon, its workspace, or its library.
+    // Each of these files shows that the crate's package exists: in a later build by colcon, in a workspace, or as a
+    // library.
     for (file, is_warning) in [
         (script.path("COLCON_IGNORE"), true),
         (install.join("renamed_msgs/share/renamed_msgs/package.xml"), false),
@@ -235,12 +238,12 @@ fn a_changed_definition_is_an_error_until_it_is_generated() {
     assert_errors(&errors(), &[]);
     generated();
 
-    // builtin_interfaces and its crate are rebuilt. std_msgs is not, although its Header contains the type.
+    // builtin_interfaces and its crate are rebuilt, but std_msgs is not, although its Header contains the changed type.
     change("builtin_interfaces/msg/Time");
     generate_from(search().only(["builtin_interfaces"]));
     let mut std_msgs_errors = errors();
     std_msgs_errors.retain(|error| error.contains("rebuild std_msgs"));
-    // Users without std_msgs remove its crate: only a compiled crate is an error.
+    // A user who has no std_msgs is told to remove its crate. Only a crate that is compiled is an error.
     let removes = format!("generate --out {}` removes its crate", out.display());
     let built = "std_msgs was built with another definition of builtin_interfaces/msg/Time";
     assert_errors(&std_msgs_errors, &[&[built, &removes]]);

@@ -18,7 +18,7 @@ fn stopwatches_and_counters_are_measured_and_published() {
     let (rear_windows, frames_windows) =
         (Windows::collect(rear.statistics().watch()), Windows::collect(counters[1].statistics().watch()));
     let mut reader = Reader::start(domain());
-    // A guard records on return, error and panic, but not when it is discarded.
+    // A guard records a duration on return, error and panic, but not when it is discarded.
     let pause = || std::thread::sleep(Duration::from_millis(10));
     let early = |fail: bool| -> Result<(), String> {
         let _running = rear.start();

@@ -49,7 +49,8 @@ fn figures_equal_those_of_libstatistics_collector() {
                     single_samples += 1;
                 }
                 if ours.sample_count > 0 && ours.maximum < 0.0 {
-                    // `std::numeric_limits<double>::min()`, the smallest positive number; fixed in 2.0.1.
+                    // The C++ library returns `std::numeric_limits<double>::min()`, the smallest positive number. This
+                    // is fixed in 2.0.1.
                     assert_eq!(std::mem::replace(&mut theirs[2], -1.005941), f64::MIN_POSITIVE, "{label}");
                     all_negative += 1;
                 }
@@ -58,15 +59,15 @@ fn figures_equal_those_of_libstatistics_collector() {
             windows += 1;
         }
     }
-    // The 20 single samples are one message, and ten ages and nine periods of the 1 Hz series. The all-negative window
-    // is from the sender whose clock is ahead.
+    // The 20 windows with a single sample are the one of a series with one message, and ten ages and nine periods of
+    // the 1 Hz series. The window with only negative ages is from the sender whose clock is ahead.
     assert_eq!((windows, single_samples, all_negative), (27, 20, 1));
 }
 
 #[test]
 fn rclpy_receives_the_windows_of_the_process() {
     let (executor, node) = node("listener", &[]);
-    // Long windows, so that a slow reader misses none.
+    // The windows are long, so that a slow reader misses no window.
     let options = options().publish_period(Duration::from_millis(500));
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let imu = statistics.create_subscription("imu".keep_last(1000), |_: Imu| ()).unwrap();

@@ -67,7 +67,7 @@ fn the_parts_of_a_delay_show_its_cause() {
         }
     }
 
-    // A process that is stopped receives late.
+    // A process that is stopped receives its messages late.
     let mut reader = Reader::start(domain());
     let metrics = format!("metrics:=[header_to_source_ms, {network}]");
     let listener = Process::start(program("listener"), &["--ros-args", "-p", &metrics], domain());
@@ -80,7 +80,7 @@ fn the_parts_of_a_delay_show_its_cause() {
     });
     listener.signal("STOP");
     (0..10).for_each(|_| talker.publish(imu(Duration::ZERO)).unwrap());
-    thread::sleep(2 * DELAY); // the fault
+    thread::sleep(2 * DELAY); // this stop of the process is the fault under test
     listener.signal("CONT");
     reader.read_until("messages of the stopped process", |metrics| count(metrics) == 10.0);
     let late = |part: Metric| {

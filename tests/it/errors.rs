@@ -140,7 +140,7 @@ fn without_introspection_a_type_has_all_metrics_but_ages() {
         return;
     }
     warnings::collect();
-    // The type may have a header, so a condition on ages is accepted. Its result is unknown.
+    // The type may have a header, so a condition on ages is accepted. The result of the condition is unknown.
     let expected = "age<100ms header_to_callback<100ms".parse().unwrap();
     let expected = Expectations::new().warn_unless(expected).raise_after(1);
     let options = every(100).metrics(Metric::OF_SUBSCRIPTIONS).expect(expected);

@@ -135,13 +135,13 @@ fn each_kind_of_callback_has_its_name_and_thread() {
         find("task", "worker 1", &mut || drop(worker.run(move |_| block())));
         let timer = node.create_timer_repeating(Duration::from_millis(70), block).unwrap();
         find("timer 70ms", takes, &mut || ());
-        // The next primitive may reuse the address, but it has another name.
+        // The next primitive may reuse the address of the dropped timer, but has another name.
         drop(timer);
         let _timer = node.create_timer_repeating(Duration::from_micros(70_500), block).unwrap();
         find("timer 70.5ms", takes, &mut || ());
     }
 
-    // The first statistics of an executor publish it, until they are dropped.
+    // The `NodeStatistics` that was created first publishes the executor's metrics, until it is dropped.
     let executor = context(domain(), &[]).create_executor(StatsExecutor::new());
     let [one, other] = ["one", "other"].map(|name| executor.create_node(name).unwrap());
     let first = NodeStatistics::new(&one).unwrap();
@@ -259,7 +259,7 @@ fn handles_all(executor: Executor, node: &Node) {
     let late = node.create_worker(());
     assert_eq!(wait(late.run(|_| 7)), Ok(7));
 
-    // A panic ends only its worker.
+    // A panic ends only the worker in which it occurs.
     drop(late.run(|_| panic!("the panic of the test")));
     let before = ticks.load(Ordering::Relaxed);
     wait_for("further ticks", || ticks.load(Ordering::Relaxed) > before + 20);

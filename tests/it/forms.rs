@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Every form of callback and of publishing in rclrs, with idiomatic, `rmw` and dynamic message types. Each
-//! subscription receives all messages in order, and all are measured.
+//! subscription receives all messages in order, and all messages are measured.
 
 use std::{
     borrow::Cow,
@@ -21,15 +21,15 @@ use crate::waiting::*;
 /// The number of messages on each topic.
 const MESSAGES: u64 = 10;
 
-/// A message with a stamp of 1970.
+/// Returns a message whose stamp is in 1970.
 fn imu() -> Imu {
     let mut imu = Imu::default();
     imu.header.stamp.sec = 1;
     imu
 }
 
-/// A subscription: its form, the number of messages in its callback, its windows, and a function that returns the
-/// messages and bytes received.
+/// A subscription: its form, the number of messages that its callback has received, its windows, and a function that
+/// returns the messages and bytes received.
 type Form = (&'static str, Arc<AtomicU64>, Windows, Box<dyn Fn() -> [u64; 2]>);
 
 #[test]

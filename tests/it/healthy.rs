@@ -33,8 +33,8 @@ impl Logged {
     }
 }
 
-/// The program: a node, with all kinds of statistics or without, until its standard input ends. After 15 s without a
-/// message, the library looks up the publishers of a topic.
+/// The program of a test: it runs a node, with all kinds of statistics or without any, until its standard input ends.
+/// After 15 s without a message, the library looks up the publishers of a topic.
 #[test]
 #[ignore = "a program of the test below"]
 fn touching_listener() {
@@ -89,7 +89,7 @@ fn no_error_is_logged_and_no_state_is_changed() {
         while !output.recv_timeout(LIMIT).unwrap().ends_with(text) {}
     };
     processes.iter().for_each(|(_, output, ..)| wait_for_line(output, "received"));
-    late.end(); // the graph changes
+    late.end(); // this changes the graph
     wait_for_line(&processes[1].1, "searched");
     let [plain, measured] = processes.map(|(mut process, _, input, log)| {
         drop(input);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Statistics live as long as a handle, whatever else ends, and leave nothing behind.
+//! Statistics live as long as a handle, whatever else is dropped, and leave nothing behind.
 
 use std::{
     any::Any,
@@ -70,7 +70,7 @@ fn the_last_handle_ends_the_statistics() {
         |statistics| kept!(statistics.create_stopwatch("call")),
         |statistics| kept!(statistics.create_counter("calls")),
     ];
-    let executor = context(domain(), &[]).create_executor(StatsExecutor::new()); // a source without a handle
+    let executor = context(domain(), &[]).create_executor(StatsExecutor::new()); // this source has no handle
     let returning = executor.create_node("returning").unwrap();
     let create = || NodeStatistics::with_options(&returning, every(10)).unwrap();
     for create_handle in creations {
@@ -90,8 +90,8 @@ fn the_last_handle_ends_the_statistics() {
     drop(executor);
     wait_for_end(&windows);
 
-    // A subscription of rclrs owns its callback. A handle to the subscription in the callback would be a cycle; a weak
-    // handle is not.
+    // A subscription of rclrs owns its callback. If the callback had a handle to the subscription, both would keep each
+    // other alive. So the callback has a weak handle.
     let statistics = create();
     let own = Arc::new(OnceLock::new());
     let captured = Arc::clone(&own);
@@ -120,7 +120,7 @@ fn everything_may_be_created_and_dropped_in_any_order() {
             let spinning = Spinning::start(executor);
             wait_for("the publisher's messages", || plain.load(Ordering::Relaxed) > 0);
             drop(before);
-            // Messages arrive while the subscription is created, with a publisher of losses.
+            // Messages arrive while the subscription is being created together with the publisher of loss events.
             let losses = every(10).metrics([Metric::MessageAge, Metric::PublicationSeqGap]);
             let statistics = NodeStatistics::with_options(&node, losses).unwrap();
             let imu = statistics.create_subscription("imu".best_effort(), counting::<Imu>(&called)).unwrap();
@@ -193,7 +193,8 @@ fn creating_and_dropping_200_times_leaks_nothing() {
         statistics.create_counter("calls").increment();
         let _imu = ["imu", "other"].map(|topic| statistics.create_subscription(topic, |_: Imu| ()).unwrap());
     };
-    // rclrs 0.8 sometimes misses the wake-up of a drop, with or without statistics. Another subscription wakes it.
+    // rclrs 0.8 sometimes misses the wake-up of a drop, with or without statistics. Another subscription wakes the
+    // executor.
     let wait_for_end = || {
         wait_for("end of the subscriptions", || {
             drop(node.create_subscription::<Imu, _>("wakes_the_wait_set", |_: Imu| ()).unwrap());
@@ -243,8 +244,8 @@ fn a_busy_disk_neither_delays_the_exit_nor_loses_the_totals() {
     assert!(totals.contains("node_name: /busy"), "{totals}");
 }
 
-/// The program of the next test. It is killed: after a panic, rclrs's threads run on, and a process that exits beside them may
-/// crash in the middleware.
+/// The program of the next test. The test kills the program: after a panic, rclrs's threads run on, and a process that
+/// exits while they run may crash in the middleware.
 #[test]
 #[ignore = "is the program of another test"]
 fn replaces_a_callback_and_panics() {

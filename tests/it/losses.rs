@@ -49,7 +49,7 @@ fn events_report_new_losses_and_other_reports_the_totals() {
     let mut reader = Program::start("losses.py", &["--matched"], domain);
     assert_eq!(reader.read("no publisher of events"), "{\"matched\": 1}");
 
-    // All reports work while a callback blocks the node's executor.
+    // Events, service and file work while a callback blocks the node's executor.
     wait_for_subscriptions(&blocking, 1);
     blocking.publish(Int32::default()).unwrap();
     wait_for("the callback that blocks", || blocked.load(Ordering::Relaxed) == 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests of the library on real topics, one module per subject. They are one program, because each program takes
+//! Tests of the library on real topics, one module per subject. All modules are one program, because each program takes
 //! seconds to link. No two tests share a ROS domain ([`test_support::domain`]).
 
 mod bounds;

@@ -46,7 +46,7 @@ fn ages_on_simulated_time_are_exact_in_every_report() {
             node.get_clock().now().nsec == now
         });
     };
-    // Only one message is under way at a time, so that each is recorded even while a window ends.
+    // Only one message is under way at a time, so that each message is recorded even while a window ends.
     let publish = |stamp: i64| {
         let received = measured.statistics().totals().unwrap().received;
         let mut message = Imu::default();

@@ -53,7 +53,8 @@ fn every_report_has_the_windows_of_the_process() {
         publisher.publish(Imu::default()).unwrap();
         counter.add(3);
         if number % 8 == 0 {
-            // No further message is under way, so that each is recorded even while a window ends.
+            // Each message is sent after the previous one was received, so that it is recorded even while a window
+            // ends.
             let is_received = |topic: TopicTotals| topic.totals.received == number;
             wait_for("messages", || statistics.totals().into_iter().all(is_received));
         }

@@ -14,12 +14,12 @@ use anyhow::{Context, Result};
 pub enum Outcome {
     Passed,
     Failed,
-    /// The check is not possible on this machine, for this reason.
+    /// The check is not possible on this machine. The text is the reason.
     Skipped(String),
 }
 
 impl Outcome {
-    /// Returns whether the outcome is a failure. With `no_skip`, a skipped check is one.
+    /// Returns whether the outcome is a failure. With `no_skip`, a skipped check is a failure.
     pub fn is_failure(&self, no_skip: bool) -> bool {
         *self == Outcome::Failed || (no_skip && *self != Outcome::Passed)
     }

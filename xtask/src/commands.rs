@@ -14,7 +14,8 @@ use anyhow::{ensure, Context, Result};
 
 use crate::{checks, environment::Environment};
 
-/// Returns a cargo subcommand on the workspace in that directory, in the environment.
+/// Returns a command that runs a cargo subcommand in the workspace in `directory`, with the variables of the
+/// environment.
 pub fn cargo<A: AsRef<OsStr>>(
     environment: &Environment,
     directory: &Path,
@@ -57,8 +58,8 @@ pub fn models(environment: &Environment, project: &Path, locked: bool) -> Comman
         }))
         // The other tests do not run in a model. The model checker's types would have no effect there.
         .args(["--", "--skip", "tests::"])
-        // Each model maps and unmaps a stack for every thread of every interleaving, and models in one process wait for
-        // each other there. So two at a time are slower than one after the other.
+        // Each model maps and unmaps a stack for every thread of every interleaving, and the models of one process wait
+        // for each other in these system calls. So two models at a time are slower than one after the other.
         .env("RUST_TEST_THREADS", "1")
         .env("CARGO_TARGET_DIR", environment.target_dir().join("models"))
         .env("RUSTFLAGS", "--cfg topic_statistics_loom");
@@ -84,8 +85,8 @@ pub fn rustup(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Replaces this process by a command, so that it receives signals and its exit status is ours. Returns only if it
-/// cannot be started.
+/// Replaces this process by a command, so that the command receives signals and its exit status is the one of this
+/// process. Returns only if the command cannot be started.
 pub fn exec(command: &mut Command) -> Result<ExitCode> {
     let error = command.exec();
     let program = Path::new(command.get_program()).display();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask demo`: live statistics of a real node. It starts a talker, a listener with statistics, and
+//! `cargo xtask demo`: live statistics of a real node. The command starts a talker, a listener with statistics, and
 //! topic_monitor, which shows the listener's statistics.
 
 use std::{
@@ -27,8 +27,8 @@ pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> R
     if !build.status().context("cargo cannot be started")?.success() {
         bail!("The programs could not be built; cargo says above why");
     }
-    // The table must not show other nodes. exec releases the lock of the domain, but by then the programs have its
-    // ports.
+    // The table must not show other nodes. exec releases the lock of the domain, but at that time the programs already
+    // use the domain's ports.
     let domain = domain().context(
         "Programs of this machine use all ROS domains from 1 to 101; `ss -ulpn` shows who has UDP ports from 7650 on",
     )?;
@@ -62,7 +62,7 @@ fn end_with_this_process(command: &mut Command) {
     let parent = getpid();
     let set = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // If the parent died before this call, there is no signal.
+        // If the parent died before this call, the kernel sends no signal.
         let is_alive = getppid() == Some(parent);
         is_alive.then_some(()).ok_or(std::io::ErrorKind::Interrupted.into())
     };

@@ -30,7 +30,7 @@ pub struct Environment {
 
 impl Environment {
     /// Creates an environment equal to the caller's. Each ROS 2 has a separate `target_dir`, so that cargo does not
-    /// rebuild everything when two are used in turns.
+    /// rebuild everything when two ROS 2 installations are used in turns.
     pub fn new(description: String, target_dir: PathBuf) -> Environment {
         Environment { description, target_dir, variables: vec![], prepended: vec![], hidden: vec![] }
     }
@@ -40,7 +40,7 @@ impl Environment {
         self.variables.push((name, value.into()));
     }
 
-    /// Puts a directory in front of a search path, after earlier ones put there.
+    /// Puts a directory in front of a search path, but behind the directories that were put there before.
     pub fn prepend(&mut self, name: &'static str, directory: impl Into<PathBuf>) {
         self.prepended.push((name, directory.into()));
     }
@@ -60,12 +60,13 @@ impl Environment {
         Ok(packages)
     }
 
-    /// Removes everything below these prefixes, those of another sourced ROS 2, from the caller's search paths.
+    /// Removes everything below these prefixes from the caller's search paths. They are the prefixes of another,
+    /// sourced ROS 2.
     pub fn hide(&mut self, prefixes: impl IntoIterator<Item = PathBuf>) {
         self.hidden.extend(prefixes);
     }
 
-    /// Returns a command in this environment. The program is searched on the environment's PATH.
+    /// Returns a command in this environment. The program is looked up on the environment's PATH.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.envs(SEARCH_PATHS.map(|name| (name, self.search_path(name))));
@@ -94,7 +95,7 @@ impl Environment {
         Ok(())
     }
 
-    /// Returns the directory where cargo builds: the caller's choice, or this environment's.
+    /// Returns the directory where cargo builds: the caller's choice, or else this environment's directory.
     pub fn target_dir(&self) -> PathBuf {
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.target_dir.clone(), PathBuf::from)
     }
@@ -125,7 +126,8 @@ impl Environment {
         self.prepended.iter().filter(move |(path, _)| *path == name).map(|(_, directory)| directory.clone())
     }
 
-    /// Returns a search path: our entries, then the caller's, without hidden and repeated ones.
+    /// Returns a search path: the environment's entries, then the caller's entries, without hidden and repeated
+    /// entries.
     fn search_path(&self, name: &str) -> OsString {
         let mut directories: Vec<PathBuf> = self.ours(name).collect();
         for directory in callers(name) {
@@ -148,8 +150,8 @@ fn callers(name: &str) -> Vec<PathBuf> {
     env::split_paths(&path).filter(|directory| !directory.as_os_str().is_empty()).collect()
 }
 
-/// Returns whether `cargo run` has put a directory on LD_LIBRARY_PATH only for this program: the toolchain's or a build
-/// directory.
+/// Returns whether `cargo run` has put a directory on LD_LIBRARY_PATH only for this program: the toolchain's directory
+/// or a build directory.
 fn is_cargos(directory: &Path) -> bool {
     let toolchain =
         env::var_os("CARGO").and_then(|cargo| Some(Path::new(&cargo).ancestors().nth(2)?.join("lib")));

@@ -30,7 +30,7 @@ pub fn remove(path: &Path) -> Result<()> {
     removed.with_context(|| format!("Cannot remove {}", path.display()))
 }
 
-/// Returns the sorted paths in a directory. Returns none if it is not a directory.
+/// Returns the sorted paths in a directory. Returns no paths if `directory` is not a directory.
 pub fn read_dir(directory: &Path) -> Result<Vec<PathBuf>> {
     if !directory.is_dir() {
         return Ok(vec![]);

@@ -44,7 +44,7 @@ pub enum Check {
     Typos,
 }
 
-/// Runs these checks, or all if none is named. With `no_skip`, a check that is not possible counts as failed.
+/// Runs these checks, or all checks if none is named. With `no_skip`, a check that is not possible counts as failed.
 pub fn run(options: &RosOptions, project: &Path, checks: &[Check], no_skip: bool) -> Result<ExitCode> {
     let checks = if checks.is_empty() { Check::value_variants() } else { checks };
     let mut results = vec![];
@@ -96,7 +96,7 @@ fn in_each(project: &Path, check: impl Fn(&Path) -> Result<Outcome>) -> Result<O
     Ok(Outcome::Passed)
 }
 
-/// Runs clippy with all features. The two lines that are compiled only without a feature are not linted.
+/// Runs clippy with all features. Two lines of code are compiled only if a feature is off, so they are not linted.
 fn clippy(environment: &Environment, workspace: &Path) -> Result<Outcome> {
     let mut clippy = environment.command("cargo");
     clippy.current_dir(workspace).args(["clippy", "--locked", "--workspace", "--all-targets"]);

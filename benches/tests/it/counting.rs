@@ -10,13 +10,13 @@ use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
 };
 
-// Constants, so that an access allocates nothing.
+// The initial values are constants, so that an access allocates nothing.
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     static BYTES: Cell<i64> = const { Cell::new(0) };
-    /// The count when `rcl_wait` returned, and the kind and number of takes since.
+    /// The thread's count of allocations when `rcl_wait` returned, and the kind and number of takes since then.
     static ROUND: Cell<(u64, u64, u64)> = const { Cell::new((0, 0, 0)) };
-    /// The count at the last callback.
+    /// The thread's count of allocations at the last callback.
     static CALLED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
@@ -39,18 +39,19 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.set(BYTES.get() + layout.size() as i64);
-        // SAFETY: As the caller's.
+        // SAFETY: The caller's contract is the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         BYTES.set(BYTES.get() - layout.size() as i64);
-        // SAFETY: As the caller's.
+        // SAFETY: The caller's contract is the same.
         unsafe { System.dealloc(memory, layout) }
     }
 }
 
-/// Defines functions of libc for the whole process. Each counts, and calls libc's function by its internal name.
+/// Defines functions of libc for the whole process. Each function counts the call, and calls libc's function by its
+/// internal name.
 macro_rules! count {
     ($($name:ident($($argument:ident: $type:ty),*) as $real:ident;)*) => {$(
         extern "C" {
@@ -59,11 +60,11 @@ macro_rules! count {
 
         /// # Safety
         ///
-        /// As libc's own.
+        /// As for libc's function.
         #[no_mangle]
         unsafe extern "C" fn $name($($argument: $type),*) -> *mut c_void {
             ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-            // SAFETY: As the caller's.
+            // SAFETY: The caller's contract is the same.
             unsafe { $real($($argument),*) }
         }
     )*};
@@ -76,21 +77,22 @@ count! {
     aligned_alloc(alignment: usize, size: usize) as __libc_memalign;
 }
 
-/// Defines functions of rcl for this program. Each calls rcl's own, with some code before and after.
+/// Defines functions of rcl for this program. Each function calls rcl's function, with some code before and after the
+/// call.
 macro_rules! wrap {
     ($($name:ident($($argument:ident: $type:ty),*), $before:expr, $after:expr;)*) => {$(
         /// # Safety
         ///
-        /// As rcl's own.
+        /// As for rcl's function.
         #[no_mangle]
         unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
             let name = CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()).unwrap();
-            // SAFETY: Of two functions with the same name, the program's is called, and the next one is rcl's.
+            // SAFETY: The program's function of this name is found first, and the next function of this name is rcl's.
             let real = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
             // SAFETY: rclrs links rcl, whose function has this type.
             let real: unsafe extern "C" fn($($type),*) -> c_int = unsafe { std::mem::transmute(real) };
             $before();
-            // SAFETY: As the caller's.
+            // SAFETY: The caller's contract is the same.
             let result = unsafe { real($($argument),*) };
             $after(result);
             result
@@ -133,7 +135,7 @@ fn end_round() {
     }
 }
 
-/// Counted callbacks call this. It records the allocations since the previous callback on the thread.
+/// Counted callbacks call this function. It records the allocations since the previous callback on the thread.
 pub fn call() {
     if let Some(before) = CALLED.replace(Some(allocations())) {
         push(CALL, allocations() - before);
@@ -143,7 +145,7 @@ pub fn call() {
 
 const CALL: u64 = 100;
 static CALLS: AtomicU64 = AtomicU64::new(0);
-/// The recorded counts with their kinds. Recording one allocates nothing.
+/// The recorded counts of allocations, with their kinds. Recording a count allocates nothing.
 static COUNTS: [[AtomicU64; 2]; 8192] = [const { [const { AtomicU64::new(0) }; 2] }; 8192];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
@@ -164,8 +166,8 @@ pub fn restart() {
     USED.store(0, SeqCst);
 }
 
-/// Returns the allocations of rounds with this take, and those from callback to callback. They are quartiles, because a
-/// queue of rclrs grows every 31st time.
+/// Returns the allocations of rounds with this kind of take, and the allocations from callback to callback. Both are
+/// quartiles, because a queue of rclrs grows every 31st time.
 pub fn counted(taken: Taken) -> [[u64; 3]; 2] {
     [taken as u64, CALL].map(|kind| {
         let counts =

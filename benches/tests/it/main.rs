@@ -2,7 +2,7 @@
 
 //! Tests of costs that are the same on every machine. The program counts the allocations of each thread.
 //!
-//! Tests print lines `name=value`. `cargo xtask bench` adds them to its figures.
+//! Tests print lines `name=value`. `cargo xtask bench` adds these values to its figures.
 
 mod allocations;
 mod cost;

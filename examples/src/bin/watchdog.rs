@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Logs each change of the state: messages are older than `limit` (in milliseconds), missing, or in time again.
+/// Logs each change of the state: messages are older than `limit` (in milliseconds), missing, or arrive in time again.
 async fn watch_over(
     logger: Logger,
     topic: String,

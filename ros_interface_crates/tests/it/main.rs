@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Generates crates for temporary prefixes, without a ROS 2, and checks which are written, rewritten and kept.
+//! Generates crates for temporary prefixes, without a ROS 2, and checks which crates are written, rewritten and kept.
 
 mod prefix;
 
@@ -40,7 +40,7 @@ fn a_crate_is_rewritten_only_when_its_definition_changes() {
     assert_eq!((second.written.len(), second.kept), (0, vec!["shapes".to_owned()]));
     assert!(marker.is_file() && modified() == before);
 
-    // A new crate updates the times of the others, because ros-env watches only crates that it knows.
+    // A new crate updates the file times of the other crates, because ros-env watches only crates that it knows.
     ros.install("other", "Other", &[X], "", &[]);
     assert_eq!(out.generate(&[&ros]).written, ["other"]);
     assert!(modified() > before);
@@ -92,7 +92,8 @@ fn a_crate_of_another_generator_is_never_overwritten() {
     let before = ros.read("shapes", "src/msg/rmw.rs");
     let report = ros.generate(&[&ros]);
     assert!(matches!(&report.skipped[..], [(_, Problem::NotOurs { .. })]), "{report}");
-    // Nothing is written to a prefix after a crate that would be used instead. A prefix before it gets the right crate.
+    // No crate is written to a prefix if an earlier prefix has a crate of the package, because that crate would be
+    // used. A prefix before that crate gets the right crate.
     let report = out.generate(&[&ros, &out]);
     assert!(matches!(&report.skipped[..], [(_, Problem::Shadowed { .. })]), "{report}");
     assert!(skipped(&report)[0].contains("Point lacks the field y: f64"), "{report}");
@@ -104,7 +105,7 @@ fn a_crate_of_another_generator_is_never_overwritten() {
 fn a_crate_that_ros_env_leaves_out_is_generated_anew() {
     let (ros, out) = (Prefix::with_point(&[X]), Prefix::new());
     ros.install_foreign_crate();
-    // As rosidl_generator_rs 0.4.11 writes it.
+    // A manifest as rosidl_generator_rs 0.4.11 writes it.
     let manifest =
         "[package]\nname = \"shapes\"\nversion = \"1.2.3\"\n\n[package.metadata.rclrs]\nreexport = true\n";
     ros.write("shapes/rust/Cargo.toml", manifest);

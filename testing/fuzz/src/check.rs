@@ -6,7 +6,7 @@ use topic_statistics_core::Summary;
 
 /// Returns whether a character controls a terminal or changes the order of text.
 ///
-/// This repeats the promise of `Escaped`, without the further ranges that its code escapes.
+/// These are the characters that the documentation of `Escaped` promises to escape. Its code escapes further ranges.
 fn is_control(c: char) -> bool {
     let is_bidirectional = matches!(
         c,
@@ -22,7 +22,7 @@ pub fn has_no_control(text: &str, what: &str) {
     }
 }
 
-/// Panics if the text has a control character other than a line break, or another number of lines.
+/// Panics if the text has a control character other than a line break, or has not exactly this number of lines.
 pub fn has_lines(text: &str, lines: usize, what: &str) {
     assert_eq!(text.lines().count(), lines, "lines of {what}: {text:?}");
     text.split('\n').for_each(|line| has_no_control(line, what));

@@ -54,7 +54,7 @@ impl<'a> Input<'a> {
         i64::from_le_bytes(self.bytes())
     }
 
-    /// Returns a time in nanoseconds: any value, one near `other`, or a special one.
+    /// Returns a time in nanoseconds: any value, a value near `other`, or a special value.
     pub fn time(&mut self, other: i64) -> i64 {
         match self.below(8) {
             0 => self.i64(),
@@ -66,7 +66,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Returns a number: any value, one of a usual size, or a special one.
+    /// Returns a number: any value, a value of a usual size, or a special value.
     pub fn f64(&mut self) -> f64 {
         match self.below(4) {
             0 => f64::from_bits(self.u64()),

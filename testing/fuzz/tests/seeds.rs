@@ -12,7 +12,7 @@ fn run(name: &str, target: fn(&[u8])) {
     let (mut seeds, mut size) = (0, 0);
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        println!("{}", path.display()); // shown if it fails
+        println!("{}", path.display()); // shown if the test fails
         let bytes = fs::read(path).unwrap();
         target(&bytes);
         (seeds, size) = (seeds + 1, size + bytes.len() as u64);

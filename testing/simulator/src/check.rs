@@ -113,7 +113,7 @@ pub fn window(
         equal("metric", metric, expected_metric)?;
         check_summary(summary, samples, tally).map_err(|error| format!("{metric}: {error}"))?;
         let distribution = ours.distribution(*metric);
-        // By docs/distributions.md.
+        // The rule of docs/distributions.md.
         let is_one_sample = metric.is_count()
             || matches!(
                 metric,

@@ -46,7 +46,7 @@ impl HostClocks {
         self.offset.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Suspends the host. The monotonic clock stands still meanwhile.
+    /// Suspends the host for `time`. Meanwhile the monotonic clock stands still.
     pub fn suspend(&self, time: i64) {
         self.step(time);
         self.suspended.fetch_add(time, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Delays a thread while it ends a window and holds the lock of the source. Meanwhile events happen on other threads.
+//! Delays a thread while it ends a window and holds the lock of the source. During the delay, events happen on other
+//! threads.
 
 use std::sync::{
     atomic::{AtomicI64, AtomicU32, Ordering},
@@ -23,15 +24,18 @@ use crate::clocks::HostClocks;
 /// An action of another thread. Its argument is the monotonic time.
 pub type Step = Box<dyn FnOnce(i64) + Send>;
 
-/// The events while a thread is delayed. Times are since the start of the delay.
+/// The events on other threads while a thread is delayed. All times count from the start of the delay.
 pub struct Delay {
-    /// The events before the thread reads the clock for the window's stop, and the time of that reading.
+    /// The events before the delayed thread reads the clock for the window's stop.
     pub before: Vec<(i64, Step)>,
+    /// The time at which the delayed thread reads the clock for the window's stop.
     pub stop: i64,
-    /// The later events, and the time at which the thread continues.
+    /// The events after `stop`.
     pub after: Vec<(i64, Step)>,
+    /// The time at which the delayed thread continues.
     pub end: i64,
-    /// The reading of the monotonic clock at which `after` happens: 1 is the first one after the stop's.
+    /// The number of the clock reading during which the events of `after` happen: 1 is the first reading after the one
+    /// for the window's stop.
     pub at: u32,
 }
 
@@ -107,7 +111,7 @@ impl WindowedCollector for Delayable {
     }
 }
 
-/// A clock that delays its reader. It is read under the lock.
+/// A clock that delays its reader. The library reads it while it holds the lock of the source.
 struct DelayedClock<'a> {
     clocks: &'a HostClocks,
     delay: &'a Mutex<Option<Delay>>,

@@ -4,7 +4,7 @@
 
 use std::fmt::Debug;
 
-/// Returns whether two figures differ by at most 1e-9 of the samples' size, or are both NaN.
+/// Returns whether two figures differ by at most 1e-9 of `size`, the size of the samples, or are both NaN.
 pub fn is_same(ours: f64, expected: f64, size: f64) -> bool {
     (ours.is_nan() && expected.is_nan()) || (ours - expected).abs() <= 1e-9 * size.abs().max(1.0)
 }

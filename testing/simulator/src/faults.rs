@@ -90,23 +90,24 @@ impl Fault {
     ];
 }
 
-/// The counts of events.
+/// The counts of what happened in the simulated worlds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub worlds: u64,
     pub windows: u64,
-    /// Windows of sources of equal names.
+    /// Compared windows of sources with equal names.
     pub named: u64,
-    /// Windows of hops.
+    /// Compared windows of hops.
     pub hops: u64,
-    /// Figures equal to the oracle's.
+    /// Figures that were equal to the oracle's figures.
     pub figures: u64,
     /// Windows after a step or a jump, for which the oracle knows only bounds.
     pub bounded: u64,
     /// Comparisons of a publisher's losses with the network's record.
     pub deliveries: u64,
-    /// Windows after which the health was compared, and changes from OK to another level.
+    /// Windows after which the health was compared with the oracle's.
     pub judged: u64,
+    /// Changes of the health from OK to another level.
     pub alarms: u64,
     pub messages: u64,
     pub injected: Injected,

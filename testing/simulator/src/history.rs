@@ -7,7 +7,7 @@ use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 /// The last events of a world, and the last injected faults.
 pub type History = Rc<RefCell<(VecDeque<String>, VecDeque<String>)>>;
 
-/// The number of events, and of faults, in a history.
+/// The largest number of events in a history, and also of faults.
 const EVENTS: usize = 15;
 
 /// Appends an event to a history.

@@ -4,7 +4,8 @@
 //! messages, and the system clock is stepped.
 //!
 //! The oracle generates the threads' programs, so it knows the callback of each publication and the cause that
-//! docs/any_node.md requires. It keeps every publication and computes the figures of each window from them.
+//! docs/any_node.md requires. The oracle keeps every publication, and computes the figures of each window from all of
+//! them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -79,7 +80,7 @@ pub struct World {
 
 /// A topic that the process receives.
 struct Topic {
-    /// 0 for an unmeasured topic.
+    /// The number of the topic's subscription; 0 for an unmeasured topic.
     number: u32,
     /// The publisher's clock minus this host's. `None` if the middleware reports no source timestamps.
     ahead: Option<i64>,
@@ -88,11 +89,12 @@ struct Topic {
 }
 
 struct Thread {
-    /// Whether rclcpp runs on the thread. Then only tracepoints show the callback of a publication: it may never wait.
+    /// Whether rclcpp runs on the thread. Such a thread may never wait, so only tracepoints show which callback
+    /// publishes.
     is_rclcpp: bool,
     activity: Activity,
     steps: VecDeque<Step>,
-    /// The message that the thread took last, and the message of the running callback.
+    /// The message that the thread took last.
     taken: Option<Message>,
     called: Option<Message>,
     /// Whether the thread has taken a measured message since its last wait.
@@ -101,7 +103,7 @@ struct Thread {
 
 struct Publisher {
     hops: PublisherHops,
-    /// The topics whose messages have caused a publication, in the order of the first one.
+    /// The topics whose messages have caused a publication, in the order of their first publications.
     seen: Vec<u32>,
     created: BTreeMap<u32, Created>,
 }
@@ -110,21 +112,23 @@ struct Publisher {
 struct Created {
     hop: Arc<Windowed<Hop>>,
     times: WindowTimes,
-    /// The publications in this window: the message that caused each, and its time. `None` if the cause is unknown.
+    /// The publications in this window: the message that caused the publication, and the publication's time. `None` if
+    /// the cause is unknown.
     publications: Vec<Option<(Message, i64)>>,
     steps: Vec<FoundStep>,
-    /// When the last step of the clock was found, on the monotonic clock.
+    /// The monotonic time at which the library found the last step of the system clock.
     found: i64,
 }
 
-/// A step of the system clock. For ten seconds, a stamp from the ten seconds before it may be from the old clock.
+/// A step of the system clock. For ten seconds after the step was found, a stamp from the ten seconds before the step
+/// may be of the old clock.
 struct FoundStep {
     /// The system time on the old clock, just before the step was found.
     before: i64,
     until: i64,
 }
 
-/// By docs/any_node.md.
+/// The limit in docs/any_node.md.
 const MOST_HOPS: usize = 8;
 const UNDER_WAY: i64 = 10 * S;
 
@@ -192,7 +196,7 @@ impl World {
         Ok(())
     }
 
-    /// Sends a message, which may be lost.
+    /// Sends a message, which the network may lose.
     fn send(&mut self, topic: usize) {
         let is_lost = self.random.u8(..5) == 0;
         let topic = &mut self.topics[topic];
@@ -225,7 +229,7 @@ impl World {
                     publish(&mut steps, random, Truth::Other);
                 }
                 4 => {
-                    // The callback throws, so its end is not reported before the next one starts.
+                    // The callback throws, so rclcpp does not report its end before the next callback starts.
                     steps.extend([TakeForCallback, StartCallback, StartOther]);
                     publish(&mut steps, random, Truth::Other);
                     steps.push(Boundary);
@@ -249,7 +253,7 @@ impl World {
         let random = &mut self.random;
         let mut steps = vec![Boundary];
         match random.u8(..5) {
-            // rclpy triggers before and after a callback. A coroutine may continue in the same round.
+            // rclpy triggers a guard condition before and after a callback. A coroutine may continue in the same round.
             0 => {
                 for _ in 0..random.u8(1..4) {
                     steps.extend([Take, Trigger]);
@@ -258,7 +262,7 @@ impl World {
                     publish(&mut steps, random, Truth::Unknown);
                 }
             }
-            // A worker of rclrs: a round for each message.
+            // A worker of rclrs waits again after each message.
             1 => {
                 steps.push(Take);
                 publish(&mut steps, random, Truth::Message);
@@ -271,7 +275,7 @@ impl World {
                 }
                 publish(&mut steps, random, Truth::Taken);
             }
-            // A program triggers so often that the callback may have returned.
+            // A program triggers so often that the library cannot exclude that the callback has returned.
             3 => {
                 steps.extend([Take, Trigger, Trigger, Trigger]);
                 publish(&mut steps, random, Truth::Unknown);
@@ -381,7 +385,7 @@ impl World {
             }
             let expected = hop.end_window(self.now, self.clocks.offset(), self.has_distributions);
             let ours = hop.hop.end_window(&*self.clocks).ok_or("no window")?.statistics;
-            let any_length = 0; // there is no schedule
+            let any_length = 0; // this world has no schedule, so no length is compared
             let compared = check::window(&ours, &expected, any_length, &mut self.tally);
             compared.map_err(|error| format!("hop of publisher {index} from topic {topic}: {error}"))?;
             self.tally.hops += 1;
@@ -390,7 +394,7 @@ impl World {
     }
 }
 
-/// Appends some publications, or none.
+/// Appends steps that publish: some, or none.
 fn publish(steps: &mut Vec<Step>, random: &mut Rng, truth: Truth) {
     steps.extend((0..random.u8(..4)).map(|_| Step::Publish(truth)));
 }

@@ -2,11 +2,12 @@
 
 //! A deterministic simulator of a node's statistics, from one seed.
 //!
-//! A [`world`](world::World) has publishers, a network, callbacks and clocks, and injects [`faults`]. It drives the
-//! core's recorder, collectors, schedule, loss events and totals, with simulated time and without a thread. For each
-//! source an [`oracle`] keeps every sample, and computes the expected messages in the simplest way. After every window,
-//! all figures, totals and events are compared. With each world run two more: one with sources of equal [`names`], and
-//! one with [`hops`]. The soak test judges the health of real nodes with the same oracle, in the same [`scenario`].
+//! A [`world`](world::World) has publishers, a network, callbacks and clocks, and injects [`faults`]. The world drives
+//! the core's recorder, collectors, schedule, loss events and totals, with simulated time and without a thread. For
+//! each source an [`oracle`] keeps every sample, and computes the expected messages in the simplest way. After every
+//! window, all figures, totals and events are compared. Beside each world, two more worlds are simulated: one with
+//! sources of equal [`names`], and one with [`hops`]. The soak test judges the health of real nodes with the same
+//! oracle, in the same [`scenario`].
 
 mod check;
 mod clocks;
@@ -38,7 +39,7 @@ use world::World;
 pub struct Failure {
     pub world: u64,
     pub error: String,
-    /// Whether its plan can be made smaller. The worlds of equal names and of hops have no plan.
+    /// Whether the plan of the failed world can be made smaller. The worlds of equal names and of hops have no plan.
     pub can_shrink: bool,
 }
 

@@ -24,7 +24,7 @@ struct Arguments {
     day: Option<f64>,
 }
 
-/// With this number of windows, any seed injects each kind of fault. The rarest worlds are one in 150.
+/// With this number of windows, any seed injects each kind of fault. The rarest fault is injected in one of 150 worlds.
 const EVERY_FAULT: u64 = 500_000;
 
 fn main() -> ExitCode {
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     println!("{tally}");
     println!("{:.1} s", started.elapsed().as_secs_f64());
     let Some(Failure { world, error, can_shrink }) = failure else {
-        // Detects a change of the simulator that prevents a fault.
+        // A fault is missing if a change of the simulator prevents it.
         let missing: Vec<_> = tally.missing().map(|fault| fault.text()).collect();
         if arguments.windows >= EVERY_FAULT && !missing.is_empty() {
             eprintln!("FAILED: never injected: {}", missing.join("; "));

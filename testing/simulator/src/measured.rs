@@ -41,7 +41,8 @@ impl Measured {
         }
     }
 
-    /// Records a publication, a duration or a count. It has taken the time `takes` until now.
+    /// Records a publication, a duration or a count. The publication or duration ends now and has taken the time
+    /// `takes`.
     pub fn record(&self, now: i64, takes: i64, size: u32, count: u64) {
         match self {
             Self::Publisher(publisher) => {

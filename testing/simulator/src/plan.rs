@@ -13,10 +13,10 @@ use crate::faults::Fault;
 pub struct Plan {
     /// The seed of the world's random numbers.
     pub seed: u64,
-    /// Bit n: fault n of [`Fault::ALL`] is injected.
+    /// If bit n is set, fault n of [`Fault::ALL`] is injected.
     pub faults: u64,
     pub subscriptions: usize,
-    /// Publishers of each topic.
+    /// The number of publishers of each topic.
     pub publishers: usize,
     /// The approximate number of messages of a publisher in a window.
     pub rate: i64,
@@ -50,7 +50,7 @@ impl Plan {
             is_simulated: random.u32(..4) == 0,
         };
         match plan.has(Fault::Discard) {
-            // Enough subscriptions to overflow the queue of waiting messages.
+            // 60 subscriptions are enough to overflow the queue of messages that wait to be published.
             true => Self { subscriptions: 60, publishers: 1, rate: 1, windows: 4000, ..plan }
                 .without(Fault::Crowd)
                 .without(Fault::Period),

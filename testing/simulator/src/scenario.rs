@@ -31,7 +31,7 @@ pub struct Row {
     /// Conditions that the health oracle can parse.
     pub warn_unless: &'static str,
     pub error_unless: &'static str,
-    /// Further conditions for WARN and ERROR, only in the simulation.
+    /// Further conditions for WARN and for ERROR, used only in the simulation.
     pub tight: [&'static str; 2],
 }
 
@@ -199,7 +199,7 @@ pub struct Disturbance {
     pub kind: Kind,
     pub text: &'static str,
     pub is_simulated: bool,
-    /// In the soak test: the time of the first one, and the period.
+    /// In the soak test: the time of the first disturbance of this kind, and the period of the next ones.
     pub happens: Option<[Duration; 2]>,
 }
 

@@ -8,7 +8,7 @@ standard input, one per line, and answers each with a line of JSON:
 - `fork`: forks a child that executes another program, and one that exits; answers with their exit statuses;
 - `report`: answers with the counts.
 
-With --reader it sums up /statistics instead. The program ends with its input.
+With --reader, the process instead sums up the windows on /statistics. The program ends when its input ends.
 """
 
 import argparse
@@ -89,7 +89,7 @@ def publish():
 
 
 def sum_up(metric):
-    # For other metrics, the average of a window is the count.
+    # The average of a window of all other metrics is the count.
     data_type = {'message_age': 5, 'publish_duration_ms': 5, 'requests': 1, 'calls': 1, 'responses': 1}
     if data_type := data_type.get(metric.metrics_source):
         value = next(point.data for point in metric.statistics if point.data_type == data_type)

@@ -2,7 +2,7 @@
 
 //! The judged process: it subscribes to every topic with statistics, and creates and drops a second group.
 //!
-//! The control is the same process without statistics, with as many nodes, publishers and subscriptions.
+//! The control is the same process without statistics, with the same number of nodes, publishers and subscriptions.
 
 use std::{
     collections::BTreeMap,
@@ -31,11 +31,12 @@ pub const LISTENER: &str = "listener";
 /// The metrics: the default ones, and losses.
 const METRICS: [Metric; 3] = [Metric::MessageAge, Metric::MessagePeriod, Metric::PublicationSeqGap];
 
-/// The messages of a callback, counted by the senders' own numbers: the first and the last number of each sender.
+/// The messages that a subscription's callback has received, counted by the numbers that the senders write into them.
 #[derive(Clone, Default)]
 struct Tally {
     received: u64,
     late: u64,
+    /// The first and the last number of each sender.
     senders: BTreeMap<u64, [u64; 2]>,
 }
 
@@ -62,15 +63,16 @@ impl Tally {
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Windows {
     pub windows: u64,
-    /// Windows that did not start at the previous stop, or whose count is not the difference of the totals.
+    /// The number of windows that did not start at the stop of the previous window, or whose message count is not the
+    /// difference of the totals.
     pub wrong: u64,
-    /// Windows without ages: the clock was stepped, or messages were counted but not measured.
+    /// The number of windows without ages: the clock was stepped, or messages were counted but not measured.
     pub without_ages: u64,
     /// Messages counted but not measured.
     pub unrecorded: u64,
     /// The messages received, from the last window's totals.
     pub received: u64,
-    /// The last window's stop, in nanoseconds since the epoch; 0 before the first.
+    /// The stop of the last window, in nanoseconds since the epoch; 0 before the first window.
     pub stop: i64,
 }
 
@@ -91,11 +93,12 @@ impl Windows {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Row {
     pub name: String,
-    /// [`Tally::totals`], and the library's totals. `None` if unknown, and in the control.
+    /// The figures of [`Tally::totals`].
     pub truth: [u64; 5],
+    /// The library's totals, in the same order. `None` if unknown, and in the control.
     pub counted: [Option<u64>; 5],
     pub windows: Windows,
-    /// The last number of each incarnation.
+    /// The last message number of each incarnation of a talker.
     pub last: BTreeMap<u64, u64>,
 }
 
@@ -117,7 +120,8 @@ struct Member {
     windows: Arc<Mutex<Windows>>,
 }
 
-/// A node, its statistics, and its subscriptions. They share a worker, so that no callback runs during a comparison.
+/// A node, its statistics, and its subscriptions. The subscriptions share a worker, so that no callback runs during a
+/// comparison.
 struct Group {
     members: Vec<Member>,
     worker: Worker<Tallies>,
@@ -201,7 +205,7 @@ impl Member {
     }
 }
 
-/// Answers each line of standard input with one line, until its end.
+/// Answers each line of standard input with one line, until standard input ends.
 pub fn run(plain: bool, window: Duration) -> Result<()> {
     let context = Context::default_from_env()?;
     let mut steady = Group::new(&context, LISTENER, TOPICS + 1, plain, window)?;
@@ -229,7 +233,7 @@ pub fn run(plain: bool, window: Duration) -> Result<()> {
                 steady.members.truncate(TOPICS);
                 churned = None;
             }
-            // Longer than the queues can hold: 100 ms.
+            // The queues can hold the messages of 100 ms, so some are lost in 300 ms.
             "stall" => steady.on_worker(move |_| std::thread::sleep(Duration::from_millis(300)))?,
             "report" => report.rows = steady.rows()?,
             _ => bail!("The listener has no command {line:?}"),

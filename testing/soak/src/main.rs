@@ -3,8 +3,8 @@
 //! `cargo xtask soak`: the library over real DDS for hours, with churn.
 //!
 //! The parent ([`run`](run::run)) starts talkers, a listener with statistics, the same listener without (the control),
-//! and two readers of `/statistics`. It makes the processes create and drop entities, kills and stops some of them, and
-//! judges their reports.
+//! and two readers of `/statistics`. The parent makes the processes create and drop entities, kills and stops some of
+//! them, and judges their reports.
 
 mod listener;
 mod measured;

@@ -53,8 +53,8 @@ pub struct Options {
     pub window: u64,
 }
 
-/// The result of a cycle: the cells of the line, the ids of the judged process and the control, and the heap of the
-/// first minus the heap of the second, in kB.
+/// The result of a cycle: the cells of the line, the process ids of the judged process and of the control, and the heap
+/// of the judged process minus the heap of the control, in kB.
 pub type Cycle = (Vec<(&'static str, String)>, [u32; 2], f64);
 
 impl Options {
@@ -112,7 +112,7 @@ impl Options {
 }
 
 /// Errors if the difference to the control's heap rises by more than `highest` kB from the second third of the samples
-/// to the last third. Medians are compared. Few samples prove nothing.
+/// to the last third. The medians are compared. With too few samples there is no error.
 fn check_growth(samples: &[f64], highest: f64) -> Result<()> {
     let third = samples.len() / 3;
     let [.., before, after] = [0, 1, 2].map(|part| {
@@ -131,7 +131,7 @@ pub fn clock(time: Duration) -> String {
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// Locks a mutex, even if a thread panicked with it.
+/// Locks a mutex, even if a thread panicked while it held the lock.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,9 +3,9 @@
 //! `cargo xtask soak --scenario preload`: nodes in Python with the preloaded statistics, measured from outside.
 //!
 //! Two talkers, a node (the host) and the same node without statistics (the control) publish, subscribe, serve and call
-//! (`host.py`). In each cycle they create and destroy a node with endpoints, and fork. In some cycles a talker is
-//! replaced. At the end of a cycle all pause. Then the sums over all windows must equal the processes' own counts, and
-//! the host must have received every message of the talkers.
+//! (`host.py`). In each cycle, host and control create and destroy a node with endpoints, and fork. In some cycles a
+//! talker is replaced. At the end of a cycle all processes pause. Then the sums over all windows must equal the
+//! processes' own counts, and the host must have received every message of the talkers.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ use crate::{
 
 /// The talkers' topics. The host and the control subscribe to all.
 const TOPICS: [&str; 2] = ["/soak_0", "/soak_1"];
-/// A talker is replaced in every third cycle. It is ended by SIGKILL and orderly in turns.
+/// A talker is replaced in every third cycle. The talker is ended by SIGKILL and orderly in turns.
 const REPLACING: usize = 3;
 
 /// The report of a process.
@@ -36,11 +36,11 @@ struct Report {
     count: BTreeMap<String, u64>,
     /// The number of messages by sender.
     received: BTreeMap<String, u64>,
-    /// In the reader's report: sums by source and metric.
+    /// In the reader's report: the sums of the samples in all windows, by source and metric.
     sums: BTreeMap<String, u64>,
     /// The heap in use, in bytes.
     heap: u64,
-    /// The allocations of the statistics on the executor's thread.
+    /// The number of allocations that the statistics made on the executor's thread.
     allocations: u64,
     /// The number of subscriptions to the topic that the process publishes.
     subscriptions: u64,
@@ -199,8 +199,8 @@ impl Soak {
         Ok((cells, [self.host.id(), self.control.id()], (host.heap as f64 - control.heap as f64) / 1e3))
     }
 
-    /// Returns the sums that differ from the processes' counts, as text. It is empty when no message is under way. The
-    /// middleware may lose a response.
+    /// Returns the sums that differ from the processes' counts, as text. The text is empty when no message is under way
+    /// and the sums are right. The middleware may lose a response.
     fn difference(&mut self) -> Result<String> {
         let (host, control) = (report(&mut self.host)?, report(&mut self.control)?);
         let (mut expected, mut sent) = (self.ended.clone(), self.sent.clone());

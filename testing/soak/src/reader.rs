@@ -22,9 +22,9 @@ const SAMPLE_COUNT: u8 = 5;
 /// A reader's report.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Read {
-    /// The number of messages of the listener's windows.
+    /// The number of messages on `/statistics` with windows of the listener.
     pub messages: u64,
-    /// Windows that did not start at the previous stop.
+    /// Windows that did not start at the stop of the previous window.
     pub missing: Vec<String>,
     /// The sum of the sample counts of `message_age`, by source.
     pub sums: BTreeMap<String, u64>,
@@ -32,7 +32,7 @@ pub struct Read {
     pub last_stop: f64,
 }
 
-/// Prints a report for each line of standard input, until its end.
+/// Prints a report for each line of standard input, until standard input ends.
 pub fn run() -> Result<()> {
     let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("reader")?;

@@ -22,7 +22,7 @@ use crate::{
 
 /// Fast DDS sends a heartbeat every 3 s. A reader that is stopped at each heartbeat could not ask for missed messages.
 const SHORTEST_CYCLE: Duration = Duration::from_secs(4);
-/// The depth of the history of `/statistics`. Fast DDS never frees the memory of messages that waited in it.
+/// The depth of the history of `/statistics`. Fast DDS never frees the memory of messages that waited in the history.
 const HISTORY: u64 = 2000;
 /// The largest rise of the heap beyond the control's in a third of the run, in kB. The tables of publishers grow by
 /// 282 kB when each topic has its 65th publisher. A leak of 256 bytes per window is 13 kB per second.
@@ -34,7 +34,7 @@ struct Soak {
     window: u64,
     listener: Program,
     control: Program,
-    /// The first one is never stopped; the second one is stopped from time to time.
+    /// The first reader is never stopped. The second reader is stopped from time to time.
     readers: [Program; 2],
     /// The talkers with their incarnations, in the order of the processes.
     talkers: Vec<(u64, Program)>,
@@ -113,7 +113,7 @@ pub fn run(options: &Options) -> Result<()> {
 
 impl Soak {
     /// Waits until the readers have windows of every subscription, and then until messages are received on every topic.
-    /// First fills the history of `/statistics`, so that it does not grow later when a reader is slow.
+    /// First fills the history of `/statistics`, so that the history does not grow later when a reader is slow.
     fn begin(&mut self) -> Result<()> {
         for program in [&mut self.listener, &mut self.control] {
             ask::<Report>(program, "report")?;
@@ -146,7 +146,8 @@ impl Soak {
         Ok((incarnation, start(&arguments, self.domain)?))
     }
 
-    /// Runs a cycle: creates and drops, stops and continues, kills and starts.
+    /// Runs a cycle: the listener creates and drops a group, a reader is stopped and continued, a talker is killed and
+    /// another one is started.
     fn cycle(&mut self, number: usize, length: Duration, killing: usize) -> Result<()> {
         let began = Instant::now();
         let until = |part: f64| std::thread::sleep(length.mul_f64(part).saturating_sub(began.elapsed()));

@@ -19,8 +19,9 @@ fn last(lines: &[Vec<String>], heading: &str) -> u64 {
     line[1 + line.iter().position(|word| word == heading).unwrap()].parse().unwrap()
 }
 
-/// The history of 2000 messages must hold all windows for a reader that is stopped for 2 s, and until the next
-/// heartbeat of Fast DDS, at most 3 s later: 51 subscriptions have 306 messages per second, as the windows are short.
+/// A reader is stopped for 2 s. It requests missed messages at the next heartbeat of Fast DDS, at most 3 s later. The
+/// history of 2000 messages must hold the windows of these 5 s: 51 subscriptions have short windows, 306 messages per
+/// second.
 #[test]
 fn churn() {
     let lines = passes("run --hours 0.0135 --interval 5 --cycle 4 --window 500");

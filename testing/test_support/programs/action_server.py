@@ -2,10 +2,10 @@
 """An action server `act` of type `test_msgs/action/Fibonacci`. Each goal controls its own outcome.
 
 An order below 0 is rejected. Otherwise the goal is accepted after 100 ms, has feedback 200 ms after that, and ends
-ORDER ms after the feedback: if ORDER is odd it is aborted, else it succeeds. A request to cancel it is accepted after
-100 ms, because rclrs 0.8 discards a response that arrives before the call of the request has returned (docs/upstream);
-then it is canceled at once. Prints a line when the server has discovered a client, so that no response or feedback is
-lost. Ends with its standard input.
+ORDER ms after the feedback: if ORDER is odd it is aborted, else it succeeds. A request to cancel the goal is accepted
+after 100 ms, because rclrs 0.8 discards a response that arrives before the call of the request has returned
+(docs/upstream). Then the goal is canceled at once. Prints a line when the server has discovered a client, so that no
+response or feedback is lost. Ends with its standard input.
 """
 
 import sys

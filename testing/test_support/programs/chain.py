@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node of a chain: receives `sensor_msgs/Imu` on a topic, and publishes it on the next one with the same header.
+"""A node of a chain: receives `sensor_msgs/Imu` on a topic, and publishes it with the same header on the next topic.
 
 Reads commands from standard input, one per line, and answers each with a line: `publish N` publishes that many messages
 at 50 Hz on the last topic. The other commands ask for figures: `count` is the number of published messages, and
-`received` of received ones. `age` is the mean time in ms from the header stamp of a message to its publication, since
-the last `age`. `last` is the stamp of the last published message, and `seen` of the last received one. The program ends
-when its input ends.
+`received` the number of received messages. `age` is the mean time in ms from the header stamp of a message to its
+publication, since the last `age`. `last` is the stamp of the last published message, and `seen` the stamp of the last
+received message. The program ends when its input ends.
 """
 
 import argparse

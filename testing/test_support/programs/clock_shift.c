@@ -3,15 +3,15 @@
  * process runs.
  *
  * CLOCK_SHIFT names a file of four int64 in the machine's byte order. The file is mapped shared. So every process that
- * maps it sees a change at once, without a system call:
+ * maps the file sees a change at once, without a system call:
  *
  *   [0]  nanoseconds that are added to CLOCK_REALTIME and related clocks: a step of the system clock
  *   [1]  nanoseconds that are added to CLOCK_BOOTTIME: together with the same value in [0], a suspend
  *   [2]  parts per million by which these clocks and CLOCK_MONOTONIC run fast: a slew by NTP
  *   [3]  the reading of CLOCK_MONOTONIC at which the slew starts
  *
- * A wait until a time of a shifted clock ends as on a machine whose clock was shifted before the wait. That includes the
- * futexes of Rust's std, which are system calls by libc's function syscall().
+ * A wait until a time of a shifted clock ends as on a machine whose clock was shifted before the wait. This
+ * also applies to the futexes of Rust's std, which are system calls by libc's function syscall().
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -132,8 +132,8 @@ static struct timespec unshifted(clockid_t clock, const struct timespec *deadlin
     return kernels;
 }
 
-/* Returns the clock of a deadline. The clock of a condition variable cannot be read, but its deadline shows it:
- * CLOCK_MONOTONIC is far below the system time of 2001. */
+/* Returns the clock of a deadline. The clock of a condition variable cannot be read, but the deadline shows the clock:
+ * a time of CLOCK_MONOTONIC is far below the system time of 2001. */
 static clockid_t clock_of(const struct timespec *deadline)
 {
     return deadline->tv_sec > 1000000000 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
@@ -183,7 +183,7 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, str
     return next(clock, flags, &kernels, rest);
 }
 
-/* No system call has more arguments than these. */
+/* No system call has more than these arguments. */
 long syscall(long number, ...)
 {
     NEXT(syscall);
@@ -194,7 +194,7 @@ long syscall(long number, ...)
         arguments[index] = va_arg(list, long);
     va_end(list);
     struct timespec kernels;
-    /* FUTEX_WAIT has the length of the wait, FUTEX_WAIT_BITSET its end. */
+    /* The argument of FUTEX_WAIT is the length of the wait, the argument of FUTEX_WAIT_BITSET its end. */
     if (number == SYS_futex && (arguments[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET && arguments[3]) {
         clockid_t clock = arguments[1] & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC;
         kernels = unshifted(clock, (const struct timespec *)arguments[3]);

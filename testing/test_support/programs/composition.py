@@ -4,9 +4,9 @@ at 20 Hz, and subscribes to the topic of the previous node. The first node has a
 client.
 
 Reads commands from standard input, one per line, and answers each with a line of JSON: `goal ORDER` makes the client
-send a goal, `clients N` waits until the server has discovered N clients. Without nodes it is a node `operator` with a
-client of the action: `parameters N` reads and sets the parameters of N nodes, and answers with all responses,
-`publishers` is the number of publishers on /statistics. The program ends with its input.
+send a goal, `clients N` waits until the server has discovered N clients. Without nodes, the process is a node
+`operator` with a client of the action: `parameters N` reads and sets the parameters of N nodes, and answers with all
+responses, `publishers` is the number of publishers on /statistics. The program ends with its input.
 
 A goal has a feedback for each number up to its order, and all numbers as its result. An order below 0 is rejected. An
 order above 100 goes on until it is canceled.
@@ -111,7 +111,7 @@ def send_goal(by, order):
     result = goal.get_result_async()
     canceling = len(wait(goal.cancel_goal_async()).goals_canceling) if order > 100 else None
     result = wait(result)
-    # Two threads may deliver feedback in another order.
+    # Two threads may deliver feedback in a wrong order, so it is sorted.
     return canceling, result.status, list(result.result.sequence), sorted(feedback, key=len)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes and publishes, calls and serves COUNT times with the middleware that does nothing (the library MIDDLEWARE).
 
-Prints the nanoseconds of a take, a publication, a call with its response and a request with its response, those of
-`measure_callbacks` in null_rclcpp.c, the bytes of a subscription, and the allocations of everything except its creation
-(with libcount_malloc).
+Prints the nanoseconds of a take, a publication, a call with its response and a request with its response, the times of
+`measure_callbacks` in null_rclcpp.c, the bytes of a subscription, and the allocations of everything except the creation
+of subscriptions (with libcount_malloc).
 """
 
 import ctypes

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A node on rcl with C++ messages, as in rclcpp: publishes `sensor_msgs/Imu` on `imu` and takes it again. 10 ms later, it
- * reports a callback of 10 ms by rclcpp's tracepoints. It also calls its own service `set_camera_info`, which responds after 10 ms. Service and client have service introspection.
+ * reports a callback of 10 ms by rclcpp's tracepoints. It also calls its own service `set_camera_info`, which responds
+ * after 10 ms. Service and client have service introspection.
  *
- * Each line of its standard input is a number of messages, whose stamps are 250 ms old, and of calls. The answer is the
- * number of messages taken and of right responses. The program ends when its input ends.
+ * Each line of its standard input has two numbers: of messages to publish, whose stamps are 250 ms old, and of calls.
+ * The answer is the number of messages taken and the number of right responses. The program ends when its input ends.
  */
 #include <chrono>
 #include <iostream>

@@ -4,8 +4,9 @@ values that overflow, very many sources.
 
 Reads commands from standard input, one per line, and prints `done` after each: `names`; `markup`; `numbers`; `sources
 COUNT` publishes one window of each of COUNT sources; `flood COUNT` publishes COUNT windows of one source; `window`
-publishes one window of `/honest:/imu`; `distributions` publishes two windows of its ages: 1000 of 1 ms, then 90 of 1 ms
-and 90 of 100 ms; `lies` publishes impossible distributions of it. The program ends when its input ends.
+publishes one window of `/honest:/imu`; `distributions` publishes two windows of ages of this source: 1000 of 1 ms, then
+90 of 1 ms and 90 of 100 ms; `lies` publishes impossible distributions of this source. The program ends when its input
+ends.
 """
 
 import sys

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Loads the middleware that the variable LATE_RMW names at the first call, as librmw_implementation does, and forwards
- * all calls to it, also the calls of the tests' own functions in null_rmw.c.
+ * all calls to this middleware, also the calls of the tests' own functions in null_rmw.c.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the losses that a node reports: each event on `/events/messages_lost`, as a line of JSON; with `--matched`
-also the number of its publishers, when that changes.
+also the number of publishers of this topic, when the number changes.
 
 Reads commands from standard input, one per line: `totals NODE` calls the service `NODE/get_topic_statistics`, and
 prints the response as a line of JSON.

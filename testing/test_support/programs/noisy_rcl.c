@@ -21,7 +21,7 @@ static void *log_on(void *nothing)
 /* rcl/init.h */
 int rcl_init(int argc, char const *const *argv, const void *options, void *context)
 {
-    /* Python loads the library with RTLD_LOCAL, so it is not among the next ones. */
+    /* Python loads rcl with RTLD_LOCAL, so RTLD_NEXT does not find it. */
     void *rcl = dlopen("librcl.so", RTLD_LAZY | RTLD_NOLOAD);
     int (*next)(int, char const *const *, const void *, void *) =
         (int (*)(int, char const *const *, const void *, void *))dlsym(rcl, "rcl_init");

@@ -126,9 +126,9 @@ const void *unknown_type(void)
 
 struct subscription {
     struct endpoint *rmw;
-    /* Only their addresses are used. */
+    /* Only the addresses of these variables are used. */
     char rclcpp, callback, intra_process, intra_process_callback, ring, ipb;
-    /* The places of the ring buffer. */
+    /* The number of places in the ring buffer. */
     uint64_t capacity, write, read, size;
 };
 
@@ -205,7 +205,7 @@ static void take(const struct subscription *subscription, const struct endpoint 
     rmw_take_with_info(subscription->rmw, message, &taken, &info, NULL);
 }
 
-/* Takes and calls back. */
+/* Takes a message and runs its callback. */
 void take_number(const struct subscription *subscription, unsigned long number)
 {
     take(subscription, NULL, number);
@@ -268,8 +268,8 @@ void destroy_timer(struct timer *timer)
     free(timer);
 }
 
-/* Calls a timer late by that many nanoseconds. Its callback starts after `before` ms, on this thread or another one than
- * rcl's call, and lasts `during` ms. */
+/* Calls a timer late by that many nanoseconds. Its callback starts `before` ms after rcl's call, on the same thread or
+ * on another thread, and lasts `during` ms. */
 void fire(struct timer *timer, long late, long before, long during, bool is_other_thread)
 {
     struct timer_call info;
@@ -287,7 +287,8 @@ void fire(struct timer *timer, long late, long before, long during, bool is_othe
     ros_trace_callback_end(&timer->callback);
 }
 
-/* Takes a message; after `before` ms its callback starts, which lasts `during` ms, or none if that is negative. */
+/* Takes a message. After `before` ms its callback starts and lasts `during` ms. If `during` is negative, no callback
+ * starts. */
 void receive(const struct subscription *subscription, long before, long during)
 {
     take(subscription, NULL, 0);
@@ -369,7 +370,7 @@ void does(const char *steps, struct subscription *from, const struct subscriptio
 
 /* Creates a subscription with intra-process communication, its publisher and a timer. Returns the nanoseconds of a take
  * with its callback, of a callback without a message, of a message within the process (publication, buffer and callback)
- * and of a timer's call and callback, and the allocations of this thread meanwhile (with libcount_malloc). */
+ * and of a timer's call and callback, and the allocations of this thread while they ran (with libcount_malloc). */
 void measure_callbacks(const void *type, long count, double *nanoseconds, unsigned long long *allocated)
 {
     unsigned long long (*allocations)(pid_t) = (unsigned long long (*)(pid_t))dlsym(RTLD_DEFAULT, "allocations");

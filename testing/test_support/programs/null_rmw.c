@@ -55,7 +55,7 @@ static int64_t source = 1700000000000000005, received = 1700000000000000005;
 static uint64_t number_of_each = 1;
 static bool has_numbers = true;
 static struct endpoint subscription, publisher, statistics, service, client;
-/* Endpoints with this prefix in their names are on the heap, so that there can be many. */
+/* Endpoints whose names have this prefix are on the heap, so that there can be many of them. */
 #define OWN "/own_"
 static int context;
 static struct node node = {0, 0, "measured", "/", &context};
@@ -83,7 +83,7 @@ DESTROYS(rmw_destroy_publisher);
 DESTROYS(rmw_destroy_service);
 DESTROYS(rmw_destroy_client);
 
-/* A middleware ends with its process. A later publication would crash. */
+/* A real middleware ends with its process, and a later publication would crash. */
 __attribute__((destructor)) static void end(void)
 {
     const char *microseconds = getenv("MICROSECONDS_AT_EXIT");
@@ -203,7 +203,7 @@ void (*on_statistics)(const char *, const char *, double, double);
    since the epoch. */
 static _Atomic long client_started, service_started;
 
-/* Returns the earlier one. All windows before it were published. */
+/* Returns the earlier one of the two starts. All windows before this time were published. */
 long last_window_start(void)
 {
     long client = client_started, service = service_started;
@@ -288,7 +288,7 @@ void publish(const struct endpoint *by, long count)
         rmw_publish(by, "", NULL);
 }
 
-/* Plays a middleware with this name and these timestamps. Each message has this number unless it is 0. */
+/* Behaves like a middleware with this name and these timestamps. Each message has this number, unless it is 0. */
 void play(const char *name, long of_source, long of_received, unsigned long number)
 {
     identifier = name;
@@ -305,8 +305,8 @@ static double now(void)
     return time.tv_sec * 1e9 + time.tv_nsec;
 }
 
-/* Runs code `count` times. The result is its nanoseconds: the least of batches of 1000, so that other processes of a busy
- * machine do not count. */
+/* Runs code `count` times, in batches of 1000. The result is the time of one run in nanoseconds, from the fastest
+ * batch, so that other processes of a busy machine have no effect. */
 #define MEASURE(nanoseconds, count, code)                                    \
     do {                                                                     \
         nanoseconds = 1e18;                                                  \
@@ -321,7 +321,7 @@ static double now(void)
     } while (0)
 
 /* Creates a subscription and a publisher of that type, then takes and publishes `count` messages. Returns the nanoseconds
- * of a take and of a publication, and the allocations of this thread meanwhile (with libcount_malloc). */
+ * of a take and of a publication, and the allocations of this thread while it did so (with libcount_malloc). */
 void measure(const void *type, long count, double *take, double *publish, unsigned long long *allocated)
 {
     unsigned long long (*allocations)(pid_t) = (unsigned long long (*)(pid_t))dlsym(RTLD_DEFAULT, "allocations");
@@ -357,8 +357,8 @@ void create_services(void)
     rmw_create_service(&node, NULL, "/plan", qos);
 }
 
-/* Sends that many requests, and takes their responses: at once (0), before the next call of the middleware returns (1), or
- * never (2). */
+/* Sends that many requests, and takes their responses: at once (0), before the sending function returns (1), or never
+ * (2). */
 void call(long count, int when)
 {
     struct service_info info = {0};
@@ -399,7 +399,7 @@ void measure_services(long count, double *of_call, double *of_request, unsigned 
     *allocated = (allocations ? allocations(thread) : 0) - before;
 }
 
-/* Creates and destroys that many endpoints of each kind, one after the other, each with a different name. */
+/* Creates and destroys that many endpoints of each kind, one after the other. Each endpoint has a different name. */
 void come_and_go(const void *type, long count)
 {
     uint64_t qos[16] = {0}, options[8] = {0};
@@ -413,7 +413,7 @@ void come_and_go(const void *type, long count)
     }
 }
 
-/* Creates that many subscriptions. Returns the bytes of the heap for each. */
+/* Creates that many subscriptions. Returns the bytes of the heap for each subscription. */
 double subscription_bytes(const void *type, long count)
 {
     uint64_t qos[16] = {0}, options[8] = {0};

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A host of the middleware that does nothing (null_rmw.c). It executes its argument, one letter per action, and ends.
- * Prints the letters. MIDDLEWARE is the library that it opens; it may also be linked to it.
+ * Prints the letters. MIDDLEWARE is the library that the program opens. The program may also be linked to this library.
  *
  *   l n g m  opens the middleware: lazily or now, locally or globally, in a new namespace;  c  closes it
- *   e d      creates a node with an endpoint of each kind, or destroys them;  u  uses all
+ *   e d      creates a node with an endpoint of each kind, or destroys them;  u  uses all endpoints
  *   T        starts a thread that takes messages until the end
  *   w        waits for some windows
- *   a        registers an exit handler (also for quick_exit) that uses all
+ *   a        registers an exit handler (also for quick_exit) that uses all endpoints
  *   F        starts a thread that forks 100 children, each of which creates all and ends;  j  waits for the thread
  *   f        forks: the child executes the rest; then its status is printed, and the parent executes the rest
  *   x        executes this program with the rest
  *
  * The last letter is the end: r returns from main, t exits in another thread, _ calls _exit, A abort, Q quick_exit, K
- * and I are killed (SIGKILL, SIGTERM). A destructor of the program uses the endpoints, if there are some.
+ * and I are killed (SIGKILL, SIGTERM). A destructor of the program uses the endpoints, if they exist.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* An alarm ends a process that hangs, also after a fork. */
+/* An alarm ends a process that hangs. It is also set in forked children. */
 #define LIMIT 60
 
 static void *middleware;

@@ -4,7 +4,7 @@ interface.
 
     sizes.py INTERFACE...    such as std_msgs/msg/String: subscribes to `sent/INTERFACE`
 
-That is what `ros2 topic bw` counts. The program ends when its input ends.
+`ros2 topic bw` counts the same sizes. The program ends when its input ends.
 """
 
 import importlib

@@ -39,13 +39,14 @@ impl SteppedClock {
         command.env("CLOCK_SHIFT", self.shift.path());
     }
 
-    /// Steps the system clock, in nanoseconds.
+    /// Steps the system clock by this number of nanoseconds.
     pub fn step(&self, nanoseconds: i64) {
         let realtime = self.realtime.fetch_add(nanoseconds, Ordering::Relaxed) + nanoseconds;
         self.set(0, realtime);
     }
 
-    /// Simulates a suspend of the host, in nanoseconds. CLOCK_MONOTONIC does not count it.
+    /// Simulates a suspend of the host for this number of nanoseconds. CLOCK_MONOTONIC does not count the suspended
+    /// time.
     pub fn suspend(&self, nanoseconds: i64) {
         self.set(1, nanoseconds);
         self.step(nanoseconds);

@@ -12,8 +12,9 @@ use std::{
 
 use rustix::fs::{flock, FlockOperation};
 
-/// Returns the ROS domain of this thread, and so of a test: the harness runs each test on another thread. No other test
-/// or demo uses the domain while the thread runs, and no DDS program used it before. `None` if all domains are in use.
+/// Returns the ROS domain of this thread. The harness runs each test on a separate thread, so a test has its own
+/// domain. No other test or demo uses the domain while the thread runs. No DDS program used it when it was chosen.
+/// `None` if all domains are in use.
 pub fn domain() -> Option<u32> {
     thread_local! {
         static TAKEN: OnceCell<(u32, File)> = const { OnceCell::new() };

@@ -52,8 +52,8 @@ pub fn program(name: &str) -> PathBuf {
     program
 }
 
-/// Calls `then` with each value of a channel from now on, on the sending thread. So no value is missed, unlike by a
-/// thread that reads too late.
+/// Calls `then` with each value of a channel from now on, on the sending thread. So no value is missed. A separate
+/// thread could read too late and miss values.
 pub fn on_each<T: Clone + Send + Sync + 'static>(
     mut from: watch::Receiver<T>,
     mut then: impl FnMut(T) + Send + 'static,
@@ -269,7 +269,7 @@ impl Program {
         writeln!(self.input, "{line}").unwrap();
     }
 
-    /// Writes a line to the program's standard input. Returns the line that it prints as an answer.
+    /// Writes a line to the program's standard input. Returns the line that the program prints as an answer.
     pub fn request(&mut self, line: &str) -> String {
         self.send(line);
         self.read(&format!("answer to {line}"))
@@ -285,7 +285,7 @@ impl Program {
         self.output.try_recv().ok()
     }
 
-    /// Closes the program's standard input. Waits until the program has ended.
+    /// Closes the program's standard input, and waits until the program has ended.
     pub fn end(self) {
         let Program { mut process, input, .. } = self;
         drop(input);
@@ -309,8 +309,8 @@ pub fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-/// Returns a command that runs an ignored test of this test binary, by its full name, as a program on a ROS domain. Its
-/// input is a pipe.
+/// Returns a command that runs an ignored test of this test binary as a program on a ROS domain. `test` is the full
+/// name of the test. The program's standard input is a pipe.
 pub fn itself(test: &str, domain: u32) -> Command {
     let arguments = ["--ignored", "--exact", "--nocapture", "--test-threads=1", test];
     let mut command = command(std::env::current_exe().unwrap(), &arguments, domain);
@@ -318,8 +318,9 @@ pub fn itself(test: &str, domain: u32) -> Command {
     command
 }
 
-/// Returns whether other tests run in this process, as with plain `cargo test`. Then logs that the test is skipped. For
-/// tests that count the threads or memory of their process, read its warnings or `/rosout`, or receive its signals.
+/// Returns whether other tests run in this process, as with plain `cargo test`. If so, logs that the test is skipped.
+/// Tests call this function if they count the threads or the memory of their process, read its warnings or `/rosout`,
+/// or receive its signals.
 pub fn shares_its_process() -> bool {
     let is_alone = std::env::var("NEXTEST_EXECUTION_MODE").is_ok_and(|mode| mode == "process-per-test");
     if !is_alone {
@@ -361,7 +362,7 @@ impl Spinning {
 impl Drop for Spinning {
     fn drop(&mut self) {
         self.commands.halt_spinning();
-        // After a failed test a callback may still block.
+        // After a failed test, a callback may still block the thread.
         if let Some(thread) = self.thread.take().filter(|_| !std::thread::panicking()) {
             let _errors = thread.join();
         }
@@ -378,8 +379,8 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Returns the ROS domain of this thread, and so of this test. No other test uses it meanwhile, and no DDS program used
-/// it before.
+/// Returns the ROS domain of this thread, and so of this test. No other test uses the domain while the thread runs. No
+/// DDS program used it when it was chosen.
 pub fn domain() -> u32 {
     domain::domain().expect("a ROS domain that is not in use")
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Features that the rmw implementation in use lacks. A test that needs one is skipped, and a line is logged.
+//! Features that the rmw implementation in use lacks. A test that needs such a feature is skipped, and logs a line.
 
 use std::ffi::{c_char, c_int, CStr};
 
@@ -52,12 +52,12 @@ pub fn is_no_dds(what: &str) -> bool {
     skip_unless(is_in_use(|middleware| middleware.matches_qos), what, "does not match QoS as DDS does")
 }
 
-/// Returns the size of a serialized message as sent: some middlewares pad it.
+/// Returns the size of a serialized message as the middleware sends it: some middlewares pad messages.
 pub fn padded(bytes: u64) -> u64 {
     bytes.next_multiple_of(if is_in_use(|middleware| middleware.pads) { 4 } else { 1 })
 }
 
-/// Returns whether the middleware is known and has a property.
+/// Returns whether the middleware in use is in the library's table and has the property `is`.
 fn is_in_use(is: impl Fn(&Middleware) -> bool) -> bool {
     middleware_in_use().is_ok_and(is)
 }

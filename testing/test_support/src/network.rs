@@ -3,10 +3,11 @@
 //! Two hosts on one machine, and the link between them.
 //!
 //! A host is an unnamed network namespace with a thread that starts its processes. A link is a TAP device in each
-//! namespace, and a thread that copies frames between the devices. It can delay, lose, repeat and reorder frames.
+//! namespace, and a thread that copies frames between the devices. This thread can delay, lose, repeat and reorder
+//! frames.
 //!
 //! No cleanup is needed, not even after a test process was killed. The kernel removes a namespace and its device when
-//! the last process in it ends. It kills the processes of a host when the thread that started them ends.
+//! the last process in it ends. The kernel kills the processes of a host when the thread that started them ends.
 
 use std::{
     cmp::Reverse,
@@ -90,7 +91,7 @@ impl Host {
         Ok((host, device))
     }
 
-    /// Starts a process. It ends with the host at the latest.
+    /// Starts a process. The kernel kills the process when the host ends.
     pub fn spawn(&self, command: Command) -> Child {
         self.try_spawn(command).unwrap_or_else(|error| panic!("cannot start: {error}"))
     }
@@ -160,9 +161,9 @@ fn open_device() -> Result<File, String> {
 /// A direction of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// From the talking host to the listening one.
+    /// From the talking host to the listening host.
     There = 0,
-    /// From the listening host to the talking one.
+    /// From the listening host to the talking host.
     Back = 1,
 }
 
@@ -253,8 +254,8 @@ impl Drop for Link {
     }
 }
 
-/// A frame on the link: the time when it is due, its number (frames of the same time keep their order), the index of
-/// the device that it was read from, and its bytes.
+/// A frame on the link: the time at which it is due, its number (frames of the same time keep their order), the index
+/// of the device that it was read from, and its bytes.
 type Frame = (Instant, u64, usize, Vec<u8>);
 
 struct Copier {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Libraries that are preloaded into processes: small ones in C for the tests, and the statistics library.
+//! Libraries that are preloaded into processes: small C libraries for the tests, and the statistics library.
 
 use std::{
     fs,
@@ -76,7 +76,7 @@ pub fn statistics() -> PathBuf {
     LIBRARY.get_or_init(build).clone()
 }
 
-/// Preloads a library, in front of those that are already in `LD_PRELOAD`.
+/// Preloads a library, in front of the libraries that are already in `LD_PRELOAD`.
 pub fn preload(command: &mut Command, library: &Path) {
     let mut libraries = library.as_os_str().to_owned();
     if let Some(others) = std::env::var_os("LD_PRELOAD") {

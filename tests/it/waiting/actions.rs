@@ -79,7 +79,8 @@ async fn execute(goal: StatsRequestedGoal<Fibonacci>, kept: Kept) -> TerminatedG
     std::future::pending().await
 }
 
-/// Sends a goal, and cancels it if its order demands that. Returns its status. `None` if it is rejected.
+/// Sends a goal, and cancels it if its order demands a cancellation. Returns the goal's status. `None` if it is
+/// rejected.
 async fn request(client: &StatsActionClient<Fibonacci>, order: i32) -> Option<GoalStatusCode> {
     let goal = client.try_request_goal(Fibonacci_Goal { order }).unwrap().await?;
     let StatsGoalClient { mut feedback, result, cancellation, .. } = goal;
@@ -145,7 +146,8 @@ fn goals_of_both_ends_are_measured_until_they_end() {
         assert_eq!([Metric::ActiveGoals, Metric::OldestGoal].map(|metric| windows.last(metric)), [0.0; 2]);
     }
 
-    // Goals that do not end appear in every window; at the client only until they are dropped.
+    // Goals that do not end appear in every window of the server. In the client's windows, they appear until they are
+    // dropped.
     let _spinning = Spinning::start(executor);
     let goals = [9, 10].map(|order| client.request_goal(Fibonacci_Goal { order }));
     let is_old = |windows: &Windows| windows.last(Metric::OldestGoal) > 250.0;

@@ -28,7 +28,8 @@ pub(crate) fn statistics(node: &Node) -> NodeStatistics {
     NodeStatistics::with_options(node, options()).unwrap()
 }
 
-/// Creates an executor with one thread. With several, rclrs 0.8 loses a response that arrives before its call returns.
+/// Creates an executor with one thread. With several threads, rclrs 0.8 loses a response that arrives before its call
+/// returns.
 fn single_threaded() -> Executor {
     context(domain(), &[]).create_executor(StatsExecutor::single_threaded())
 }
@@ -111,7 +112,7 @@ impl Windows {
         wait_for("windows", || self.len() >= before + windows);
     }
 
-    /// Asserts the number of samples of a metric, and that all are about [`DELAY`].
+    /// Asserts the number of samples of a metric, and that all samples are about [`DELAY`].
     #[track_caller]
     fn assert_delayed(&self, metric: Metric, count: u64) {
         let (least, most) = (self.least(metric), self.most(metric));

@@ -33,7 +33,7 @@ fn every_form_of_service_and_call_is_measured() {
         ($create:ident($($given:expr),*), $callback:ident, $respond:ident) => {
             statistics.$create($($given,)* $callback).unwrap()
         };
-        // The callback replaces another one.
+        // The measured callback replaces another callback.
         ($create:ident($($given:expr),*), $callback:ident, $respond:ident, $set:ident) => {{
             let other = |_: Request| $respond(request(2));
             let service: Arc<StatsServiceState<BasicTypes, _>> =
@@ -167,7 +167,7 @@ fn waiting_dropped_panicking_and_unmeasured_calls_are_right() {
         [waiting]
     });
     let _spinning = Spinning::start(executor);
-    // A round trip ends when the response arrives, not when it is awaited.
+    // A round trip ends when the response arrives, not when the caller awaits the response.
     from_slow.wait_for(Metric::Responses, 1);
     assert_eq!(unpolled.try_recv().unwrap().unwrap().int64_value, 8);
     slow_windows.wait_for(Metric::CallbackDuration, 1);
@@ -177,7 +177,8 @@ fn waiting_dropped_panicking_and_unmeasured_calls_are_right() {
     let (delay, round_trip) = (from_slow.most(Metric::SourceToCallback), from_slow.most(Metric::RoundTrip));
     assert!(delay < round_trip - 999.0, "the delay of the response alone: {delay} ms of {round_trip}");
 
-    // The service still handles a dropped call. No response arrives before these calls have returned.
+    // The service still handles a dropped call. It is ready before the calls, so no response arrives before its call
+    // returns.
     wait_for("service", || to_hold.service_is_ready().unwrap());
     let [waits, dropped, last] = [(); 3].map(|()| to_hold.call::<_, Response>(request(0)).unwrap());
     hold_windows.wait_for(Metric::Requests, 3);
@@ -202,7 +203,7 @@ fn waiting_dropped_panicking_and_unmeasured_calls_are_right() {
     let totals = panics_windows.totals([Metric::Requests, Metric::CallbackDuration]);
     assert_eq!((totals, panics_windows.last(Metric::ActiveRequests)), ([1, 0], 0.0));
     drop(to_panics);
-    // rclrs 0.8 sometimes misses the wake-up of a drop. This wakes the wait set.
+    // rclrs 0.8 sometimes misses the wake-up of a drop. Creating this client wakes the wait set.
     assert_eq!(client("panics", new()).statistics().source_name(), "/caller:/panics", "its name is free");
     wait_for("the end of the promise", || unanswered.try_recv().is_err());
 

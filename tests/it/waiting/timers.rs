@@ -28,7 +28,7 @@ fn every_form_of_timer_is_measured() {
         (@created ($create:ident, $($given:expr),*), $callback:ident) => {
             statistics.$create($($given,)* $callback).unwrap()
         };
-        // The callback replaces another one.
+        // The measured callback replaces another callback.
         (@created ($create:ident, $($given:expr),*), $callback:ident, $set:ident) => {{
             let timer = statistics.$create($($given,)* || panic!("it is replaced")).unwrap();
             timer.set_inert();
@@ -66,7 +66,8 @@ fn every_form_of_timer_is_measured() {
         let is_repeating = index < 7;
         let calls = || calls.load(Ordering::Relaxed);
         wait_for("calls", || calls() >= if is_repeating { 10 } else { 1 });
-        // A window has no period from the call before it. Unknown figures of a preempted call are not samples.
+        // The period between the last call of a window and the first call of the next one has no sample. Unknown
+        // figures of a preempted call are not samples.
         let measured = [Metric::TimerPeriod, Metric::TimerLateness, Metric::CallbackShare];
         wait_for("samples", || !is_repeating || !windows.totals(measured).contains(&0));
         cancel();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Cycles between the modules of a crate, and imports against the order that the documentation of a folder states.
-//! (`cargo modules --acyclic` knows no order, and compiles rust-analyzer first.)
+//! Cycles between the modules of a crate, and imports that violate the order in the documentation of a folder. (`cargo
+//! modules --acyclic` knows no order, and compiles rust-analyzer first.)
 //!
-//! In each folder the child modules, each with everything below it, are the nodes of a graph without cycles: a path
-//! in the code is a dependency on the module that it names. The folder's own file, which exports, is no node: a name
-//! that it exports is a dependency on the module that has it. Tests are exempt.
+//! The child modules of each folder, each with everything below it, are the nodes of a graph. The graph must have no
+//! cycles. A path in the code is a dependency on the module that the path names. The folder's own file, which exports
+//! names, is no node: the use of an exported name is a dependency on the module that defines the name. Tests are
+//! exempt.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,14 +24,14 @@ type Names = Vec<String>;
 type Modules = BTreeMap<Names, Module>;
 
 struct Module {
-    /// The paths in its code.
+    /// The paths in the module's code.
     paths: BTreeSet<Names>,
-    /// Its child modules, in the order that its documentation states.
+    /// The child modules, in the order that the module's documentation states.
     order: Names,
 }
 
-/// Returns the cycles of the crate with this root, `src/lib.rs` or `src/main.rs`, and its imports against an order, as
-/// text.
+/// Returns the cycles of the crate with this root, `src/lib.rs` or `src/main.rs`, and its imports that violate a stated
+/// order, as text.
 pub fn find(root: &Path) -> Result<Vec<String>> {
     let mut modules = Modules::new();
     read(&mut modules, vec![], root, &root.with_file_name(""))?;
@@ -121,7 +122,7 @@ fn walk(tokens: TokenStream, before: &[String], paths: &mut BTreeSet<Names>, chi
             let condition = text.replace(' ', "");
             is_test |= condition.starts_with("[cfg(test") || condition.starts_with("[cfg(all(test");
         } else if is_test {
-            is_test = text != ";" && !text.starts_with('{'); // the end of the item
+            is_test = text != ";" && !text.starts_with('{'); // until the end of the item
         } else {
             let is_joined = colons == 2 && !matches!(token, TokenTree::Punct(_));
             if !is_joined && text != ":" {
@@ -155,7 +156,7 @@ mod tests {
             // Tests, other crates and the root are exempt.
             ("mod a; mod b; mod c; | use crate::b::B; | #[cfg(test)] mod t { use crate::a; } | use a::A;", 0),
             ("ORDER mod a; mod b; | fn f() { crate::b::g() } | struct B; |", 1),
-            // By a name that the root exports.
+            // The dependency is a name that the root exports.
             ("ORDER mod a; mod b; pub use b::B; | use crate::B; | pub struct B; |", 1),
             ("ORDER mod a; mod b; | struct A; | use crate::a::A; #[cfg(all(test, loom))] fn f() {} |", 0),
         ] {

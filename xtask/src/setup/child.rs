@@ -32,8 +32,8 @@ const KNOWN_CAUSES: [(&str, &str); 3] = [
 
 /// Runs a command to its end.
 ///
-/// Errors if it cannot be started or fails, with the end of its output, and with a remedy if the output shows a known
-/// cause.
+/// Errors if the command cannot be started or fails. The error contains the end of the command's output, and a remedy
+/// if the output shows a known cause.
 pub fn run(command: &mut Command, log: &Path) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let mut log_file = File::options().create(true).append(true).open(log)?;

@@ -2,8 +2,9 @@
 
 //! An embedded ROS 2, made from PyPI wheels.
 //!
-//! `<ros dir>/<distro>/venv` is a virtual environment with the wheels, and an ament prefix. Beside it, `overlay` is a
-//! prefix with the parts that the wheels lack: a link, the interface packages of `msg/`, and the Rust interface crates.
+//! `<ros dir>/<distro>/venv` is a virtual environment with the wheels, and also an ament prefix. Beside it, `overlay`
+//! is a prefix with the parts that the wheels lack: a link, the interface packages of `msg/`, and the Rust interface
+//! crates.
 
 use std::{
     fs,
@@ -72,7 +73,7 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
     let begin = || {
         remove(overlay)?;
         fs::create_dir_all(overlay.join("lib"))?;
-        // With a single middleware there is no librmw_implementation, but rclrs links it.
+        // With a single middleware, there is no librmw_implementation, but rclrs links this library.
         let middleware = venv.join("lib/librmw_fastrtps_cpp.so");
         ensure!(middleware.is_file(), "The wheels have no {}", middleware.display());
         Ok(std::os::unix::fs::symlink(middleware, overlay.join("lib/librmw_implementation.so"))?)
@@ -107,7 +108,8 @@ impl Prefix {
     }
 
     /// Returns whether the virtual environment still has its original interpreter. After an upgrade of the system's
-    /// python3, its link leads to the new version, which does not find the installed packages.
+    /// python3, the link in the virtual environment leads to the new version, which does not find the installed
+    /// packages.
     fn has_its_interpreter(&self) -> bool {
         let now = fs::canonicalize(self.python()).unwrap_or_default();
         let then = fs::read(self.interpreter());

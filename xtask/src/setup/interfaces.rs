@@ -9,14 +9,15 @@ use anyhow::{Context, Result};
 use super::{child, workshop::Workshop};
 use crate::{environment::Environment, files::read_dir};
 
-/// The interface packages defined in `msg/`: one that every distribution has but no wheel, and our own.
+/// The interface packages defined in `msg/`: one package that every distribution contains but no wheel, and our own
+/// package.
 pub const INTERFACE_PACKAGES: [&str; 2] = ["statistics_msgs", "topic_statistics_interfaces"];
 
 /// Runs the step that builds an interface package of this repository and installs it to `overlay`. `begin` makes the
 /// overlay before the first package. `arguments` are for CMake.
 ///
 /// The package is built in a temporary directory, because rosidl reads paths in the build directory with CMake's
-/// `file(STRINGS)`, which cuts them at the first non-ASCII character.
+/// `file(STRINGS)`, which cuts the paths at the first non-ASCII character.
 pub fn build(
     workshop: &mut Workshop,
     environment: &Environment,

@@ -18,7 +18,7 @@ use crate::files::{remove, write_whole};
 const LINT: &str = include_str!("../../requirements/lint.txt");
 const PACKAGING: &str = include_str!("../../requirements/packaging.txt");
 /// Installs only pinned versions. A package without a wheel is built with the installed build tools, not with the
-/// newest ones. (-I: packages on the caller's PYTHONPATH must not count as installed.)
+/// newest ones. (`-I`, because packages on the caller's PYTHONPATH must not count as installed.)
 const PINNED: &str =
     "-I -m pip install --disable-pip-version-check --no-input --retries=3 --require-hashes --no-deps \
      --no-build-isolation --progress-bar=off -r";

@@ -22,8 +22,8 @@ pub struct Workshop {
     /// The stamps of the steps so far, with their required content.
     stamps: Vec<(PathBuf, String)>,
     count: usize,
-    /// Locked before the first step that must run, until the workshop is dropped. Children inherit the lock: if only
-    /// this process is killed, the next one waits for the remaining children.
+    /// The lock of the directory, held from before the first step that must run until the workshop is dropped. Children
+    /// inherit the lock, so if only this process is killed, the next process waits for the remaining children.
     lock: Option<File>,
 }
 
@@ -56,8 +56,8 @@ impl Workshop {
         Ok(())
     }
 
-    /// Runs a step unless its stamp shows that it was done with the same inputs and after the same steps. `make` must
-    /// cope with the leftovers of an interrupted attempt.
+    /// Runs a step unless its stamp shows that it was done with the same inputs and after the same steps. The function
+    /// `make` may find the leftovers of an interrupted attempt.
     pub fn step(
         &mut self,
         name: &str,

@@ -27,7 +27,7 @@ const NODE: &str = "--ros-args -p 'topic_statistics.warn_unless:=[\"/imu: age.p5
 
 #[test]
 fn the_pages_build_a_workspace_and_a_cargo_project() {
-    // The path is as short as that of a home directory. A path in the target directory may be longer.
+    // The path is as short as the path of a home directory. A path in the target directory may be longer.
     let directory = tempfile::Builder::new().prefix("c").rand_bytes(3).tempdir().unwrap();
     let home = Home(directory.path().join("u"));
     if let Err(reason) = home.make(&directory.path().join("venv")) {
@@ -98,11 +98,12 @@ fn block(page: &str, section: &str, index: usize) -> String {
 }
 
 /// The home directory of a user who pastes commands into a terminal. Four things differ from the pages: colcon is from
-/// PyPI, the repository is a clone of this one, the ROS 2 is the test's, and builds are not optimised.
+/// PyPI, the repository is a clone of this repository, the ROS 2 is the one in which the test runs, and builds are not
+/// optimised.
 struct Home(PathBuf);
 
 impl Home {
-    /// Makes the directory. The error is the reason why this machine cannot.
+    /// Makes the directory. The error is the reason why this is not possible on this machine.
     fn make(&self, venv: &Path) -> Result<(), String> {
         // -I: colcon needs another version of empy than ROS 2 has on PYTHONPATH.
         let (made, text) = output(Command::new("python3").args(["-I", "-m", "venv"]).arg(venv));
@@ -127,7 +128,7 @@ impl Home {
         let colcon = format!("#!/bin/sh\nexec {0}/python3 -I {0}/colcon \"$@\"\n", bin.display());
         fs::write(self.0.join("bin/colcon"), colcon).unwrap();
         symlink(bin.join("cargo-ament-build"), self.0.join("bin/cargo-ament-build")).unwrap();
-        // A separate home for cargo, for installs and clones. Downloaded crates are reused.
+        // cargo has a separate home for installs and clones. Downloaded crates are reused.
         let default = || PathBuf::from(env::var_os("HOME").unwrap()).join(".cargo");
         let cargo_home = env::var_os("CARGO_HOME").map_or_else(default, PathBuf::from);
         for name in ["registry", "config.toml"] {
@@ -137,8 +138,8 @@ impl Home {
             format!("[url \"file://{}/repository\"]\n\tinsteadOf = {REPOSITORY}\n", self.0.display());
         fs::write(self.0.join(".gitconfig"), instead).unwrap();
         self.make_ros();
-        // Copies the files of this project, and compiled registry crates. Another cargo may replace a crate meanwhile;
-        // missing ones are built.
+        // Copies the files of this project, and compiled registry crates. Another cargo may replace a crate during the
+        // copy. Missing crates are built.
         let test = env::current_exe().unwrap();
         let built = test.ancestors().nth(2).unwrap().display();
         self.paste(&format!(
@@ -189,7 +190,7 @@ impl Home {
             shell.env_remove(variable);
         }
         let (path, installed) = (env::var_os("PATH").unwrap(), self.0.join(".cargo/bin"));
-        // colcon comes last, so that python3 stays that of ROS 2.
+        // The directory with colcon comes last, so that `python3` is still the interpreter of ROS 2.
         let path = [installed].into_iter().chain(env::split_paths(&path)).chain([self.0.join("bin")]);
         let rustup_home = PathBuf::from(env::var_os("HOME").unwrap()).join(".rustup");
         shell
@@ -212,7 +213,7 @@ impl Home {
         text
     }
 
-    /// Runs the node until rclpy has read these of its statistics.
+    /// Runs the node until rclpy has read the `expected` statistics of the node.
     fn read(&self, node: &str, expected: &[&str]) {
         let expected: Vec<_> = expected.iter().map(|metric| format!("'/imu_listener:/{metric}'")).collect();
         fs::write(self.0.join("read.py"), READER).unwrap();

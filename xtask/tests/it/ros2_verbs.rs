@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::output;
 
-/// The package's own tests; those with ros2cli are skipped on a ROS 2 without it.
+/// Runs the package's own tests. The tests that need ros2cli are skipped on a ROS 2 without ros2cli.
 #[test]
 fn the_verbs_of_ros2_pass_their_tests() {
     let mut tests = Command::new("python3");

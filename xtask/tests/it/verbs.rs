@@ -69,10 +69,11 @@ fn a_sourced_ros_is_completed_and_used() {
     assert_eq!(run.wait_with_output().unwrap().stdout, format!("{id}\n").into_bytes());
 }
 
-/// The directory has a name that a user might choose, with a space and an accent. It is beside cargo's, where there is room.
+/// The directory has a name that a user might choose, with a space and an accent. The directory is beside cargo's
+/// target directory, where there is enough disk space.
 #[test]
 fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
-    // With a sourced ROS 2, there may be no wheels and no network, and its user did not ask for an embedded one.
+    // With a sourced ROS 2, there may be no wheels and no network, and the user did not ask for an embedded ROS 2.
     if env::var_os("_ROS_WHEELS_BOOTSTRAP_COMPLETE").is_none() {
         note("skipped: setup: the tests run on a sourced ROS 2; `cargo xtask test --embedded` makes embedded ones");
         return;
@@ -85,7 +86,7 @@ fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
         xtask.arg("--ros-dir").arg(&ros_dir).args(distro).args(arguments);
         xtask
     };
-    // Nothing listens on the discard port of this machine.
+    // Nothing listens on port 9 (discard) of this machine, so pip cannot reach an index.
     let (made, text) = output(xtask(&["setup"]).env("PIP_INDEX_URL", "http://127.0.0.1:9/simple"));
     assert!(!made && text.contains("error: The package index PyPI cannot be reached; check the"), "{text}");
     let mut killed = xtask(&["setup"]).stderr(Stdio::null()).process_group(0).spawn().unwrap();
@@ -93,7 +94,7 @@ fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
     let deadline = Instant::now() + Duration::from_secs(300);
     while log().matches("Collecting ").count() < 30 {
         assert!(Instant::now() < deadline && killed.try_wait().unwrap().is_none(), "{}", log());
-        std::thread::sleep(Duration::from_millis(5)); // between two looks
+        std::thread::sleep(Duration::from_millis(5)); // before the next check
     }
     assert!(output(Command::new("kill").args(["-KILL", "--", &format!("-{}", killed.id())])).0);
     killed.wait().unwrap();
@@ -105,7 +106,8 @@ fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
                   from topic_statistics_interfaces.srv import GetTopicStatistics\nprint(M().unit == '')";
     let (works, text) = output(&mut xtask(&["run", "python3", "-B", "-c", script]));
     assert!(works && text.trim() == "True", "{text}");
-    // Libraries for Rust programs do not need Python's, and CMake files contain no directory of another machine.
+    // Libraries for Rust programs do not need Python's libraries, and CMake files contain no directory of another
+    // machine.
     let script = "! { grep -rl /opt/python/ share/*/cmake || cd lib && patchelf --print-needed librcl.so \
                   libstd_msgs__*_c.so | grep generator_py; } && [ -z \"$(find .. -name '*.part')\" ]";
     let (repaired, text) = output(xtask(&["run", "sh", "-c", script]).current_dir(prefix.join("venv")));
@@ -144,6 +146,6 @@ fn the_demo_shows_both_topics_and_leaves_no_process() {
     let deadline = Instant::now() + Duration::from_secs(30);
     while alive() > 0 {
         assert!(Instant::now() < deadline, "{}", alive());
-        std::thread::sleep(Duration::from_millis(10)); // between two looks
+        std::thread::sleep(Duration::from_millis(10)); // before the next check
     }
 }

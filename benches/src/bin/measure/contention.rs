@@ -2,10 +2,10 @@
 
 //! The duration of a record while the thread that ends windows is preempted.
 //!
-//! Three threads run on one core. The first ends windows without a pause, at normal priority. The second records at
-//! 5 kHz, at a real-time priority. The third works half of the time, at a lower real-time priority. If the first
-//! thread is preempted while it holds the lock, it cannot release it. A record that waited for the lock would also wait
-//! for the working thread (priority inversion).
+//! Three threads run on one core. The first thread ends windows without a pause, at normal priority. The second thread
+//! records at 5 kHz, at a real-time priority. The third thread works half of the time, at a lower real-time priority.
+//! If the first thread is preempted while it holds the lock, it cannot release the lock. A record that waited for the
+//! lock would also wait for the working thread (priority inversion).
 
 use std::{
     hint::black_box,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Compares listener processes with and without statistics, in pairs of runs. A talker sends the messages.
+//! Compares listener processes with and without statistics, in pairs of runs. A talker process sends the messages.
 
 use anyhow::Result;
 
@@ -11,8 +11,8 @@ use crate::{
     talker::{self, Kind},
 };
 
-/// A comparison of two listeners, usually without and with statistics: the name, the message, its rate (0 is as fast as
-/// possible), and both settings.
+/// A comparison of two listeners, usually without and with statistics: its name, the type of message, the rate in Hz (0
+/// is as fast as possible), and the settings of both listeners.
 type Comparison = (&'static str, Kind, f64, [Setting; 2]);
 
 /// The configuration of a listener.

@@ -27,11 +27,11 @@ use crate::{
     talker::Kind,
 };
 
-/// The statistics of the listener.
+/// The kind of statistics that the listener has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Statistics {
     Off,
-    /// No statistics, but a publisher that publishes nothing.
+    /// The listener has no statistics, but a publisher that publishes nothing.
     Publisher,
     On,
     All,
@@ -62,21 +62,21 @@ pub struct Options {
     pub seconds: f64,
 }
 
-/// A listener's report. It covers the time after the node's creation and discovery.
+/// A listener's report. The report covers the time after the node's creation and discovery.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Listened {
     pub received: u64,
-    /// Messages lost between the first and the last one, including the warm-up.
+    /// Messages lost between the first and the last received message, including the warm-up.
     pub lost: u64,
     pub windows: u64,
-    /// The number of windows that did not start at the previous stop.
+    /// The number of windows that did not start at the stop of the previous window.
     pub gaps: u64,
     pub seconds: f64,
     /// CPU time of the whole process, in seconds.
     pub cpu: f64,
     /// CPU time until the end of the warm-up, in seconds.
     pub start_cpu: f64,
-    /// The latency from source timestamp to callback.
+    /// The median latency from source timestamp to callback, in microseconds.
     pub p50_us: u64,
     pub p99_us: u64,
     pub max_us: u64,
@@ -96,7 +96,7 @@ const WARM_UP: Duration = Duration::from_secs(1);
 /// The messages received.
 struct Received {
     first: Option<Instant>,
-    /// The end of the warm-up, and the CPU time at that moment.
+    /// The end of the warm-up, and the process's CPU time at that moment.
     begun: Option<(Instant, Duration)>,
     messages: u64,
     /// The numbers of the first and the last message.
@@ -155,7 +155,7 @@ fn listen<T: Message>(options: &Options) -> Result<()> {
     };
     let publisher = matches!(options.statistics, Statistics::Publisher);
     let _publisher = publisher.then(|| node.create_publisher::<MetricsMessage>("/statistics")).transpose()?;
-    // The number of windows, the number that did not start at the previous stop, and the last stop.
+    // The number of windows, the number of windows that did not start at the previous stop, and the last stop.
     let windows = Arc::new(Mutex::new((0, 0, None)));
     let _subscription: Box<dyn Any> = match (measured, options.scope) {
         (None, Scope::Node) => Box::new(node.create_subscription::<T, _>(topic, callback)?),

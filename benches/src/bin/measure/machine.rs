@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The machine of a run: its properties, and its other load meanwhile.
+//! The machine of a run: its properties, and the load by other programs during the run.
 
 use std::{fs, process::Command, thread, time::Instant};
 
@@ -17,7 +17,7 @@ pub struct Start {
     commit: String,
     date: String,
     load: String,
-    /// Processor time of the machine and of this process with its children, in seconds.
+    /// The processor time used at the start: of the machine, and of this process with its children, in seconds.
     used: [f64; 2],
 }
 

@@ -2,7 +2,7 @@
 
 //! `cargo xtask bench`: measures the cost of statistics. Prints tables in Markdown, or writes docs/performance.md.
 //!
-//! Each measurement has a module. A measurement of processes runs this program again for each process.
+//! Each measurement has a module. A measurement that needs several processes runs this program again for each process.
 
 mod contention;
 mod end_to_end;

@@ -13,7 +13,7 @@ use crate::{
     table::{median, Table},
 };
 
-/// A depth, and the bytes of a plain publisher, of statistics, and of statistics with distributions.
+/// A depth of the history, and the bytes of a plain publisher, of statistics, and of statistics with distributions.
 type Heap = (String, [Option<f64>; 3]);
 
 pub fn measure(_seconds: f64) -> Result<Table> {
@@ -49,8 +49,8 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Returns the bytes of a value, measured several times because threads of the middleware allocate meanwhile. The first
-/// time, creating it also loads libraries and registers types.
+/// Returns the bytes of a value, measured several times because threads of the middleware also allocate during a
+/// measurement. The first creation also loads libraries and registers types.
 fn heaps_of<T>(create: impl Fn() -> Result<T>) -> Result<Vec<f64>> {
     let measure = |_| {
         let before = heap();

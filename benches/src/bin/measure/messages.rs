@@ -119,7 +119,7 @@ impl Messages {
         ];
         let times = times.map(|(name, time)| (name.to_owned(), format!("{time:.1}")));
         let clocks = clocks.map(|(name, clocks)| (name.to_owned(), format!("{clocks:.2}")));
-        // `NA` if it was not counted.
+        // `NA` if a figure was not counted.
         let counts = COUNTS
             .map(|name| (name.to_owned(), self.counts.get(name).cloned().unwrap_or_else(|| "NA".to_owned())));
         times.into_iter().chain(clocks).chain(counts).collect()

@@ -19,7 +19,7 @@ const METRICS: [Option<&str>; 5] = [
     Some("all"),
 ];
 
-/// How often each row is measured, by turns.
+/// How often each row is measured. All rows are measured once before any row is measured again.
 const ROUNDS: usize = 5;
 
 pub fn measure(_seconds: f64) -> Result<Table> {

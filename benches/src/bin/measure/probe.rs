@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The probe effect: how an observer affects a subscriber of a topic, and how many of the subscriber's losses it sees.
+//! The probe effect: how an observer affects a subscriber of a topic, and how many of the subscriber's losses the
+//! observer sees.
 
 use std::{
     path::PathBuf,

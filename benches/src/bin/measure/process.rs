@@ -15,7 +15,7 @@ use serde::{de::DeserializeOwned, Serialize};
 
 /// Returns the command that runs a program on the ROS domain of this measurement, on this machine only.
 ///
-/// Unlike the tests' processes, it uses the default transports of Fast DDS, like its users.
+/// Unlike the tests' processes, the program uses the default transports of Fast DDS, as users do.
 pub fn command(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
     command
@@ -27,7 +27,7 @@ pub fn command(program: impl AsRef<Path>) -> Command {
 
 /// Returns the command that runs this program as a process of a measurement, with its options.
 pub fn itself(process: &str, options: &impl Serialize) -> Result<Command> {
-    // The program's file may be gone: `cargo test` rebuilds it, because it adds the features of dev-dependencies.
+    // The program's file may have been replaced: `cargo test` rebuilds it with the features of dev-dependencies.
     let mut command = command("/proc/self/exe");
     command.arg(process).arg(serde_json::to_string(options)?);
     Ok(command)

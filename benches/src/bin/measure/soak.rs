@@ -13,9 +13,9 @@ use crate::{
     talker::Kind,
 };
 
-/// Records 1e8 messages, then listens for a tenth of the time and for the whole time.
+/// Records 1e8 messages. Then a listener runs for a tenth of the time, and another listener for the whole time.
 pub fn measure(seconds: f64) -> Result<Table> {
-    std::env::set_var("MESSAGES", "25000000"); // for each of four kinds
+    std::env::set_var("MESSAGES", "25000000"); // messages of each of four kinds
     let test = ["test", "--release", "--quiet", "--package", "benchmarks", "--test", "it"];
     cargo(&[&test[..], &["--", "message::a_message_allocates_nothing"]].concat())?;
     eprintln!("100000000 messages recorded: memory constant, every message in its window");

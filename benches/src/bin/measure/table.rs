@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// A table. A row is the text of its cells, separated by ` | `. The first row is the header.
+/// A table. Each row is a text: its cells, separated by ` | `. The first row is the header.
 #[derive(Clone, Default)]
 pub struct Table(Vec<String>);
 

@@ -21,7 +21,7 @@ impl Variant {
     pub const ALL: [Variant; 4] = [Variant::Full, Variant::Empty, Variant::Highest, Variant::Lowest];
 }
 
-/// The source of values. They are the same in every run.
+/// The source of sample values. The values are the same in every run.
 pub struct Source {
     variant: Variant,
     /// The number of values returned so far.
@@ -42,7 +42,7 @@ impl Source {
     /// Returns the number of elements for a sequence of at most `bound`.
     fn length(&self, bound: usize) -> usize {
         match self.variant {
-            // A bound in the millions would take too long.
+            // Messages with millions of elements would take too long.
             Variant::Full => bound.min(1000),
             Variant::Empty => 0,
             Variant::Highest | Variant::Lowest => bound.min(1),
@@ -117,7 +117,7 @@ macro_rules! sample_number {
     };
 }
 
-// Odd multipliers, so that small integers differ from one to the next.
+// The multiplier is odd, so that consecutive small integers differ.
 sample_number!(|min| min, |next| u64::from(next).wrapping_mul(0x9E37_79B9_7F4A_7C15), i8 u8 i16 u16 i32 u32 i64 u64);
 // The lowest value is the negative number that is closest to 0.
 sample_number!(|_| -f32::from_bits(1), |next| next as f32 + 0.1, f32);

@@ -1,16 +1,16 @@
-"""The other end of tests/it/round_trip.rs: reports what it receives, and sends it back.
+"""The other end of tests/it/round_trip.rs: reports what it receives, and sends the same values back.
 
     echo.py INTERFACE...    such as std_msgs/msg/String, test_msgs/srv/Empty, test_msgs/action/Fibonacci
 
-Message: subscribes to `sent/INTERFACE`, publishes what comes on `echoed/INTERFACE`.
-Service: serves `to_python/INTERFACE`, then calls `to_rust/INTERFACE` with the request that came.
-Action: serves `to_python/INTERFACE`, then sends the goal that came to `to_rust/INTERFACE`.
+Message: subscribes to `sent/INTERFACE`, publishes each received message on `echoed/INTERFACE`.
+Service: serves `to_python/INTERFACE`, then calls `to_rust/INTERFACE` with the received request.
+Action: serves `to_python/INTERFACE`, then sends the received goal to `to_rust/INTERFACE`.
 
 A response, a result and a feedback have the values of the request or goal wherever they have a field of the same
 name and type. Everything that arrives is printed as a line of JSON: {"interface", "what", "fields"}. Each type of
 messages begins with its new message.
 
-Ends when its standard input does, so that it never outlives the test.
+Ends when its standard input ends, so that it never outlives the test.
 """
 
 import importlib
@@ -39,7 +39,7 @@ def interface(name):
 
 
 def plain(value):
-    """Return a value as JSON has it: bytes as numbers, arrays of every kind as lists."""
+    """Return a value as in JSON: bytes are numbers, arrays of every kind are lists."""
     if hasattr(value, 'get_fields_and_field_types'):
         return {field: plain(getattr(value, field)) for field in value.get_fields_and_field_types()}
     if isinstance(value, bytes):
@@ -117,7 +117,7 @@ def echo_goals(node, name):
         client.send_goal_async(goal, feedback_callback=on_feedback).add_done_callback(on_accepted)
         return copy_common_fields(goal, action_type.Result())
 
-    # The node keeps these alive.
+    # The node keeps these two objects alive.
     ActionServer(node, action_type, f'to_python/{name}', execute)
 
 

@@ -41,8 +41,8 @@ impl Visitor for Check {
     }
 }
 
-/// A file is refused or is read in bounded time and memory. Windows follow each other, no figure is infinite, and each
-/// message is in one window or is reported as unplaced.
+/// The reader refuses a file, or reads it in bounded time and memory. Each window starts at the stop of the previous
+/// one. No figure is infinite. Each message is in one window or is reported as unplaced.
 pub fn bag(bytes: &[u8]) {
     let Some((option, file)) = bytes.split_last() else { return };
     let path = std::env::temp_dir().join(format!("fuzz_bag_{}", std::process::id()));

@@ -13,8 +13,8 @@ use topic_statistics_core::{
 
 use crate::input::Input;
 
-/// Every figure equals the oracle's, to 1e-9 of the samples' size, or is NaN if there is no value. No figure is
-/// infinite.
+/// Every figure equals the oracle's figure up to 1e-9 of the samples' size, or is NaN if there is no value. No figure
+/// is infinite.
 pub fn collectors(bytes: &[u8]) {
     let mut input = Input(bytes);
     match input.below(4) {
@@ -116,7 +116,7 @@ fn ages(input: &mut Input) {
 fn periods(input: &mut Input) {
     let first = if input.bool() { FirstPeriod::CarriedOver } else { FirstPeriod::NoSample };
     let mut collector = PeriodCollector::new(first);
-    // The messages of the window, after the previous window's last one if its period is carried over.
+    // The messages of the window. If the period continues from the previous window, its last message comes first.
     let mut messages: Vec<i64> = vec![];
     let check = |collector: &mut PeriodCollector, messages: &mut Vec<i64>| {
         let pairs = messages.windows(2).filter(|pair| pair[0] <= pair[1]);
@@ -173,7 +173,7 @@ fn sequences(input: &mut Input) {
         }
         latest.insert(gid, number);
         let totals = tracker.totals();
-        // A late message was counted as lost before, except one from before the first message or from long ago.
+        // A late message was counted as lost before, unless it was sent before the first message or long ago.
         if let Some(ours) = totals.lost.map(u128::from) {
             assert!(is_known && (lost.saturating_sub(late)..=lost).contains(&ours), "{ours} of {lost}");
         }

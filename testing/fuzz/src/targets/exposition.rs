@@ -23,10 +23,11 @@ use super::from_statistics::{distribution, message};
 use crate::{check::has_no_control, input::Input};
 
 /// The number of time series has a bound, no two are the same, each is a line that a scraper can read, and counters
-/// never fall while they exist. Nothing of a sender is left out while another one holds more than both would.
+/// never fall while they exist. No series of a sender is left out while another sender holds more series than both
+/// senders together would need.
 pub fn exposition(bytes: &[u8]) {
     let mut input = Input(bytes);
-    // A time that others can be before.
+    // Every input starts at the same time, which is read only once.
     static START: OnceLock<Now> = OnceLock::new();
     let mut now = *START.get_or_init(Now::read);
     let limits = Limits {
@@ -70,7 +71,7 @@ pub fn exposition(bytes: &[u8]) {
         }
         let room = Source::SERIES + MetricState::SERIES + limits.classic_buckets.series();
         if state.series() + room > limits.max_series {
-            counters.clear(); // What is not current may make room, and begins at 0 when it comes back.
+            counters.clear(); // Series that are not current may make room. They begin at 0 when they come back.
         }
         let (is_window, left_out) =
             (matches!(received, Ok(Received::Window(_))), state.counts().beyond_max_series);
@@ -82,7 +83,7 @@ pub fn exposition(bytes: &[u8]) {
         match input.below(8) {
             0 => {
                 state.expire(now.monotonic);
-                counters.clear(); // What has ended begins at 0 when it comes back.
+                counters.clear(); // A series that has ended begins at 0 when it comes back.
             }
             1 => counters = is_text(&state, now, &counters),
             _ => {}
@@ -113,7 +114,7 @@ fn judged(input: &mut Input) -> DiagnosticStatus {
     }
 }
 
-/// Returns a window that is accepted, of one of few sources. It may claim to be long.
+/// Returns a window that the exporter accepts, of one of a few sources. The window may claim to be long.
 fn usual(input: &mut Input, number: i32) -> MetricsMessage {
     let average = f64::from(i8::from_le_bytes([input.u8()]));
     let (below, above) = (f64::from(input.u8()), f64::from(input.u8()));

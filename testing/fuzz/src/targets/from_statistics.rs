@@ -49,7 +49,7 @@ pub fn from_statistics(bytes: &[u8]) {
     let mut sources = Sources::new(patterns, "/statistics", max);
     let mut live = LiveView::new(&mut input);
     let mut report = Report::new(vec![], false);
-    // A time that others can be before.
+    // Every input starts at the same time, which is read only once.
     static START: OnceLock<Instant> = OnceLock::new();
     let started = *START.get_or_init(Instant::now);
     let mut now = started + Duration::from_secs(1000);
@@ -118,7 +118,7 @@ fn is_sound(row: &Row, now: Instant) {
     let figures = rates.chain([row.silence(now), row.mean_period]);
     figures.for_each(|figure| is_no_infinity(figure, "a figure of a row"));
     for metric in row.last_minute.metrics(now) {
-        // None if there is no room for the number of samples.
+        // `None` if the number of samples is too large for a distribution.
         let Some(distribution) = row.last_minute.distribution(metric, now) else { continue };
         let range = distribution.minimum()..=distribution.maximum();
         for quantile in [0.5, 0.9, 0.99, 0.999].map(|quantile| distribution.quantile(quantile)) {
@@ -177,7 +177,7 @@ pub fn is_page(recording: &mut Recording, rows: &[&Row], now: Instant) {
     }
 }
 
-/// The live view on a terminal of any size, and the keys that are pressed.
+/// The live view on a terminal of any size.
 pub struct LiveView {
     screen: Screen,
     terminal: Terminal<TestBackend>,
@@ -208,7 +208,7 @@ impl LiveView {
     }
 }
 
-/// The status of an executor, or of anything.
+/// Returns the status of an executor, or a status with any content.
 fn status(input: &mut Input) -> DiagnosticStatus {
     let keys =
         ["busy.spin", "busy.x\u{1b}[2J", "busy.average", "longest_callback", "callback_wait_1", "failing"];
@@ -222,7 +222,7 @@ fn status(input: &mut Input) -> DiagnosticStatus {
     DiagnosticStatus { values: values.collect(), ..Default::default() }
 }
 
-/// The distribution of a few samples. Some of its fields may be wrong.
+/// Returns the distribution of a few samples. Some of its fields may be wrong.
 pub fn distribution(input: &mut Input) -> MetricsDistribution {
     let sources = ["/a:/b", "asked_for", "c", "/d:/e", "/f:g"];
     let metrics = [Metric::MessageAge, Metric::MessagePeriod, Metric::MessageSize, Metric::Duration];
@@ -259,7 +259,7 @@ pub fn distribution(input: &mut Input) -> MetricsDistribution {
         negative_counts,
         ..Default::default()
     };
-    // Many more samples in a bucket are no lie.
+    // A bucket may have very many more samples.
     if let (true, Some(count)) = (input.bool(), message.positive_counts.first_mut()) {
         let more = input.u64() >> 1;
         *count += more;

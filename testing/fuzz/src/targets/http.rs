@@ -17,7 +17,8 @@ pub fn http(bytes: &[u8]) {
         let serving = tokio::spawn(serve(server, metrics, Arc::default()));
         // The server may close the connection before it has read all bytes.
         let _closed = client.write_all(bytes).await;
-        // hyper does not answer a client that is gone. So the client waits as long as an answer is possible.
+        // hyper does not answer a client that has closed its connection. So the client waits as long as an answer is
+        // possible.
         for _ in 0..16 {
             tokio::task::yield_now().await;
         }
@@ -55,7 +56,7 @@ fn request(bytes: &[u8]) -> [String; 2] {
     let method = words.next().unwrap_or_default();
     let target = words.next().unwrap_or_default();
     let path = match target.split_once("://") {
-        // The target has a host.
+        // The target of the request is a whole URL with a host.
         Some((_, rest)) if !target.starts_with('/') => rest.find('/').map_or("/", |at| &rest[at..]),
         _ => target,
     };

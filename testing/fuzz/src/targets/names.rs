@@ -73,7 +73,7 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
     };
     let totals = [totals(topic, source), totals(other, node)];
     let yaml = render_totals(node, &totals, 5);
-    // A program reads the file. YAML counts marks of the direction of text among the characters that are printed.
+    // Programs read this file, and YAML counts controls of the writing direction as printable characters.
     assert!(!yaml.contains(|c: char| c.is_control() && c != '\n'), "the file of totals: {yaml:?}");
     let read = &Yaml::load_from_str(&yaml).expect("YAML")[0];
     assert_eq!(read["node_name"].as_str(), Some(node), "{yaml}");

@@ -33,8 +33,8 @@ use crate::{check::has_no_control, input::Input};
 
 /// The largest number of answers, and so of requests, in an input.
 const REQUESTS: u8 = 16;
-/// The largest number of bytes that a collector sends before the timeout. It is more than the exporter may read of one
-/// answer: a header, a body in chunks, and a buffer.
+/// The largest number of bytes that a collector sends before the timeout. This is more than the exporter may read of
+/// one answer: a header, a body in chunks, and a buffer.
 const MAX_SENT: usize = 320 << 10;
 /// The largest number of bytes of a body that the exporter reads.
 const MAX_BODY: usize = 64 << 10;
@@ -43,8 +43,8 @@ const MAX_LINE: usize = 400;
 /// The longest wait that a collector can demand.
 const MAX_DEMAND: Duration = Duration::from_secs(3600);
 
-/// Each request gets an answer in bounded time and memory. Only the collector's answer decides on the request. Waits
-/// are bounded. Redirects are not followed. The log has short lines without control characters.
+/// Each request gets an answer in bounded time and memory. Only the collector's answer decides whether the request is
+/// sent again. Waits are bounded. Redirects are not followed. The log has short lines without control characters.
 pub fn otlp(bytes: &[u8]) {
     let mut input = Input(bytes);
     let line = Arc::new(Line::default());
@@ -148,8 +148,9 @@ struct Sent {
     bytes: Vec<u8>,
     /// The number of bytes that arrive together.
     piece: usize,
-    /// Whether the connection is closed after the bytes, and how many of the last bytes are repeated for ever.
+    /// Whether the collector closes the connection after the bytes.
     is_closed: bool,
+    /// How many of the last bytes the collector repeats for ever.
     repeated: usize,
 }
 
@@ -166,7 +167,8 @@ struct Meaning {
 }
 
 impl Meaning {
-    /// Returns whether the exporter's decision is right: by OTLP's specification, and a repairable error is retried.
+    /// Returns whether the exporter's decision follows OTLP's specification, except that the exporter also retries
+    /// repairable errors.
     fn fits(&self, answer: &Answer) -> bool {
         let is_accepted = (200..300).contains(&self.status);
         let is_later = [401, 403, 404, 407, 429, 502, 503, 504].contains(&self.status);
@@ -189,7 +191,7 @@ fn any_bytes(input: &mut Input<'_>) -> Sent {
     sent(bytes.to_vec(), bytes.len(), input)
 }
 
-/// Returns bytes with the way in which they arrive. The last `repeated` bytes may be repeated.
+/// Returns an answer of these bytes, with a random way in which they arrive. The last `repeated` bytes may be repeated.
 fn sent(bytes: Vec<u8>, repeated: usize, input: &mut Input<'_>) -> Sent {
     let (piece, end) = (usize::from(input.u8()), input.below(4));
     let repeated = if end == 3 { repeated } else { 0 };
@@ -246,7 +248,7 @@ fn answer(input: &mut Input<'_>) -> (Sent, Option<Meaning>) {
     // Without a length, the body ends with the connection.
     sent.is_closed |= !has_length;
     if matches!(status, 204 | 304) {
-        rejected = (0, String::new()); // They have no body.
+        rejected = (0, String::new()); // such an answer has no body
     }
     (sent, Some(Meaning { status, demands, rejected, is_whole }))
 }

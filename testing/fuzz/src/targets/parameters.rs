@@ -20,7 +20,7 @@ use crate::{check::has_no_control, input::Input};
 /// The shortest and the longest window, by docs/options.md.
 const PERIODS: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(86_400);
 
-/// A value is refused with an error that names it, or all options are in their documented ranges.
+/// The node refuses a value with an error that names the value, or all options are in their documented ranges.
 pub fn parameters(bytes: &[u8]) {
     let mut input = Input(bytes);
     let options = StatisticsOptions::new();
@@ -67,7 +67,7 @@ pub fn parameters(bytes: &[u8]) {
     }
 }
 
-/// Sets conditions. They are accepted, or refused and the old ones stay.
+/// Sets conditions. The node accepts them, or refuses them and keeps the old conditions.
 fn conditions(parameters: &Parameters, value: &ParameterValue) {
     let conditions = || -> Vec<Condition> {
         let expected = parameters.apply_to_expectations(&NodeExpectations::default());
@@ -84,7 +84,7 @@ fn conditions(parameters: &Parameters, value: &ParameterValue) {
         assert_eq!(conditions(), before, "{value:?} is refused and changes the conditions");
         return;
     }
-    // Printed and parsed again they are equal.
+    // The conditions are equal after they were printed and parsed again.
     let texts: Vec<_> = conditions().iter().map(ToString::to_string).collect();
     let again = texts.iter().flat_map(|text| text.parse::<Conditions>().into_iter().flatten());
     assert!(texts.iter().any(|text| text.contains('…')) || again.eq(conditions()), "{texts:?}");

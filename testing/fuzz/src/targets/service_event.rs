@@ -15,7 +15,7 @@ use topic_statistics_observe::row::{Kind, Row, Window};
 use super::from_statistics::is_json;
 use crate::{check::has_no_infinity, input::Input};
 
-/// Counts equal those of a model that keeps every event. Figures are finite or NaN. JSON can be read.
+/// Counts equal the counts of a model that keeps every event. Figures are finite or NaN. JSON can be read.
 pub fn service_event(bytes: &[u8]) {
     let mut input = Input(bytes);
     match input.bool() {
@@ -26,7 +26,7 @@ pub fn service_event(bytes: &[u8]) {
 
 fn calls(input: &mut Input) {
     let mut calls = Calls::default();
-    // Which events of each call came.
+    // By client and sequence number of a call: which of its four events have arrived.
     let mut model: BTreeMap<([u8; 16], i64), [bool; 4]> = BTreeMap::new();
     let mut seen = BTreeMap::new();
     let started = Instant::now();
@@ -37,7 +37,7 @@ fn calls(input: &mut Input) {
         if input.is_empty() {
             break;
         }
-        // All within 4 s: a call that was answered is followed for 5 s.
+        // All events are within 4 s, because an answered call is followed for only 5 s.
         now += Duration::from_millis(u64::from(input.u8() % 20));
         let call =
             ([input.u8() % 3; 16], [i64::from(input.u8() % 8), input.i64()][usize::from(number % 16 == 15)]);
@@ -115,7 +115,7 @@ fn empty(ended: Instant, input: &mut Input) -> Window {
     Window::new(times, ended, Duration::from_millis(1 + u64::from(input.u8())))
 }
 
-/// Adds a window to what was seen: the number of samples, and the sum of what is counted.
+/// Adds a window to `seen`: by metric, the number of samples and the sum of the counts.
 fn end(window: &Window, kind: Kind, seen: &mut BTreeMap<&'static str, (u64, f64)>) {
     for metric in &window.metrics {
         let Summary { average: mean, sample_count: count, .. } = metric.figures;

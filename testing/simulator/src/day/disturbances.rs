@@ -9,7 +9,7 @@ use crate::{
     scenario::{Disturbance, Kind, DISTURBANCES},
 };
 
-/// The number of disturbances of each kind, and the last ones.
+/// The number of disturbances of each kind, and the texts of the last disturbances.
 #[derive(Default)]
 pub struct Disturbances {
     pub counts: [u64; DISTURBANCES.len()],

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Real faults. Each must be raised, and cleared after its end, within the windows promised in docs/health.md.
+//! Real faults. The library must raise a level for each fault, and clear the level after the fault has ended, both
+//! within the number of windows in docs/health.md.
 
 use topic_statistics_core::health::Level;
 
@@ -16,14 +17,15 @@ struct Harm {
     text: &'static str,
     change: fn(&mut Stream),
     level: Level,
-    /// The largest number of whole windows of 1 s until the level is raised, and until it is cleared after the fault.
+    /// The largest number of whole windows of 1 s from the start of the fault until its level is raised.
     raised: i64,
+    /// The largest number of whole windows of 1 s from the end of the fault until its level is cleared.
     cleared: i64,
 }
 
 const NEVER: i64 = i64::MAX / 4;
 
-/// At most two windows until a level is raised, and three until it is cleared.
+/// Returns a fault whose level is raised within two windows, and cleared within three.
 const fn harm(source: &'static str, text: &'static str, level: Level, change: fn(&mut Stream)) -> Harm {
     Harm { source, text, change, level, raised: 2, cleared: 3 }
 }
@@ -36,7 +38,8 @@ fn silence(stream: &mut Stream) {
     stream.next = NEVER;
 }
 
-/// After silence, the first window with messages is not a whole one.
+/// Windows until the level is cleared after silence: three, and the first one with messages, which does not count
+/// because messages came only in a part of it.
 const AFTER_SILENCE: i64 = 4;
 
 const HARMS: &[Harm] = &[
@@ -65,7 +68,7 @@ const HARMS: &[Harm] = &[
     // A latched topic.
     Harm { raised: 8, cleared: 20, ..harm("/route", "half the rate", Level::Warn, halve_rate) },
     Harm { raised: 6, cleared: AFTER_SILENCE, ..harm("/route", "silence", Level::Stale, silence) },
-    // A percentile needs 100 samples. The level is raised after two percentiles and cleared after three.
+    // A percentile needs 100 samples. The level is raised after two judged percentiles, and cleared after three.
     Harm {
         raised: 200,
         cleared: 400,
@@ -120,7 +123,8 @@ pub fn run(seed: u64) -> Result<String, String> {
     }
 }
 
-/// Returns the number of whole windows until a fault is raised, and until it is cleared after its end.
+/// Returns the number of whole windows from the start of a fault until its level is raised, and from the end of the
+/// fault until the level is cleared.
 fn find(seed: u64, harm: &Harm) -> Result<(i64, i64), String> {
     let mut day = Day::new(seed);
     let began = day.now + 130 * S + day.random.i64(0..S);
@@ -148,8 +152,8 @@ fn find(seed: u64, harm: &Harm) -> Result<(i64, i64), String> {
     }
 }
 
-/// Starts the map's node late: it sends one message, and only then. Returns the number of windows until the topic is
-/// stale, and from the message until it is OK. It must stay OK.
+/// Starts the map's node late: the map's only message is sent after 60 s. Returns the number of windows until the topic
+/// is STALE, and from the message until the topic is OK. The topic must stay OK.
 fn find_late(seed: u64, map: &Harm) -> Result<(i64, i64), String> {
     const LATE: i64 = 60 * S;
     let mut day = Day::new(seed);
@@ -178,7 +182,7 @@ fn is_about(alarm: &Alarm, harm: &Harm) -> bool {
     alarm.source.strip_prefix("/node:") == Some(harm.source)
 }
 
-/// Returns the number of whole windows until the source has a level.
+/// Returns the number of whole windows from `since` until the source has a level that `has_level` accepts.
 fn wait_for(
     day: &mut Day,
     since: i64,
@@ -186,7 +190,7 @@ fn wait_for(
     windows: i64,
     has_level: impl Fn(Level) -> bool,
 ) -> Result<i64, String> {
-    // The window in which the change happens is not a whole one.
+    // The change happens within a window, which is not counted.
     day.run_until(since + (windows + 1) * S)?;
     let mut alarms = day.alarms.iter().filter(|alarm| is_about(alarm, harm));
     match alarms.find(|alarm| has_level(alarm.health.level)) {

@@ -114,7 +114,7 @@ impl Day {
         }
     }
 
-    /// Delays the end of the due window. Meanwhile messages arrive on this topic and on others.
+    /// Delays the end of a topic's due window. During the delay, messages arrive on this topic and on other topics.
     pub fn delay_end(&mut self, node: usize) {
         let is_of_node = |stream: usize| usize::from(self.streams[stream].row.is_simulated) == node;
         let Some((delayed, length)) = self.harmless.delay.take_if(|(stream, _)| is_of_node(*stream)) else {

@@ -3,9 +3,10 @@
 //! A healthy robot's day, judged by the library: `simulator --day HOURS`.
 //!
 //! A node on system time and one on simulated time have the sources of the [`scenario`](crate::scenario). Each source
-//! has the conditions that an operator would write by docs/health.md. The library's recorder, schedule and judges
-//! process every message. First only [`harmless`] events happen: any level but OK is a failure. Then [`harmful`] faults
-//! are injected one by one: each must be raised, and later cleared, within the time of docs/health.md.
+//! has the conditions that an operator would write after reading docs/health.md. The library's recorder, schedule and
+//! judges process every message. First only [`harmless`] events happen: any level but OK is a failure. Then [`harmful`]
+//! faults are injected one by one: the library must raise a level for each fault, and later clear it, within the times
+//! in docs/health.md.
 
 mod disturbances;
 mod harmful;
@@ -16,7 +17,7 @@ mod state;
 use crate::clocks::S;
 use state::Day;
 
-/// Simulates these hours. Returns the events as text, or the first false alarm or missed fault.
+/// Simulates this number of hours. Returns the events as text, or the first false alarm or missed fault.
 pub fn run(seed: u64, hours: f64) -> Result<String, String> {
     let mut day = Day::new(seed);
     day.is_disturbed = true;

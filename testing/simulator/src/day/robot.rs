@@ -41,20 +41,20 @@ enum Recording {
 
 /// The messages of a source.
 pub struct Stream {
-    /// Its present properties.
+    /// The source's properties now: a fault changes them.
     pub row: Row,
     /// When the next message arrives.
     pub next: i64,
     /// The fraction of messages that are lost.
     pub lost: f64,
     pub is_stamped: bool,
-    /// The publishers: a number, and how many messages each has sent.
+    /// For each publisher: its number, and how many messages it has sent.
     publishers: Vec<(u64, u64)>,
     next_publisher: u64,
     left_of_burst: u32,
     left_of_history: u32,
     measured: Recording,
-    /// The callback that is running, and when it ends.
+    /// The running callback, and the time at which it ends.
     running: Option<(RunningCallback, i64)>,
     _handle: SourceHandle,
 }
@@ -72,7 +72,7 @@ const FAST_DDS: &Transport = &Transport {
     has_sequence_numbers: true,
 };
 
-/// Returns what Fast DDS reports with a publisher's message that is received at once.
+/// Returns what Fast DDS reports with a message that arrives without delay.
 pub fn delivery(publisher: u64, number: u64, source: i64) -> Delivery {
     Delivery { transport: FAST_DDS, source, received: source, publisher: publisher_gid(publisher), number }
 }
@@ -97,7 +97,7 @@ impl Stream {
             .error_unless(conditions(row.error_unless, error));
         let (collector, measured): (Arc<dyn WindowedCollector>, _) = match row.kind {
             SourceKind::Subscription => {
-                // The metrics of a new subscription: the default ones, and those that its conditions need.
+                // The metrics of a new subscription: the default metrics, and the metrics that its conditions need.
                 let mut metrics = vec![Metric::MessageAge, Metric::MessagePeriod];
                 metrics.extend(expected.metrics());
                 let options = RecorderOptions::new().metrics(metrics).transient_local(row.history > 0);
@@ -157,7 +157,7 @@ impl Stream {
     /// sender's clock at a time.
     pub fn next(&mut self, random: &mut Rng, clock: impl Fn(i64) -> i64) -> Option<Sample> {
         let arrives = self.next;
-        // The time since the publication of a message from the history.
+        // The age of a message from the history.
         let kept = i64::from(self.left_of_history.saturating_sub(1)) * self.row.period;
         self.left_of_history = self.left_of_history.saturating_sub(1);
         self.next += match (self.row.period, self.left_of_burst) {

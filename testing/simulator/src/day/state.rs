@@ -37,13 +37,14 @@ pub struct Day {
     pub streams: Vec<Stream>,
     pub simulated: Arc<SimulatedTime>,
     pub next_refresh: i64,
-    /// The last changes of the system clock and of simulated time.
+    /// The last change of the system clock.
     pub stepped: Change,
+    /// The last change of simulated time.
     pub jumped: Change,
     pub is_disturbed: bool,
     pub next_harmless: i64,
     pub harmless: Disturbances,
-    /// The changes of levels.
+    /// All changes of levels so far.
     pub alarms: Vec<Alarm>,
     pub windows: u64,
     pub messages: u64,
@@ -56,7 +57,7 @@ pub struct Node {
     pub period: i64,
 }
 
-/// A clock was set.
+/// The change of a clock that was set: when, and by how many nanoseconds.
 #[derive(Clone, Copy, Default)]
 pub struct Change {
     pub at: i64,
@@ -72,7 +73,7 @@ pub struct Alarm {
 }
 
 impl Change {
-    /// Returns the offset at a time.
+    /// Returns the offset that this change adds to the clock at a time.
     pub fn correction(self, at: i64) -> i64 {
         if at < self.at {
             -self.by
@@ -206,7 +207,7 @@ impl Day {
         }
     }
 
-    /// Does what the schedule returns until it waits.
+    /// Performs the actions that the schedule returns, until it returns that the thread waits.
     pub fn run_thread(&mut self, node: usize) {
         loop {
             match self.nodes[node].schedule.next(self.at(), &*self.clocks) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Several sources of one name in one node: a relay subscribes to a topic twice, publishes on it, and has a stopwatch
-//! and a counter of the same name. Sources are created and dropped in any order, and their expectations change.
+//! Several sources with the same name in one node: a relay subscribes to a topic twice, publishes on it, and has a
+//! stopwatch and a counter of the same name. Sources are created and dropped in any order, and their expectations
+//! change.
 //!
-//! The oracle knows the living sources and the tables of docs/statistics.md and docs/health.md. It computes the name,
-//! conditions, level, windows, messages and totals of each source. Each source has unique samples.
+//! The oracle knows the living sources and the tables of docs/statistics.md and docs/health.md. The oracle computes the
+//! name, conditions, level, windows, messages and totals of each source. Each source has unique samples.
 
 mod source;
 mod world;

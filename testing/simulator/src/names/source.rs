@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A source with the oracle of its name, level and samples. Conditions on sources, by docs/health.md.
+//! A source with the oracle of its name, level and samples. Conditions on sources follow the rules of docs/health.md.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub const TOPIC: &str = "/imu";
 pub enum Naming {
     /// The node's name and the name of the topic or of the code.
     OfNode(&'static str),
-    /// The same, but only the node's name is shown.
+    /// The source has the same name as with `OfNode`, but only the node's name is shown.
     Node(&'static str),
     Custom(&'static str),
 }
@@ -40,9 +40,11 @@ pub enum Naming {
 pub struct Named {
     pub naming: Naming,
     pub kind: SourceKind,
-    /// The expected name without the node's name; the number at its end; the name as it is shown.
+    /// The expected source name without the node's name and without the number of equal names.
     pub task: String,
+    /// The number at the end of the source name that distinguishes equal names.
     pub number: String,
+    /// The source name as readers see it.
     pub shown: String,
     /// The unique value of this source's samples: the age or duration in milliseconds, or the count per increment.
     pub mark: f64,
@@ -54,12 +56,13 @@ pub struct Named {
     /// The number of samples in this window.
     pub samples: u64,
     pub messages: u64,
-    /// When its last window ended, or it was created.
+    /// The time at which the source's last window ended. Before that, the time of its creation.
     pub ended: i64,
     /// The number of samples in a window that is not published yet.
     pub unpublished: Option<u64>,
-    /// The number of windows judged by the present rules.
+    /// The conditions that apply now.
     pub rules: Rules,
+    /// The number of windows judged by `rules`.
     pub judged: u32,
 }
 
@@ -115,12 +118,13 @@ impl Named {
         is_expected || self.rules.iter().any(|rules| !rules.is_empty())
     }
 
-    /// Returns the level after its last window.
+    /// Returns the source's level after its last window.
     pub fn level(&self) -> Level {
         let is_violated = |rules: &[&Rule]| self.is_ill && rules.iter().any(|rule| rule.is_violated_if_ill);
         let [errors, warnings] = &self.rules;
         match self.judged {
-            // The first window has the first messages. Two whole windows raise the level.
+            // The first window, which has the first messages, is not judged. Then two violating windows raise the
+            // level.
             ..=2 => Level::Ok,
             _ if is_violated(errors) => Level::Error,
             _ if is_violated(warnings) => Level::Warn,

@@ -53,7 +53,7 @@ pub struct World {
     /// The number of messages received by the subscriptions of each name.
     received: BTreeMap<String, u64>,
     windows: u64,
-    /// The actions so far.
+    /// The changes and samples of this world so far, as text.
     history: Vec<String>,
 }
 
@@ -130,7 +130,7 @@ impl World {
         self.started + Duration::from_nanos((self.now - 1000 * S) as u64)
     }
 
-    /// Does what the schedule returns until a time.
+    /// Performs the actions that the schedule returns, until the time `end`.
     fn run_until(&mut self, end: i64) -> Result<(), String> {
         while self.wake <= end {
             self.now = self.wake.max(self.now);
@@ -185,7 +185,7 @@ impl World {
         self.check_totals()
     }
 
-    /// Creates a source. `fails`: its creation fails after its name is known.
+    /// Creates a source. `fails`: the creation fails after the library has reserved the name.
     fn create(&mut self, fails: bool) -> Result<(), String> {
         let kind = KINDS[self.random.usize(..4)];
         let naming = match (kind, self.random.u8(..6)) {
@@ -197,14 +197,14 @@ impl World {
             (_, 2) => Naming::Custom("/relay:/imu"),
             _ => Naming::OfNode(TOPIC),
         };
-        // The node does the same.
+        // `NodeStatistics` reserves names in the same way.
         let reserve = |name: &str| self.names.reserve(NODE, name);
         let name: UniqueName = match naming {
             Naming::OfNode(name) => reserve(&format!("{NODE}:{name}")),
             Naming::Node(name) => reserve(&format!("{NODE}:{name}")).shown_as_node(),
             Naming::Custom(name) => reserve(name),
         };
-        // By docs/statistics.md.
+        // The table of docs/statistics.md.
         let (base, prefix) = match naming {
             Naming::OfNode(name) | Naming::Node(name) => (name, "/relay:"),
             Naming::Custom("/relay:/imu") => (TOPIC, "/relay:"),

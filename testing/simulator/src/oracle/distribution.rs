@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Distributions in the simplest way, by docs/distributions.md.
+//! Distributions computed in the simplest way, by the rules of docs/distributions.md.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::equal::is_same;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Naive {
     pub scale: i32,
-    /// The exponent of the zero threshold, if the samples need more buckets than there are.
+    /// The exponent of the zero threshold. `None` if the samples fit in 160 buckets.
     pub threshold: Option<i32>,
     pub zero_count: u64,
     /// The buckets of the positive samples and of the negative samples.
@@ -57,8 +57,8 @@ impl Naive {
                 naive.zero_count += 1;
                 continue;
             }
-            // A power of two is the upper end of a bucket, and its logarithm is exact. No other sample is so near to a
-            // bucket's end.
+            // A power of two is the upper end of a bucket, and its logarithm is exact. No other sample is near enough
+            // to a bucket's end for a rounding error to matter.
             let bucket = (sample.abs().log2() * f64::from(1 << scale)).ceil() as i32 - 1;
             *naive.counts[usize::from(*sample < 0.0)].entry(bucket).or_default() += 1;
         }

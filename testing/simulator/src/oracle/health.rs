@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The health of a subscription after each window, by the rules of docs/health.md. Unlike the library, the oracle keeps
-//! all windows and samples. So it finds false alarms, missing alarms, and alarms at a wrong time.
+//! all windows and samples. So the simulation finds false alarms, missing alarms, and alarms at a wrong time.
 
 use topic_statistics_core::{
     condition::{Condition, Conditions},
@@ -17,7 +17,7 @@ use super::{Expected, Window};
 pub enum Limit {
     /// In Hz.
     Rate(f64),
-    /// In milliseconds, like all below.
+    /// In milliseconds, like the limits of all variants below.
     Age(f64),
     LargestAge(f64),
     /// The quantile and its limit.
@@ -46,18 +46,18 @@ pub struct Judgement {
     /// The possible states. There are several because the library chooses the number of windows that decide on a rate.
     states: Vec<State>,
     has_begun: bool,
-    /// Whether the topic had messages before, so that none is expected as the first one.
+    /// Whether the topic had messages before this judgement, so that no first message is expected.
     had_messages: bool,
     is_silent: bool,
     /// The length of the windows since the last message, in nanoseconds.
     silent: i64,
     /// The messages and seconds of the windows that decide on a rate, the last one first.
     windows: Vec<(f64, f64)>,
-    /// For each quantile, the samples since it was judged last.
+    /// For each quantile, the samples since the quantile was judged last.
     samples: Vec<Samples>,
     /// The last health: level and cause.
     last: (Level, Cause),
-    /// Whether there was a window.
+    /// Whether any window was judged.
     has_window: bool,
 }
 
@@ -65,7 +65,7 @@ pub struct Judgement {
 enum Cause {
     NoMessageYet,
     AsExpected,
-    /// The condition with that index.
+    /// The condition with this index fails.
     Fails(usize),
     Silence,
     MessagesAgain,
@@ -88,7 +88,7 @@ struct Progress {
     violated_by: Violation,
 }
 
-/// The value that violates a condition: within two bounds, or missing.
+/// The value that violates a condition. The oracle knows two bounds of the value, or that the value is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Violation {
     lowest: f64,
@@ -233,9 +233,9 @@ fn condition(limit: Limit) -> Condition {
 }
 
 impl Judgement {
-    /// A rate is counted over the time of this many messages at its limit.
+    /// A rate is counted over the time in which this many messages arrive at the limit's rate.
     const COUNTED: f64 = 100.0;
-    /// The number of recent windows that the library keeps one by one. It may join older ones.
+    /// The number of recent windows that the library keeps separately. It may join older windows.
     const SINGLE: usize = 3;
 
     pub fn new(wanted: Wanted, had_messages: bool) -> Self {
@@ -260,7 +260,7 @@ impl Judgement {
         &self.wanted
     }
 
-    /// Returns whether there was a window.
+    /// Returns whether any window was judged.
     pub fn has_window(&self) -> bool {
         self.has_window
     }
@@ -297,7 +297,7 @@ impl Judgement {
                 self.states.iter().map(|state| self.worst_level(state)).collect()
             }
         } else if has_messages {
-            // The windows after this one are whole.
+            // All windows after the first window are whole.
             let was_ok = self.last.0 == Level::Ok;
             let conditions = vec![Progress::default(); self.conditions.len()];
             self.states = vec![State { after_silence: (!was_ok).then_some(0), conditions }];
@@ -328,7 +328,7 @@ impl Judgement {
         Ok(found.0)
     }
 
-    /// Compares a health with the possible ones, and keeps the states that agree.
+    /// Compares a health with the possible states, and keeps the states that agree.
     fn compare(
         &mut self,
         possible: &[(Level, Cause)],
@@ -382,7 +382,7 @@ impl Judgement {
     fn judge(&mut self, window: &Window, ages: &Ages, ours: &WindowStatistics, length: f64) {
         match window.count {
             Some(count) => self.windows.insert(0, (count as f64, length)),
-            // Earlier windows do not count if the number of messages in this one is unknown.
+            // If the number of messages in this window is unknown, earlier windows do not count for the rate.
             None => self.windows.clear(),
         }
         let limits = self.wanted.limits.iter().zip(&self.samples);
@@ -440,7 +440,7 @@ impl Judgement {
         samples: &Samples,
     ) -> Vec<Answer> {
         let has_messages = window.count != Some(0);
-        // By docs/health.md: a window without a message is no evidence on ages, losses and the like.
+        // By docs/health.md, a window without a message proves nothing about ages, losses and similar values.
         let if_any_message = |answer: Answer| vec![if has_messages { answer } else { Answer::NotKnown }];
         let below = |value: f64, limit: f64| match value {
             value if value < limit => Answer::Fulfils,
@@ -494,8 +494,8 @@ impl Judgement {
         }
     }
 
-    /// Returns the possible results for a rate after the windows so far. n messages prove that n - 1 to n + 1 are sent
-    /// in that time.
+    /// Returns the possible results for a rate after the windows so far. n messages prove that n - 1 to n + 1 messages
+    /// are sent in that time.
     fn rate(&self, limit: f64, has_messages: bool) -> Vec<Answer> {
         if self.windows.first().is_some_and(|(_, length)| *length == 0.0) {
             return vec![Answer::NotKnown]; // the earlier windows were judged before
@@ -539,7 +539,7 @@ impl Judgement {
 /// What the oracle knows about the ages of a window.
 enum Ages {
     Known(Vec<f64>),
-    /// Only their number is known. Their bounds are checked elsewhere.
+    /// Only the number of ages is known. Their bounds are checked elsewhere.
     Some(usize),
     /// The publisher sets no stamps.
     Missing,
@@ -572,7 +572,7 @@ impl Samples {
         }
     }
 
-    /// Returns whether there are enough samples: a quantile `q` needs 1 / (1 - q).
+    /// Returns whether there are enough samples: a quantile `q` needs 1 / (1 - q) samples.
     fn are_enough(&self, quantile: f64) -> bool {
         (self.known.len() + self.unknown) as f64 * (1.0 - quantile) >= 1.0 - 1e-9
     }

@@ -49,9 +49,9 @@ pub struct Counts {
 /// What a received message shows about earlier messages.
 pub enum Shown {
     Nothing,
-    /// Messages are missing before it. The gap is usually empty.
+    /// The number of messages missing immediately before this message, usually 0.
     Gap(Gap),
-    /// The message itself was missing.
+    /// The message is late: it was counted as missing before.
     Found(Gid, u64),
 }
 
@@ -88,10 +88,10 @@ pub fn add_gap(gaps: &mut Vec<Gap>, shown: Shown) {
 impl Losses {
     /// The largest number of followed publishers.
     const PUBLISHERS: usize = 256;
-    /// A message that is later than this many numbers stays counted as lost.
+    /// A message that arrives after a message with a number higher by more than this stays counted as lost.
     const WINDOW: u64 = 64;
 
-    /// Records a received message. Returns what it shows about earlier ones.
+    /// Records a received message. Returns what it shows about earlier messages of its publisher.
     pub fn receive(&mut self, gid: Gid, number: Option<u64>, callback: i64, is_filtered: bool) -> Shown {
         self.follow(gid);
         self.has_unnumbered |= number.is_none();
@@ -110,7 +110,7 @@ impl Losses {
             counts.is_numbered = false;
             return Shown::Nothing;
         };
-        // Messages missing before or after one that passed a filter may have been filtered.
+        // Messages missing before or after a message that passed a content filter may have been filtered, not lost.
         let is_new = std::mem::replace(&mut publisher.is_new, is_filtered);
         if is_new || is_filtered {
             (publisher.first, publisher.latest) = (number, number);
@@ -145,7 +145,7 @@ impl Losses {
         }
     }
 
-    /// Follows a publisher. If there are too many, it replaces the one that was silent for longest.
+    /// Follows a publisher. If there are already 256 publishers, it replaces the publisher that was silent for longest.
     fn follow(&mut self, gid: Gid) {
         self.messages += 1;
         if self.followed.insert(gid, self.messages).is_none() && self.followed.len() > Self::PUBLISHERS {
@@ -163,7 +163,7 @@ impl Losses {
         self.has_unmeasured = true;
     }
 
-    /// Messages sent between now and the next received one of each publisher do not count as lost.
+    /// For each publisher, messages sent between now and its next received message do not count as lost.
     pub fn pause(&mut self) {
         self.publishers.values_mut().for_each(|publisher| publisher.is_new = true);
     }
@@ -195,7 +195,7 @@ impl Losses {
         self.has_unnumbered
     }
 
-    /// Returns an upper bound of the losses at any time so far.
+    /// Returns an upper bound of the losses that the library may have reported at any time so far.
     pub fn most(&self) -> u64 {
         self.lost + self.out_of_order
     }

@@ -23,12 +23,12 @@ use topic_statistics_core::{record::transport::Gid, Metric, Summary, WindowStati
 /// A stamp, and the truth about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
-    /// In nanoseconds; 0 if there is none.
+    /// In nanoseconds; 0 if there is no stamp.
     pub value: i64,
     /// The monotonic time at which this host's system clock or simulated time was read. `None` for another host's
     /// stamp.
     pub read_at: Option<i64>,
-    /// The number of jumps of simulated time before, for a stamp of simulated time.
+    /// For a stamp of simulated time: the number of jumps of simulated time before the stamp.
     pub jumps: u32,
 }
 
@@ -41,20 +41,21 @@ impl Stamp {
 pub struct Received {
     /// The start of the callback on the monotonic clock.
     pub callback: i64,
-    /// Simulated time at the callback, the number of its jumps so far, and the last jump on the monotonic clock.
+    /// Simulated time at the start of the callback.
     pub ros: i64,
     pub jumps: u32,
+    /// The monotonic time of the last jump.
     pub jumped_at: Option<i64>,
     /// When the message was taken, on the monotonic clock.
     pub taken: i64,
     pub header: Stamp,
-    /// This stamp and the next one are [`Stamp::NONE`] if the middleware does not report them.
+    /// [`Stamp::NONE`] if the middleware does not report it. The same applies to `received`.
     pub source: Stamp,
     pub received: Stamp,
     /// The number of times that stamps had become doubtful or usable again when the message was taken.
     pub steps: u32,
     pub publisher: Gid,
-    /// The number of earlier messages of its publisher. `None` if the middleware does not number messages.
+    /// The number of earlier messages of the same publisher. `None` if the middleware does not number messages.
     pub number: Option<u64>,
     /// In bytes.
     pub size: u32,
@@ -81,7 +82,7 @@ pub enum Expected {
 pub struct Window {
     pub start: i64,
     pub stop: i64,
-    /// Whether it is the first one since the statistics were enabled.
+    /// Whether this is the first window since the statistics were enabled.
     pub is_first: bool,
     /// System time minus monotonic time at the stop.
     pub offset: i64,
@@ -102,8 +103,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// Returns a window of a subscription with the library's own figures, to check only the health after it. `lost`:
-    /// the messages lost in it.
+    /// Returns a window of a subscription with the library's own figures, to check only the health after that window.
+    /// `lost`: the messages lost in the window.
     pub fn as_reported(ours: &WindowStatistics, lost: Option<u64>) -> Self {
         let start = ours.window.start.as_nanoseconds();
         let single = |(metric, summary): &(Metric, Summary)| match metric {

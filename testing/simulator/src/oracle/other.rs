@@ -17,7 +17,7 @@ pub enum Kind {
         is_async: bool,
     },
     Client,
-    /// With its period.
+    /// With the timer's period in nanoseconds.
     Timer(i64),
     ActionServer,
     ActionClient,
@@ -29,7 +29,7 @@ pub struct Other {
     kind: Kind,
     times: WindowTimes,
     is_enabled: bool,
-    /// The publications or durations: the end on the monotonic clock, and the duration in milliseconds.
+    /// For each publication or duration: its end on the monotonic clock, and its duration in milliseconds.
     samples: Vec<(i64, f64)>,
     /// The end of the last publication in earlier windows.
     carried: Option<i64>,
@@ -39,18 +39,20 @@ pub struct Other {
     /// thread gets the lock.
     has_waited: bool,
     count: u64,
-    /// In this window: starts of callbacks or calls; durations or round trips; other events.
+    /// The starts of callbacks or calls in this window.
     starts: Vec<i64>,
+    /// The durations of callbacks or round trips that ended in this window, in milliseconds.
     durations: Vec<f64>,
-    /// Responses to a client, or panics of a service's callbacks.
+    /// The number of responses to a client, or of panics of a service's callbacks, in this window.
     others: u64,
     dropped: u64,
-    /// Start times of the requests or calls under way, and their number after each change in this window.
+    /// The start times of the requests or calls under way.
     under_way: Vec<i64>,
+    /// The number of requests or calls under way after each change in this window.
     numbers: Vec<usize>,
     /// The lateness and skipped periods of each timer call. `None` if unknown.
     calls: Vec<Option<(f64, u64)>>,
-    /// Events of goals, each with its duration.
+    /// The events of goals in this window, each with its duration in milliseconds.
     events: Vec<(Metric, f64)>,
 }
 
@@ -67,7 +69,7 @@ impl Other {
         self.is_enabled
     }
 
-    /// Enables or disables the source. `distributions`: whether windows have distributions from the next one on.
+    /// Enables or disables the source. `distributions`: whether windows have distributions from the next window on.
     pub fn set(&mut self, enabled: bool, distributions: bool, now: i64, offset: i64, suspended: i64) {
         self.times.set_distributions(distributions);
         if std::mem::replace(&mut self.is_enabled, enabled) || !enabled {
@@ -133,7 +135,7 @@ impl Other {
         }
     }
 
-    /// A callback or a round trip ends after that time.
+    /// A callback or a round trip ends. It has taken this number of nanoseconds.
     pub fn lasted(&mut self, nanoseconds: i64) {
         if self.is_enabled {
             self.durations.push(milliseconds(nanoseconds));
@@ -157,7 +159,7 @@ impl Other {
         }
     }
 
-    /// A goal has an event after that time. A metric that counts ignores the time.
+    /// A goal has an event, this number of nanoseconds after the event's start. A metric that counts ignores the time.
     pub fn event(&mut self, metric: Metric, nanoseconds: i64) {
         if self.is_enabled {
             self.events.push((metric, milliseconds(nanoseconds)));
@@ -182,8 +184,8 @@ impl Other {
         kind.metrics().iter().map(|metric| (*metric, expected(*metric))).collect()
     }
 
-    /// Ends the window, and returns what the oracle knows about it. `others_wait`: meanwhile other publications wait
-    /// for the lock.
+    /// Ends the window, and returns what the oracle knows about it. `others_wait`: other publications wait for the lock
+    /// while the window ends.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, others_wait: bool) -> Window {
         let window = self.times.end(now, offset, suspended);
         let samples = std::mem::take(&mut self.samples);
@@ -201,7 +203,7 @@ impl Other {
             Kind::Publisher(first_period) => {
                 let ends: Vec<i64> =
                     self.carried.into_iter().chain(samples.iter().map(|(end, _)| *end)).collect();
-                // By docs/code.md.
+                // The rule of docs/code.md.
                 let may_miss = std::mem::take(&mut self.has_waited) && others_wait;
                 let between = match std::mem::take(&mut self.is_unordered) || may_miss {
                     true => vec![],
@@ -212,7 +214,7 @@ impl Other {
                 vec![
                     (Metric::PublishPeriod, Expected::Samples(between)),
                     (Metric::PublishDuration, timed),
-                    // All have the same size.
+                    // All published messages have the same size.
                     (Metric::MessageSize, Expected::Samples(vec![100.0; samples.len()])),
                 ]
             }

@@ -21,7 +21,7 @@ pub struct Settings {
     pub is_simulated: bool,
 }
 
-/// Samples lost while a window ended. They may belong to this window or the next.
+/// Samples lost while a window ended. They may belong to this window or to the next one.
 pub struct LostAtEnd {
     pub has_samples: bool,
     /// Messages that could only be counted.
@@ -35,8 +35,9 @@ pub struct Subscription {
     /// The number of times that the statistics were enabled or disabled. They are enabled if it is odd.
     switches: u32,
     times: WindowTimes,
-    /// The messages of this window, and the durations of callbacks that ended in it.
+    /// The messages of this window.
     messages: Vec<Received>,
+    /// The durations of callbacks that ended in this window.
     durations: Vec<f64>,
     gaps: Vec<Gap>,
     evictions_at_start: u64,
@@ -45,15 +46,17 @@ pub struct Subscription {
     carried: Option<i64>,
     /// Whether a message of this window was recorded after a later one.
     is_unordered: bool,
-    /// Messages counted but not measured, and whether a sample of this window is missing.
+    /// The number of messages of this window that were counted but not measured.
     unrecorded: u64,
+    /// Whether a sample of this window is missing.
     is_incomplete: bool,
     /// Whether messages were only counted while the previous window ended.
     has_counted_at_start: bool,
     /// Whether a sample was missing in any window.
     has_missed: bool,
-    /// How often stamps became doubtful or usable again: now, and when the last step was found.
+    /// How often stamps became doubtful or usable again, until now.
     steps: u32,
+    /// The value of `steps` when the last step was found.
     steps_at_last: u32,
     /// When the system clock was stepped last, on the monotonic clock.
     stepped_at: Option<i64>,
@@ -64,14 +67,15 @@ pub struct Subscription {
     /// When simulated time jumped last, on the monotonic clock.
     jumped_at: Option<i64>,
     received: u64,
-    /// The bytes of all measured messages, and whether all received messages were measured.
+    /// The bytes of all measured messages.
     bytes: u64,
+    /// Whether some received messages were only counted, so that their bytes are unknown.
     has_counted: bool,
     first: Option<i64>,
     last: Option<i64>,
-    /// The callbacks of the first and the last message since the statistics were enabled, and whether later messages
-    /// were not measured.
+    /// The monotonic times of the callbacks of the first and the last message since the statistics were enabled.
     enabled_span: Option<(i64, i64)>,
+    /// Whether messages after the last one of `enabled_span` were not measured.
     has_later: bool,
     epochs_with_messages: u64,
     active_before: i64,
@@ -94,7 +98,8 @@ impl Subscription {
         &self.times
     }
 
-    /// Returns the number of the enabled period, to recognise messages taken in another one. `None` while disabled.
+    /// Returns the number of the enabled period, to recognise messages taken in another enabled period. `None` while
+    /// disabled.
     pub fn epoch(&self) -> Option<u32> {
         (self.switches % 2 == 1).then_some(self.switches)
     }
@@ -136,7 +141,7 @@ impl Subscription {
         self.switches += 1;
     }
 
-    /// Returns whether the system clock was stepped in this window: a second step would not be found.
+    /// Returns whether the system clock was stepped in this window. The library would not find a second step in it.
     pub fn has_step(&self) -> bool {
         self.epoch().is_some() && self.stepped_at.is_some_and(|at| at >= self.times.start)
     }
@@ -158,7 +163,7 @@ impl Subscription {
         self.jumped_at = Some(now);
     }
 
-    /// The callback of a message starts. `epoch`: the enabled period in which it was taken.
+    /// The callback of a message starts. `epoch`: the enabled period in which the message was taken.
     pub fn receive(&mut self, epoch: Option<u32>, message: Received) {
         if epoch.is_none() || epoch != self.epoch() {
             return;
@@ -267,8 +272,8 @@ impl Subscription {
         }
     }
 
-    /// Returns the messages lost in this window, and starts the next. A late message reduces the losses of an earlier
-    /// window.
+    /// Returns the messages lost in this window, and starts the next window. A late message reduces the losses of an
+    /// earlier window.
     fn lost_in_window(&mut self) -> Option<u64> {
         let now = match self.received {
             0 => Some(0),
@@ -413,12 +418,12 @@ impl Subscription {
         }
         let is_good =
             |stamp: Stamp| match (is_simulated, self.stepped_at.max(self.suspended_at), stamp.read_at) {
-                // A stamp read before the step is from another clock.
+                // A stamp that was read before the step is a time of the old clock.
                 (false, Some(stepped_at), Some(read_at)) => read_at >= stepped_at,
                 _ => true,
             };
-        // By docs/reliability.md, a message is under way for up to 10 s. A message stamped or received outside of that
-        // time around the jump is an old message on the present simulated time.
+        // By docs/reliability.md, a message is under way for up to 10 s. A message stamped or received outside of these
+        // 10 s around the jump is an old message on the present simulated time.
         let is_old = |message: &Received, stamp: Stamp| match (message.jumped_at, stamp.read_at) {
             (Some(jumped), Some(read)) => {
                 let has_arrived =
@@ -433,8 +438,8 @@ impl Subscription {
             let is_known = from.value != 0 && to.value != 0 && is_same_time;
             (is_known && is_good(from) && is_good(to)).then(|| milliseconds(to.value - from.value))
         };
-        // A message taken before the last step or jump was found has no age. One taken before stamps became usable
-        // again, or before simulated time was read again, may have one.
+        // A message taken before the last step or jump was found has no age. A message taken before stamps became
+        // usable again, or before simulated time was read again, may have an age.
         let is_certain = |message: &Received| match is_simulated {
             true => message.jumped_at.is_none_or(|jumped| message.taken > jumped + READ_WITHIN),
             false => message.steps == self.steps,

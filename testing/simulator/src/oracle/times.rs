@@ -9,13 +9,13 @@ use super::Window;
 pub struct WindowTimes {
     /// The start on the monotonic clock.
     pub start: i64,
-    /// Whether it is the first one since the statistics were enabled.
+    /// Whether this is the first window since the statistics were enabled.
     pub is_first: bool,
     /// System time minus monotonic time.
     pub offset: i64,
     suspended: i64,
     suspends: Vec<Suspend>,
-    /// Whether this window and the next one have distributions.
+    /// Whether this window has distributions, and whether the next one has.
     distributions: (bool, bool),
 }
 
@@ -27,7 +27,7 @@ struct Suspend {
     time: i64,
 }
 
-/// A time that is known except for a suspend: it may be later by the suspended time.
+/// Bounds of a time. A suspend widens them: the true time may be later by the suspended time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     pub earliest: i64,
@@ -42,7 +42,8 @@ impl WindowTimes {
         Self { start: 0, is_first: true, offset, suspended, ..Self::default() }
     }
 
-    /// Starts a first window. Returns the step of the system clock since the last one.
+    /// Starts the first window after the statistics were enabled. Returns the step of the system clock since the last
+    /// window.
     pub fn restart(&mut self, now: i64, offset: i64, suspended: i64) -> Option<i64> {
         (self.start, self.is_first, self.distributions.0) = (now, true, self.distributions.1);
         self.observe(now, now, offset, suspended)
@@ -84,7 +85,7 @@ impl WindowTimes {
     }
 
     /// Returns the system time at a monotonic time, computed from the present offset without later suspends. In the
-    /// window of a suspend, the time may be before or after it.
+    /// window of a suspend, the time may be before or after the suspend.
     pub fn system(&self, monotonic: i64) -> Bounds {
         let before = |suspend: &&Suspend| monotonic < suspend.from;
         let perhaps_before = |suspend: &&Suspend| monotonic < suspend.to;

@@ -23,7 +23,8 @@ impl World {
         }
     }
 
-    /// Checks that the events do not report more than the losses. Returns the published and the expected sum per topic.
+    /// Checks that the events do not report more than the losses. Returns for each topic the sum of the published
+    /// losses and the expected sum.
     pub fn check_events(&mut self) -> Vec<(String, u64, u64)> {
         for (topic, lost) in self.event_reader.take().into_iter().flat_map(|event| event.topics) {
             *self.losses.published.entry(topic).or_default() += lost;

@@ -14,7 +14,7 @@ struct Messages {
     delivered: BTreeSet<u64>,
     /// The first delivered message.
     first: Option<u64>,
-    /// Whether the subscription had a content filter: then losses are known only for a part of the time.
+    /// Whether the subscription had a content filter. If so, losses are known only for a part of the time.
     had_filter: bool,
     /// Whether a message came too late to be subtracted from the losses: see docs/losses.md.
     has_late: bool,
@@ -42,7 +42,7 @@ impl Deliveries {
     pub fn deliver(&mut self, publisher: Gid, index: u64, had_filter: bool) {
         let messages = self.0.entry(publisher).or_default();
         let latest = messages.delivered.last();
-        // Messages that were missing before a filter stay lost.
+        // Messages that were missing before a content filter was set stay lost.
         let late = if had_filter { 1 } else { Self::LATE };
         messages.has_late |= latest.is_some_and(|latest| latest.saturating_sub(index) >= late);
         messages.had_filter = had_filter;

@@ -84,7 +84,8 @@ impl World {
         }
         let steps: Vec<_> = waiting.iter().flat_map(Waiting::steps).collect();
         let clocks = Arc::clone(&self.clocks);
-        // This thread reads the clock before the others, or after them: then they are recorded after a later message.
+        // This thread reads the clock before or after the other threads. If it reads after them, their messages are
+        // recorded after a later message.
         let last = steps.last().map_or(0, |(time, _)| *time);
         let reads_at =
             started + if self.plan.has(Fault::Unordered) && self.random.bool() { last + 1_000 } else { 0 };
@@ -238,7 +239,7 @@ impl World {
         }
         let last = waiting.last().map_or(0, |last| last.ends.unwrap_or(last.starts));
         let stop = self.random.i64(0..=last);
-        let end = last + 5_000; // makes a reading of the system clock in between too imprecise
+        let end = last + 5_000; // so long that a reading of the system clock during the delay is too imprecise
         let steps = waiting.iter().flat_map(Waiting::steps);
         let (before, after) = steps.partition(|(time, _)| *time < stop);
         let at = self.random.u32(1..3);

@@ -17,12 +17,12 @@ impl World {
     /// Injects a fault, or none.
     pub fn inject(&mut self) {
         let mut fault = Fault::WORLD_FAULTS[self.random.usize(..Fault::WORLD_FAULTS.len())];
-        // Makes two things meet: the first windows after silence, and a window with unknown messages.
+        // So the first windows after silence meet a window with an unknown number of messages.
         let after_cut = self.now - self.cut_until;
         if (0..3 * self.period).contains(&after_cut) && self.cut_until > 0 && self.random.bool() {
             fault = Fault::DelayedEnd;
         }
-        // Makes several jumps meet in one pause of simulated time.
+        // So several jumps can happen in one pause of simulated time.
         let is_soon = self.jumped.is_some_and(|jumped| self.now - jumped < 10 * S);
         if self.ros_rate == 0 && is_soon && self.random.bool() {
             fault = Fault::SmallJump;
@@ -35,11 +35,11 @@ impl World {
             format!("{} ns: {}, offset {offset}", self.now - 1000 * S, fault.text())
         });
         if !matches!(fault, Fault::StoppedReader | Fault::Names) {
-            self.tally.inject(fault); // the others are counted by their effects
+            self.tally.inject(fault); // the other faults are counted by their effects
         }
     }
 
-    /// Injects a fault. Returns whether it is possible now.
+    /// Injects a fault if it is possible now. Returns whether it was possible.
     fn is_injected(&mut self, fault: Fault) -> bool {
         match fault {
             Fault::Step => {
@@ -79,7 +79,7 @@ impl World {
                 if self.clocks.ros() <= back || !self.jump(by) {
                     return false;
                 }
-                // A player seeks and waits.
+                // Like a player of a bag that seeks and then waits.
                 if self.plan.has(Fault::Pause) && self.random.bool() {
                     self.ros_rate = 0;
                 }
@@ -128,7 +128,7 @@ impl World {
                 match subscription.filtered_until {
                     // Messages taken before the filter was set must be recorded before the next change.
                     i64::MAX if !is_idle || subscription.delayed.is_some() => return false,
-                    // Longer than any message is under way.
+                    // 10 s is longer than any message is under way.
                     i64::MAX => subscription.filtered_until = self.now + 10 * S,
                     _ => subscription.filtered_until = i64::MAX,
                 }
@@ -159,7 +159,7 @@ impl World {
         self.jumps += 1;
         self.jumped = Some(self.now);
         self.subscriptions.values_mut().for_each(|subscription| subscription.oracle.jump(self.now));
-        // Otherwise the next message or reading finds it.
+        // Otherwise the next message or reading finds the jump.
         if self.random.bool() {
             time.refresh(self.now);
         }

@@ -9,13 +9,13 @@ use topic_statistics_core::record::transport::{
 
 use crate::{faults::Fault, oracle::Stamp, plan::Plan};
 
-/// A middleware, by the documentation of its rmw implementation: see docs/late.md.
+/// A middleware, as the table in docs/late.md describes its rmw implementation.
 #[derive(Clone, Copy)]
 pub struct Middleware {
     pub transport: &'static Transport,
     pub has_numbers: bool,
     pub has_reception: bool,
-    /// Whether it reports when a message was published.
+    /// Whether the middleware reports when a message was published.
     pub has_source: bool,
     /// The fault that this middleware stands for.
     pub fault: Option<Fault>,
@@ -93,7 +93,7 @@ impl Delivered for Reported {
 #[derive(Clone)]
 pub struct Message {
     pub publisher: Gid,
-    /// The number of earlier messages of its publisher.
+    /// The number of earlier messages of the same publisher.
     pub index: u64,
     /// The sequence number.
     pub number: u64,
@@ -114,8 +114,8 @@ pub struct Publisher {
     /// The sequence number of the first message, and the number of messages sent.
     pub first: u64,
     pub sent: u64,
-    /// The clock of the publisher's host minus this host's, and its drift in nanoseconds per second. `None` on this
-    /// host.
+    /// The clock of the publisher's host minus this host's clock, and the drift of the difference in nanoseconds per
+    /// second. `None` if the publisher is on this host.
     pub remote: Option<(i64, i64)>,
     pub is_stamped: bool,
     /// The stamp of all messages while the driver is stuck.
@@ -124,7 +124,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Restarts with another GID and from the first number.
+    /// Restarts the publisher with another GID. Its sequence numbers begin again.
     pub fn restart(&mut self, random: &mut Rng) {
         (self.first, self.sent) = (1, 0);
         self.gid.iter_mut().for_each(|byte| *byte = random.u8(..));

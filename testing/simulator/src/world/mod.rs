@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A world: a node with its sources of statistics, publishers, a network, an executor and clocks. It has one queue of
-//! events, and no threads.
+//! A world: a node with its sources of statistics, publishers, a network, an executor and clocks. A world has one queue
+//! of events, and no threads.
 //!
 //! [`state`](state::World) defines the world and its queue. The other modules implement its events and comparisons.
 

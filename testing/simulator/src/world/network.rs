@@ -131,10 +131,11 @@ impl World {
         }
         if self.plan.has(Fault::Reorder) && self.random.u32(..20) == 0 {
             self.tally.inject(Fault::Reorder);
-            // Less than the 10 s that a message may be under way at a step: docs/reliability.md.
+            // The delay stays below 10 s, the longest time that a message may be under way at a step by
+            // docs/reliability.md.
             delay += self.random.i64(0..(5 * self.period / self.plan.rate).min(8 * S));
         } else if !self.plan.has(Fault::Delay) && !self.plan.has(Fault::Reorder) {
-            delay = 100_000; // in order
+            delay = 100_000; // the same delay for all messages keeps them in order
         }
         if self.plan.has(Fault::Duplicate) && self.random.u32(..30) == 0 {
             self.tally.inject(Fault::Duplicate);

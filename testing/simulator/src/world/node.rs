@@ -32,7 +32,7 @@ impl World {
     pub fn subscribe(&mut self, topic: usize) {
         let mut metrics = vec![Metric::MessageAge, Metric::MessagePeriod];
         let optional = Metric::OF_SUBSCRIPTIONS[2..].iter().copied();
-        let thirds = self.random.u32(..4); // the part of the metrics that is measured
+        let thirds = self.random.u32(..4); // the number of thirds of the metrics that are measured
         metrics.extend(
             optional.filter(|metric| *metric != Metric::ClockOffset && self.random.u32(..3) < thirds),
         );
@@ -220,7 +220,8 @@ impl World {
         }
     }
 
-    /// Drops a subscription. If it is being created, that fails: it has no totals.
+    /// Drops a subscription. If its creation has not returned yet, the creation fails and the subscription has no
+    /// totals.
     pub fn drop_subscription(&mut self, id: u64) {
         let Some(subscription) = self.subscriptions.remove(&id) else { return };
         let Subscription { topic, name, mut oracle, handle, source, .. } = subscription;

@@ -39,16 +39,17 @@ pub enum Figures {
     Distribution(Box<Distribution>),
 }
 
-/// A reader of these topics: the messages read, and whether it has stopped.
+/// A reader of these two topics: the messages read, and whether the reader has stopped.
 #[derive(Default)]
 pub struct Reader {
     messages: Mutex<Vec<Published>>,
     pub is_stopped: AtomicBool,
     /// Whether only the next publication fails.
     pub fails_once: AtomicBool,
-    /// Whether a refused publication will be repeated.
+    /// Whether the next publication repeats a refused one.
     is_repeated: AtomicBool,
-    /// Whether a repeated publication of the batch was refused again. Then no other one of the batch is repeated.
+    /// Whether a repeated publication of the batch was refused again. Then no other publication of the batch is
+    /// repeated.
     has_refused_twice: AtomicBool,
 }
 
@@ -86,7 +87,8 @@ impl Reader {
     fn read(&self, message: Published) -> Result<(), PublishError> {
         let is_repeated = self.is_repeated.swap(false, Ordering::Relaxed);
         let is_stopped = self.is_stopped.load(Ordering::Relaxed);
-        // By docs/reliability.md: a failed publication is repeated once, up to the first that fails again.
+        // By docs/reliability.md, a failed publication is repeated once. After a repetition has failed, no other
+        // publication of the batch is repeated.
         let may_repeat = !is_repeated && !self.has_refused_twice.load(Ordering::Relaxed);
         if may_repeat && (self.fails_once.swap(false, Ordering::Relaxed) || is_stopped) {
             self.is_repeated.store(true, Ordering::Relaxed);

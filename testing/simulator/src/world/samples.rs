@@ -17,11 +17,11 @@ use crate::{delay::Step, oracle::Stamp};
 pub struct Taken {
     pub subscription: u64,
     pub recorder: Arc<Recorder>,
-    /// `None` while the statistics were disabled.
+    /// `None` if the statistics were disabled when the message was taken.
     pub taken: Option<ReceivedMessage>,
-    /// The oracle's epoch.
+    /// The oracle's epoch when the message was taken.
     pub epoch: Option<u32>,
-    /// How often stamps had become doubtful or usable again.
+    /// How often stamps had become doubtful or usable again when the message was taken.
     pub steps: u32,
     /// When the message was taken, on the monotonic clock.
     pub at: i64,
@@ -39,7 +39,7 @@ pub struct Running {
     pub started: i64,
 }
 
-/// A message whose callback runs while a delayed thread holds the lock. Times are since the start of the delay.
+/// A message whose callback runs while a delayed thread holds the lock. Times count from the start of the delay.
 pub struct Waiting {
     pub taken: Taken,
     pub starts: i64,
@@ -79,12 +79,12 @@ pub struct WaitingSample<'a> {
     pub taken: &'a Taken,
     /// The duration of the callback in milliseconds. `None` for the start of a callback.
     pub duration: Option<f64>,
-    /// Whether there is no room for the sample.
+    /// Whether the sample is lost because the queue is full.
     pub is_lost: bool,
 }
 
 impl WaitingSample<'_> {
-    /// The room for samples, by docs/reliability.md.
+    /// The number of samples that the queue of a lock can hold, by docs/reliability.md.
     pub const ROOM: usize = 8;
 
     /// Returns the samples of messages, in order.
@@ -113,7 +113,7 @@ impl WaitingSample<'_> {
 
 /// The events while the next end of a window is delayed.
 pub struct DelayedEnd {
-    /// The stop of the window, since the start of the delay.
+    /// The time from the start of the delay to the stop of the window.
     pub stop: i64,
     pub waiting: Vec<Waiting>,
 }

@@ -58,7 +58,7 @@ impl World {
         let takes = self.random.i64(1_000..2 * MS);
         let is_failing = self.plan.has(Fault::FailedPublication) && self.random.u32(..10) == 0;
         let counts = self.random.u64(..5);
-        // A publishing thread is preempted under the lock, and meanwhile another one publishes.
+        // A publishing thread is preempted under the lock. During this time, another thread publishes.
         let is_preempted =
             !is_failing && self.plan.has(Fault::UnorderedPublication) && self.random.u32(..20) == 0;
         let (started, mut timed, mut failed, mut differs) = (self.now, None, 0, false);
@@ -97,7 +97,7 @@ impl World {
                         scope.watched.oracle.record_unordered(started + takes, 0.0);
                     }
                 }
-                // The library's guard does the same.
+                // The guard of the library's stopwatch does the same when it is dropped.
                 Measured::Stopwatch(stopwatch) => {
                     differs |= stopwatch.is_enabled() != scope.watched.oracle.is_enabled();
                     timed = scope.watched.oracle.is_enabled().then_some((index, started));
@@ -134,8 +134,8 @@ impl World {
         scope.watched.oracle.record(self.now, milliseconds);
     }
 
-    /// Delays the next end of a window of a publisher, stopwatch or counter. Meanwhile up to 8 samples are queued; more
-    /// would block.
+    /// Delays the next end of a window of a publisher, stopwatch or counter. During the delay at most 8 samples are
+    /// recorded, because a ninth sample would block.
     pub fn delay_scope_end(&mut self) {
         if self.scopes.is_empty() {
             return;

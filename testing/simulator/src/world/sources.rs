@@ -36,10 +36,10 @@ pub struct Subscription {
     /// The events while the next window's end is delayed.
     pub delayed: Option<DelayedEnd>,
     pub oracle: oracle::Subscription,
-    /// The expectations, and the health since the creation.
+    /// The subscription's expectations.
     pub wanted: Option<Wanted>,
     pub health: Option<Judgement>,
-    /// How often the health was reset and the schedule has not reported it yet.
+    /// The number of resets of the health that the schedule has not reported yet.
     pub forgotten: u32,
     pub deliveries: Deliveries,
     /// Messages taken before this time may be filtered. [`i64::MAX`] while there is a content filter.
@@ -51,11 +51,11 @@ pub struct Subscription {
     pub warned: Warned,
     /// `None` while the subscription is being created.
     pub handle: Option<SourceHandle>,
-    /// The number of subscriptions created up to this one.
+    /// The number of subscriptions that were created when this one was created, including this one.
     pub created: u64,
 }
 
-/// The warnings of a subscription. Each is given once.
+/// The warnings of a subscription that were already expected. The library logs each of them once.
 #[derive(Clone, Copy, Default)]
 pub struct Warned {
     pub reception: bool,
@@ -107,7 +107,7 @@ pub struct Scope {
     pub measured: MeasuredScope,
 }
 
-/// The events while the next end of a window is delayed. Times are since the start of the delay.
+/// The samples while the next end of a window is delayed. Times count from the start of the delay.
 pub struct DelayedScopeEnd {
     pub stop: i64,
     pub times: Vec<i64>,
@@ -144,10 +144,10 @@ pub struct Waiting {
     pub measured: Measured,
 }
 
-/// The recorder, and the requests, calls or goals under way.
+/// The recorder of the source, and its requests, calls or goals under way.
 pub enum Measured {
     Service(RequestRecorder, Vec<UnderWay>),
-    /// The calls, and when each began.
+    /// The recorder, and for each call under way the time at which it began.
     Client(CallRecorder, Vec<(Option<WaitingCall>, i64)>),
     Timer(Box<Timer>),
     ActionServer(Goals<true>),
@@ -168,7 +168,7 @@ pub struct Timer {
     pub period: i64,
     pub last: i64,
     pub next: i64,
-    /// Whether the library has seen every call since the last due one.
+    /// Whether the library has seen every call of the timer since the last call that was due.
     pub is_followed: bool,
 }
 
@@ -178,7 +178,7 @@ pub struct Losses {
     pub interval: i64,
     pub published_at: Option<i64>,
     pub published: BTreeMap<String, u64>,
-    /// By topic: the known losses, and an upper bound of the published ones.
+    /// By topic: the known losses, and an upper bound of the losses published as events.
     pub ended: BTreeMap<String, (u64, u64)>,
 }
 

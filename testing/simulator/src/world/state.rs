@@ -66,16 +66,18 @@ pub struct World {
     pub(super) now: i64,
     pub(super) clocks: Arc<HostClocks>,
     pub(super) simulated: Option<Arc<SimulatedTime>>,
-    /// How often in a row the thread did not sleep although it had nothing to do.
+    /// How often in a row the statistics' thread woke although it had nothing to do.
     pub(super) idle_wakes: u32,
-    /// Simulated time: the number of jumps, the time of the last one, and the speed (0 while paused).
+    /// The number of jumps of simulated time, the time of the last jump (`jumped`), and the speed (`ros_rate`, 0 while
+    /// paused).
     pub(super) jumps: u32,
     pub(super) jumped: Option<i64>,
     pub(super) ros_rate: i64,
     pub(super) events: BTreeMap<(i64, u64), Event>,
     pub(super) next_event: u64,
-    /// The number of the valid wake-up of the statistics' thread, and until when the thread cannot run.
+    /// The number of the valid wake-up of the statistics' thread: earlier wake-ups in the queue are ignored.
     pub(super) wake: u64,
+    /// The time until which the statistics' thread cannot run.
     pub(super) blocked_until: i64,
     pub(super) schedule: Schedule,
     pub(super) enabled: bool,
@@ -94,7 +96,7 @@ pub struct World {
     pub(super) created: u64,
     pub(super) scopes: Vec<Scope>,
     pub(super) waiting: Vec<Waiting>,
-    /// When the executor is free for the next callback.
+    /// The time at which the executor is free for the next callback.
     pub(super) executor: i64,
     /// Messages that must be published, in order.
     pub(super) due: VecDeque<Due>,
@@ -104,7 +106,7 @@ pub struct World {
     pub(super) ended: Vec<Ended>,
     /// The merged distributions of all windows, by subscription name.
     pub(super) distributed: MergedDistributions,
-    /// How often many names were used at once.
+    /// How often so many names were used at once that the library forgot old names.
     pub(super) names: u64,
     pub(super) warnings: Warnings,
     /// Health reports that are not compared yet.
@@ -179,7 +181,8 @@ impl World {
         self.started + duration(now - 1000 * S)
     }
 
-    /// Returns the time that a thread reads before it changes the schedule. The thread may be delayed in between.
+    /// Returns the time that a thread reads before it changes the schedule. The thread may be delayed between the
+    /// reading and the change.
     pub fn instant_of_change(&mut self) -> Instant {
         let mut delay = 0;
         if self.plan.has(Fault::DelayedChange) && self.random.u32(..4) == 0 {
@@ -206,7 +209,7 @@ impl World {
         self.clocks.set_monotonic(now);
     }
 
-    /// Moves the present time to the monotonic clock, which events have advanced.
+    /// Sets the present time to the time of the monotonic clock, which events have advanced.
     pub fn pass(&mut self) {
         self.set_now(self.clocks.monotonic());
     }
@@ -251,7 +254,7 @@ impl World {
         let end = self.now + self.plan.windows as i64 * self.period;
         while self.windows < self.plan.windows && self.now < end && self.error.is_none() {
             let Some(((time, _), event)) = self.events.pop_first() else { break };
-            // An event is late if another one took some time.
+            // An event is late if an earlier event took longer than the time between the two.
             self.set_now(time.max(self.now));
             self.happen(event);
         }

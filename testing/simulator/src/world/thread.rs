@@ -107,7 +107,7 @@ impl World {
         true
     }
 
-    /// Gives finished windows to their watchers, and reads the log.
+    /// Gives finished windows to their watchers, and checks the warnings for the log.
     fn hand_out(&mut self, out: HandOut) {
         let mut with_clock_offset = vec![];
         self.take_health(out.changed);
@@ -241,7 +241,8 @@ impl World {
         Ok(period)
     }
 
-    /// Takes the new health of sources. Health without a window was reset because the statistics were disabled.
+    /// Takes the new health of sources. A health without a window means that it was reset because the statistics were
+    /// disabled.
     fn take_health(&mut self, changed: Vec<Changed>) {
         let (judged, forgotten): (Vec<_>, Vec<_>) =
             changed.into_iter().partition(|change| change.health.window.is_some());
@@ -320,9 +321,10 @@ impl World {
         }
     }
 
-    /// Expects a published message. If too many wait, the oldest window is discarded.
+    /// Expects a published message. If too many messages wait to be published, those of the oldest window are
+    /// discarded.
     fn expect_message(&mut self, due: Due) {
-        // By docs/reliability.md.
+        // The bound of docs/reliability.md.
         if self.due.len() >= 20_000 {
             if let Some(oldest) = self.due.pop_front() {
                 while self.due.front().is_some_and(|due| Arc::ptr_eq(&due.statistics, &oldest.statistics)) {

@@ -105,7 +105,8 @@ impl World {
                     }
                     _ if requests.is_empty() => {}
                     _ => {
-                        // Requests end in any order. One that is dropped before its callback has no response.
+                        // Requests end in any order. A request that is dropped before its callback starts has no
+                        // response.
                         let UnderWay { request, taken, started } =
                             requests.remove(random.usize(..requests.len()));
                         let Some(mut request) = request else { continue };

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The warnings in the node's log. Each is given once, when its reason arises.
+//! The warnings in the node's log. The library logs each warning once, when its reason arises.
 
 use std::collections::BTreeMap;
 
-/// How often each kind of warning was given, and expected.
+/// How often the library logged each kind of warning, and how often the oracle expected it.
 #[derive(Debug, Default)]
 pub struct Warnings {
     given: BTreeMap<&'static str, u64>,
     expected: BTreeMap<&'static str, u64>,
     /// The last reported offset of the system clock.
     offset: Option<i64>,
-    /// The time of the last reported failures, and their total number.
+    /// The time of the last warning about failed publications, and the total number of failures.
     failures_at: Option<i64>,
     failures: u64,
 }
@@ -38,7 +38,7 @@ impl Warnings {
         self.expected.insert(kind, 1);
     }
 
-    /// Expects the warning of a step to this offset of the system clock, unless it was given.
+    /// Expects the warning of a step to this offset of the system clock, unless it was already expected.
     pub fn expect_step(&mut self, offset: i64) {
         // Each source reads the offset itself, so readings differ slightly.
         if self.offset.replace(offset).is_none_or(|before| offset.abs_diff(before) > 50_000) {

@@ -35,7 +35,7 @@ fn equal_seeds_give_equal_figures_with_any_thread_count() {
     assert_ne!(once, simulate(8, 3_000, 1));
 }
 
-/// docs/laboratory.md has the results of a whole day.
+/// The results of a whole simulated day are in docs/laboratory.md.
 #[test]
 fn a_healthy_hour_has_no_alarm_and_each_fault_is_found_in_time() {
     let output = Command::new(env!("CARGO_BIN_EXE_simulator"))

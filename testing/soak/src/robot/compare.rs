@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Compares all reports with the windows of the processes. Each process has checked its own windows before.
+//! Compares all reports with the windows of the processes. Each process has already checked its own windows.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,8 +17,8 @@ use super::{period, topics};
 /// The number of windows that may be missing at the start of a source, before discovery, and at the end of a killed
 /// process.
 const UNSEEN: usize = 4;
-/// The number of consecutive windows that may have no status: statuses are due once per second, the link is cut for
-/// 10 s, and the machine is busy.
+/// The number of consecutive windows that may have no status. A status is due once per second, but the link is cut for
+/// 10 s, and the machine may be busy.
 const WITHOUT_STATUS: usize = 20;
 
 /// Average, minimum, maximum, standard deviation and count. NaN if unknown.
@@ -30,9 +30,9 @@ struct Window {
     stop: i64,
     length: f64,
     received: f64,
-    /// The figures by metric, and how often they were reported.
+    /// By metric: the figures, and how often `/statistics` reported them.
     metrics: BTreeMap<String, (Figures, usize)>,
-    /// Level and cause after the window. `None` if they were not compared.
+    /// The health's level and cause after the window. `None` if the process did not compare them.
     health: Option<[String; 2]>,
 }
 
@@ -42,7 +42,7 @@ impl Window {
     }
 }
 
-/// A counter of a source, as a sum over its windows.
+/// The name of a source's counter, and the part that each window adds to it.
 type Counter = (&'static str, fn(&Window) -> f64);
 
 const COUNTERS: [Counter; 3] = [
@@ -105,7 +105,7 @@ fn is_close(one: f64, other: f64) -> bool {
     (one - other).abs() <= 1e-9 * other.abs().max(1e-3) || (one.is_nan() && other.is_nan())
 }
 
-/// Returns the figures of each metric. They are in an array or have names.
+/// Returns the figures of each metric. In `row`, the figures are an array or an object with names.
 fn metrics(row: &Value) -> impl Iterator<Item = (String, Figures)> + '_ {
     let names = ["mean", "min", "max", "std_dev", "count"];
     row["metrics"].as_object().into_iter().flatten().map(move |(metric, value)| {
@@ -180,8 +180,8 @@ impl Day {
     }
 
     /// Checks that the figures on `/statistics` and in topic_monitor's lines are those of the processes. On
-    /// `/statistics` each window appears once. topic_monitor prints only the last of several windows that it receives
-    /// together.
+    /// `/statistics` each window appears once. If topic_monitor receives several windows together, it prints only the
+    /// last.
     fn windows(&mut self, report: &'static str, rows: &[Value]) {
         for row in rows {
             let key = (integer(&row["window_start"]), integer(&row["window_stop"]));
@@ -214,7 +214,7 @@ impl Day {
         }
     }
 
-    /// Checks that each status belongs to a window, and has the level and the cause after it.
+    /// Checks that each status belongs to a window, and has the level and the cause after that window.
     fn diagnostics(&mut self, lines: &[Value]) {
         const REPORT: &str = "/diagnostics";
         let mut found = BTreeMap::<(String, u32), BTreeSet<usize>>::new();
@@ -264,7 +264,7 @@ impl Day {
         }
     }
 
-    /// Checks topic_monitor's own lines: messages received and lost are the messages sent, for each sender.
+    /// Checks topic_monitor's own lines: for each sender, messages received plus messages lost are the messages sent.
     fn monitor(&mut self, rows: &[Value]) {
         const REPORT: &str = "topic_monitor";
         let mut last = BTreeMap::new();

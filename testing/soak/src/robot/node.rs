@@ -67,7 +67,7 @@ struct Running {
     /// The bytes of an image.
     image: usize,
     process: &'static Process,
-    /// The last time at which the only thread of all callbacks was free.
+    /// The last time at which the thread that runs all callbacks was free.
     free: Arc<AtomicI64>,
     sources: Vec<Arc<Mutex<Source>>>,
     /// Functions that the worker runs at the end.
@@ -221,7 +221,7 @@ pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Resu
             if (sender.publish)(sender.number + 1) {
                 sender.number += 1;
             }
-            // A sender that is later than this does not catch up.
+            // A sender that is more than 500 ms late does not catch up.
             let latest = sender.next.max(elapsed.saturating_sub(Duration::from_millis(500)));
             let period = Duration::from_nanos(period(sender.row, sender.number) as u64);
             sender.next = latest.saturating_add(period);

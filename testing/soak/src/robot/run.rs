@@ -18,7 +18,7 @@ use test_support::{clock::SteppedClock, command, domain, network::Network, on_th
 use super::{compare, topics, Fate, Host, PROCESSES};
 use crate::run::program;
 
-/// Steps of the two clocks in ms, used in turns: corrections by a daemon, and larger ones.
+/// Steps of the two hosts' clocks in ms, used in turns: small corrections as by a time daemon, and larger steps.
 const STEPS: [[i64; 6]; 2] = [[300, -250, 2000, -2050, -40, 40], [-150, 800, -650, 60, 3000, -3060]];
 
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ struct Robot {
     clocks: Option<[SteppedClock; 2]>,
     steps: usize,
     incarnation: u32,
-    /// The processes, in the order of [`PROCESSES`]. `None` while killed.
+    /// The processes, in the order of [`PROCESSES`]. `None` while a process is killed and not yet started again.
     running: Vec<Option<(Process, ChildStdin)>>,
     tools: Vec<(Process, Option<ChildStdin>)>,
     port: u16,
@@ -51,7 +51,7 @@ fn place(fate: Fate) -> usize {
 }
 
 impl Robot {
-    /// Starts a program on a host of the robot, with its clock.
+    /// Starts a program on a host of the robot, with the host's clock.
     fn spawn(&self, host: Host, mut command: Command) -> Result<(Process, Option<ChildStdin>)> {
         if let Some(clocks) = &self.clocks {
             clocks[host as usize].preload(&mut command);
@@ -93,9 +93,9 @@ impl Robot {
         Ok(())
     }
 
-    /// Looks for reasons why nothing arrives, before the first disturbance: there is no problem.
+    /// Runs `topic_monitor --why` before the first disturbance. It must find no problem.
     fn find_no_problem(&self) -> Result<()> {
-        // Longer than the time between two bursts.
+        // 40 s is longer than the time between two bursts.
         let arguments = ["--why", "--duration", "40"];
         let mut command = command(program("topic_monitor")?, &arguments, self.domain);
         let path = self.directory.join("why.out");

@@ -3,9 +3,9 @@
 //! Compares the windows of a source with the messages that its process has sent or received, and its health with the
 //! simulator's oracle.
 //!
-//! The library reads the clock before the callback does, and after the thread was last seen free. So each time is known
-//! as an interval, however busy the machine is, and a figure must be possible with times in these intervals. Windows
-//! contain the messages in order, so their counts identify the messages.
+//! The library reads the clock after the thread was last seen free, and before the callback reads it. So each time is
+//! known as an interval, however busy the machine is, and a figure must be possible with times in these intervals.
+//! Windows contain the messages in order, so their counts identify the messages.
 
 use std::{collections::VecDeque, fs::File, io, io::Write as _, path::Path, sync::Arc};
 
@@ -43,7 +43,8 @@ impl Log {
 #[derive(Clone, Copy)]
 struct Between(f64, f64);
 
-/// A message in a callback, or a publication. Times are monotonic, in ns, except the middleware's timestamps.
+/// A message in a callback, or a publication. Times are monotonic, in ns. Only the middleware's timestamps are system
+/// times.
 #[derive(Clone, Copy, Default)]
 pub struct Message {
     pub incarnation: u32,
@@ -54,15 +55,15 @@ pub struct Message {
     /// The last time at which the thread was free before the callback.
     pub free: i64,
     pub start: i64,
-    /// The system time between these two times.
+    /// The system time, read between `free` and the start of the callback.
     pub system: i64,
     pub after: i64,
     pub end: i64,
 }
 
 impl Message {
-    /// Returns the bounds of the library's reading of the monotonic clock. The received timestamp narrows them unless a
-    /// clock step is near.
+    /// Returns the bounds of the library's reading of the monotonic clock. The received timestamp narrows the bounds
+    /// unless a clock step is near.
     fn time(&self, near_step: bool) -> Between {
         let received = (self.received - (self.system - self.start)) as f64 - OFFSET;
         let is_usable = !near_step && self.received > 0 && received < self.start as f64;
@@ -101,24 +102,27 @@ pub struct Source {
     pub name: String,
     log: Option<Log>,
     is_publisher: bool,
-    /// Messages, windows and changes of the health that are not compared yet.
+    /// Messages that are not compared yet.
     pub messages: VecDeque<Message>,
+    /// Windows that are not compared yet.
     pub windows: VecDeque<Arc<WindowStatistics>>,
+    /// Changes of the health that are not compared yet.
     pub changes: VecDeque<Health>,
     health: Health,
     judgement: Option<Judgement>,
-    /// The number of messages received so far, and the gaps in the senders' numbers in this window.
+    /// The number of messages received so far.
     received: u64,
     losses: Losses,
+    /// The gaps in the senders' numbers in this window.
     gaps: Vec<Gap>,
     /// The durations of callbacks that are not in a window yet. `None` after unmeasured messages.
     durations: Option<VecDeque<Between>>,
     last: Option<Message>,
-    /// The stop of the last window. `None` before the first one.
+    /// The stop of the last window. `None` before the first window.
     stop: Option<i64>,
     lost: Option<u64>,
     unrecorded: u64,
-    /// How long stamps are doubtful after a step.
+    /// How long stamps are doubtful after a step, in ns.
     doubt: i64,
     /// The sum of clock steps since the last message. `None` if the message and a step are in one window.
     stepped: Option<i64>,
@@ -149,7 +153,8 @@ impl Source {
         }
     }
 
-    /// Compares the windows whose messages are known. The next window shows whether a step followed.
+    /// Compares the windows whose messages are all known. A window is compared after the next one, which shows whether
+    /// a step of the clock followed.
     pub fn compare(&mut self) {
         while let [window, next, ..] = self.windows.make_contiguous() {
             let (window, next) = (Arc::clone(window), next.clock_step.is_some());

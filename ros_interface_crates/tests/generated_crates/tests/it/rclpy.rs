@@ -12,10 +12,10 @@ use std::{
 use rclrs::{Context, CreateBasicExecutor, Executor, InitOptions, Node, SpinOptions};
 use serde_json::Value;
 
-/// The timeout of each wait. It is far more than usual, so it expires only if a message never arrives.
+/// The timeout of each wait. The timeout is far longer than usual waits, so it expires only if a message never arrives.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A node in this process and one in Python.
+/// A node in this process and a node in Python.
 pub struct Conversation {
     pub node: Node,
     pub executor: Executor,
@@ -38,7 +38,7 @@ impl Conversation {
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/echo.py"))
             .args(interfaces)
             .env("ROS_DOMAIN_ID", domain.to_string())
-            // It ends with its standard input, even if this process is killed.
+            // `echo.py` ends when its standard input is closed, even if this process is killed.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -15,8 +15,8 @@ use serde_json::{json, Value};
 
 use crate::rclpy::Conversation;
 
-/// The packages whose messages are sent: those of ROS 2. For other packages only the layout is checked, because rclpy
-/// does not support every type of IDL (it aborts on a `wchar`).
+/// The packages of ROS 2, whose messages are sent. For other packages only the layout is checked, because rclpy does
+/// not support every type of IDL (rclpy aborts on a `wchar`).
 const PACKAGES: &str =
     "action_msgs builtin_interfaces diagnostic_msgs geometry_msgs lifecycle_msgs rcl_interfaces \
      rmw_dds_common rosgraph_msgs sensor_msgs service_msgs statistics_msgs std_msgs test_msgs \
@@ -98,7 +98,7 @@ fn an_action_works_in_both_directions() {
         ended.is_some() && has("feedback") && has("result")
     });
 
-    // Python cannot echo a sequence from the goal, so feedback and result have a fixed one.
+    // Python cannot echo a sequence from the goal, so feedback and result have a fixed sequence.
     let (feedback, (status, result)) = ended.unwrap();
     assert_eq!(feedback, Some(Fibonacci_Feedback::default()));
     assert_eq!((status, result), (rclrs::GoalStatusCode::Succeeded, Fibonacci_Result::default()));
@@ -109,7 +109,8 @@ fn an_action_works_in_both_directions() {
     assert_eq!(first("result")["status"], 4 /* succeeded */);
 }
 
-/// Returns the number of messages that have come back; compares sent and received messages.
+/// Two functions: the first returns the number of messages that have come back, the second compares sent and received
+/// messages.
 type Exchange = (Box<dyn Fn() -> usize>, Box<dyn Fn(&Conversation)>);
 
 /// Publishes messages of a type to Python, and subscribes to the messages that come back.
