@@ -27,8 +27,7 @@ use simulator::{oracle::Wanted, scenario::Row};
 use test_support::{on_each, Spinning};
 
 use super::{
-    is_latched,
-    period, subscriptions, topics,
+    is_latched, period, subscriptions, topics,
     windows::{Log, Message, Source},
     Fate, Process, PROCESSES,
 };
