@@ -14,8 +14,7 @@ use anyhow::{ensure, Context, Result};
 
 use crate::{checks, environment::Environment};
 
-/// Returns a command that runs a cargo subcommand in the workspace in `directory`, with the variables of the
-/// environment.
+/// Returns a cargo subcommand that runs in the workspace in `directory`, with the variables of the environment.
 pub fn cargo<A: AsRef<OsStr>>(
     environment: &Environment,
     directory: &Path,

@@ -27,8 +27,7 @@ pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> R
     if !build.status().context("cargo cannot be started")?.success() {
         bail!("The programs could not be built; cargo says above why");
     }
-    // The table must not show other nodes. exec releases the lock of the domain, but at that time the programs already
-    // use the domain's ports.
+    // The table must not show other nodes. When exec releases the domain's lock, the programs already use its ports.
     let domain = domain().context(
         "Programs of this machine use all ROS domains from 1 to 101; `ss -ulpn` shows who has UDP ports from 7650 on",
     )?;

@@ -60,8 +60,7 @@ impl Environment {
         Ok(packages)
     }
 
-    /// Removes everything below these prefixes from the caller's search paths. They are the prefixes of another,
-    /// sourced ROS 2.
+    /// Removes everything below these prefixes, those of another sourced ROS 2, from the caller's search paths.
     pub fn hide(&mut self, prefixes: impl IntoIterator<Item = PathBuf>) {
         self.hidden.extend(prefixes);
     }
@@ -126,8 +125,7 @@ impl Environment {
         self.prepended.iter().filter(move |(path, _)| *path == name).map(|(_, directory)| directory.clone())
     }
 
-    /// Returns a search path: the environment's entries, then the caller's entries, without hidden and repeated
-    /// entries.
+    /// Returns a search path, without hidden and repeated entries: the environment's entries, then the caller's.
     fn search_path(&self, name: &str) -> OsString {
         let mut directories: Vec<PathBuf> = self.ours(name).collect();
         for directory in callers(name) {

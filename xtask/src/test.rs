@@ -38,8 +38,7 @@ const COUNTED: &str = "benchmarks crossbeam-queue rclrs_topic_statistics spin to
 const OPTIMISED: &str = "opt-level=3 debug-assertions=false overflow-checks=false codegen-units=16";
 /// The longest job, which starts first.
 const TESTS: &str = "tests";
-/// The timeout of a job: several times the longest job on two busy processors. After the timeout, a job that hangs is
-/// reported by name.
+/// The timeout of a job: several times the longest job on two busy processors. Then the job is reported by name.
 const LIMIT: &str = "50m";
 
 /// The selection of tests to build and run.

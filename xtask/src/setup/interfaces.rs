@@ -9,8 +9,7 @@ use anyhow::{Context, Result};
 use super::{child, workshop::Workshop};
 use crate::{environment::Environment, files::read_dir};
 
-/// The interface packages defined in `msg/`: one package that every distribution contains but no wheel, and our own
-/// package.
+/// The interface packages defined in `msg/`: one that every distribution contains but no wheel, and our own package.
 pub const INTERFACE_PACKAGES: [&str; 2] = ["statistics_msgs", "topic_statistics_interfaces"];
 
 /// Runs the step that builds an interface package of this repository and installs it to `overlay`. `begin` makes the

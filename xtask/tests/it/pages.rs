@@ -98,8 +98,7 @@ fn block(page: &str, section: &str, index: usize) -> String {
 }
 
 /// The home directory of a user who pastes commands into a terminal. Four things differ from the pages: colcon is from
-/// PyPI, the repository is a clone of this repository, the ROS 2 is the one in which the test runs, and builds are not
-/// optimised.
+/// PyPI, the repository is a clone of this one, the ROS 2 is that of the test, and builds are not optimised.
 struct Home(PathBuf);
 
 impl Home {

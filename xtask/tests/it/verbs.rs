@@ -106,8 +106,7 @@ fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
                   from topic_statistics_interfaces.srv import GetTopicStatistics\nprint(M().unit == '')";
     let (works, text) = output(&mut xtask(&["run", "python3", "-B", "-c", script]));
     assert!(works && text.trim() == "True", "{text}");
-    // Libraries for Rust programs do not need Python's libraries, and CMake files contain no directory of another
-    // machine.
+    // Libraries for Rust programs do not need Python's. CMake files contain no directory of another machine.
     let script = "! { grep -rl /opt/python/ share/*/cmake || cd lib && patchelf --print-needed librcl.so \
                   libstd_msgs__*_c.so | grep generator_py; } && [ -z \"$(find .. -name '*.part')\" ]";
     let (repaired, text) = output(xtask(&["run", "sh", "-c", script]).current_dir(prefix.join("venv")));

@@ -180,8 +180,8 @@ impl Day {
     }
 
     /// Checks that the figures on `/statistics` and in topic_monitor's lines are those of the processes. On
-    /// `/statistics` each window appears once. If topic_monitor receives several windows together, it prints only the
-    /// last.
+    /// `/statistics` each window appears once. If topic_monitor receives several windows together, it prints the
+    /// last one.
     fn windows(&mut self, report: &'static str, rows: &[Value]) {
         for row in rows {
             let key = (integer(&row["window_start"]), integer(&row["window_stop"]));

@@ -43,8 +43,7 @@ impl Log {
 #[derive(Clone, Copy)]
 struct Between(f64, f64);
 
-/// A message in a callback, or a publication. Times are monotonic, in ns. Only the middleware's timestamps are system
-/// times.
+/// A message in a callback, or a publication. Times are monotonic, in ns, but the middleware's are system times.
 #[derive(Clone, Copy, Default)]
 pub struct Message {
     pub incarnation: u32,
@@ -102,11 +101,9 @@ pub struct Source {
     pub name: String,
     log: Option<Log>,
     is_publisher: bool,
-    /// Messages that are not compared yet.
+    /// The messages, windows and changes of the health that are not compared yet.
     pub messages: VecDeque<Message>,
-    /// Windows that are not compared yet.
     pub windows: VecDeque<Arc<WindowStatistics>>,
-    /// Changes of the health that are not compared yet.
     pub changes: VecDeque<Health>,
     health: Health,
     judgement: Option<Judgement>,
