@@ -191,7 +191,7 @@ mod tests {
 
         #[test]
         fn an_offset_does_not_change_the_spread(spread in prop::collection::vec(-1e-3..1e-3, 2..SAMPLES)) {
-            // The samples as they are after the addition of the offset has rounded them.
+            // The addition of the offset rounds the samples. `samples` has the rounded values.
             let samples: Vec<f64> = spread.iter().map(|sample| sample + 1e9).collect();
             let centred: Vec<f64> = samples.iter().map(|sample| sample - 1e9).collect();
             let ours = collect(&samples).standard_deviation;

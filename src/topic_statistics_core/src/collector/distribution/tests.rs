@@ -51,7 +51,8 @@ struct Message {
 }
 
 impl Message {
-    /// Returns the parts, with `padding` empty buckets before the first bucket, as far as there is room.
+    /// Returns the parts, with `padding` empty buckets before the first bucket, or with fewer if there is no room for
+    /// them.
     fn of(distribution: &Distribution, padding: usize) -> Self {
         let counts = |buckets: BTreeMap<i32, u64>| {
             let (Some(first), Some(last)) = (buckets.keys().next(), buckets.keys().next_back()) else {
@@ -218,7 +219,7 @@ fn samples() -> impl Strategy<Value = Vec<f64>> {
     })
 }
 
-/// A strategy for parts of a distribution, of which at most one is wrong.
+/// A strategy for the parts of a distribution. At most one of the parts is wrong.
 fn lies() -> impl Strategy<Value = Message> {
     let count = prop_oneof![0..4_u64, any::<u64>(), Just(u64::MAX), Just(1 << 63)];
     let number = prop_oneof![any::<f64>(), of_orders(-9.0..9.0), Just(0.0), Just(f64::NAN), Just(f64::MAX)];
@@ -282,7 +283,7 @@ proptest! {
     #[test]
     fn its_parts_give_the_same_distribution(samples in samples(), times in 1..1_u64 << 62, padding in 0_usize..3) {
         let distribution = collect(&samples);
-        // The counts are beyond 32 bits.
+        // The counts need more than 32 bits.
         let mut many = repeated(samples[0], times);
         let again = |original: &Distribution| {
             Distribution::from_parts(&Message::of(original, padding).parts()).unwrap()
@@ -431,7 +432,7 @@ fn the_error_is_the_width_of_a_bucket() {
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn the_scale_falls_with_the_161st_bucket_and_not_before() {
-    // The middles of the first and the last bucket.
+    // The two samples are the middle of the first bucket and the middle of the last bucket.
     let of_buckets = |buckets: i32, scale: i32, sign: f64| {
         let middle = |index: i32| sign * boundary(f64::from(index) + 0.5, scale);
         collect(&[middle(-7), middle(-7 + buckets - 1)])
@@ -451,7 +452,7 @@ fn the_scale_falls_with_the_161st_bucket_and_not_before() {
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn samples_beyond_12_orders_of_magnitude_are_near_zero() {
-    // The samples are 1 ms, and then the age of a message from 1970 in milliseconds.
+    // The first samples are 1 ms. The last sample is the age of a message from 1970, in milliseconds.
     let (usual, of_1970) = (1.0, 1.79e12);
     let mut distribution = repeated(usual, 999);
     assert_eq!(distribution.quantile(0.99), usual);
@@ -481,7 +482,7 @@ fn a_bucket_counts_beyond_32_bits() {
     assert!(distribution.accept(5.0) && distribution.accept(5.0));
     assert_eq!(distribution.scale(), 8, "80 buckets are enough for 5 to 6");
     assert_eq!(counts(&distribution), [FULL + 2, 1]);
-    // The lower 32 bits overflow again.
+    // The lower 32 bits of the count overflow again.
     assert!(distribution.merge(&repeated(5.0, FULL - 2)));
     assert_eq!(counts(&distribution), [2 * FULL, 1]);
     for _ in 0..4 {

@@ -9,7 +9,8 @@ use super::transport::{ReceivedTimestamp, Transport};
 /// What an rmw implementation reports with a message, and how it sends a message. `docs/late.md` shows the same table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Middleware {
-    /// The report with a message, with the identifier of the rmw implementation as its name.
+    /// What the rmw implementation reports with a message. `Transport::name` is the identifier of the rmw
+    /// implementation.
     pub transport: Transport,
     /// Whether a publisher reaches only subscriptions whose requested QoS it satisfies, as in DDS (DDS 1.4, 2.2.3).
     /// Zenoh has no such rule: only the topic and the type have to match.
@@ -42,8 +43,9 @@ pub static MIDDLEWARES: [Middleware; 5] = [
     dds("rmw_connextdds", ReceivedTimestamp::Reception, true),
 ];
 
-/// A middleware that is not in the table. Incompatible QoS is never reported for it, because it is unknown whether the
-/// middleware matches by QoS. By rmw's rule, a middleware without sequence numbers sets `u64::MAX` in each message.
+/// A middleware that is not in the table. Incompatible QoS is never reported for such a middleware, because it is
+/// unknown whether the middleware matches by QoS. By rmw's rule, a middleware without sequence numbers sets `u64::MAX`
+/// in each message.
 pub static UNKNOWN: Middleware =
     Middleware { matches_qos: false, ..dds("unknown", ReceivedTimestamp::Unknown, true) };
 

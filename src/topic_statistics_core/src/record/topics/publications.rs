@@ -36,11 +36,12 @@ impl Publications {
     }
 }
 
-/// A publication that has succeeded, or the part of it that is known now.
+/// A publication that has succeeded. If the message is passed on within the process, the publication is recorded in two
+/// parts: first its time, later its duration and size.
 #[derive(Debug)]
 pub struct Publication {
-    /// The time of the publication, in nanoseconds on the monotonic clock: its end, or its start within the process.
-    /// `None` if the publication is already counted.
+    /// The end of the publication, in nanoseconds on the monotonic clock. If the message is passed on within the
+    /// process, the start of the publication. `None` if the publication is already counted.
     at: Option<i64>,
     /// The duration; NaN if unknown.
     milliseconds: f64,
@@ -162,7 +163,8 @@ mod tests {
         use FirstPeriod::{CarriedOver, NoSample};
         for (first_period, ends, has_earlier, next, expected) in [
             (NoSample, &[0, 10, 30, 20, 40][..], false, &[50, 60][..], 1),
-            // A publication at 20 may be missing: then its window has no periods, but the next window has.
+            // A publication at 20 may be missing from the first window. Then the first window has no periods, but the
+            // second window has periods.
             (NoSample, &[0, 10, 30], true, &[20, 40, 50], 1),
             (CarriedOver, &[0, 10, 30], true, &[20, 40, 50], 2),
         ] {

@@ -43,7 +43,7 @@ pub use options::{AgeSource, RecorderOptions};
 
 /// The recorder of a subscription.
 pub struct Recorder {
-    /// The [epoch](Epoch) of messages that are taken now, to be read without the lock.
+    /// The [epoch](Epoch) of messages that are taken now. It is read without the lock.
     epoch: AtomicU64,
     options: RecorderOptions,
     /// Whether messages need [details](Details): data beyond the header stamp.
@@ -60,7 +60,7 @@ pub struct Recorder {
     lacks_stamps: AtomicBool,
     /// The topic, for warnings.
     topic: Box<str>,
-    /// The transport, which is known from the first message on.
+    /// What the middleware reports with a message; empty until the first message.
     transport: OnceLock<&'static Transport>,
     collectors: CountingLock<Collectors>,
 }
@@ -88,13 +88,13 @@ impl Recorder {
         }
     }
 
-    /// Accepts that the message type has no header.
+    /// Records that the message type has no header, so that a missing stamp is no error.
     pub fn accept_no_header(&self) {
         self.lacks_header.store(true, Ordering::Relaxed);
         self.accept_no_stamps();
     }
 
-    /// Accepts that the stamps of the messages cannot be read, even if the type has a header.
+    /// Records that the stamps of the messages cannot be read, although the type may have a header.
     pub fn accept_no_stamps(&self) {
         self.lacks_stamps.store(true, Ordering::Relaxed);
     }
@@ -235,8 +235,9 @@ impl Recorder {
         let mut system = collectors.window.system;
         let (callback, is_of_window) = collectors.last_message_in_window();
         drop(collectors);
-        // The correction is the clock step since the last window. If the host was suspended in this window, the suspend
-        // was before the window's messages, or the next message will correct the time.
+        // The correction is the clock step since the last window. For a message in the current window, a suspend in
+        // this window is assumed to be before the message. If the suspend was after the message, the next message
+        // corrects the time.
         let correction = system.check(clock).map_or(0, |step| match is_of_window {
             true => step.by,
             false => step.by - step.suspended,
@@ -360,8 +361,8 @@ impl Recorder {
     /// Reads the clock (the result is the window's stop), and accepts the samples that were queued since the lock was
     /// taken. Returns the window, and the queued samples whose time is at or after the stop.
     ///
-    /// Afterwards, each sample made before the stop is accepted, and no later sample is. If a sample may be missing
-    /// because its thread was preempted, the order of the window's messages is unknown.
+    /// Afterwards, each sample made before the stop is accepted, and no sample made after the stop is accepted. If a
+    /// sample may be missing because its thread was preempted, the order of the window's messages is unknown.
     fn stop_window(&self, collectors: &mut Collectors, clock: &dyn Clock) -> (EndedWindow, Vec<Sample>) {
         // Since the lock was taken, a thread may have begun to make a sample. This sample is the last sample of the
         // window, so this thread waits for the sample. The order is unknown only if the other thread is preempted.
@@ -440,7 +441,8 @@ impl Recorder {
         collectors.warnings.take()
     }
 
-    /// Gives messages that are taken from now on the epoch of the collectors, which is a new epoch after a clock step.
+    /// Publishes the epoch of the collectors: messages that are taken from now on have this epoch. After a clock step,
+    /// it is a new epoch.
     ///
     /// The next window has already started, so the collectors are ready for a message of the new epoch.
     fn publish_epoch(&self, collectors: &Collectors) {
@@ -450,8 +452,8 @@ impl Recorder {
 
 /// Records the samples of the next window that were recorded while the previous window was being ended.
 ///
-/// Afterwards, the lock can be released: each sample recorded up to now is in the window of its time, or both windows
-/// are marked as uncertain.
+/// Afterwards, the lock can be released: each sample recorded up to now is in the window that contains the sample's
+/// time, or both windows are marked as uncertain.
 fn record_of_next_window(collectors: &mut Collectors, samples: &[Sample], lost_meanwhile: Option<u64>) {
     samples.iter().for_each(|sample| collectors.accept(sample));
     if lost_meanwhile.is_some_and(|count| count > 0) {

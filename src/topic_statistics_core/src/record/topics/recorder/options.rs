@@ -19,7 +19,7 @@ pub enum AgeSource {
     SourceTimestamp,
 }
 
-/// The options that select what is measured of a subscription's messages.
+/// The options of a recorder: what is measured of a subscription's messages.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct RecorderOptions {
@@ -100,7 +100,7 @@ impl RecorderOptions {
         self.metrics.contains(Metric::MessageSize)
     }
 
-    /// Returns whether the metrics need more data of a message than rclcpp's two metrics on the system clock.
+    /// Returns whether the metrics need more data of a message than rclcpp's two metrics need on the system clock.
     pub(super) fn needs_details(self) -> bool {
         self.needs_transport() || self.has_sizes() || self.is_simulated
     }

@@ -31,8 +31,8 @@ pub(super) struct Span {
     first: Option<i64>,
     /// The start of the callback of this epoch's first message, on the monotonic clock.
     first_of_epoch: Option<i64>,
-    /// The callback start of the last message on the system clock: of the earlier epochs, or of this epoch before a
-    /// suspend.
+    /// The start of the last message's callback, on the system clock. This field counts for the earlier epochs, and for
+    /// a message of this epoch before a suspend.
     last_before: Option<i64>,
     /// The marks of the last message. They are valid only while the last message's callback started at the time
     /// `marks_of`.
@@ -47,11 +47,11 @@ pub(super) struct Span {
     is_unknown: bool,
 }
 
-/// The marks of the last message. (They are rare, so the marks are not stored with each message.)
+/// The marks of the last message. (Marks are rare, so they are not stored with each message.)
 #[derive(Clone, Copy, Default)]
 struct Marks {
     /// Whether the host was suspended after the window of the message. Then the message's time on the system clock is
-    /// kept.
+    /// kept in `last_before`.
     is_before_suspend: bool,
     /// Whether later messages were counted but not measured.
     has_later: bool,
@@ -75,7 +75,8 @@ impl Span {
             return true;
         }
         if callback < *first {
-            // The message is earlier by less than the time for which its thread was preempted.
+            // The thread of this message was preempted, so the message is recorded after a later message. It is earlier
+            // by less than the time of the preemption.
             *first = callback;
             if self.epochs == 1 {
                 self.first = Some(now);
@@ -109,8 +110,8 @@ impl Span {
 
     /// Corrects the times of messages that were received before a step of the system clock.
     pub(super) fn correct(&mut self, step: Step) {
-        // The times were wrong by the correction of the clock. The time of a suspend is no error, because this time has
-        // really passed.
+        // The step corrected the clock, so the earlier times were wrong by the correction. The time of a suspend is no
+        // error, because this time has really passed.
         let correction = step.by - step.suspended;
         for time in [&mut self.first, &mut self.last_before].into_iter().flatten() {
             *time = time.saturating_add(correction);

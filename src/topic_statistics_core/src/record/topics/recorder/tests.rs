@@ -141,7 +141,8 @@ impl Test {
         self.window().statistics
     }
 
-    /// Ends a window. `meanwhile` runs before or after the stop of the window is read.
+    /// Ends a window. `meanwhile` runs before the clock is read for the window's stop, or, if `is_after_stop` is true,
+    /// after that reading.
     fn end_held_up(&self, is_after_stop: bool, meanwhile: impl Fn() + Send + Sync) -> WindowStatistics {
         let clock = HeldUp::new(&self.clock, is_after_stop.into(), meanwhile);
         self.end_window(&clock).unwrap().statistics
@@ -419,7 +420,7 @@ fn a_step_of_the_clock_makes_ages_nan_and_nothing_else() {
         assert_eq!(window.length, Duration::from_secs(1));
         assert!(window.window.stop > window.window.start);
 
-        // The next message comes after messages under way have arrived.
+        // The next message is received after all messages that were under way have arrived.
         test.clock.pass(110 * MS);
         let now = Timestamp::from_nanoseconds(test.clock.system());
         test.receive_one(4);
@@ -498,7 +499,7 @@ fn a_message_within_the_process_is_one_like_others() {
     is(Metric::TimeSinceLastMessage, 1, 250.0);
     assert_eq!(window.totals.unwrap().lost, Some(2));
 
-    receive(0, u64::MAX); // of a distribution that does not report the buffer
+    receive(0, u64::MAX); // a message of a ROS distribution that does not report the buffer
     let window = test.end();
     assert!(!window.unstamped && window.count == 1);
     assert_eq!(samples(&window, Metric::SourceToCallback), 0);
@@ -544,7 +545,7 @@ fn what_is_filtered_is_not_lost() {
     [(1, 1), (2, 1), (1, 4)].into_iter().for_each(|(publisher, number)| receive(publisher, number));
     assert_eq!(gaps(), (1, 2.0));
     test.pause_losses();
-    receive(1, 5); // taken before the filter was set
+    receive(1, 5); // a message that was taken before the filter was set
     [10, 20].into_iter().for_each(|number| test.receive(Filtered(test.info(FAST_DDS, 1, number))));
     assert_eq!(gaps().0, 0);
     for publisher in [1, 2] {
@@ -626,7 +627,7 @@ fn the_rate_is_known_where_the_times_of_both_ends_are() {
     let totals = test.end().totals.unwrap();
     assert_eq!((totals.received, totals.intervals), (3, None), "the time begins with an unmeasured message");
 
-    // Messages from before the pause are not counted, either, if the queue has no room for them.
+    // If the queue has no room for messages from before the pause, these messages are not counted, either.
     let held = test.collectors.lock();
     (0..20).for_each(|_| assert!(test.start(&of_another_time).is_none()));
     drop(held);
