@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The requests, calls or goals in progress: their number, and the oldest of them.
+//! The requests, calls or goals in progress: how many there are, and which one is the oldest.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -13,8 +13,8 @@ use crate::{
     },
 };
 
-/// The number of requests or goals in progress, and the largest number at the same time since the window's start. All
-/// clones share these numbers.
+/// The number of requests or goals in progress now, and the largest number that were in progress at the same time since
+/// the window's start. All clones share both numbers.
 ///
 /// Both numbers are in one atomic, so that they change together: the high 32 bits are the largest number, the low 32
 /// bits are the number in progress.
@@ -22,7 +22,8 @@ use crate::{
 pub struct Active(Arc<AtomicU64>);
 
 impl Active {
-    /// Changes the number in progress and the largest number. Returns both numbers from before the change.
+    /// Changes the number in progress and the largest number. Returns the values that both numbers had before the
+    /// change.
     fn change(&self, change: impl Fn(u32, u32) -> (u32, u32)) -> (u32, u32) {
         let split = |counts: u64| (counts as u32, (counts >> 32) as u32);
         let changed = |counts: u64| {
@@ -44,15 +45,15 @@ impl Active {
         self.change(|active, most| (active.saturating_sub(1), most));
     }
 
-    /// Ends a window. Returns how many requests or goals are in progress, and the largest number at the same time in
-    /// the window.
+    /// Ends a window. Returns how many requests or goals are in progress now, and the largest number that were in
+    /// progress at the same time in the window.
     pub fn take(&self) -> (u32, u32) {
         self.change(|active, _| (active, active))
     }
 }
 
-/// The calls or goals in progress, ordered by their start. (rclrs also keeps an entry for each of them.) All clones
-/// share the list.
+/// The calls or goals in progress, ordered by their start. (rclrs also keeps an entry for each call or goal.) All
+/// clones share the list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Oldest(Arc<Mutex<Pending>>);
 

@@ -113,7 +113,7 @@ fn an_end_recorded_after_its_window_is_not_busy_in_the_next_one() {
     test.end(0, 1000 * MS - 1000);
     let ([busy, ..], _) = test.take();
     assert_eq!(busy.maximum, 0.0);
-    test.end(0, 2500 * MS); // the start was not recorded
+    test.end(0, 2500 * MS); // the start of this callback was not recorded
     assert_eq!(test.take().0[0].maximum, 0.0);
 }
 
@@ -127,7 +127,7 @@ fn a_callback_that_waited_is_named_with_the_one_that_ran() {
     test.run(0, timer, Some(20 * MS), 65 * MS + 1, 66 * MS);
     // This wait of 0.05 ms is too short to be reported.
     test.run(0, other, Some(66 * MS - 50_000), 66 * MS, 67 * MS);
-    test.start(0, timer, Some(70 * MS), 70 * MS + 30_000); // there is no other callback to wait for
+    test.start(0, timer, Some(70 * MS), 70 * MS + 30_000); // no other callback ran during the wait
     test.end(0, 71 * MS);
 
     let ([_, ready_to_run, _], window) = test.take();
