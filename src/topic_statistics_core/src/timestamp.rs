@@ -32,7 +32,7 @@ impl Timestamp {
         self.0
     }
 
-    /// Returns the time from `earlier` to this timestamp; `None` if `earlier` is the later one.
+    /// Returns the time from `earlier` to this timestamp; `None` if `earlier` is after this timestamp.
     pub fn duration_since(self, earlier: Self) -> Option<Duration> {
         (self >= earlier).then(|| Duration::from_nanos(self.0.abs_diff(earlier.0)))
     }
