@@ -186,7 +186,7 @@ impl ExpectationFile {
     }
 }
 
-/// Returns whether an entry for these topics applies to a source in its own process.
+/// Returns whether an entry for `topics` applies to a source of the process that reads the file.
 fn is_about(topics: &Pattern, names: Names<'_>, kind: SourceKind) -> bool {
     match topics.is_of_sources() {
         true => topics.is_match(names.source),

@@ -19,7 +19,7 @@ enum Form {
 
 /// Defines the metrics from a table. An entry has the name, the unit, how many samples a window has, which kinds of
 /// sources can measure the metric (a service of another program is measured only by its service introspection), what a
-/// sample is, what a high value means and what to do then, and when there is no sample.
+/// sample is, what a high value means, what a user can do then, and when there is no sample.
 macro_rules! metrics {
     ($(
         $(#[doc = $doc:literal])+
@@ -70,14 +70,15 @@ macro_rules! metrics {
                 }
             }
 
-            /// Returns what a sample is, in a few words: a clause without a period at its end.
+            /// Returns what a sample is, in a few words. The text has no period at its end.
             pub const fn help(self) -> &'static str {
                 match self {
                     $(Self::$metric => $help,)+
                 }
             }
 
-            /// Returns what a high value means and, after a colon, what to do: a clause without a period at its end.
+            /// Returns what a high value means and, after a colon, what a user can do. The text has no period at its
+            /// end.
             pub const fn high(self) -> &'static str {
                 match self {
                     $(Self::$metric => $high,)+
@@ -239,8 +240,8 @@ metrics! {
     MaxActiveRequests: "max_active_requests", "requests", Single, of [Service],
         help: "the most requests under way at once",
         high: "requests wait for each other: use an async callback or a worker";
-    /// The number of callbacks of a service that panicked in a window, so that their requests got no response; one
-    /// value per window.
+    /// The number of callbacks of a service that panicked in a window; one value per window. The requests of these
+    /// callbacks got no response.
     CallbackPanics: "callback_panics", "callbacks", Count, of [Service],
         help: "the callbacks that panicked",
         high: "the callback panics: the message is on standard error";

@@ -43,7 +43,7 @@ pub(crate) fn pass(time: Duration) {
     PASSED.set(PASSED.get() + time);
 }
 
-/// Lets `time` pass in the model. No other thread runs during the sleep.
+/// Lets `time` pass in the model, while no other thread runs.
 pub(crate) fn sleep(time: Duration) {
     pass(time);
 }

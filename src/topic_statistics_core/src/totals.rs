@@ -34,7 +34,7 @@ pub struct Totals {
     /// Publishers from which messages were received. A publisher that restarts is counted again.
     pub publishers: Option<u64>,
     /// The size of all received messages in bytes, as [`Metric::MessageSize`] counts the size. `None` if sizes are not
-    /// measured, if the size of a message is unknown, or once messages were counted but not measured.
+    /// measured, if the size of a message is unknown, or after messages were counted but not measured.
     pub bytes: Option<u64>,
     /// The start of the first message's callback, on the system clock, corrected by later steps of the system clock.
     /// For this field, `last_message` and `active`, messages that were counted but not measured are ignored.
@@ -157,11 +157,11 @@ pub struct PublisherTotals {
     pub gid: [u8; 16],
     /// Messages received, without the messages that were counted but not measured.
     pub received: u64,
-    /// Messages lost. `None` if the middleware does not number messages, once messages were counted without being
-    /// measured, or if a `u64` has no room for the number.
+    /// Messages lost. `None` if the middleware does not number messages, after messages were counted but not measured,
+    /// or if a `u64` has no room for the number.
     pub lost: Option<u64>,
     /// Messages received after a message that the same publisher had sent later. `None` if the middleware does not
-    /// number messages, or once messages were counted without being measured.
+    /// number messages, or after messages were counted but not measured.
     pub out_of_order: Option<u64>,
     /// The start of the last message's callback, on the system clock.
     pub last_message: Timestamp,

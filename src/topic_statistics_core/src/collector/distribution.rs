@@ -47,7 +47,7 @@ pub struct Distribution {
     maximum: f64,
     /// `MAX_SCALE - scale`.
     shift: i32,
-    /// The number of buckets of each sign: [`NARROW`], or [`WIDE`] once a count needs 64 bits.
+    /// The number of buckets of each sign: [`NARROW`], or [`WIDE`] if a count needs 64 bits.
     buckets: u32,
     /// The first bucket above the zero threshold. If there is a threshold, the scale is [`MIN_SCALE`](Self::MIN_SCALE),
     /// and the buckets of both signs begin at this index.
@@ -177,7 +177,7 @@ impl Distribution {
         self.maximum = if sample > self.maximum { sample } else { self.maximum };
     }
 
-    /// Counts a sample whose bucket is missing or full.
+    /// Counts a sample whose bucket does not exist yet, or whose count has reached its maximum.
     #[cold]
     #[inline(never)]
     fn add_elsewhere(&mut self, index: i32, is_negative: bool) {

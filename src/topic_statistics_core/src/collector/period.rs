@@ -44,7 +44,7 @@ impl PeriodCollector {
         Self { periods: SummaryCollector::default(), last: Self::NONE, first }
     }
 
-    /// Accepts a message whose callback starts at `now`, in nanoseconds.
+    /// Accepts a message. Its callback starts at `now`, in nanoseconds.
     ///
     /// The very first message gives no sample. Whether the first message of each later window gives a sample depends on
     /// [`FirstPeriod`]. A message with an earlier time than the last message gives no sample, because the clock was

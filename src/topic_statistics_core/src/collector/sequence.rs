@@ -72,7 +72,7 @@ pub enum Sequence {
 /// The totals of all accepted messages.
 ///
 /// The first three totals are `None` before the first numbered message, and after a message without a number. All
-/// totals are `None` once the topic had more publishers than are followed.
+/// totals are `None` after the topic had more publishers than are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SequenceTotals {
@@ -204,7 +204,8 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         is_known.then_some(Followed { lost, out_of_order, evictions })
     }
 
-    /// Makes the next message of each publisher count as its first: messages sent until then are not counted as lost.
+    /// Makes the next message of each publisher count as its first message. Messages sent before that message are not
+    /// counted as lost.
     pub fn pause(&mut self) {
         self.publishers.iter_mut().for_each(|publisher| publisher.is_paused = true);
     }
@@ -477,7 +478,8 @@ mod tests {
     #[cfg_attr(miri, ignore = "takes minutes")]
     fn once_a_publisher_had_to_make_room_the_totals_are_not_known() {
         const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
-        // There is one publisher more than are followed. The publishers send in turn, and every second message is lost.
+        // There is one publisher more than are followed. The publishers send one after the other, and every second
+        // message is lost.
         let mut tracker = SequenceTracker::default();
         for round in 0..10 {
             for gid in 0..=MOST {

@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(collector, SummaryCollector::default());
     }
 
-    /// The number of samples; smaller for Miri, which is slow.
+    /// The number of samples. It is smaller for Miri, which is slow.
     const SAMPLES: usize = if cfg!(miri) { 20 } else { 500 };
 
     proptest! {

@@ -6,9 +6,9 @@
 //! [TOPIC:] METRIC[.FIGURE] OPERATOR VALUE
 //! ```
 //!
-//! - `TOPIC` is the name of a topic or of a source; the program that reads the condition decides which of both the name
-//!   means. A topic also applies to the following conditions of the same text, up to the next topic: `/imu: rate>=90
-//!   age<50ms /scan: rate>=9`. Conditions before the first topic have no topic.
+//! - `TOPIC` is the name of a topic or of a source; the program that reads the condition decides whether the name means
+//!   a topic or a source. A topic also applies to the following conditions of the same text, up to the next topic:
+//!   `/imu: rate>=90 age<50ms /scan: rate>=9`. Conditions before the first topic have no topic.
 //! - `METRIC` is a [quantity](Quantity): `rate` (Hz), `bandwidth` (bytes/s), `received`, `bytes`, `lost`,
 //!   `out_of_order`, `publishers`, or the name of a [`Metric`](crate::Metric), with or without `_ms`. Short names are
 //!   `age`, `period`, `gap`, `silent` and `skipped`.
@@ -54,7 +54,7 @@ mod quantity;
 mod tests;
 mod units;
 
-/// A list of conditions; each condition is about one quantity. A parsed list has at least one condition.
+/// A list of conditions. Each condition is about one quantity. A parsed list has at least one condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions(pub(crate) Vec<Condition>);
 
@@ -279,7 +279,6 @@ impl<'a> Reader<'a> {
         Ok(Condition { topic, quantity, operator, expected, name: name.into(), value: value.into() })
     }
 
-    /// Reads a topic, if there is one.
     fn read_topic(&mut self) -> Result<(), ConditionError> {
         let operator = self.rest.find(SIGNS).unwrap_or(self.rest.len());
         // The name of a source may contain a colon, so the topic ends at the last colon.

@@ -93,7 +93,7 @@ impl Quantity {
         Ok(Self::Metric(metric, figure))
     }
 
-    /// Returns the quantity with that name; for a metric, with its default figure. `None` if no quantity has that name.
+    /// Returns the quantity with the given name. A metric gets its default figure. `None` if no quantity has this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         let metric = match name {
             "rate" => return Some(Self::Rate),

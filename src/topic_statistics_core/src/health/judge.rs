@@ -73,7 +73,7 @@ pub struct Judge {
     /// silence.
     may_be_silent: bool,
     phase: Phase,
-    /// The total length of all windows.
+    /// The total length of all windows that the judge has accepted.
     elapsed: Duration,
     /// The total length of the latest windows in a row that had no message. A window with an unknown number of messages
     /// sets this length to 0.
@@ -205,9 +205,9 @@ impl Judge {
     /// Accepts the next window. Returns the change if the level changed, or if the cause of a level other than
     /// [`Level::Ok`] changed.
     ///
-    /// Windows have to follow each other without a gap; after a gap, start with a new judge. `value` returns the
-    /// window's value of a quantity. [Counted quantities](super) are an exception: the judge counts them itself, and
-    /// only calls `value` with [`Quantity::Bytes`].
+    /// Windows have to follow each other without a gap. After a gap, use a new judge. `value` returns the window's
+    /// value of a quantity. [Counted quantities](super) are an exception: the judge counts them itself, and only calls
+    /// `value` with [`Quantity::Bytes`].
     pub fn accept(
         &mut self,
         window: &JudgedWindow,

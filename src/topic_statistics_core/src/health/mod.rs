@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Decides whether a topic is as expected. The module is a state machine whose only input is finished windows.
+//! Decides whether a topic is as expected. The module is a state machine. Finished windows are its only input.
 //!
 //! [`Expectations`] are conditions for [`Level::Warn`] and [`Level::Error`], and the times after which silence is
 //! [`Level::Stale`]. A [`Judge`] accepts one window after the other, without a gap, compares each window with the
@@ -12,10 +12,11 @@
 //!   that fulfill it ([`raise_after`](Expectations::raise_after) and [`clear_after`](Expectations::clear_after) change
 //!   these numbers). The level of a source is the worst level of its failing conditions. A condition on `silent` fails
 //!   after one window.
-//! - **A [value](Value) has one of three states**: it is measured; it is missing, because of a fault of the source; or
-//!   it is unknown. A missing value violates its condition. An unknown value neither fulfills nor violates its
-//!   condition: the window is ignored for the condition.
-//! - **A window without a message proves nothing**, unless it proves that a limit is not met.
+//! - **A [value](Value) has one of three states**: measured, unknown, or missing because of a fault of the source. A
+//!   missing value violates its condition. An unknown value neither fulfills nor violates its condition: the window is
+//!   ignored for the condition.
+//! - **A window without a message** proves nothing, with one exception: it can prove that a limit is violated, for
+//!   example the lower limit of a rate.
 //! - **A rate is counted.** A window can cut a period at its start and at its end, so n messages prove only a rate of
 //!   `n - 1` to `n + 1` messages in the window's time. The rate is checked over the shortest time, up to now, in which
 //!   enough messages were received to decide: at most the time of 100 messages at the limit of the condition. If this
@@ -170,7 +171,7 @@ impl Expectations {
     const CLEAR_AFTER: u32 = 3;
     /// The time to wait for the first message, and for the next message, unless the conditions set another time.
     const SILENCE: Duration = Duration::from_secs(10);
-    /// Silence is stale after this number of periods; the period is the longest one that the conditions accept.
+    /// Silence is stale after this number of periods. The period is the longest period that the conditions accept.
     const SILENT_PERIODS: f64 = 3.0;
 
     /// Returns expectations without conditions: the source is only expected to have messages.

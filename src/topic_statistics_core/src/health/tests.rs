@@ -155,8 +155,8 @@ fn jitter_across_the_limit_changes_the_level_as_rarely_as_said() {
 
 #[test]
 fn a_rate_that_halves_is_found_when_the_messages_prove_it() {
-    // The windows last for 1 s. At 30 Hz and 1000 Hz, one window proves that the rate is too low; two windows in a row
-    // raise the level.
+    // The windows last for 1 s. At 30 Hz and 1000 Hz, one window proves that the rate is too low. Two such windows in a
+    // row raise the level.
     for (rate, until_warn, until_ok) in [(1000.0, 2, 3), (30.0, 2, 3), (1.0, 8, 24), (0.3, 30, 80)] {
         let mut windows = Windows::new(warn_unless(&format!("rate>={}", 0.9 * rate)), SECOND);
         let mut topic = Topic::new(7, rate, 0.05);
@@ -362,7 +362,7 @@ fn nothing_is_judged_before_a_whole_window_or_a_deadline() {
 #[test]
 fn windows_are_counted_by_the_level_that_they_led_to() {
     let mut judged = Windows::new(warn_unless("rate>=90").first_message_within(3 * SECOND), SECOND);
-    // Two windows are not compared with the expectations; in the third window, the first message is overdue.
+    // The first two windows are not compared with the expectations. In the third window, the first message is overdue.
     judged.levels([(0, f64::NAN); 3]);
     assert_eq!(judged.judge.windows(), [0, 0, 0, 1]);
     judged.levels([(100, 1.0); 10]);
@@ -425,7 +425,7 @@ fn windows_of_unknown_messages_neither_raise_nor_clear() {
     Windows::new(warn_unless("age<50"), SECOND).follow("2x1:0=O 100x?:-=O 9x0:0=O 0:0=S");
 }
 
-/// A map is published once, perhaps late, and then rarely. Unknown values do not clear the level.
+/// A map is published once, perhaps late. After that, it is published rarely. Unknown values do not clear the level.
 #[test]
 fn a_topic_that_may_be_silent_needs_no_second_message() {
     let mut map = Windows::new(warn_unless("silent<5min"), SECOND);

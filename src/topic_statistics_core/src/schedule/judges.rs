@@ -94,8 +94,8 @@ impl Judges {
     /// due after this time.
     const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
 
-    /// Creates the judges. `node` is what the node expects of its sources, and `publishes` is whether health is
-    /// published.
+    /// Creates the judges. `node` contains the expectations of the node, and `publishes` is true if the node publishes
+    /// health.
     pub fn new(node: NodeExpectations, publishes: bool) -> Self {
         Self { node, publishes, ..Self::default() }
     }
@@ -185,7 +185,7 @@ impl Judges {
     }
 
     /// Returns the conditions of the node that apply to no source, each with the reason. Each condition is returned
-    /// only once, some time after it was set, because its source may be created later.
+    /// only once. This is some time after the condition was set, because its source may be created later.
     pub fn check_names(&mut self, sources: impl Fn() -> Vec<Arc<Source>>, now: Instant) -> Vec<String> {
         let all = [Level::Error, Level::Warn];
         let unchecked = all.into_iter().filter(|level| !self.checked.contains(level));

@@ -23,7 +23,7 @@ pub trait PublishLosses: Send + Sync {
 pub struct MessagesLost {
     /// The fully qualified name of the node.
     pub node_name: String,
-    /// The topics, each with the number of messages lost; at least one topic.
+    /// The topics with losses, each with the number of messages lost. There is at least one topic.
     pub topics: Vec<(String, u64)>,
 }
 

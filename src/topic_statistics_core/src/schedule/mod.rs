@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Ends windows, and decides what the node then publishes and logs.
+//! Ends windows, and decides what the node publishes and logs afterwards.
 //!
 //! [`state`] is a state machine: it accepts the present time, ends windows, and returns what to do. [`judges`] compares
 //! the windows with the expectations of their sources. [`outbox`] has the messages that wait to be published, and

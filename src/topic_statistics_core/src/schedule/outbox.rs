@@ -89,7 +89,7 @@ pub(crate) struct Outbox {
     not_before: Option<Instant>,
     /// The time between two batches.
     gap: Duration,
-    /// The number of discarded windows.
+    /// The number of windows that were discarded because the outbox was full.
     discarded: u64,
 }
 
@@ -135,7 +135,6 @@ impl Outbox {
         self.discarded += 1;
     }
 
-    /// Returns the number of discarded windows.
     pub(crate) fn discarded(&self) -> u64 {
         self.discarded
     }

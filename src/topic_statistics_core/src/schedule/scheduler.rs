@@ -418,7 +418,6 @@ impl Scheduler {
         out.warnings.iter().for_each(|warning| self.reports.log(Severity::Warn, warning));
     }
 
-    /// Logs a change of a source's health.
     fn log_change(&self, source: &Source, before: Level, health: &Health) {
         let severity = match health.level {
             Level::Ok => Severity::Info,

@@ -612,7 +612,7 @@ impl Warned {
         })
     }
 
-    /// Returns whether to report failures now: at most once per second.
+    /// Returns whether failures may be reported now. They are reported at most once per second.
     fn may_report_failures(&mut self, now: Instant) -> bool {
         const INTERVAL: Duration = Duration::from_secs(1);
         let may = self.failures.is_none_or(|last| now.saturating_duration_since(last) >= INTERVAL);

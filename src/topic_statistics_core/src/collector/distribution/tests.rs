@@ -238,7 +238,8 @@ fn lies() -> impl Strategy<Value = Message> {
             6 => message.positive.0 = offset,
             7 => message.negative.0 = offset,
             8 => message.positive.1 = counts,
-            // More samples in a bucket and in the count are not wrong if there is room for them.
+            // This adds the same number of samples to a bucket and to the count. The parts stay valid unless a count
+            // overflows.
             _ => {
                 if let Some(bucket) = message.positive.1.first_mut() {
                     *bucket = bucket.wrapping_add(count);

@@ -52,7 +52,8 @@ impl StampFilter {
     }
 
     /// Starts the first window, at the time `start` on the monotonic clock. `has_stepped` means that the system clock
-    /// was stepped, perhaps more than once, while no window was open. Then every stamp may be from another clock.
+    /// was stepped, perhaps more than once, while no window was open. Then every stamp may be from the clock before a
+    /// step.
     pub(crate) fn restart(&mut self, start: i64, has_stepped: bool) {
         self.expire(start);
         if has_stepped {
@@ -111,8 +112,8 @@ impl StampFilter {
         self.stamps.iter().all(|doubtful| doubtful.have_expired)
     }
 
-    /// Expires the ranges whose messages have arrived before `now`, on the monotonic clock. Returns whether a range has
-    /// expired.
+    /// Marks the ranges as expired whose messages have arrived before `now`, on the monotonic clock. Returns whether a
+    /// range has expired.
     fn expire(&mut self, now: i64) -> bool {
         let mut some_expired = false;
         for doubtful in self.stamps.iter_mut().filter(|doubtful| !doubtful.have_expired) {

@@ -101,7 +101,7 @@ impl<S: CountUnrecorded> CountingLock<S> {
         })
     }
 
-    /// Puts a sample into the queue. If the queue is full, the sample is lost; if `counts` is true, the lost sample is
+    /// Puts a sample into the queue. If the queue is full, the sample is lost. If `counts` is true, the lost sample is
     /// counted.
     #[cold]
     #[inline(never)]

@@ -24,7 +24,6 @@ pub(crate) const QUEUE: usize = if cfg!(topic_statistics_loom) { 2 } else { 8 };
 pub(crate) trait Accept {
     type Sample: Send;
 
-    /// Accepts a sample.
     fn accept(&mut self, sample: &Self::Sample);
 }
 

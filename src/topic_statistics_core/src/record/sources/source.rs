@@ -42,7 +42,6 @@ pub struct Source {
     published: Condvar,
 }
 
-/// The finished windows of a source.
 #[derive(Default)]
 struct Finished {
     /// The last finished window.
@@ -54,7 +53,6 @@ struct Finished {
     health: Option<Box<SourceHealth>>,
 }
 
-/// The health of a source.
 #[derive(Default)]
 struct SourceHealth {
     /// The health after the last window.
@@ -91,7 +89,7 @@ pub trait Endpoint: Send + Sync {
     }
 }
 
-/// The endpoint of a subscription whose publishers are not checked. It has only the topic name.
+/// The endpoint of a subscription whose publishers are not checked. This endpoint has only the topic name.
 impl Endpoint for String {
     fn topic(&self) -> &str {
         self

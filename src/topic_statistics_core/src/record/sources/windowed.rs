@@ -86,7 +86,6 @@ struct State<C> {
     has_earlier: bool,
     window: WindowClock,
     collector: C,
-    /// The distributions of the current window.
     distributions: Distributions,
 }
 
@@ -137,7 +136,7 @@ impl<C: Collector> Windowed<C> {
         }
     }
 
-    /// Returns empty distributions for a window that starts; no distributions if distributions are not enabled.
+    /// Returns empty distributions for a window that starts. If distributions are not enabled, the list has no metric.
     fn new_distributions(&self) -> Distributions {
         let metrics = if self.has_distributions.load(Ordering::Relaxed) { C::KIND.metrics() } else { &[] };
         Distributions::new(MetricSet::of(metrics))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finds the message that caused a publication: the message in whose callback the publication is made.
+//! Finds the message that caused a publication. If a callback publishes, the cause is the callback's message.
 //!
 //! The rmw layer is not informed when a callback starts. But a client library takes a message and calls its callback on
 //! the same thread.
@@ -55,7 +55,7 @@ pub enum Cause {
 pub struct Activity {
     state: State,
     /// The number of a subscription whose callbacks are reported, and the last message that this subscription took;
-    /// `None` once a callback has started.
+    /// `None` after a callback has started.
     taken: Option<(usize, Message)>,
 }
 
@@ -153,7 +153,7 @@ mod tests {
 
     /// Returns the causes of the publications of a thread. Each letter is an action of the thread: `p` publishes; `a`
     /// and `b` take a message, and `u` takes a message that is not measured; `t` triggers a guard condition; `w` waits
-    /// or calls a timer. `A` and `B` are takes by subscriptions whose callbacks are reported; the callbacks of these
+    /// or calls a timer. `A` and `B` are takes by subscriptions whose callbacks are reported. The callbacks of these
     /// messages start with `1` and `2`. `i` starts the callback of a message within the process, `0` any other
     /// callback, and `)` ends a callback.
     fn causes(does: &str) -> Vec<Cause> {
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_take_without_a_callback_causes_nothing() {
         let others = [
-            "A0p)",   // a copy is discarded; then a timer is called without a wait
+            "A0p)",   // a copy is discarded, and then a timer is called without a wait
             "A0p",    // another callback takes a message itself
             "0Ap)",   // a take in another callback
             "A1)B0p", // another thread has taken the message of this callback

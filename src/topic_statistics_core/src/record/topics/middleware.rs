@@ -27,7 +27,7 @@ pub struct Middleware {
 /// `rmw_take_int` of rmw_cyclonedds_cpp (from 2.2.1 on; earlier versions have no received timestamp);
 /// `SubscriptionData::take_one_message` of rmw_zenoh_cpp; `rmw_connextdds_message_info_from_dds` of
 /// rmw_connextdds_common. Sources for the matching: `rmw_qos.cpp` of rmw_zenoh_cpp ("there are not qos
-/// incompatibilities"; tried with 0.6.7), and DDS 1.4, 2.2.3, for the others. Source for the padding:
+/// incompatibilities"; tried with 0.6.7), and DDS 1.4, 2.2.3, for the other implementations. Source for the padding:
 /// `PublisherData::publish` of rmw_zenoh_cpp. Source for the strings: the type support of
 /// rosidl_typesupport_fastrtps_c, which serializes for all implementations except rmw_fastrtps_dynamic_cpp (its
 /// `StringHelper`) and rmw_cyclonedds_cpp (its `CDRWriter`).

@@ -23,7 +23,7 @@ pub struct Publications {
     duration: SummaryCollector,
     /// The number of publications in this window.
     count: u64,
-    /// `None` if the size is not measured.
+    /// The sizes of the messages in bytes; `None` if they are not measured.
     size: Option<SummaryCollector>,
 }
 
@@ -36,8 +36,8 @@ impl Publications {
     }
 }
 
-/// A publication that has succeeded. If the message is passed on within the process, the publication is recorded in two
-/// parts: first its time, later its duration and size.
+/// A publication that has succeeded. If the message is also passed on within the process, the publication may be
+/// recorded in two parts: first its time, later its duration and size.
 #[derive(Debug)]
 pub struct Publication {
     /// The end of the publication, in nanoseconds on the monotonic clock. If the message is passed on within the
@@ -234,7 +234,7 @@ mod tests {
     }
 
     proptest! {
-        /// The publications are 1 ms to 20 ms apart, in two windows. Some are recorded late.
+        /// The publications are in two windows, with 1 ms to 20 ms between them. Some publications are recorded late.
         #[test]
         fn periods_are_between_publications_that_follow_each_other(
             gaps in prop::collection::vec(1_i64..20, 2..20),

@@ -48,8 +48,8 @@ pub struct Recorder {
     options: RecorderOptions,
     /// Whether messages need [details](Details): data beyond the header stamp.
     needs_details: bool,
-    /// The node's clock, if the node uses simulated time; otherwise ROS time is system time. (`use_sim_time` cannot
-    /// change during the lifetime of a node of rclrs 0.8.)
+    /// The node's clock, if the node uses simulated time. If this is `None`, ROS time is system time. (`use_sim_time`
+    /// cannot change during the lifetime of a node of rclrs 0.8.)
     simulated: Option<Arc<SimulatedTime>>,
     /// Whether the windows that start from now on have distributions.
     has_distributions: AtomicBool,
@@ -58,7 +58,7 @@ pub struct Recorder {
     /// Whether stamps are not read, because the type has no stamp or the place of the stamp is unknown. Then a stamp of
     /// zero has no meaning.
     lacks_stamps: AtomicBool,
-    /// The topic, for warnings.
+    /// The topic name, for the texts of warnings.
     topic: Box<str>,
     /// What the middleware reports with a message; empty until the first message.
     transport: OnceLock<&'static Transport>,
@@ -217,7 +217,7 @@ impl Recorder {
         self.collectors.lock().pause_losses();
     }
 
-    /// Returns empty distributions for a window that starts; no distributions if distributions are not enabled.
+    /// Returns empty distributions for a window that starts. If distributions are not enabled, the list has no metric.
     fn new_distributions(&self) -> Distributions {
         let metrics = self.has_distributions.load(Ordering::Relaxed).then_some(self.options.metrics);
         Distributions::new(metrics.unwrap_or_default())
@@ -391,9 +391,9 @@ impl Recorder {
         if has_begun_samples {
             let has_begun_samples = self.collectors.has_begun_samples();
             drain_queue(collectors);
-            // A thread may be preempted after it read the clock. Its message may be earlier than other messages, but is
-            // recorded later. If no message was queued, and the sample was begun after this thread took the lock, the
-            // message is the last of this window, and the order is known.
+            // A thread may be preempted after it read the clock. The message of this thread may be earlier than other
+            // messages, but recorded later. If no message was queued, and the sample was begun after this thread took
+            // the lock, the message is the last of this window, and the order is known.
             if has_begun_samples && (had_begun_samples || has_queued_messages) {
                 collectors.lose_order();
             }
@@ -428,7 +428,7 @@ impl Recorder {
         (unstamped, without_clock)
     }
 
-    /// Returns the new warnings of the window. A subscription gets each warning only once.
+    /// Returns the new warnings of the window. Each warning of a subscription is returned only once.
     ///
     /// At this step, the metrics are already taken, and no sample of the next window is accepted yet.
     fn take_warnings(&self, collectors: &mut Collectors) -> impl Iterator<Item = Warning> + use<> {

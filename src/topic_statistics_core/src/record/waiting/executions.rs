@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The collector of an executor: what the executor's threads run, and which callbacks wait for the threads.
+//! The collector of an executor: which callbacks its threads run, and which callbacks wait for a thread.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -144,7 +144,7 @@ impl ThreadRecorder {
     }
 }
 
-/// Records the end of a run when it is dropped, even if the callback panicked.
+/// A guard whose drop records the end of a run, even if the callback panicked.
 struct Running<'a>(&'a ThreadRecorder);
 
 impl Drop for Running<'_> {
@@ -193,7 +193,7 @@ pub struct Executions {
 struct Thread {
     /// The callback that is running now, and its start.
     running: Option<(CallbackId, i64)>,
-    /// How long the thread ran callbacks in this window.
+    /// How long the thread ran callbacks in this window, in nanoseconds.
     busy: i64,
     /// The last runs of the thread, without short runs. Another callback may have waited for these runs.
     last: VecDeque<Run>,

@@ -67,7 +67,7 @@ impl Measurements {
     }
 
     /// Ends a window, and starts the next window. Returns the summaries of the measured metrics. If `others` has the
-    /// summary of a metric, this summary is returned; otherwise, the summary of the metric's samples or of its count.
+    /// summary of a metric, this summary is returned. If not, the summary of the metric's samples or count is returned.
     pub fn take(&mut self, others: &[(Metric, Summary)]) -> Vec<(Metric, Summary)> {
         let summary = |metric: Metric| {
             let other = others.iter().find(|(other, _)| *other == metric).map(|(_, summary)| *summary);

@@ -64,7 +64,7 @@ pub enum TimerSample {
 }
 
 impl TimerCalls {
-    /// Creates the collectors of these metrics, for a timer with the period `timer_period` in nanoseconds.
+    /// Creates the collectors of `metrics` for a timer. `timer_period` is the timer's period in nanoseconds.
     pub fn new(metrics: MetricSet, first_period: FirstPeriod, clock: TimerClock, timer_period: i64) -> Self {
         Self {
             measurements: Measurements::new(Self::KIND.metrics(), metrics),

@@ -16,8 +16,8 @@ use crate::{
 /// The number of requests or goals in progress now, and the largest number that were in progress at the same time since
 /// the window's start. All clones share both numbers.
 ///
-/// Both numbers are in one atomic, so that they change together: the high 32 bits are the largest number, the low 32
-/// bits are the number in progress.
+/// Both numbers are in one atomic, so that they change together. The high 32 bits are the largest number, and the low
+/// 32 bits are the number in progress.
 #[derive(Clone, Debug, Default)]
 pub struct Active(Arc<AtomicU64>);
 

@@ -64,8 +64,8 @@ enum Answer {
 
 use Answer::*;
 
-/// Returns two values of a quantity that is counted from messages if it has no sample: the value in a good window, and
-/// the value in a window with one message. `None` if the quantity is not counted.
+/// Returns two values of a quantity that is counted from messages if the metric has no sample: the value in a good
+/// window, and the value in a window with one message. `None` if the quantity is not counted.
 fn counted(quantity: &str) -> Option<(f64, f64)> {
     Some(match quantity {
         "rate" => (2000.0, 1.0),

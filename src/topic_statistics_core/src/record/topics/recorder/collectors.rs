@@ -48,13 +48,12 @@ pub(super) struct Collectors {
     is_unordered: bool,
     /// The start of the latest callback in all earlier windows.
     latest_before: i64,
-    /// `None` if the subscription is not transient local.
+    /// Recognizes history; `None` if the subscription is not transient local.
     history: Option<Box<History>>,
-    /// `None` if no metric needs the losses.
+    /// The gaps and losses; `None` if no metric needs them.
     losses: Option<Box<Losses>>,
-    /// `None` if no metric needs the sizes.
+    /// The sizes of messages; `None` if no metric needs them.
     sizes: Option<Box<Sizes>>,
-    /// The distributions of this window.
     distributions: Distributions,
     /// The number of messages recorded in this window.
     count: u64,
@@ -88,7 +87,7 @@ pub(super) struct WindowCount {
     pub(super) has_history: bool,
 }
 
-/// The collectors of the delays of which an age consists, and of the callback duration.
+/// The collectors of the delays that add up to an age, and of the callback duration.
 #[derive(Default)]
 struct Delays {
     header_to_source: AgeCollector,
@@ -99,7 +98,6 @@ struct Delays {
     callback_duration: SummaryCollector,
 }
 
-/// The sizes of messages.
 struct Sizes {
     summary: SummaryCollector,
     /// The bytes of all messages since the creation; `None` if the size of a message is unknown, or if the sum
@@ -443,7 +441,7 @@ impl Collectors {
             losses.close_all(&mut self.distributions);
         }
         let has_history = self.history.as_mut().is_some_and(|history| history.end_window());
-        // History arrives all at once, so its periods say nothing about the publisher.
+        // All messages of the history arrive at the same time, so their periods say nothing about the publisher.
         self.is_unordered |= has_history;
         metrics.extend(
             self.options.metrics.iter().map(|metric| (metric, self.take(metric, ended, clock_offset))),
@@ -607,7 +605,6 @@ impl Collectors {
     /// 30 s: three times the time for which stamps are unusable after a jump of simulated time.
     const UNUSABLE: i64 = 30_000_000_000;
 
-    /// Returns the times of the last message.
     pub(super) fn last_times(&self) -> Times {
         self.span.last
     }

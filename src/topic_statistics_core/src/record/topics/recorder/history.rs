@@ -17,7 +17,7 @@ use crate::record::{clocks::clock::duration, topics::transport::Gid};
 pub(super) struct History {
     /// The publishers, with the arrival time of their first message on the monotonic clock and on the system clock.
     publishers: Vec<(Gid, i64, i64)>,
-    /// The index of the oldest publisher, which the next publisher replaces once the list is full.
+    /// The index of the oldest publisher. If the list is full, the next publisher replaces the oldest one.
     oldest: usize,
     /// Whether the last message was history.
     was_last: bool,

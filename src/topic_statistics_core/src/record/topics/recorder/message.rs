@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A message on its way through the recorder: when it was taken, what was read from it, and the sample that is made
-//! from it.
+//! A message on its way through the recorder: the time of the take, the data that was read from the message, and the
+//! sample that is made from it.
 
 use crate::record::topics::transport::{Gid, TransportInfo};
 
@@ -45,7 +45,7 @@ impl Epoch {
 pub struct ReceivedMessage {
     pub(super) epoch: Epoch,
     pub(super) header: i64,
-    /// `None` if no metric needs the details.
+    /// The data except the header stamp; `None` if no metric needs them.
     pub(super) details: Option<Details>,
 }
 
@@ -101,7 +101,7 @@ pub(super) enum Sample {
         /// The ROS time at the start of the callback if the node uses simulated time; 0 if unknown.
         simulated: i64,
     },
-    /// A message that was passed on within the process, and whose callback starts.
+    /// A message that was passed on within the process. Its callback starts.
     IntraProcess { epoch: Epoch, message: IntraProcessMessage, callback: i64 },
     /// The end of a callback.
     CallbackEnd { epoch: Epoch, milliseconds: f64, end: i64 },

@@ -17,7 +17,6 @@ struct Rig {
     clock: Ticks,
 }
 
-/// A recorded message.
 #[derive(Clone, Copy, Debug)]
 struct Recorded {
     /// The time at which the callback of the message started.
@@ -28,7 +27,7 @@ struct Recorded {
     is_direct: bool,
 }
 
-/// What a window reports about its messages, and the end of the window.
+/// The figures that a window reports about its messages, and the window's stop.
 #[derive(Debug)]
 struct Ended {
     stop: i64,

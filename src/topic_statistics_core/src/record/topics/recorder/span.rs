@@ -25,7 +25,7 @@ pub(super) struct Times {
 /// on the monotonic clock, times of earlier epochs are on the system clock.
 #[derive(Default)]
 pub(super) struct Span {
-    /// The last message.
+    /// The times of the last message.
     pub(super) last: Times,
     /// The start of the first message's callback, on the system clock.
     first: Option<i64>,

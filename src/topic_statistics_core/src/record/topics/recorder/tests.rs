@@ -89,7 +89,6 @@ impl Test {
         self.received_message(self.epoch().unwrap(), stamp, delivered, || 100)
     }
 
-    /// Starts the callback of a message.
     fn start(&self, message: &ReceivedMessage) -> Option<RunningCallback> {
         self.record(message, || self.clock.monotonic())
     }
@@ -761,8 +760,8 @@ fn a_suspend_does_not_change_the_time_of_the_message_before_it() {
     test.receive_one(2);
     assert_eq!(test.end().totals.unwrap().last_message, Some(now()), "the next message has the right time");
 
-    // The message is received at the start of the window in which the host is suspended, so it may be from after the
-    // suspend.
+    // The message is received at the start of the window in which the host is suspended, so the message may be from
+    // after the suspend.
     test.receive_one(3);
     test.clock.suspend(S);
     assert_eq!(test.end().totals.unwrap().last_message, Some(now()));

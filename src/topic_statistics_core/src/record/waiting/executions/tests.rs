@@ -10,7 +10,7 @@ const MS: i64 = 1_000_000;
 struct Test {
     names: ExecutorNames,
     executions: Executions,
-    /// The counts of the windows so far.
+    /// The number of runs in each ended window.
     counts: Vec<u64>,
 }
 
