@@ -27,9 +27,9 @@
 //! | [`header_stamp`] | which field of a message is the header stamp, and what its bytes mean |
 //! | [`escape`], [`incompatible`] | names from the network without control characters; publishers that cannot serve a subscription |
 //!
-//! A module imports only from modules that come after it in this list: schedule, record, expectation_file, health,
-//! condition, window, totals, distributions, collector, metric_set, metric, source_kind, executor, incompatible,
-//! escape, timestamp, summary, mutex, sync, pattern, input.
+//! A module imports only from modules that are later in this list: schedule, record, expectation_file, health, condition, window, totals,
+//! distributions, collector, metric_set, metric, source_kind, executor, incompatible, escape, timestamp, summary, mutex,
+//! sync, pattern, input.
 //!
 //! The API of this crate can change with each version. The author of a node needs only `rclrs_topic_statistics`.
 

@@ -369,9 +369,9 @@ impl Distribution {
         counts(self.negative())
     }
 
-    /// Returns an upper bound of the error of each quantile that is not NaN, relative to the exact quantile: `base -
-    /// 1`, from 0.003 to 0.19. (Samples below 2.2e-308 have fewer digits. So their quantiles can have an additional
-    /// error of 5e-324.)
+    /// Returns an upper bound of the error of each quantile that is not NaN, relative to the exact quantile. The bound
+    /// is `base - 1`, from 0.003 to 0.19. (Samples below 2.2e-308 have fewer digits. So their quantiles can have an
+    /// additional error of 5e-324.)
     pub fn relative_error(&self) -> f64 {
         (std::f64::consts::LN_2 / f64::from(1 << self.scale())).exp_m1()
     }

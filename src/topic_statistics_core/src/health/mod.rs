@@ -25,9 +25,9 @@
 //!   is detected. `bandwidth` and `frequency_hz` are counted in the same way, and so are the mean, minimum and maximum
 //!   of a period in windows without a period.
 //! - **Stale means silence** and nothing else. A source is stale if its silence lasts for three times the longest
-//!   period that the conditions on `rate`, `period` or `silent` accept. Without such a condition, it is stale after 10
-//!   s. In both cases, the silence has to last for at least a whole window. The level changes after the first window
-//!   that reaches this time.
+//!   period that the conditions on `rate`, `period` or `silent` accept. Without such a condition, it is stale after a
+//!   silence of 10 s. In both cases, the silence has to last for at least a whole window. The level changes after the
+//!   first window that reaches this time.
 //! - **A latched topic** (all its publishers are transient local) may be published only once. Its silence is stale only
 //!   if `rate`, `period` or [`stale_after`](Expectations::stale_after) limits the silence. A publisher delivers its
 //!   history when a subscription matches it. A window with history is not compared with the conditions.

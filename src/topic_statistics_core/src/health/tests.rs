@@ -372,8 +372,8 @@ fn windows_are_counted_by_the_level_that_they_led_to() {
 #[test]
 fn a_window_says_of_samples_only_what_is_known() {
     let mut judged = Windows::new(warn_unless("age<50 lost=0").stale_after(Duration::MAX), SECOND);
-    // The first windows have no messages and prove nothing. Then the value is unknown, for example because the clock
-    // was stepped.
+    // First, there are windows without messages, which prove nothing. After that, the value is unknown, as after a step
+    // of the clock.
     judged.follow("1:10=O 1:0=O 0:90=O 0:-=O 0:90=O 100x1:-=O 1:!=O 0:!=O 1:-=O 1:!=W");
     let text = "age not measured, because the header stamps are not set, expected below 50, since 4 s";
     assert_eq!(judged.judge.health().to_string(), text);

@@ -11,8 +11,8 @@
 //! | `locks` | the lock that never makes a message wait, the lock that loses no sample, and their queue |
 //! | `clocks` | the monotonic [`clock`] with the offset of system time, [`simulated_time`], a filter for stamps from before a clock step, the [`host`] |
 //!
-//! A module imports only from modules that come after it in this list: code, waiting, topics, sources, locks, clocks.
-//! Other modules of the core, and programs, use the names that this module re-exports.
+//! A module imports only from modules that are later in this list: code, waiting, topics, sources, locks, clocks. Other
+//! modules of the core, and programs, use the names that this module re-exports.
 //!
 //! The path of a message:
 //!

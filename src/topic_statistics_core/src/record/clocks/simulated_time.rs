@@ -108,8 +108,8 @@ impl Timeline {
     const FASTER: f64 = 4.0;
     /// If simulated time runs faster than this multiple of real time, simulated time has jumped.
     const FASTEST: f64 = 100.0;
-    /// The longest real time between two readings that are used for a rate, in nanoseconds. A longer time means that
-    /// `/clock` was paused.
+    /// The longest real time between two readings that give a rate, in nanoseconds. After a longer time, `/clock` may
+    /// have been paused.
     const BETWEEN_READINGS: f64 = 2.5e8;
     /// The shortest real time over which the rate is measured, in nanoseconds.
     const RATE_OVER: f64 = 1e8;

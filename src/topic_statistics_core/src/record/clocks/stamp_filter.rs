@@ -8,9 +8,9 @@ use super::clock::{EndedWindow, Step};
 ///
 /// A message can be stamped before a step and received in a later window. Then the stamp and the callback are on
 /// different clocks, and the message has no age. A message is under way for at most [`UNDER_WAY`](Self::UNDER_WAY). So,
-/// on the clock before the step, the doubtful stamps are in the `UNDER_WAY` before the end of the window with the step.
-/// All other stamps are valid immediately. Stamps from hosts without a step are newer than this range. Stamps of the
-/// new clock are in this range only after a small step back, until the clock has passed the range again.
+/// on the clock before the step, the doubtful stamps are in the time `UNDER_WAY` before the end of the window with the
+/// step. All other stamps are valid immediately. Stamps from hosts without a step are newer than this range. Stamps of
+/// the new clock are in this range only after a small step back, until the clock has passed the range again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StampFilter {
     /// The doubtful stamps of each step, the oldest step first.

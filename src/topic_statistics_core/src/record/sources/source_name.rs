@@ -20,9 +20,9 @@ pub struct SourceNames(Mutex<BTreeSet<u64>>);
 /// The name of a source, as in `measurement_source_name`. A `UniqueName` dereferences to this text.
 ///
 /// A node may subscribe and publish the same topic, subscribe twice to a topic, or use one name for a stopwatch and a
-/// counter. The first of these sources has the plain name. Each further source has the lowest free number: `/relay:/imu
-/// (2)`. No ROS name has a space or a parenthesis, so a number is never part of a ROS name. A source that replaces an
-/// ended source gets the same name.
+/// counter. The first of these sources has the plain name. Each further source has the lowest free number, for example
+/// `/relay:/imu (2)`. No ROS name has a space or a parenthesis, so a number is never part of a ROS name. A source that
+/// replaces an ended source gets the same name.
 #[derive(Debug)]
 pub struct UniqueName {
     /// The name with its number.
