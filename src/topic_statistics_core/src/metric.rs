@@ -77,8 +77,7 @@ macro_rules! metrics {
                 }
             }
 
-            /// Returns what a high value means and, after a colon, what a user can do. The text has no period at its
-            /// end.
+            /// Returns what a high value means and, after a colon, what a user can do, without a period at the end.
             pub const fn high(self) -> &'static str {
                 match self {
                     $(Self::$metric => $high,)+

@@ -34,7 +34,7 @@ impl FromStr for Pattern {
             None => check(text, "a topic's name")?,
             Some((node, topic)) => {
                 check(node, "a node's name")?;
-                // A hop has two topics.
+                // The name of a hop has two topics, separated by a colon.
                 for topic in without_number(topic).splitn(2, ':') {
                     check(topic, "a topic's name")?;
                 }
@@ -117,8 +117,7 @@ impl Pattern {
     pub fn relative_to(namespace: &Namespace, text: &str) -> Result<Self, String> {
         match text.starts_with('/') || namespace.text.is_empty() {
             true => text.parse(),
-            // The text is first checked without the namespace, so that an error is about the text that the user has
-            // written.
+            // First the text without the namespace is checked, so that an error shows what the user wrote.
             false => text.parse::<Self>().and_then(|_| format!("{}/{text}", namespace.text).parse()),
         }
     }

@@ -172,7 +172,7 @@ impl Distribution {
     #[inline]
     fn add_figures(&mut self, sample: f64) {
         self.sum += sample;
-        // Each comparison is one instruction; `f64::min` needs more, because of NaN.
+        // Each comparison is one instruction. `f64::min` needs more instructions, because it handles NaN.
         self.minimum = if sample < self.minimum { sample } else { self.minimum };
         self.maximum = if sample > self.maximum { sample } else { self.maximum };
     }
@@ -401,7 +401,7 @@ impl Distribution {
         }
         let rank = rank.max(1);
         let mut before = 0;
-        // The share of a bucket's samples that come before the rank.
+        // The position of the rank within a bucket, as a share of the bucket's samples.
         let share = |before, count| ((rank - before) as f64 - 0.5) / count as f64;
         let in_bucket = |index: f64| boundary(index, self.scale());
         let limited = |value: f64| value.max(self.minimum).min(self.maximum);
@@ -437,7 +437,7 @@ impl Side {
         if is_wide {
             return 0..WIDE as usize;
         }
-        // The compiler compares all counts of a chunk in a few instructions.
+        // The fold has no branch, so the compiler checks all counts of a chunk in a few instructions.
         let has_counts = |chunk: &[u32]| chunk.iter().fold(0, |all, count| all | count) > 0;
         let mut chunks = self.counts.chunks(CHUNK);
         match chunks.position(has_counts) {

@@ -96,14 +96,14 @@ pub struct FollowedPublisher<Gid> {
     pub received: u64,
     /// The time of the last message, in nanoseconds.
     pub last_heard: i64,
-    /// The position of that message in the sequence of all messages.
+    /// The value of `SequenceTracker::messages` when that message was accepted.
     last_message: u64,
     /// The number of messages lost; [`UNKNOWN`] once a `u64` had no room for the number.
     lost: u64,
     out_of_order: u64,
     /// Whether the messages of this publisher are numbered.
     is_numbered: bool,
-    /// The latest sequence number.
+    /// The latest sequence number of the publisher.
     number: u64,
     /// Bit n stands for the sequence number `number - n`. The bit is set if a message with this number was received.
     seen: u64,
@@ -582,8 +582,8 @@ mod tests {
                 .map(|(fates, start)| arrivals(fates, *start).into_iter())
                 .collect();
             let mut tracker = SequenceTracker::default();
-            // The reference model: for each publisher and each of its restarts, the received numbers as steps from the
-            // first number.
+            // The reference model. For each publisher and each of its restarts, it has the received numbers, as steps
+            // from the first number.
             let mut came: HashMap<(usize, u32), (u64, HashSet<u64>)> = HashMap::new();
             for (now, index) in order.iter().enumerate() {
                 let publisher = index.index(queues.len());

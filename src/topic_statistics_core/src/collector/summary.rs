@@ -58,7 +58,7 @@ impl SummaryCollector {
         // nanosecond.
         self.mean += difference / self.count as i64 as f64;
         self.squares += difference * (sample - self.mean);
-        // Each comparison is one instruction; `f64::min` needs more, because of NaN.
+        // Each comparison is one instruction. `f64::min` needs more instructions, because it handles NaN.
         self.minimum = if sample < self.minimum { sample } else { self.minimum };
         self.maximum = if sample > self.maximum { sample } else { self.maximum };
     }
@@ -68,7 +68,7 @@ impl SummaryCollector {
     pub fn summary(&self) -> Summary {
         Summary {
             average: if self.count > 0 { finite_or_nan(self.mean) } else { f64::NAN },
-            // The minimum and the maximum are infinite if there is no sample.
+            // If there is no sample, the minimum and the maximum are infinite, so the result is NaN.
             minimum: finite_or_nan(self.minimum),
             maximum: finite_or_nan(self.maximum),
             standard_deviation: match self.count {

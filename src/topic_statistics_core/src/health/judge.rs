@@ -122,9 +122,10 @@ struct Judged {
     opposed_since: Duration,
     /// The value of `Judge::elapsed` when `fails` last changed.
     since: Duration,
-    /// The last value; NaN if the value was missing. `None` before the first value.
+    /// The last value that was compared with the condition; NaN if the value was missing. `None` before the first
+    /// value.
     value: Option<f64>,
-    /// The last value that violated the condition.
+    /// The last value that violated the condition, in the unit of the condition's quantity.
     violated_by: f64,
     /// Why the last value that violated the condition was missing; `None` if it was measured.
     missing: Option<Missing>,
@@ -486,8 +487,8 @@ impl Judged {
             }
             self.value = Some(value);
             if span.seconds >= counted.looks_back {
-                // The counted messages prove no violation. An empty window does not prove that the condition is
-                // fulfilled.
+                // The counted messages prove no violation. A window without messages does not prove that the condition
+                // is fulfilled, so its result is unknown.
                 return has_messages.then_some(true);
             }
         }

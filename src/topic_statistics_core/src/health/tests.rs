@@ -511,7 +511,7 @@ fn a_source_that_may_be_silent_is_stale_where_that_is_limited() {
 #[test]
 fn a_call_without_a_response_is_judged_in_windows_without_calls() {
     let expectations = Expectations::new().error_unless(conditions("oldest_call<1500ms")).with_silence();
-    // The silence of the client is no violation.
+    // The client may be silent, so its silence is no violation.
     Windows::new(expectations, SECOND).follow("0:0=O 1:500=O 0:1500=O 0:2500=E 0:3500=E 2x0:0=E 100x0:0=O");
 }
 

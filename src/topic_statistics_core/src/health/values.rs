@@ -159,8 +159,7 @@ impl Values {
         self.add_number("frame_rate_msg", rate);
         self.add_count("total_dropped_frames", window.and_then(|window| window.lost));
         let (lowest, highest) = limits(judge, |quantity| quantity == Quantity::Rate);
-        // If the lower limit is for WARN and the upper limit is for ERROR, or the other way around, they are not a
-        // range.
+        // A lower limit for one level and an upper limit for the other level are not a range.
         let range = lowest.zip(highest).filter(|((of_lowest, _), (of_highest, _))| of_lowest == of_highest);
         let (lowest, highest) = (lowest.map(|(_, limit)| limit), highest.map(|(_, limit)| limit));
         if let Some(((_, lowest), (_, highest))) = range {

@@ -29,7 +29,7 @@ pub struct Judges {
     node: NodeExpectations,
     /// The time at which the diagnostics are due; `None` means now.
     due: Option<Instant>,
-    /// The last time at which the diagnostics were published.
+    /// The time at which the diagnostics were last published.
     last: Option<Instant>,
     publishes: bool,
     changed: Vec<Changed>,
@@ -440,7 +440,7 @@ fn value(
             let distribution = samples
                 .iter()
                 .find(|(own_metric, own_figure, _)| (*own_metric, *own_figure) == (metric, figure));
-            // A quantile of too few samples is unknown.
+            // If there are too few samples, the quantile is NaN, so the value is unknown.
             distribution.map_or(Value::Unknown, |(.., samples)| samples.quantile(quantile).into())
         }
         _ => Value::Unknown,

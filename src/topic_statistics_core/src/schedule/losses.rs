@@ -32,7 +32,7 @@ pub struct LossEvents {
     node_name: String,
     /// The shortest time between two events; `None` if events are disabled.
     interval: Option<Duration>,
-    /// The earliest time of the next event; `None` before the first subscription.
+    /// The next event is not published before this time; `None` before the first subscription.
     not_before: Option<Instant>,
     /// The publisher of the events; `None` before a subscription measures losses.
     publisher: Option<Arc<dyn PublishLosses>>,

@@ -85,7 +85,7 @@ impl Failures {
 #[derive(Default)]
 pub(crate) struct Outbox {
     messages: VecDeque<Outgoing>,
-    /// The earliest time of the next batch; `None` before the first batch.
+    /// The next batch is not published before this time; `None` before the first batch.
     not_before: Option<Instant>,
     /// The time between two batches.
     gap: Duration,

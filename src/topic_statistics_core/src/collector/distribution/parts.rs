@@ -106,8 +106,7 @@ impl Distribution {
             return Ok(Self::default());
         }
 
-        // Each half has counts of 64 bits. The sum of both halves has the form that a distribution of the same samples
-        // has.
+        // Each half has counts of 64 bits. Their sum has the form of a distribution of the samples.
         let half = |number: usize| {
             let mut half = Self { shift: MAX_SCALE - scale, buckets: WIDE, threshold, ..Self::default() };
             for (side, counts, offset, range) in [

@@ -51,8 +51,7 @@ struct Message {
 }
 
 impl Message {
-    /// Returns the parts, with `padding` empty buckets before the first bucket, or with fewer if there is no room for
-    /// them.
+    /// Returns the parts, with `padding` empty buckets before the first bucket, or fewer if there is no room.
     fn of(distribution: &Distribution, padding: usize) -> Self {
         let counts = |buckets: BTreeMap<i32, u64>| {
             let (Some(first), Some(last)) = (buckets.keys().next(), buckets.keys().next_back()) else {
@@ -238,8 +237,7 @@ fn lies() -> impl Strategy<Value = Message> {
             6 => message.positive.0 = offset,
             7 => message.negative.0 = offset,
             8 => message.positive.1 = counts,
-            // This adds the same number of samples to a bucket and to the count. The parts stay valid unless a count
-            // overflows.
+            // Adds samples to a bucket and to the count. The parts stay valid unless a count overflows.
             _ => {
                 if let Some(bucket) = message.positive.1.first_mut() {
                     *bucket = bucket.wrapping_add(count);
@@ -272,7 +270,7 @@ proptest! {
             .iter()
             .scan(0, |start, end| Some(collect(&samples[std::mem::replace(start, *end)..*end])))
             .collect();
-        // Merges pairs until one distribution is left: a tree of merges.
+        // Merges two of the distributions, again and again, until one distribution is left.
         while windows.len() > 1 {
             let other = windows.swap_remove(order.index(windows.len()));
             let into = order.index(windows.len());
@@ -341,7 +339,7 @@ fn the_quantiles_are_those_of_hdrhistogram() {
     let mut theirs = Histogram::<u64>::new(4).unwrap();
     let mut ours = Distribution::default();
     for _ in 0..SAMPLES * 30 {
-        // Nanoseconds around 1 ms, with a long tail up to about 10 s.
+        // The samples are in nanoseconds. Most are near 1 ms, and a few are as large as about 10 s.
         let normal = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
         let tail = if random.u32(0..20) == 0 { 10_f64.powf(4.0 * random.f64()) } else { 1.0 };
         let sample = (1e6 * normal.exp() * tail) as u64 + 1;
@@ -464,7 +462,7 @@ fn samples_beyond_12_orders_of_magnitude_are_near_zero() {
     assert!(distribution.quantile(0.5).is_nan(), "a quantile near zero is unknown");
     let p99 = distribution.quantile(0.99);
     assert!((p99 / of_1970 - 1.0).abs() <= distribution.relative_error(), "{p99}");
-    // Later samples are also counted near zero, whatever their sign.
+    // Later small samples are also counted near zero, both positive and negative samples.
     assert!(distribution.accept(usual) && distribution.accept(-usual));
     assert_eq!((distribution.zero_count(), distribution.negative().count()), (1001, 0));
     assert_eq!((distribution.minimum(), distribution.maximum()), (-usual, of_1970));
@@ -490,8 +488,8 @@ fn a_bucket_counts_beyond_32_bits() {
         assert!(distribution.accept(5.0));
     }
     assert_eq!(counts(&distribution), [2 * FULL + 4, 1]);
-    // With counts of 64 bits there are only 80 buckets. 5 and 7 are 124 buckets apart at scale 8, and 62 at scale 7; 5
-    // and 8 are 87 buckets apart at scale 7.
+    // With counts of 64 bits there are only 80 buckets. 5 and 7 are 124 buckets apart at scale 8, and 62 buckets apart
+    // at scale 7. 5 and 8 are 87 buckets apart at scale 7.
     assert!(distribution.accept(7.0));
     assert_eq!((distribution.scale(), counts(&distribution)), (7, vec![2 * FULL + 4, 1, 1]));
     assert!(distribution.accept(8.0));
@@ -544,7 +542,7 @@ fn counts_of_billions_are_exact() {
         assert_eq!(distribution.quantile(quantile), 0.1);
     }
 
-    // The samples have two buckets at scale 8, and one bucket at scale 2, after the third sample.
+    // At scale 8, the samples are in two buckets. After the third sample, the scale is 2, and they are in one bucket.
     let mut distribution = repeated(5.0, 3_000_000_000);
     assert!(distribution.merge(&repeated(5.1, 3_000_000_000)));
     assert_eq!(distribution.positive().count(), 2);

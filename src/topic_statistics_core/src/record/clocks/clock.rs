@@ -114,7 +114,7 @@ pub(crate) struct SystemClock {
 pub(crate) struct Step {
     /// The change of the offset: positive for a step forward, negative for a step back.
     pub(crate) by: i64,
-    /// The part of the step during which the host was suspended.
+    /// The part of the step that is due to a suspend of the host: the duration of the suspend.
     pub(crate) suspended: i64,
 }
 
@@ -203,7 +203,7 @@ impl SystemClock {
 /// The clock of the current window, which has not ended yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowClock {
-    /// The start of the current window, on the monotonic clock.
+    /// The start of the current window, in nanoseconds on the monotonic clock.
     start: i64,
     pub(crate) system: SystemClock,
 }

@@ -82,7 +82,7 @@ struct Timeline {
     /// The rate during the last jump forward, as long as the simulation may only have become faster. The next readings
     /// show whether the time really jumped.
     rate_of_jump: Option<f64>,
-    /// The start of the interval over which the rate is measured: simulated time and real time.
+    /// The start of the interval over which the rate is measured: the simulated time and the real time.
     rate_from: Option<(i64, i64)>,
     /// The simulated time right after the last jump. Until all messages from before the jump have arrived, earlier
     /// stamps are assumed to be from before the jump.
@@ -132,7 +132,8 @@ impl Timeline {
         }
         let (step, elapsed) = ((now - last) as f64, (seen - last_seen).max(0) as f64);
         self.last = Some((now, seen));
-        // If the clock stands still after a jump forward, the simulation has not become faster.
+        // If the clock stood still after a jump forward, the simulation has not become faster. So the rate of the jump
+        // is not used.
         let rate_of_jump = self.rate_of_jump.filter(|_| elapsed <= Self::BETWEEN_READINGS);
         let rate = rate_of_jump.unwrap_or(self.rate).max(1.0);
         if step < 0.0 {
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn stamps_of_the_time_before_a_jump_are_told_apart() {
         for (to, stamps) in [
-            // Without a jump, every stamp is from the present time.
+            // There is no jump, so every stamp can be compared.
             (1000, &[(0, true), (990, true), (1000, true), (1001, true)][..]),
             // The stamps are: from before the jump; older than the new time; equal to the new time; from a publisher
             // whose clock is a little ahead; closer to the new time; closer to the old time.
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn an_old_stamp_long_after_a_jump_is_an_old_message() {
-        // A faulty driver repeats its last stamp. The clock of another host is ahead.
+        // The stamps are from a faulty driver that repeats its last stamp, or from a host whose clock is ahead.
         for (to, stamp) in [(1100, 999), (1001 + 5, 1000), (900, 899), (900, 1500), (10, 999)] {
             let (mut timeline, seen) = running(1000, 1);
             timeline.advance(to * SECOND, seen);

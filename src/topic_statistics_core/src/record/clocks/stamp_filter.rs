@@ -22,7 +22,7 @@ pub(crate) struct StampFilter {
 struct DoubtfulStamps {
     first: i64,
     last: i64,
-    /// The time on the monotonic clock at which all these messages have arrived.
+    /// The time at which all these messages have arrived, in nanoseconds on the monotonic clock.
     until: i64,
     /// Whether the messages have arrived. Some arrived messages may not be recorded yet, so the range is kept until the
     /// next step.

@@ -123,8 +123,7 @@ impl<S: CountUnrecorded> CountingLock<S> {
         self.being_made.fetch_sub(1, Ordering::Release);
     }
 
-    /// Returns how many of the samples that were lost since the last call have to be counted; `None` if no sample was
-    /// lost.
+    /// Returns how many samples lost since the last call have to be counted; `None` if no sample was lost.
     pub(crate) fn take_unrecorded(&self) -> Option<u64> {
         self.is_incomplete.swap(false, Ordering::Acquire).then(|| self.unrecorded.swap(0, Ordering::Relaxed))
     }

@@ -38,7 +38,7 @@ pub struct Hop {
     /// without this publication would be the mean of only some messages.
     is_ambiguous: bool,
     filter: StampFilter,
-    /// The time at which the last step of the system clock was found, on the monotonic clock.
+    /// The time at which the last step of the system clock was found, in nanoseconds on the monotonic clock.
     stepped: Option<i64>,
 }
 

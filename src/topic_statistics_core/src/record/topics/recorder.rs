@@ -167,8 +167,8 @@ impl Recorder {
                 self.collectors.begin_sample();
                 let callback = clock();
                 let sample = Sample::Message { message: *message, callback, simulated: simulated(callback) };
-                // If statistics were disabled since the message was taken, the message would not be recorded. So the
-                // message is not counted, either.
+                // If the statistics were disabled after the message was taken, the message is not recorded. So a lost
+                // sample of this message must not be counted, either.
                 let counts = message.epoch.is_of(Epoch(self.epoch.load(Ordering::Relaxed)));
                 self.collectors.enqueue_or_count(sample, counts);
                 self.collectors.end_sample();
@@ -183,7 +183,7 @@ impl Recorder {
         let sample = Sample::CallbackEnd { epoch: callback.epoch, milliseconds, end: now };
         match self.collectors.try_lock() {
             Some(mut collectors) => collectors.accept(&sample),
-            // The order of callback ends does not matter.
+            // The order of callback ends does not matter, so `begin_sample` is not called here.
             None => self.collectors.enqueue_or_count(sample, false),
         }
     }
@@ -283,7 +283,7 @@ impl WindowedCollector for Recorder {
     }
 
     fn end_window(&self, clock: &dyn Clock) -> Option<FinishedWindow> {
-        // Slow work is done before the lock is taken, or after the lock is released.
+        // To hold the lock only for a short time, slow work is done before the lock is taken, or after it is released.
         let measured = self.options.metrics;
         let mut metrics = Vec::with_capacity(measured.len());
         let clock_offset = measured.contains(Metric::ClockOffset).then(host::clock_offset).flatten();
@@ -344,7 +344,7 @@ impl WindowedCollector for Recorder {
             Metric::MessageAge => self.options.age_source == AgeSource::HeaderStamp,
             metric => metric.starts_at_header_stamp(),
         };
-        // Source timestamps use the system clock, not simulated time.
+        // Source timestamps use the system clock. So they cannot be compared with header stamps in simulated time.
         let is_of_two_clocks = metric == Metric::HeaderToSource && self.simulated.is_some();
         self.kind().measures(metric)
             && !is_of_two_clocks

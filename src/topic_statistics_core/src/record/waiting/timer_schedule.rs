@@ -205,7 +205,7 @@ mod tests {
             let mut schedule = TimerSchedule::new(PERIOD).unwrap();
             for (late, width, reset) in steps {
                 if reset == 0 {
-                    // The timer is reset at any time, but not a whole number of periods after the call was due.
+                    // The timer may be reset at any time, except near a whole number of periods after the call was due.
                     timer.reset(timer.next + PERIOD / 4 + late % (PERIOD / 2));
                 }
                 let now = timer.next + late;

@@ -22,8 +22,7 @@ use crate::{
 pub struct Active(Arc<AtomicU64>);
 
 impl Active {
-    /// Changes the number in progress and the largest number. Returns the values that both numbers had before the
-    /// change.
+    /// Changes the number in progress and the largest number. Returns both numbers from before the change.
     fn change(&self, change: impl Fn(u32, u32) -> (u32, u32)) -> (u32, u32) {
         let split = |counts: u64| (counts as u32, (counts >> 32) as u32);
         let changed = |counts: u64| {

@@ -226,7 +226,7 @@ fn each_quantity_in_each_state_raises_and_clears_what_is_known() {
     for metric in Metric::OF_SUBSCRIPTIONS {
         quantities.push(metric.name().to_owned());
         let of_it = figures[1..].iter().map(|figure| format!("{metric}.{figure}"));
-        // The parser rejects quantities that can never be known.
+        // Quantities that the parser rejects are not tested.
         quantities.extend(of_it.filter(|quantity| format!("{quantity}<1").parse::<Conditions>().is_ok()));
     }
     assert_eq!(quantities.len(), 6 + 10 * 9 + 2 * 4);
@@ -262,8 +262,7 @@ fn each_quantity_in_each_state_raises_and_clears_what_is_known() {
                     .iter()
                     .any(|metric| quantity.starts_with(metric));
                 let answer = match answer(state, quantity) {
-                    // A window without a message proves nothing about other quantities. After some time the level is
-                    // STALE.
+                    // A window without a message proves nothing about other quantities; later the level is STALE.
                     _ if state == Silence && counted(quantity).is_none() && !is_measured_in_silence => {
                         NotKnown
                     }

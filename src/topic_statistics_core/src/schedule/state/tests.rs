@@ -588,8 +588,7 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded() {
     let _sources = rig.add_many(100);
     let mut warnings = vec![];
     for round in 0..2 * Outbox::BOUND / 90 {
-        // In every second round, windows end, and 100 more messages wait. In each other round, 5 messages are
-        // published.
+        // In every second round, windows end, and 100 more messages wait. In each other round, 5 are published.
         if let Action::HandOut(out) = rig.next(SECOND) {
             warnings.extend(out.warnings);
         }

@@ -46,7 +46,7 @@ pub(super) struct Collectors {
     /// Whether the order of this window's messages is unknown: a message was recorded after a later message, or this
     /// may still happen, because callbacks run on several threads.
     is_unordered: bool,
-    /// The start of the latest callback in all earlier windows.
+    /// The start of the latest callback in all earlier windows, in nanoseconds on the monotonic clock.
     latest_before: i64,
     /// Recognizes history; `None` if the subscription is not transient local.
     history: Option<Box<History>>,
@@ -338,7 +338,7 @@ impl Collectors {
         };
         // A stamp that may be from the system clock before its step is not used.
         let usable = |stamp: i64| if self.filter.is_doubtful(stamp) { 0 } else { stamp };
-        // Header stamps are compared with ROS time, which may be simulated.
+        // Header stamps are compared with ROS time, which is simulated time if the node uses it.
         let (header, ros_now) = match self.options.is_simulated {
             true => {
                 if simulated != 0 {
@@ -393,7 +393,7 @@ impl Collectors {
         self.end_count();
         self.filter.restart(start, step.is_some());
         if let Some(step) = step {
-            // The clock was stepped while the statistics were disabled.
+            // The system clock was stepped while the statistics were disabled.
             self.keep_times_before_suspend(start, step);
             self.span.correct(step);
         }

@@ -37,8 +37,7 @@ struct OpenGap {
 }
 
 impl OpenGap {
-    /// The largest number of open gaps. It is enough, because fewer messages in a row are out of order at the same
-    /// time.
+    /// The largest number of open gaps. Fewer messages in a row are out of order at the same time.
     const MOST: usize = 4;
 }
 

@@ -88,7 +88,7 @@ pub struct IntraProcessMessage {
 #[derive(Debug, Clone, Copy)]
 pub struct RunningCallback {
     pub(super) epoch: Epoch,
-    /// The start of the callback on the monotonic clock.
+    /// The start of the callback, in nanoseconds on the monotonic clock.
     pub(super) started: i64,
 }
 

@@ -40,7 +40,8 @@ pub(super) struct Span {
     marks_of: i64,
     /// The number of epochs that have messages.
     epochs: u64,
-    /// The total time from the first message to the last message in all earlier epochs.
+    /// The sum, over all earlier epochs, of the time from the epoch's first message to its last message; in
+    /// nanoseconds.
     before: i64,
     /// Whether messages before the first or after the last measured message of an epoch were counted but not measured.
     /// Then the time from the first to the last message is unknown.
@@ -124,7 +125,7 @@ impl Span {
     pub(super) fn keep_before_suspend(&mut self, start: i64, step: Step, system: SystemClock) {
         let Some(callback) = self.last_callback().filter(|last| *last < start) else { return };
         if !self.marks().is_before_suspend {
-            // The conversion uses the system clock from before the step.
+            // `system` is the clock after the step, so the step is subtracted.
             self.last_before = Some(system.at(callback).saturating_sub(step.by));
             self.mark_last(|marks| marks.is_before_suspend = true);
         }

@@ -353,7 +353,8 @@ fn counts_are_unknown_if_a_message_is_of_one_of_two_windows() {
 
 #[test]
 fn a_message_begun_at_a_windows_end_takes_periods_if_one_waits() {
-    // After the message was begun, the queue contains nothing, the end of a callback, or a message of another thread.
+    // After the sample of a message was begun, the queue gets nothing, the end of a callback, or another thread's
+    // message.
     for (queued, expected) in [(0, 9), (1, 9), (2, 0)] {
         let test = Test::of([Metric::MessagePeriod, Metric::CallbackDuration]);
         test.receive_all(1..=10);
@@ -388,7 +389,7 @@ fn messages_beyond_the_queue_are_counted_and_the_rest_is_nan() {
     let totals = window.totals.unwrap();
     assert_eq!((totals.received, totals.lost), (50, None));
 
-    // The next window is complete except for the losses.
+    // In the next window, everything except the losses is known.
     test.receive_one(51);
     let FinishedWindow { statistics: window, warnings, .. } = test.window();
     assert!(warnings.is_empty(), "said once: {warnings:?}");
@@ -896,7 +897,7 @@ fn after_too_many_publishers_a_window_of_known_ones_has_losses() {
     let mut before = test.end().totals.unwrap();
     for (publishers, number, gaps, losses) in [
         (&[restarted][..], 5, (1, 3.0), Some((3, 0))),
-        // The first publisher is no longer followed, so its losses during this time are unknown.
+        // The first publisher is not followed any more, so the messages that it loses during this time are unknown.
         (&[restarted, 0], 6, (0, f64::NAN), None),
         (&[restarted, 0], 7, (2, 0.0), Some((0, 0))),
     ] {
@@ -1014,7 +1015,7 @@ fn sizes_are_summed_until_one_is_not_known() {
     assert!(window.bandwidth().is_nan(), "the size of one of two messages is unknown");
     assert_eq!(window.totals.unwrap().bytes, None);
 
-    // A message that is only counted has an unknown size.
+    // The size of a message that is counted but not measured is unknown.
     let test = Test::of([Metric::MessageSize]);
     test.receive_while_held(1..=50, MS);
     let window = test.end();

@@ -231,7 +231,7 @@ proptest! {
     fn windows_are_what_the_runs_say(all in proptest::collection::vec(any_run(), 0..40)) {
         let mut test = Test::new(&["spin"]);
         let callbacks = ["a", "b", "c", "d"].map(|name| test.timer(name));
-        // The start, the end, the callback and the ready time of each run.
+        // For each run: its start, its end, its callback, and the time at which the callback became ready.
         let mut runs = vec![];
         let mut at = 0;
         for (before, duration, callback, ready) in all {
