@@ -14,7 +14,7 @@ pub struct Distributions(Option<Box<List>>);
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct List {
-    /// The metrics of the list, which find a metric's place without a look at each distribution.
+    /// The metrics in `list`. With this set, the place of a metric in `list` is found without a search.
     metrics: MetricSet,
     /// The distributions in the order of the metrics.
     list: Vec<(Metric, Distribution)>,
@@ -24,7 +24,7 @@ impl Distributions {
     /// Returns empty distributions, one for each of the metrics that can have a distribution.
     pub fn new(metrics: MetricSet) -> Self {
         let metrics = metrics.iter().filter(|metric| metric.has_distribution());
-        let mut list = Vec::with_capacity(metrics.clone().count()); // exact: distributions are large
+        let mut list = Vec::with_capacity(metrics.clone().count()); // exact, because distributions are large
         list.extend(metrics.map(|metric| (metric, Distribution::default())));
         Self::from(list)
     }
@@ -56,7 +56,7 @@ impl Distributions {
         let mut list = self.0.take().map(|list| list.list).unwrap_or_default();
         for (metric, distribution) in later.iter() {
             match list.iter_mut().find(|(listed, _)| *listed == metric) {
-                // The sum has room for one sample per nanosecond in 292 years.
+                // The merge cannot fail: the sum has room for one sample per nanosecond in 292 years.
                 Some((_, sum)) => drop(sum.merge(distribution)),
                 None => {
                     list.reserve_exact(1);
@@ -78,8 +78,8 @@ impl Distributions {
         self.iter().find(|(listed, _)| *listed == metric).map(|(_, distribution)| distribution)
     }
 
-    /// Ends a window that has these metrics and summaries. A metric without samples, or with discarded samples, has no
-    /// distribution.
+    /// Returns the distributions of an ended window with these metrics and summaries. A metric without samples, or
+    /// whose samples were discarded, has no distribution.
     pub fn of_window(self, metrics: &[(Metric, Summary)]) -> Self {
         let mut list = self.0.map(|list| list.list).unwrap_or_default();
         list.retain(|(listed, distribution)| {

@@ -4,7 +4,8 @@
 
 use std::fmt::{self, Write};
 
-/// Displays a name from another node without control characters; after 255 characters, `…` replaces the rest.
+/// Displays a name from another node without control characters. After 255 characters, `…` replaces the rest of the
+/// name.
 ///
 /// Characters that a terminal interprets (escape sequences, line breaks), and characters that change the order of text
 /// (Unicode's bidirectional controls), are written in Rust's escaped form: `\u{1b}`.

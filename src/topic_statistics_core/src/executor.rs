@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Values that describe what the threads of an executor ran in a window.
+//! Values that describe which callbacks the threads of an executor ran in a window.
 
 use std::{fmt, sync::Arc};
 

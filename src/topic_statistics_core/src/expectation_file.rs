@@ -38,8 +38,8 @@ struct Entry {
     settings: Settings,
 }
 
-/// When a level is raised and cleared, and the meaning of silence. A setting that is `None` is taken from an earlier
-/// matching entry, or is the default of the library.
+/// When a level is raised and cleared, and the meaning of silence. If a setting is `None`, the setting of an earlier
+/// matching entry applies. If no entry has the setting, the default of the library applies.
 #[derive(Clone, Copy, Debug, Default)]
 struct Settings {
     raise_after: Option<u32>,
@@ -49,8 +49,8 @@ struct Settings {
     silence: Option<Silence>,
 }
 
-/// Why a file cannot be used. `Display` writes the path, the line and the column, as far as they are known, and what
-/// would be right.
+/// Why a file cannot be used. `Display` writes the path, the line and the column, if they are known, and the correct
+/// form.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FileError {
     path: Option<PathBuf>,
@@ -146,21 +146,21 @@ impl ExpectationFile {
     }
 
     /// Returns the expectations of a topic, or of a source with this name: the conditions of all entries that match the
-    /// name, and each setting from the last matching entry that has this setting. `None` if no entry matches.
+    /// name. Each setting is from the last matching entry that has this setting. Returns `None` if no entry matches.
     pub fn expectations(&self, name: &str) -> Option<Expectations> {
         self.expectations_of(|topics| topics.is_match(name))
     }
 
     /// Returns the expectations of a source in its own process; `None` if no entry matches. An entry for topics applies
-    /// to subscriptions, because a process judges what it uses. An entry for sources (`NODE:TOPIC`) applies to a source
-    /// of any kind with this name.
+    /// only to subscriptions, because a process judges the messages that it receives. An entry for sources
+    /// (`NODE:TOPIC`) applies to a source of any kind with this name.
     #[doc(hidden)] // for authors of nodes
     pub fn source_expectations(&self, names: Names<'_>, kind: SourceKind) -> Option<Expectations> {
         self.expectations_of(|topics| is_about(topics, names, kind))
     }
 
-    /// Returns the conditions that the file gives this source by its name or its topic, not by a pattern. A node
-    /// reports the conditions among them that it cannot judge.
+    /// Returns the conditions of entries that name this source or its topic. Entries with a pattern are ignored. If a
+    /// node cannot judge one of these conditions, the node reports the condition.
     #[doc(hidden)] // for authors of nodes
     pub fn named_conditions(&self, names: Names<'_>, kind: SourceKind) -> Vec<Condition> {
         let named = self.entries.iter().filter(|entry| entry.topics.name().is_some());
@@ -186,7 +186,7 @@ impl ExpectationFile {
     }
 }
 
-/// Returns whether an entry for these topics applies to a source in its own process.
+/// Returns whether an entry for `topics` applies to a source of the process that reads the file.
 fn is_about(topics: &Pattern, names: Names<'_>, kind: SourceKind) -> bool {
     match topics.is_of_sources() {
         true => topics.is_match(names.source),
@@ -247,7 +247,7 @@ impl Settings {
         Ok(true)
     }
 
-    /// Returns these settings; a setting that is `None` is taken from `other`.
+    /// Returns these settings. If a setting is `None`, the result has the setting of `other`.
     fn or(self, other: Self) -> Self {
         Self {
             raise_after: self.raise_after.or(other.raise_after),

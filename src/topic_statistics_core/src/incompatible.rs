@@ -24,8 +24,8 @@ pub struct IncompatiblePublisher {
 /// [Quality of Service
 /// compatibilities](https://docs.ros.org/en/kilted/Concepts/Intermediate/About-Quality-of-Service-Settings.html#qos-compatibilities).
 ///
-/// An unknown policy, such as a system default, is never reported. No policy is reported with rmw_zenoh_cpp, which
-/// matches by topic and type alone, or with a middleware that this library does not know.
+/// An unknown policy, such as a system default, is never reported. No policy is reported with rmw_zenoh_cpp, because it
+/// matches only by topic and type. No policy is reported with a middleware that this library does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Incompatibility {
@@ -58,8 +58,9 @@ pub enum Incompatibility {
     },
 }
 
-/// The QoS policies that decide whether a publisher can serve a subscription: those that a publisher offers, or those
-/// that a subscription requests. `None` is a policy that is unknown, such as a system default.
+/// The QoS policies that decide whether a publisher can serve a subscription. They are the policies that a publisher
+/// offers, or the policies that a subscription requests. `None` means that a policy is unknown, such as a system
+/// default.
 #[doc(hidden)] // for code that reads the graph
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MatchedQos {
@@ -74,8 +75,8 @@ pub struct MatchedQos {
 }
 
 impl MatchedQos {
-    /// Returns the policies for which a publisher that offers these policies cannot serve a subscription that requests
-    /// the policies `requested`.
+    /// Returns the reasons why a publisher that offers these policies cannot serve a subscription that requests the
+    /// policies `requested`.
     #[doc(hidden)] // for code that reads the graph
     pub fn reasons(&self, requested: &Self) -> Vec<Incompatibility> {
         let lacks = |offered, requested| (offered, requested) == (Some(false), Some(true));

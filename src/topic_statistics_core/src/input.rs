@@ -21,7 +21,8 @@ pub fn read_text(path: &Path, max: u64) -> Result<String, String> {
 /// The maximum nesting depth of YAML. The depth is limited because the functions that read YAML are recursive.
 const MAX_DEPTH: usize = 32;
 
-/// Errors with the place and the reason if a text is not YAML, or is nested too deep. Aliases count for the depth.
+/// Returns an error with the place and the reason if a text is not YAML, or is nested too deep. The nesting of an
+/// alias's content counts, too.
 pub fn check_depth(yaml: &str) -> Result<(), (Marker, String)> {
     let mut open: Vec<(usize, usize)> = vec![]; // the anchor of each open node, and the height of its content
     let mut heights: HashMap<usize, usize> = HashMap::new();
@@ -70,7 +71,7 @@ mod tests {
         for yaml in [flow(MAX_DEPTH), block(MAX_DEPTH), mappings(MAX_DEPTH), "a: ']]]' # [[[[".to_owned()] {
             assert_eq!(check_depth(&yaml), Ok(()), "{yaml}");
         }
-        // Each alias is one level deeper than the one before.
+        // The content of each anchor is one level deeper than the content of the previous anchor.
         let aliases = |number: usize| {
             let anchors = (1..=number).map(|level| format!("a{level}: &a{level} [*a{}]\n", level - 1));
             format!("a0: &a0 []\n{}", anchors.collect::<String>())

@@ -12,14 +12,14 @@ enum Form {
     Samples,
     /// A window has one sample, or one for each thread.
     Single,
-    /// A window has one sample, which is a count of events in the window. So the sum over several windows is a count,
-    /// too.
+    /// A window has one sample: the count of events in the window. So the sum of the samples of several windows is a
+    /// count, too.
     Count,
 }
 
 /// Defines the metrics from a table. An entry has the name, the unit, how many samples a window has, which kinds of
 /// sources can measure the metric (a service of another program is measured only by its service introspection), what a
-/// sample is, what a high value means and what to do then, and when there is no sample.
+/// sample is, what a high value means, what a user can do then, and when there is no sample.
 macro_rules! metrics {
     ($(
         $(#[doc = $doc:literal])+
@@ -70,14 +70,14 @@ macro_rules! metrics {
                 }
             }
 
-            /// Returns what a sample is, in a few words: a clause without a period at its end.
+            /// Returns what a sample is, in a few words. The text has no period at its end.
             pub const fn help(self) -> &'static str {
                 match self {
                     $(Self::$metric => $help,)+
                 }
             }
 
-            /// Returns what a high value means and, after a colon, what to do: a clause without a period at its end.
+            /// Returns what a high value means and, after a colon, what a user can do, without a period at the end.
             pub const fn high(self) -> &'static str {
                 match self {
                     $(Self::$metric => $high,)+
@@ -132,8 +132,8 @@ metrics! {
         help: "the time from the publication to the reception",
         high: "the network or the middleware is slow, or, if it is negative, the clocks of two hosts differ: look at the link and at `clock_offset_ms` of both hosts",
         nan: "the middleware does not report the reception";
-    /// The callback start minus the received timestamp: how long the message waited for the executor or the worker. NaN
-    /// if `SourceToReceive` is NaN.
+    /// The callback start minus the received timestamp: how long the message waited for the executor or the worker. The
+    /// metric is NaN if `SourceToReceive` is NaN.
     ReceiveToCallback: "receive_to_callback_ms", "ms", Samples, of [Subscription, Service, Client],
         help: "the time from the reception to the callback",
         high: "the executor or the worker is busy: look for a long `callback_duration_ms` in the same node",
@@ -148,7 +148,7 @@ metrics! {
         help: "the time from the header stamp to the callback",
         high: "the message was delayed on its way: the delays above show where",
         nan: "the stamp is zero";
-    /// The duration of the callback; of an async callback, from the first poll to completion.
+    /// The duration of the callback. For an async callback, the time from its first poll to its completion.
     CallbackDuration: "callback_duration_ms", "ms", Samples, of [Subscription, Service, Timer],
         help: "the duration of the callback; of an async callback, from the first poll to the end",
         high: "the body of the callback is slow: put a stopwatch around its parts";
@@ -204,8 +204,8 @@ metrics! {
     Busy: "busy", "%", Single, of [Executor],
         help: "the share of the window in which a thread of an executor ran callbacks; one sample for each thread",
         high: "what becomes ready has to wait: move a callback to a worker, or make it shorter";
-    /// The time that a callback of an executor waited for its thread: for a timer, since the time at which the timer
-    /// was due; for a task, since the task was woken. The metric is not measured if rclrs does not know when the
+    /// The time that a callback of an executor waited for its thread. A timer waits from the time at which it is due,
+    /// and a task waits from the time at which it is woken. The metric is not measured if rclrs does not know when the
     /// callback became ready.
     ReadyToRun: "ready_to_run_ms", "ms", Samples, of [Executor],
         help: "the time that a callback of an executor waited for its thread",
@@ -239,8 +239,8 @@ metrics! {
     MaxActiveRequests: "max_active_requests", "requests", Single, of [Service],
         help: "the most requests under way at once",
         high: "requests wait for each other: use an async callback or a worker";
-    /// The number of callbacks of a service that panicked in a window, so that their requests got no response; one
-    /// value per window.
+    /// The number of callbacks of a service that panicked in a window; one value per window. The requests of these
+    /// callbacks got no response.
     CallbackPanics: "callback_panics", "callbacks", Count, of [Service],
         help: "the callbacks that panicked",
         high: "the callback panics: the message is on standard error";
@@ -316,8 +316,8 @@ metrics! {
     FeedbackPeriod: "feedback_period_ms", "ms", Samples, of [ActionServer],
         help: "the time between two feedback messages of a goal",
         high: "the loop of the action is slow: put a stopwatch around its parts";
-    /// The time from a request to cancel a goal, when the code of the action server learns of the request, to the
-    /// cancellation of the goal.
+    /// The time from a request to cancel a goal to the cancellation of the goal. The time starts when the code of the
+    /// action server learns of the request.
     CancelDelay: "cancel_delay_ms", "ms", Samples, of [ActionServer],
         help: "the time from a request to cancel a goal to its end",
         high: "the server takes long to stop: look at the code after `begin_cancelling`";
@@ -369,10 +369,10 @@ metrics! {
     OldestGoal: "oldest_goal_ms", "ms", Single, of [ActionServer, ActionClient],
         help: "the age of the oldest goal under way; 0 if there is none",
         high: "if it grows from window to window, the goal is stuck, or the goal of a client has no server";
-    /// The time from the source timestamp of a message to the publication that the message's callback makes. This time
-    /// belongs to one hop of a chain of nodes: from a topic that a process receives to a topic that the process
-    /// publishes. No node measures this metric: the preloaded library does. NaN in a window with a publication whose
-    /// cause is not known.
+    /// The time from the source timestamp of a message to the publication that the message's callback makes. A hop is
+    /// one part of a chain of nodes: the path from a topic that a process receives to a topic that the process
+    /// publishes. This time belongs to one hop. No node measures this metric: the preloaded library does. NaN in a
+    /// window with a publication whose cause is not known.
     InputToOutput: "input_to_output_ms", "ms", Samples, of [Hop],
         help: "the time from a message to the publication in its callback",
         high: "the network, the executor or the callback is slow: the metrics of the subscription show which",
@@ -418,8 +418,8 @@ impl Metric {
         matches!(self.form(), Form::Count)
     }
 
-    /// Returns whether the samples are the times between two events of a source. The periods of feedback do not count,
-    /// because both events are of one goal.
+    /// Returns whether the samples are the times between two events of a source. False for the feedback period, because
+    /// both of its events belong to one goal.
     #[doc(hidden)]
     pub const fn is_period(self) -> bool {
         matches!(self, Self::MessagePeriod | Self::PublishPeriod | Self::RequestPeriod | Self::TimerPeriod)
@@ -492,7 +492,7 @@ fn hint(name: &str) -> String {
 #[doc(hidden)] // for the programs
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let distances = names
-        .filter(|known| name.len().abs_diff(known.len()) <= 8) // at most two characters, of up to four bytes each
+        .filter(|known| name.len().abs_diff(known.len()) <= 8) // two characters have at most four bytes each
         .map(|known| (distance(name, known), known));
     Some(distances.filter(|(distance, known)| *distance <= 2 && 2 * distance < known.len()).min()?.1)
 }

@@ -67,8 +67,8 @@ impl Reached {
 /// A clock that advances by one nanosecond at each reading, so that the readings of all threads have an order. The
 /// system clock is ahead of the monotonic clock by a constant.
 ///
-/// A reading by [`later`](Self::later) happens before all later readings that end a window. The reading by
-/// [`callback`](Self::callback) synchronizes nothing.
+/// A reading by [`later`](Self::later) happens before all later readings that end a window. A reading by
+/// [`callback`](Self::callback) does not synchronize threads.
 pub(crate) struct Ticks(AtomicI64);
 
 impl Ticks {

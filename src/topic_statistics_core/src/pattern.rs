@@ -34,7 +34,7 @@ impl FromStr for Pattern {
             None => check(text, "a topic's name")?,
             Some((node, topic)) => {
                 check(node, "a node's name")?;
-                // A hop has two topics.
+                // The name of a hop has two topics, separated by a colon.
                 for topic in without_number(topic).splitn(2, ':') {
                     check(topic, "a topic's name")?;
                 }
@@ -82,7 +82,7 @@ impl FromStr for Namespace {
 struct Glob(String);
 
 impl Glob {
-    /// Errors if a bracket is not closed or not opened, or if the pattern is inverted by a `!` at its start.
+    /// Returns an error if a bracket is not closed or not opened, or if a `!` at the start inverts the pattern.
     fn new(glob: &str) -> Result<Self, String> {
         let wrong = |why: &str| Err(format!("the pattern is wrong: {why} in {glob:?}"));
         if glob.starts_with('!') {
@@ -112,12 +112,12 @@ impl Glob {
 }
 
 impl Pattern {
-    /// Reads a name or a pattern. A text without a slash at its start is relative to the namespace. Errors as
-    /// [`from_str`](Self::from_str).
+    /// Reads a name or a pattern. A text without a slash at its start is relative to the namespace. Returns the same
+    /// errors as [`from_str`](Self::from_str).
     pub fn relative_to(namespace: &Namespace, text: &str) -> Result<Self, String> {
         match text.starts_with('/') || namespace.text.is_empty() {
             true => text.parse(),
-            // The text alone is checked first, so that the error is about what the user has written.
+            // First the text without the namespace is checked, so that an error shows what the user wrote.
             false => text.parse::<Self>().and_then(|_| format!("{}/{text}", namespace.text).parse()),
         }
     }
@@ -208,7 +208,7 @@ mod tests {
         for (pattern, matched, others) in [
             ("imu", &["/imu"][..], &["/imu2", "/a/imu", "/r1/listener:/imu"][..]),
             ("/imu", &["/imu"], &["/r1/listener:/imu"]),
-            ("listener/imu", &["listener/imu"], &[]), // a name of statistics
+            ("listener/imu", &["listener/imu"], &[]), // the name of a source
             ("cpp_listener", &["cpp_listener"], &[]), // rclcpp's bare node name
             ("/camera/*", &["/camera/image"], &["/camera/left/image"]),
             ("/camera/**", &["/camera/left/image"], &[]),

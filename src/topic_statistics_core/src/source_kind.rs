@@ -29,8 +29,8 @@ pub enum SourceKind {
     ActionServer,
     /// A client of an action.
     ActionClient,
-    /// A hop of a chain of nodes: from a topic that a process receives to a topic that the process publishes in the
-    /// callback.
+    /// A hop of a chain of nodes: the path from a topic that a process receives to a topic that the process publishes
+    /// in the callback.
     Hop,
 }
 

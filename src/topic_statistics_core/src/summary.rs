@@ -35,8 +35,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Creates a summary from these figures. The order is that of rclcpp's data points, with the minimum before the
-    /// maximum.
+    /// Creates a summary from these figures. The arguments have the order of rclcpp's data points: the minimum comes
+    /// before the maximum.
     #[doc(hidden)] // for code outside this crate that has its own samples
     pub const fn new(
         average: f64,

@@ -28,7 +28,6 @@ impl spin::RelaxStrategy for Sleep {
     }
 }
 
-/// Returns the present time.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

@@ -3,8 +3,8 @@
 //! Primitives for the synchronization of threads under loom, a model checker. In loom models, this file replaces
 //! `sync.rs`. `cargo xtask models` runs the models.
 //!
-//! The models do not check the primitives of spin, crossbeam and tokio. Each replacement in this file guarantees what
-//! the original primitive guarantees, and no more.
+//! The models do not check the primitives of spin, crossbeam and tokio. Each replacement in this file gives the same
+//! guarantees as the original primitive, and no further guarantees.
 
 use std::{
     cell::Cell,
@@ -43,7 +43,7 @@ pub(crate) fn pass(time: Duration) {
     PASSED.set(PASSED.get() + time);
 }
 
-/// Lets `time` pass in the model. No other thread runs during the sleep.
+/// Lets `time` pass in the model, while no other thread runs.
 pub(crate) fn sleep(time: Duration) {
     pass(time);
 }
@@ -87,7 +87,7 @@ impl<T> SpinMutex<T> {
         Some(SpinMutexGuard { mutex: self, data: Some(data) })
     }
 
-    /// Returns how many times this thread has taken the lock so far. loom does not see this bookkeeping.
+    /// Returns how many times this thread has taken the lock so far. loom does not observe the list of holders.
     pub(crate) fn times_taken(&self) -> usize {
         let this = thread::current().id();
         self.holders.lock().expect("no panic").iter().filter(|holder| **holder == this).count()
@@ -127,8 +127,8 @@ impl<T> Drop for SpinMutexGuard<'_, T> {
     }
 }
 
-/// A bounded queue like crossbeam's. A push happens before the pop that returns the pushed value. A pop may miss a push
-/// that does not happen before the pop. Only one thread pops at a time.
+/// A bounded queue like crossbeam's. A push happens before the pop that returns the pushed value. A pop may miss the
+/// value of a push that does not happen before the pop. Only one thread pops at a time.
 ///
 /// In crossbeam, a push waits for a pop that has taken a value but has not freed the value's place yet. Here, such a
 /// push panics, because a message must not wait.

@@ -32,7 +32,7 @@ impl Timestamp {
         self.0
     }
 
-    /// Returns the time from `earlier` to this timestamp; `None` if `earlier` is the later one.
+    /// Returns the time from `earlier` to this timestamp; `None` if `earlier` is after this timestamp.
     pub fn duration_since(self, earlier: Self) -> Option<Duration> {
         (self >= earlier).then(|| Duration::from_nanos(self.0.abs_diff(earlier.0)))
     }
@@ -60,7 +60,7 @@ pub enum ClockStep {
 }
 
 impl ClockStep {
-    /// Returns the step for a number of nanoseconds; a negative number is a step back.
+    /// Returns the step for a number of nanoseconds. A negative number is a step back.
     pub const fn from_nanoseconds(by: i64) -> Self {
         let length = Duration::from_nanos(by.unsigned_abs());
         if by < 0 {
@@ -70,7 +70,7 @@ impl ClockStep {
         }
     }
 
-    /// Returns the nanoseconds of the step; negative for a step back.
+    /// Returns the nanoseconds of the step. The number is negative for a step back.
     pub fn as_nanoseconds(self) -> i64 {
         match self {
             Self::Forward(by) => i64::try_from(by.as_nanos()).unwrap_or(i64::MAX),

@@ -14,10 +14,11 @@ use crate::{
 /// The messages that a subscription received and lost since its creation.
 ///
 /// `None` means that a total is unknown. `lost`, `out_of_order`, `duplicates` and `publishers` are unknown if
-/// [`Metric::PublicationSeqGap`] is not measured. The first three are also unknown if the middleware does not number
-/// messages. All four are unknown once the topic had more publishers than are followed (256), or once messages were
-/// counted but not measured ([`WindowStatistics::unrecorded`](crate::WindowStatistics::unrecorded)). `lost` and `bytes`
-/// are also unknown after an overflow.
+/// [`Metric::PublicationSeqGap`] is not measured. `lost`, `out_of_order` and `duplicates` are also unknown if the
+/// middleware does not number messages. All four are unknown after the topic had more publishers than are followed
+/// (256), or after messages were counted but not measured
+/// ([`WindowStatistics::unrecorded`](crate::WindowStatistics::unrecorded)). `lost` and `bytes` are also unknown after
+/// an overflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
@@ -33,7 +34,7 @@ pub struct Totals {
     /// Publishers from which messages were received. A publisher that restarts is counted again.
     pub publishers: Option<u64>,
     /// The size of all received messages in bytes, as [`Metric::MessageSize`] counts the size. `None` if sizes are not
-    /// measured, if the size of a message is unknown, or once messages were counted but not measured.
+    /// measured, if the size of a message is unknown, or after messages were counted but not measured.
     pub bytes: Option<u64>,
     /// The start of the first message's callback, on the system clock, corrected by later steps of the system clock.
     /// For this field, `last_message` and `active`, messages that were counted but not measured are ignored.
@@ -52,8 +53,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Returns the average rate in Hz while the statistics were enabled. NaN with fewer than two messages, or while the
-    /// last messages were counted but not measured.
+    /// Returns the average rate in Hz while the statistics were enabled. NaN if there are fewer than two messages, or
+    /// if the last messages were counted but not measured.
     pub fn rate(&self) -> f64 {
         match self.intervals {
             Some(intervals) if !self.active.is_zero() => intervals as f64 / self.active.as_secs_f64(),
@@ -70,12 +71,12 @@ impl Totals {
         }
         let before = if before.received == 0 { Followed::default() } else { before.followed? };
         let now = self.followed.filter(|now| now.evictions == before.evictions)?;
-        // A message that arrives late reduces the losses of an earlier window.
+        // A message that arrives late reduces the losses of an earlier window, so the losses can decrease.
         Some((now.lost.saturating_sub(before.lost), now.out_of_order.saturating_sub(before.out_of_order)))
     }
 
-    /// Returns the sum of two totals. A total that is unknown in either operand is unknown in the sum. A subscription
-    /// that received no message counts as having lost none.
+    /// Returns the sum of two totals. A total that is unknown in either operand is unknown in the sum. If a
+    /// subscription received no message, its losses count as 0.
     fn plus(&self, other: &Self) -> Self {
         if self.received == 0 {
             return *other;
@@ -95,7 +96,7 @@ impl Totals {
             last_message: self.last_message.max(other.last_message),
             active: self.active + other.active,
             intervals: sum(self.intervals, other.intervals),
-            followed: None, // unknown for several subscriptions
+            followed: None, // the losses per publisher are unknown for several subscriptions
         }
     }
 }
@@ -134,7 +135,8 @@ impl TopicTotals {
     }
 }
 
-/// Adds totals to the sum with the same names. If there is no such sum, appends the totals to the list.
+/// Adds totals to the sum with the same topic name and source name. If there is no such sum, appends the totals to the
+/// list.
 pub(crate) fn add_up(sums: &mut Vec<TopicTotals>, more: TopicTotals) {
     let has_its_names =
         |sum: &&mut TopicTotals| sum.topic_name == more.topic_name && sum.source_name == more.source_name;
@@ -155,11 +157,11 @@ pub struct PublisherTotals {
     pub gid: [u8; 16],
     /// Messages received, without the messages that were counted but not measured.
     pub received: u64,
-    /// Messages lost. `None` if the middleware does not number messages, once messages were counted without being
-    /// measured, or if a `u64` has no room for the number.
+    /// Messages lost. `None` if the middleware does not number messages, after messages were counted but not measured,
+    /// or if a `u64` has no room for the number.
     pub lost: Option<u64>,
-    /// Messages received out of order: after a message that the same publisher had sent later. `None` if the middleware does not number messages, or
-    /// once messages were counted without being measured.
+    /// Messages received after a message that the same publisher had sent later. `None` if the middleware does not
+    /// number messages, or after messages were counted but not measured.
     pub out_of_order: Option<u64>,
     /// The start of the last message's callback, on the system clock.
     pub last_message: Timestamp,

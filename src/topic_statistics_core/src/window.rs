@@ -14,14 +14,14 @@ use crate::{
     totals::Totals,
 };
 
-/// The start and the stop of a window, on the system clock, as the system clock is at the window's end. Windows follow
-/// each other without a gap, unless the system clock was stepped.
+/// The start and the stop of a window in system time. Both are computed with the offset of the system clock at the
+/// window's end. Windows follow each other without a gap, unless the system clock was stepped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Window {
-    /// The stop of the previous window.
+    /// The start of the window, which is the stop of the previous window.
     pub start: Timestamp,
-    /// The start of the next window.
+    /// The stop of the window, which is the start of the next window.
     pub stop: Timestamp,
 }
 
@@ -61,7 +61,8 @@ pub struct WindowStatistics {
     /// delays) are NaN with a sample count of 0.
     pub clock_step: Option<ClockStep>,
     /// The number of messages, publications, requests, calls, goals or durations, or the value of the counter. For an
-    /// executor, the number of runs: each callback, each task, and each take, even if there was no message to take.
+    /// executor, the number of runs. Each callback, each task and each take is a run, even if there was no message to
+    /// take.
     pub count: u64,
     /// Whether the count is exact. The count is not exact if messages were only counted, and not measured, while this
     /// window or the previous window ended, because some of these messages may belong to the other window. Then the
@@ -73,8 +74,8 @@ pub struct WindowStatistics {
     /// Whether the last message of the window had a header stamp of zero, which means that its publisher does not set
     /// the stamp. False if ages start at the source timestamp, or if the type has no header.
     pub unstamped: bool,
-    /// Whether the last message of the window had a header stamp, but no age because the node uses simulated time and
-    /// there is no `/clock`. False if ages start at the source timestamp, or if the type has no header.
+    /// Whether the last message of the window had a header stamp, but no age, because the node uses simulated time and
+    /// no `/clock` was received. False if ages start at the source timestamp, or if the type has no header.
     pub without_clock: bool,
     /// Whether messages of the window were published before the subscription matched their publisher. Such messages are
     /// the history of transient local publishers. In a window with history, the [rate](Self::rate) and the periods are

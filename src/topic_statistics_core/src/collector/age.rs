@@ -11,8 +11,8 @@ use crate::summary::Summary;
 pub struct AgeCollector(SummaryCollector);
 
 impl AgeCollector {
-    /// Accepts a message with the stamp `stamp`, whose callback starts at `now`. Both are in nanoseconds on the same
-    /// clock.
+    /// Accepts a message. `stamp` is the message's stamp, and `now` is the start of the message's callback. Both times
+    /// are in nanoseconds on the same clock.
     ///
     /// A stamp or a time of zero means "not set" in ROS, so such a message gives no sample.
     #[inline]
@@ -23,7 +23,7 @@ impl AgeCollector {
     }
 
     /// Returns the sample that [`accept`](Self::accept) accepts; `None` if the stamp or the time is zero. (`accept`
-    /// does not call this function, because the call would take twice the instructions.)
+    /// does not call this function, because `accept` would then take twice as many instructions.)
     #[inline]
     pub(crate) fn sample(stamp: i64, now: i64) -> Option<f64> {
         (stamp != 0 && now != 0).then(|| milliseconds_between(stamp, now))

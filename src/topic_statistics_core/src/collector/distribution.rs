@@ -21,11 +21,11 @@ mod tests;
 ///
 /// The scale never falls below [`MIN_SCALE`](Self::MIN_SCALE). At that scale the buckets span 12 orders of magnitude.
 /// If the samples have a larger range, the smallest samples are counted near zero, below the
-/// [`zero_threshold`](Self::zero_threshold). A quantile is NaN if its sample was counted near zero. All other quantiles
-/// keep the bound of their error.
+/// [`zero_threshold`](Self::zero_threshold). A quantile is NaN if its sample was counted near zero. The error of all
+/// other quantiles stays within its bound.
 ///
-/// Counts are exact up to 2^63 samples. Once one bucket has 2^32 samples, each count takes twice the memory, so there
-/// are half as many buckets, and the scale may fall.
+/// Counts are exact up to 2^63 samples. As soon as one bucket has 2^32 samples, each count takes twice the memory. Then
+/// there are half as many buckets, and the scale may fall.
 ///
 /// ```
 /// use topic_statistics_core::collector::Distribution;
@@ -47,7 +47,7 @@ pub struct Distribution {
     maximum: f64,
     /// `MAX_SCALE - scale`.
     shift: i32,
-    /// The number of buckets of each sign: [`NARROW`], or [`WIDE`] once a count needs 64 bits.
+    /// The number of buckets of each sign: [`NARROW`], or [`WIDE`] if a count needs 64 bits.
     buckets: u32,
     /// The first bucket above the zero threshold. If there is a threshold, the scale is [`MIN_SCALE`](Self::MIN_SCALE),
     /// and the buckets of both signs begin at this index.
@@ -127,15 +127,15 @@ impl Distribution {
     /// The largest number of buckets for each sign.
     pub const BUCKETS: usize = 160;
 
-    /// The scale that samples of a small range have. At this scale a quantile has an error of at most 0.3 %. The scale
-    /// is also the largest schema of Prometheus's native histograms.
+    /// The largest scale, which samples of a small range have. At this scale a quantile has an error of at most 0.3 %.
+    /// The scale is also the largest schema of Prometheus's native histograms.
     pub const MAX_SCALE: i32 = MAX_SCALE;
 
     /// The smallest scale. At this scale a quantile has an error of at most 19 %, and all buckets together span 12
     /// orders of magnitude.
     pub const MIN_SCALE: i32 = 2;
 
-    /// The largest number of samples that a distribution has after a [`merge`](Self::merge). A `u64` has room for twice
+    /// The largest number of samples that a distribution has after a [`merge`](Self::merge). A `u64` could count twice
     /// as many samples.
     const MAX_MERGED: u64 = 1 << 63;
 
@@ -172,12 +172,12 @@ impl Distribution {
     #[inline]
     fn add_figures(&mut self, sample: f64) {
         self.sum += sample;
-        // Each comparison is one instruction; `f64::min` needs more, because of NaN.
+        // Each comparison is one instruction. `f64::min` needs more instructions, because it handles NaN.
         self.minimum = if sample < self.minimum { sample } else { self.minimum };
         self.maximum = if sample > self.maximum { sample } else { self.maximum };
     }
 
-    /// Counts a sample whose bucket is missing or full.
+    /// Counts a sample whose bucket does not exist yet, or whose count has reached its maximum.
     #[cold]
     #[inline(never)]
     fn add_elsewhere(&mut self, index: i32, is_negative: bool) {
@@ -192,10 +192,10 @@ impl Distribution {
         self.add(&sample);
     }
 
-    /// Adds the samples of another distribution, as if this distribution had accepted them. The counts are exact, and
-    /// do not depend on the order of merges and samples, while every bucket has fewer than 2^32 samples.
+    /// Adds the samples of another distribution, as if this distribution had accepted them. As long as every bucket has
+    /// fewer than 2^32 samples, the counts are exact, and the order of merges and samples does not change them.
     ///
-    /// Returns false, and changes nothing, if the sum would have more than 2^63 samples.
+    /// If the sum would have more than 2^63 samples, returns false and changes nothing.
     #[must_use]
     pub fn merge(&mut self, other: &Self) -> bool {
         let has_room = self.count().checked_add(other.count()).is_some_and(|count| count <= Self::MAX_MERGED);
@@ -242,14 +242,14 @@ impl Distribution {
         }
         let mut threshold = self.threshold.max(other.threshold);
         if threshold.is_some() || !fit(&ranges) {
-            // Keep the largest buckets that fit. Both signs have the same threshold, so the threshold does not depend
-            // on the order of the samples.
+            // Keep the buckets of the largest absolute values, as many as fit. Both signs have the same threshold, so
+            // the order of the samples does not change the threshold.
             let high = ranges.iter().flatten().map(|(_, high)| *high).max();
             threshold = threshold.max(high.map(|high| high - (buckets as i32 - 1)));
         }
         let first = |range: Option<(i32, i32)>| match (threshold, range) {
             (Some(threshold), _) => threshold,
-            // The buckets below and above the range get the same room.
+            // The free slots are divided equally between the buckets below the range and the buckets above the range.
             (None, Some((low, high))) => low - (buckets as i32 - 1 - (high - low)) / 2,
             (None, None) => 0,
         };
@@ -369,9 +369,9 @@ impl Distribution {
         counts(self.negative())
     }
 
-    /// Returns an upper bound of the error of each quantile that is not NaN, relative to the exact quantile:
-    /// `base - 1`, from 0.003 to 0.19. (Samples below 2.2e-308 have fewer digits, so their quantiles can have a further
-    /// error of 5e-324.)
+    /// Returns an upper bound of the error of each quantile that is not NaN, relative to the exact quantile. The bound
+    /// is `base - 1`, from 0.003 to 0.19. (Samples below 2.2e-308 have fewer digits. So their quantiles can have an
+    /// additional error of 5e-324.)
     pub fn relative_error(&self) -> f64 {
         (std::f64::consts::LN_2 / f64::from(1 << self.scale())).exp_m1()
     }
@@ -379,10 +379,10 @@ impl Distribution {
     /// Returns the sample that the given share of all samples does not exceed: `quantile(0.99)` is the 99th percentile.
     ///
     /// The exact quantile of `n` samples is the sample of rank `quantile * n`, rounded up, in ascending order. The
-    /// result is in the same bucket as the exact quantile. The result is interpolated by the rank as in Prometheus's
-    /// `histogram_quantile`, which assumes that the samples of a bucket are evenly distributed on a logarithmic scale.
-    /// So the result differs from the exact quantile by at most [`relative_error`](Self::relative_error). The result is
-    /// never below the minimum or above the maximum.
+    /// result is in the same bucket as the exact quantile. Within the bucket, the result is interpolated by the rank,
+    /// as in Prometheus's `histogram_quantile`. The interpolation assumes that the samples of a bucket are evenly
+    /// distributed on a logarithmic scale. So the result differs from the exact quantile by at most
+    /// [`relative_error`](Self::relative_error). The result is never below the minimum or above the maximum.
     ///
     /// The result is NaN in three cases: there are fewer than `1 / (1 - quantile)` samples; `quantile` is not in
     /// `[0, 1)`; or the [`zero_threshold`](Self::zero_threshold) is not zero and the absolute value of the exact
@@ -401,7 +401,7 @@ impl Distribution {
         }
         let rank = rank.max(1);
         let mut before = 0;
-        // The share of a bucket's samples that come before the rank.
+        // The position of the rank within a bucket, as a share of the bucket's samples.
         let share = |before, count| ((rank - before) as f64 - 0.5) / count as f64;
         let in_bucket = |index: f64| boundary(index, self.scale());
         let limited = |value: f64| value.max(self.minimum).min(self.maximum);
@@ -437,7 +437,7 @@ impl Side {
         if is_wide {
             return 0..WIDE as usize;
         }
-        // The compiler compares all counts of a chunk in a few instructions.
+        // The fold has no branch, so the compiler checks all counts of a chunk in a few instructions.
         let has_counts = |chunk: &[u32]| chunk.iter().fold(0, |all, count| all | count) > 0;
         let mut chunks = self.counts.chunks(CHUNK);
         match chunks.position(has_counts) {
@@ -448,14 +448,14 @@ impl Side {
         }
     }
 
-    /// Returns the count in a slot; 0 if there is no such bucket.
+    /// Returns the count in a slot; 0 if the slot does not exist.
     fn count(&self, slot: usize, is_wide: bool) -> u64 {
         let count = |slot: usize| u64::from(self.counts.get(slot).copied().unwrap_or_default());
         count(slot) | if is_wide { count(slot + WIDE as usize) << 32 } else { 0 }
     }
 }
 
-/// Returns the index of the first bucket with samples, and the counts from this bucket to the last one.
+/// Returns the index of the first bucket with samples, and the counts from this bucket to the last bucket with samples.
 fn counts(mut buckets: impl Iterator<Item = (i32, u64)>) -> (i32, Vec<u64>) {
     let Some((offset, first)) = buckets.next() else { return (0, vec![]) };
     let mut counts = vec![first];

@@ -10,8 +10,9 @@ use crate::summary::Summary;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PeriodCollector {
     periods: SummaryCollector,
-    /// The time of the last message, in nanoseconds. [`NONE`](Self::NONE) is later than any message, so one comparison
-    /// detects both that there is no last message and that the clock was stepped back.
+    /// The time of the last message, in nanoseconds. Before the first message, the value is [`NONE`](Self::NONE), which
+    /// is later than any message. So one comparison detects two cases: there is no last message, or the clock was
+    /// stepped back.
     last: i64,
     first: FirstPeriod,
 }
@@ -30,8 +31,8 @@ pub enum FirstPeriod {
     /// defines.
     #[default]
     NoSample,
-    /// The period of the first message is the time since the last message of the windows before, as in rclcpp. So a
-    /// topic with one message per window or less has periods, too.
+    /// The period of the first message is the time since the last message of the earlier windows, as in rclcpp. So even
+    /// a topic with at most one message per window has periods.
     CarriedOver,
 }
 
@@ -43,7 +44,7 @@ impl PeriodCollector {
         Self { periods: SummaryCollector::default(), last: Self::NONE, first }
     }
 
-    /// Accepts a message whose callback starts at `now`, in nanoseconds.
+    /// Accepts a message. Its callback starts at `now`, in nanoseconds.
     ///
     /// The very first message gives no sample. Whether the first message of each later window gives a sample depends on
     /// [`FirstPeriod`]. A message with an earlier time than the last message gives no sample, because the clock was
@@ -56,8 +57,8 @@ impl PeriodCollector {
         }
     }
 
-    /// Returns whether a message has a period: it is not the first message of its window, and not before the last
-    /// message.
+    /// Returns whether a message at the time `now` has a period. The first message of a window, and a message earlier
+    /// than the last message, have no period.
     #[inline(always)]
     pub(crate) fn has_period(&self, now: i64) -> bool {
         now >= self.last
@@ -71,7 +72,7 @@ impl PeriodCollector {
     }
 
     /// Returns the sample that [`accept`](Self::accept) will accept, if the message has a period. (`accept` does not
-    /// call this function, because the call would take twice the instructions.)
+    /// call this function, because `accept` would then take twice as many instructions.)
     #[inline]
     pub(crate) fn sample(&self, now: i64) -> Option<f64> {
         (now >= self.last).then(|| milliseconds_between(self.last, now))

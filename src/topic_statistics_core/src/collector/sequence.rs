@@ -4,7 +4,7 @@
 ///
 /// Publishers are distinguished by `Gid`, the middleware's identifier. A publisher that restarts has a new identifier.
 /// At most [`PUBLISHERS`](Self::PUBLISHERS) publishers are followed, so memory is bounded. A further publisher replaces
-/// the publisher with the longest silence; from then on, the totals are unknown.
+/// the followed publisher with the longest silence. From then on, the totals are unknown.
 ///
 /// Numbers are compared as serial numbers (RFC 1982): one number is later than another if it is ahead of the other by
 /// less than half of all numbers. 0 follows `u64::MAX - 1`, because `u64::MAX` means "not supported" in rmw.
@@ -25,7 +25,8 @@ pub struct SequenceTracker<Gid> {
     publishers: Vec<FollowedPublisher<Gid>>,
     /// The index of the publisher of the last message.
     last: usize,
-    /// The number of messages, by which to find the publisher that was silent for the longest time.
+    /// The number of accepted messages. Each publisher keeps this number of its last message, so that the publisher
+    /// with the longest silence can be found.
     messages: u64,
     publishers_seen: u64,
     /// The number of messages lost; [`UNKNOWN`] once a `u64` had no room for the number.
@@ -39,8 +40,8 @@ pub struct SequenceTracker<Gid> {
     evictions: u32,
 }
 
-/// The losses of the publishers that are followed. Differences of two such values are exact until a publisher is
-/// replaced.
+/// The losses of the publishers that are followed. The difference of two of these values is exact if no publisher was
+/// replaced between the two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Followed {
     pub(crate) lost: u64,
@@ -71,12 +72,12 @@ pub enum Sequence {
 /// The totals of all accepted messages.
 ///
 /// The first three totals are `None` before the first numbered message, and after a message without a number. All
-/// totals are `None` once the topic had more publishers than are followed.
+/// totals are `None` after the topic had more publishers than are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SequenceTotals {
-    /// Messages lost. The total is also `None` if it overflows, which needs sequence numbers that no real publisher
-    /// reaches.
+    /// Messages lost. The total is also `None` if it overflows. An overflow needs sequence numbers that no real
+    /// publisher reaches.
     pub lost: Option<u64>,
     /// Messages received after a later message of the same publisher.
     pub out_of_order: Option<u64>,
@@ -95,19 +96,18 @@ pub struct FollowedPublisher<Gid> {
     pub received: u64,
     /// The time of the last message, in nanoseconds.
     pub last_heard: i64,
-    /// The position of that message in the sequence of all messages.
+    /// The value of `SequenceTracker::messages` when that message was accepted.
     last_message: u64,
     /// The number of messages lost; [`UNKNOWN`] once a `u64` had no room for the number.
     lost: u64,
     out_of_order: u64,
     /// Whether the messages of this publisher are numbered.
     is_numbered: bool,
-    /// The latest sequence number.
+    /// The latest sequence number of the publisher.
     number: u64,
-    /// Bit n is about the number that is n before the latest number: the bit is set if that number was received, or is
-    /// not missing.
+    /// Bit n stands for the sequence number `number - n`. The bit is set if a message with this number was received.
     seen: u64,
-    /// The count of all numbers from the first to the latest number.
+    /// The count of all sequence numbers from the publisher's first number to its latest number.
     span: u64,
     /// Whether the next message counts as the first message of this publisher.
     is_paused: bool,
@@ -157,7 +157,7 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         let lost = publisher.lost;
         let sequence = publisher.add_number(number);
         if self.lost != UNKNOWN {
-            // The sum includes what this publisher lost before this message.
+            // The sum also includes the messages that this publisher lost before this message.
             self.lost = (self.lost - lost).saturating_add(publisher.lost);
         }
         match sequence {
@@ -178,8 +178,8 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.has_lost_track
     }
 
-    /// Corrects the receive times of publishers whose last message came before `start`: makes these times earlier by
-    /// the duration `by`, which the clock does not count.
+    /// Makes the times of the last messages earlier by the duration `by`, which the clock does not count. Changes only
+    /// the publishers whose last message came before `start`.
     pub(crate) fn put_back(&mut self, start: i64, by: i64) {
         for publisher in self.publishers.iter_mut().filter(|publisher| publisher.last_heard < start) {
             publisher.last_heard = publisher.last_heard.saturating_sub(by);
@@ -204,7 +204,8 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         is_known.then_some(Followed { lost, out_of_order, evictions })
     }
 
-    /// Makes the next message of each publisher count as its first: messages sent until then are not counted as lost.
+    /// Makes the next message of each publisher count as its first message. Messages sent before that message are not
+    /// counted as lost.
     pub fn pause(&mut self) {
         self.publishers.iter_mut().for_each(|publisher| publisher.is_paused = true);
     }
@@ -216,8 +217,8 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         }
     }
 
-    /// Returns whether the tracker subtracted a late number from the losses. The number is of the publisher that sent
-    /// the last message.
+    /// Returns whether the losses were reduced by one for the late number `number`. The number belongs to the publisher
+    /// of the last accepted message.
     pub(crate) fn is_taken_back(&self, number: u64) -> bool {
         let publisher = self.publishers.get(self.last);
         publisher.is_some_and(|publisher| publisher.can_take_back(steps(number, publisher.number)))
@@ -333,7 +334,7 @@ impl<Gid> FollowedPublisher<Gid> {
     }
 }
 
-/// The value that means more losses than a `u64` can count.
+/// The value of a number of losses that is too large for a `u64`.
 const UNKNOWN: u64 = u64::MAX;
 
 /// Returns how many numbers `to` is ahead of `from`. `u64::MAX` is not a sequence number.
@@ -460,7 +461,8 @@ mod tests {
         const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
         let mut tracker = SequenceTracker::default();
         for gid in 0..MOST {
-            // If the clock is stepped back, the busiest publisher must not look like the oldest one.
+            // If the clock is stepped back, the busiest publisher must not look like the publisher with the longest
+            // silence.
             tracker.accept(gid, 1, -(gid as i64));
         }
         tracker.accept(0, 2, i64::MIN);
@@ -476,7 +478,8 @@ mod tests {
     #[cfg_attr(miri, ignore = "takes minutes")]
     fn once_a_publisher_had_to_make_room_the_totals_are_not_known() {
         const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
-        // There is one publisher more than are followed. The publishers send in turn, and every second message is lost.
+        // There is one publisher more than are followed. The publishers send one after the other, and every second
+        // message is lost.
         let mut tracker = SequenceTracker::default();
         for round in 0..10 {
             for gid in 0..=MOST {
@@ -536,8 +539,8 @@ mod tests {
         ]
     }
 
-    /// Returns the messages of one publisher in the order of arrival. Each message has the number of the publisher's
-    /// restart, and its sequence number.
+    /// Returns the messages of one publisher in the order of arrival. For each message: how often the publisher had
+    /// restarted, and the sequence number.
     fn arrivals(fates: &[Fate], start: u64) -> Vec<(u32, u64)> {
         let (mut life, mut number) = (0, start);
         let mut keyed = vec![];
@@ -579,8 +582,8 @@ mod tests {
                 .map(|(fates, start)| arrivals(fates, *start).into_iter())
                 .collect();
             let mut tracker = SequenceTracker::default();
-            // The reference model: for each publisher and each of its restarts, the received numbers as steps from the
-            // first number.
+            // The reference model. For each publisher and each of its restarts, it has the received numbers, as steps
+            // from the first number.
             let mut came: HashMap<(usize, u32), (u64, HashSet<u64>)> = HashMap::new();
             for (now, index) in order.iter().enumerate() {
                 let publisher = index.index(queues.len());

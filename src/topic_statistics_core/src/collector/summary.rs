@@ -58,7 +58,7 @@ impl SummaryCollector {
         // nanosecond.
         self.mean += difference / self.count as i64 as f64;
         self.squares += difference * (sample - self.mean);
-        // Each comparison is one instruction; `f64::min` needs more, because of NaN.
+        // Each comparison is one instruction. `f64::min` needs more instructions, because it handles NaN.
         self.minimum = if sample < self.minimum { sample } else { self.minimum };
         self.maximum = if sample > self.maximum { sample } else { self.maximum };
     }
@@ -68,7 +68,7 @@ impl SummaryCollector {
     pub fn summary(&self) -> Summary {
         Summary {
             average: if self.count > 0 { finite_or_nan(self.mean) } else { f64::NAN },
-            // The minimum and the maximum are infinite if there is no sample.
+            // If there is no sample, the minimum and the maximum are infinite, so the result is NaN.
             minimum: finite_or_nan(self.minimum),
             maximum: finite_or_nan(self.maximum),
             standard_deviation: match self.count {
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(collector, SummaryCollector::default());
     }
 
-    /// The number of samples; smaller for Miri, which is slow.
+    /// The number of samples. It is smaller for Miri, which is slow.
     const SAMPLES: usize = if cfg!(miri) { 20 } else { 500 };
 
     proptest! {
@@ -191,7 +191,7 @@ mod tests {
 
         #[test]
         fn an_offset_does_not_change_the_spread(spread in prop::collection::vec(-1e-3..1e-3, 2..SAMPLES)) {
-            // The samples as they are after the addition of the offset has rounded them.
+            // The addition of the offset rounds the samples. `samples` has the rounded values.
             let samples: Vec<f64> = spread.iter().map(|sample| sample + 1e9).collect();
             let centred: Vec<f64> = samples.iter().map(|sample| sample - 1e9).collect();
             let ours = collect(&samples).standard_deviation;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The error of a condition: what is wrong, and where in the text.
+//! The error of a condition: the mistake, and its place in the text.
 
 use std::ops::Range;
 
@@ -56,7 +56,7 @@ pub(super) const QUANTITIES: &str =
     "it has to be one of rate, period, age, bandwidth, received, bytes, lost, out_of_order, publishers, gap, silent, \
      or the name of a metric, such as callback_duration_ms (docs/statistics.md lists them)";
 
-/// Returns what is wrong with the name of a metric that does not exist.
+/// Returns the text of the error for the name of a metric that does not exist.
 pub(super) fn unknown_metric(name: &str) -> String {
     let hint = similar(name).unwrap_or_else(|| QUANTITIES.to_owned());
     format!("there is no metric {}; {hint}", quoted(name))

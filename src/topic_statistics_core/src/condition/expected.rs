@@ -7,8 +7,8 @@ use super::{
     units,
 };
 
-/// The values that a measured value is compared with, in the unit of the quantity: a range with both ends, or one
-/// number as both ends.
+/// The values that a measured value is compared with, in the unit of the quantity: the two ends of a range. For a
+/// single number, both ends are equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Expected {
     pub(super) lowest: f64,
@@ -55,8 +55,8 @@ fn split(text: &str) -> (&str, &str) {
     text.split_at(text.rfind(|c: char| c.is_ascii_digit() || c == '.').map_or(text.len(), |last| last + 1))
 }
 
-/// Parses a number with a unit; a number without a unit has the unit of `unit_of`. Returns the number in the quantity's
-/// unit.
+/// Parses a number with a unit. If the number has no unit, the unit at the end of the text `unit_of` is used. Returns
+/// the number in the quantity's unit.
 fn number<'a>(text: &'a str, unit_of: &'a str, name: &str, unit: &'static str) -> Result<f64, Wrong<'a>> {
     let (digits, of_its_own) = split(text);
     let no_number = || (text, no_number(name, text));
@@ -73,7 +73,7 @@ fn number<'a>(text: &'a str, unit_of: &'a str, name: &str, unit: &'static str) -
     Ok(value * times / parts)
 }
 
-/// Parses a percentage. Returns the percentage as a part of 1.
+/// Parses a percentage. Returns the percentage divided by 100.
 fn percentage(text: &str) -> Result<f64, Wrong<'_>> {
     let part = text.strip_suffix('%').and_then(|number| number.parse().ok());
     match part.filter(|part: &f64| part.is_finite() && *part >= 0.0) {

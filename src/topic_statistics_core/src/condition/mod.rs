@@ -6,8 +6,8 @@
 //! [TOPIC:] METRIC[.FIGURE] OPERATOR VALUE
 //! ```
 //!
-//! - `TOPIC` is the name of a topic or of a source; the program that reads the condition decides what the name means. A
-//!   topic also applies to the following conditions of the same text, up to the next topic:
+//! - `TOPIC` is the name of a topic or of a source; the program that reads the condition decides whether the name means
+//!   a topic or a source. A topic also applies to the following conditions of the same text, up to the next topic:
 //!   `/imu: rate>=90 age<50ms /scan: rate>=9`. Conditions before the first topic have no topic.
 //! - `METRIC` is a [quantity](Quantity): `rate` (Hz), `bandwidth` (bytes/s), `received`, `bytes`, `lost`,
 //!   `out_of_order`, `publishers`, or the name of a [`Metric`](crate::Metric), with or without `_ms`. Short names are
@@ -18,8 +18,8 @@
 //! - `VALUE` is a number. With `=` and `!=` the value can also be a range with both ends (`90..110`), or a number with
 //!   a tolerance (`100±10%`, or `100+-10%`). A value without a unit is in the unit of the quantity: ms, Hz, bytes,
 //!   bytes/s, %. Units are `ns`, `us`, `ms`, `s` and `min`; `Hz` and `kHz`; `B`, `kB`, `MB`, `GB`, `KiB`, `MiB` and
-//!   `GiB`; the units of bytes with `/s`; `%`. In a range, a unit at the end also applies to the start; if the start
-//!   has a unit, the end needs one.
+//!   `GiB`; the units of bytes with `/s`; `%`. In a range, a unit after the end also applies to the start. If the start
+//!   has a unit, the end needs a unit, too.
 //!
 //! Spaces separate conditions. The value NaN fulfills no condition.
 //!
@@ -54,7 +54,7 @@ mod quantity;
 mod tests;
 mod units;
 
-/// A list of conditions; each condition is about one quantity. A parsed list has at least one condition.
+/// A list of conditions. Each condition is about one quantity. A parsed list has at least one condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions(pub(crate) Vec<Condition>);
 
@@ -94,7 +94,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Returns the topic or the source that this condition is about, as it was written: before this condition, or
+    /// Returns the topic or the source that this condition is about, as the name was written before this condition, or
     /// before an earlier condition of the same text. `None` if no topic was written.
     pub fn topic(&self) -> Option<&str> {
         self.topic.as_deref()
@@ -119,8 +119,8 @@ impl Condition {
         }
     }
 
-    /// Returns the lowest value that fulfills this condition, in the unit of the quantity; with the operator `>`, all
-    /// values above the result fulfill it. `None` if the condition has no lower limit.
+    /// Returns the lowest value that fulfills this condition, in the unit of the quantity. With the operator `>`, the
+    /// values above the result fulfill the condition. `None` if the condition has no lower limit.
     pub fn lower_limit(&self) -> Option<f64> {
         match self.operator {
             Operator::Greater | Operator::GreaterOrEqual => Some(self.expected.highest),
@@ -129,8 +129,8 @@ impl Condition {
         }
     }
 
-    /// Returns the highest value that fulfills this condition, in the unit of the quantity; with the operator `<`, all
-    /// values below the result fulfill it. `None` if the condition has no upper limit.
+    /// Returns the highest value that fulfills this condition, in the unit of the quantity. With the operator `<`, the
+    /// values below the result fulfill the condition. `None` if the condition has no upper limit.
     pub fn upper_limit(&self) -> Option<f64> {
         match self.operator {
             Operator::Less | Operator::LessOrEqual => Some(self.expected.lowest),
@@ -139,8 +139,8 @@ impl Condition {
         }
     }
 
-    /// Returns true if all values of a range fulfill this condition, and false if no value does. `None` if only some
-    /// values do, or if an end of the range is NaN.
+    /// Returns true if all values of a range fulfill this condition, and false if no value fulfills it. Returns `None`
+    /// if only some values fulfill it, or if an end of the range is NaN.
     pub(crate) fn is_fulfilled_by_all(&self, lowest: f64, highest: f64) -> Option<bool> {
         let Expected { lowest: from, highest: to } = self.expected;
         let (all, none) = match self.operator {
@@ -279,7 +279,6 @@ impl<'a> Reader<'a> {
         Ok(Condition { topic, quantity, operator, expected, name: name.into(), value: value.into() })
     }
 
-    /// Reads a topic, if there is one.
     fn read_topic(&mut self) -> Result<(), ConditionError> {
         let operator = self.rest.find(SIGNS).unwrap_or(self.rest.len());
         // The name of a source may contain a colon, so the topic ends at the last colon.
@@ -320,7 +319,7 @@ impl<'a> Reader<'a> {
         !is_metric && !has_colon && (word.contains('/') || is_condition)
     }
 
-    /// Returns an error at a word of the text; if the word is empty, at the end of the text.
+    /// Returns an error whose place is a word of the text. If the word is empty, the place is the end of the text.
     fn error(&self, word: &str, problem: impl Into<String>) -> ConditionError {
         let start = match word.is_empty() {
             true => self.text.trim_end().len(),
@@ -338,7 +337,7 @@ fn without_number(topic: &str) -> &str {
     parts.filter(|(_, number)| is_number(number)).map_or(topic, |(plain, _)| plain)
 }
 
-/// Returns the first word of a text.
+/// Returns the first word of a text, up to the first space.
 fn first(text: &str) -> &str {
     &text[..text.find(char::is_whitespace).unwrap_or(text.len())]
 }

@@ -93,7 +93,7 @@ impl Quantity {
         Ok(Self::Metric(metric, figure))
     }
 
-    /// Returns the quantity with that name; for a metric, with its default figure. `None` if no quantity has that name.
+    /// Returns the quantity with the given name. A metric gets its default figure. `None` if no quantity has this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         let metric = match name {
             "rate" => return Some(Self::Rate),
@@ -112,7 +112,8 @@ impl Quantity {
                 .iter()
                 .find(|metric| metric.name() == name || metric.name().strip_suffix("_ms") == Some(name))?,
         };
-        // The condition `busy<80%` is about each thread: the mean of all threads would hide a busy thread.
+        // The condition `busy<80%` has to hold for each thread, so the figure is the maximum. The mean of all threads
+        // would hide a busy thread.
         let figure = if metric == Metric::Busy { Figure::Maximum } else { Figure::Average };
         Some(Self::Metric(metric, figure))
     }
@@ -143,7 +144,8 @@ impl Figure {
         }
     }
 
-    /// Returns whether this figure is one of the samples or their average, so that the figure has the samples' unit.
+    /// Returns whether this figure is a sample, a percentile or the average of the samples. Such a figure is a value in
+    /// the range of the samples.
     pub(crate) fn is_of_samples(self) -> bool {
         !matches!(self, Self::StandardDeviation | Self::SampleCount)
     }

@@ -2,8 +2,8 @@
 
 //! The units that a value can be written in.
 
-/// A unit: its name, and two numbers. The unit is the first number divided by the second, in the quantity's default
-/// unit. (Two numbers, because 1/1000 has no exact binary form.)
+/// A unit: its name, and two numbers. One of this unit is the first number divided by the second number, in the
+/// quantity's default unit. (There are two numbers, because 1/1000 has no exact binary form.)
 type Unit = (&'static str, f64, f64);
 
 const MILLISECONDS: &[Unit] = &[
@@ -27,8 +27,9 @@ const BYTES: &[Unit] = &[
 ];
 const PERCENT: &[Unit] = &[("%", 1.0, 1.0)];
 
-/// Returns the two numbers that convert a written unit into a quantity's default unit `own`: multiply by the first,
-/// divide by the second. `None` if the quantity cannot have the written unit.
+/// Returns the two numbers that convert a value in the unit `written` into a quantity's default unit `own`: multiply
+/// the value by the first number, and divide it by the second number. `None` if the quantity cannot have the written
+/// unit.
 pub(super) fn find(own: &str, written: &str) -> Option<(f64, f64)> {
     let (units, suffix) = units_of(own);
     let written = written.strip_suffix(suffix)?;

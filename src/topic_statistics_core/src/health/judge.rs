@@ -69,12 +69,14 @@ pub struct Judge {
     spans: Spans,
     /// The longest time over which a condition counts messages, in seconds; `None` if no condition counts messages.
     looks_back: Option<f64>,
-    /// Whether the expectations set a limit for silence: then an empty window does not violate the expectations.
+    /// Whether the expectations set a limit for silence. Then a window without messages can also be a good window after
+    /// silence.
     may_be_silent: bool,
     phase: Phase,
-    /// The total length of all windows.
+    /// The total length of all windows that the judge has accepted.
     elapsed: Duration,
-    /// The total length of the last windows in a row that certainly had no message.
+    /// The total length of the latest windows in a row that had no message. A window with an unknown number of messages
+    /// sets this length to 0.
     silent: Duration,
     /// The value of `elapsed` when the level began.
     since: Duration,
@@ -89,16 +91,18 @@ pub struct Judge {
 enum Phase {
     /// No message was received yet.
     NoMessageYet,
-    /// Messages were received before, so the next window is a whole window.
+    /// Messages were received in an earlier window. So the next window is a whole window, and is compared with the
+    /// conditions.
     Judging {
-        /// Whether messages have only recently resumed after silence; `None` once the source is as expected.
+        /// The good windows since messages resumed after silence; `None` if there were enough of them, or if there was
+        /// no silence.
         after_silence: Option<AfterSilence>,
     },
     Silent,
 }
 
-/// The good windows in a row after silence: no condition was violated, and the window has messages or needs no
-/// messages.
+/// Counts the good windows in a row after silence. In a good window, no condition is violated, and there are messages,
+/// or the source may be silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AfterSilence {
     windows: u32,
@@ -106,7 +110,7 @@ struct AfterSilence {
     since: Duration,
 }
 
-/// A condition, and what the windows up to now say about the condition.
+/// A condition, and its results in the windows up to now.
 #[derive(Clone, Debug)]
 struct Judged {
     level: Level,
@@ -118,9 +122,10 @@ struct Judged {
     opposed_since: Duration,
     /// The value of `Judge::elapsed` when `fails` last changed.
     since: Duration,
-    /// The last value; NaN if the value was missing. `None` before the first value.
+    /// The last value that was compared with the condition; NaN if the value was missing. `None` before the first
+    /// value.
     value: Option<f64>,
-    /// The last value that violated the condition.
+    /// The last value that violated the condition, in the unit of the condition's quantity.
     violated_by: f64,
     /// Why the last value that violated the condition was missing; `None` if it was measured.
     missing: Option<Missing>,
@@ -164,9 +169,9 @@ impl Judge {
         }
     }
 
-    /// Assumes that the source had messages before its first window. Then the judge expects no first message, and
-    /// silence becomes stale after the same time as after any message. For example, a map that is published once is not
-    /// published again.
+    /// Assumes that the source had messages before its first window. Then the judge does not wait for a first message,
+    /// and silence is stale after the same time as after a message. An example is a map that was published before the
+    /// first window, and is not published again.
     #[must_use]
     pub fn after_messages(self) -> Self {
         Self { had_messages: true, ..self }
@@ -182,8 +187,8 @@ impl Judge {
         &self.health
     }
 
-    /// Returns how many windows led to each level, in the order of [`Level::ALL`]. A window does not count while the
-    /// source waits for its first message and the message is not overdue.
+    /// Returns how many windows led to each level, in the order of [`Level::ALL`]. A window is not counted if the
+    /// source still waits for its first message and the message is not overdue.
     pub fn windows(&self) -> [u64; Level::ALL.len()] {
         self.windows
     }
@@ -201,9 +206,9 @@ impl Judge {
     /// Accepts the next window. Returns the change if the level changed, or if the cause of a level other than
     /// [`Level::Ok`] changed.
     ///
-    /// Windows have to follow each other without a gap; after a gap, start with a new judge. `value` returns the
-    /// window's value of a quantity. For the [counted quantities](super), `value` is called only with
-    /// [`Quantity::Bytes`].
+    /// Windows have to follow each other without a gap. After a gap, use a new judge. `value` returns the window's
+    /// value of a quantity. [Counted quantities](super) are an exception: the judge counts them itself, and only calls
+    /// `value` with [`Quantity::Bytes`].
     pub fn accept(
         &mut self,
         window: &JudgedWindow,
@@ -237,7 +242,7 @@ impl Judge {
                 self.conditions.iter_mut().for_each(Judged::reset);
                 self.set(self.silence(), Cause::Silence, self.elapsed.saturating_sub(self.silent));
             }
-            // The rate is counted from the window after this one.
+            // The messages of this window are history, so the rate is counted from the next window on.
             Phase::Judging { .. } if window.has_history => self.spans.clear(),
             Phase::Judging { after_silence } => self.judge(window, start, after_silence, &mut value),
         }
@@ -282,11 +287,12 @@ impl Judge {
                 };
                 self.spans.add(messages, bytes, window.length, longest);
             }
-            // The number of messages in a span has to be known, so the next span begins after this window.
+            // The number of messages in this window is unknown, but has to be known for a span. So the next span begins
+            // after this window.
             _ => self.spans.clear(),
         }
         let is_after_silence = after_silence.is_some();
-        // A topic that publishes a map once, after silence, has no second window with messages.
+        // If silence is allowed, windows without messages count, too: a map may be published only once after silence.
         let counts = window.messages.is_some_and(|messages| messages > 0 || self.may_be_silent);
         let mut is_violated = false;
         let (raise, clear) = (self.expectations.raise_after, self.expectations.clear_after);
@@ -303,7 +309,7 @@ impl Judge {
             windows => Some(AfterSilence { windows: windows + u32::from(counts), since: good_since }),
         });
         self.phase = Phase::Judging { after_silence };
-        // Conditions for ERROR are first.
+        // The conditions for ERROR come first, so the result is a failing condition of the worst level.
         match self.conditions.iter().find(|judged| judged.fails) {
             Some(judged) => {
                 let Judged { level, ref condition, violated_by: value, missing, since, .. } = *judged;
@@ -325,7 +331,7 @@ impl Judge {
         }
     }
 
-    /// Sets the level and the cause. If they change, the change is dated `since`.
+    /// Sets the level and the cause. If the level or the cause changes, `since` is the time of the change.
     fn set(&mut self, level: Level, cause: Cause, since: Duration) {
         let is_other = level != self.health.level;
         if is_other || !cause.is_the_same_as(&self.health.cause) {
@@ -391,7 +397,8 @@ impl Judged {
         };
         match self.condition.quantity() {
             Rate | Metric(self::Metric::Frequency, Average | Minimum | Maximum) => of_rate(Span::rate),
-            // A limit of bytes per second does not say how many messages are needed.
+            // A limit in bytes per second does not say how many messages are needed for a decision, so the time is
+            // fixed.
             Bandwidth => Some(Counted { looks_back: Self::BANDWIDTH_LOOKS_BACK, evidence: Span::bandwidth }),
             Metric(metric, figure) if metric.is_period() => match figure {
                 Average => of_period(Span::period),
@@ -426,8 +433,8 @@ impl Judged {
         };
         let is_measured_in_silence = match quantity {
             Quantity::Publishers => true,
-            // In a window in which no callback and no goal begins, a callback or a goal may end, and a response may
-            // arrive.
+            // These metrics can have samples in a window without messages: a callback or a goal that began earlier may
+            // end, or a response may arrive.
             Quantity::Metric(
                 Metric::CallbackDuration
                 | Metric::ResponseDuration
@@ -451,7 +458,8 @@ impl Judged {
                 self.observe(value, fulfils);
                 fulfils
             }
-            // If a window has no period, its messages are counted.
+            // If the value was not measured, for example because the window has no period, it is counted from the
+            // messages.
             (_, Some(counted)) => return self.count(spans, &counted, has_messages),
             (Value::Missing(missing), None) if has_messages => {
                 self.observe(f64::NAN, false);
@@ -467,11 +475,11 @@ impl Judged {
     fn count(&mut self, spans: &Spans, counted: &Counted, has_messages: bool) -> Option<bool> {
         for span in spans.up_to_now() {
             if span.seconds == 0.0 {
-                return None; // a window without a length: the windows before it were already checked
+                return None; // this window has no length, and the windows before it were already checked
             }
             let (lowest, value, highest) = (counted.evidence)(&span);
             if value.is_nan() {
-                return None; // the bytes are not known
+                return None; // the bytes of the messages are unknown
             }
             if let Some(fulfils) = self.condition.is_fulfilled_by_all(lowest, highest) {
                 self.observe(value, fulfils);
@@ -479,8 +487,8 @@ impl Judged {
             }
             self.value = Some(value);
             if span.seconds >= counted.looks_back {
-                // The counted messages prove no violation. An empty window does not prove that the condition is
-                // fulfilled.
+                // The counted messages prove no violation. A window without messages does not prove that the condition
+                // is fulfilled, so its result is unknown.
                 return has_messages.then_some(true);
             }
         }
@@ -494,8 +502,8 @@ impl Judged {
         }
     }
 
-    /// Changes the state after `windows` equal results in a row. The last result is of the window that starts at
-    /// `start`.
+    /// Adds the result of the window that starts at `start`. After `windows` equal results in a row, changes the state
+    /// of the condition.
     fn debounce(&mut self, fulfils: bool, start: Duration, windows: u32) {
         if fulfils != self.fails {
             self.opposed = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Decides whether a topic is as expected. The module is a state machine whose only input is finished windows.
+//! Decides whether a topic is as expected. The module is a state machine. Finished windows are its only input.
 //!
 //! [`Expectations`] are conditions for [`Level::Warn`] and [`Level::Error`], and the times after which silence is
 //! [`Level::Stale`]. A [`Judge`] accepts one window after the other, without a gap, compares each window with the
@@ -12,29 +12,31 @@
 //!   that fulfill it ([`raise_after`](Expectations::raise_after) and [`clear_after`](Expectations::clear_after) change
 //!   these numbers). The level of a source is the worst level of its failing conditions. A condition on `silent` fails
 //!   after one window.
-//! - **A [value](Value) has one of three states**: it is measured; it is missing, because of a fault of the source; or
-//!   it is unknown. A missing value violates its condition. An unknown value neither fulfills nor violates its
-//!   condition: the window is ignored for the condition.
-//! - **A window without a message proves nothing**, unless it proves that a limit is not met.
+//! - **A [value](Value) has one of three states**: measured, unknown, or missing because of a fault of the source. A
+//!   missing value violates its condition. An unknown value neither fulfills nor violates its condition: the window is
+//!   ignored for the condition.
+//! - **A window without a message** proves nothing, with one exception: it can prove that a limit is violated, for
+//!   example the lower limit of a rate.
 //! - **A rate is counted.** A window can cut a period at its start and at its end, so n messages prove only a rate of
 //!   `n - 1` to `n + 1` messages in the window's time. The rate is checked over the shortest time, up to now, in which
-//!   enough messages were received to decide: at most the time of 100 messages at the limit of the condition. Without a
-//!   decision, the condition does not fail. So a condition never fails if every period of the topic keeps the limit,
-//!   even if the topic is slow and the windows are short; a rate that misses its limit by 2 % or more is detected.
-//!   `bandwidth` and `frequency_hz` are counted in the same way, and so are the mean, minimum and maximum of a period
-//!   in windows without a period.
-//! - **Stale means silence** and nothing else. A source is stale if it has had no message for three times the longest
-//!   period that the conditions accept (of `rate`, `period` or `silent`), but at least for a whole window; without such
-//!   a condition, after 10 s. The level changes after the first window that reaches this time.
+//!   enough messages were received to decide: at most the time of 100 messages at the limit of the condition. If this
+//!   time is not enough to decide, the condition does not fail. So a condition never fails if every period of the topic
+//!   keeps the limit, even if the topic is slow and the windows are short. A rate that misses its limit by 2 % or more
+//!   is detected. `bandwidth` and `frequency_hz` are counted in the same way, and so are the mean, minimum and maximum
+//!   of a period in windows without a period.
+//! - **Stale means silence** and nothing else. A source is stale if its silence lasts for three times the longest
+//!   period that the conditions on `rate`, `period` or `silent` accept. Without such a condition, it is stale after a
+//!   silence of 10 s. In both cases, the silence has to last for at least a whole window. The level changes after the
+//!   first window that reaches this time.
 //! - **A latched topic** (all its publishers are transient local) may be published only once. Its silence is stale only
-//!   if `rate`, `period` or [`stale_after`](Expectations::stale_after) limits the silence. A window with the history
-//!   that a publisher delivers at matching is not compared with the conditions.
+//!   if `rate`, `period` or [`stale_after`](Expectations::stale_after) limits the silence. A publisher delivers its
+//!   history when a subscription matches it. A window with history is not compared with the conditions.
 //! - **After silence** the level is [`Level::Warn`] until no condition was violated in `clear_after` windows with
 //!   messages. A window with an unknown number of messages does not count. Windows without messages count if `silent`
 //!   or [`stale_after`](Expectations::stale_after) limits the silence.
-//! - **At the start** windows are compared with the conditions only from the first whole window after the first message
-//!   on. A topic without any message is stale after 10 s, or after three of its longest accepted periods if this time
-//!   is longer.
+//! - **At the start** no window is compared with the conditions until the first message. The next whole window is the
+//!   first one that is compared. A topic without any message is stale after 10 s, or after three of its longest
+//!   accepted periods if this time is longer.
 //!
 //! ```
 //! use topic_statistics_core::health::{Expectations, JudgedWindow, Judge, Level, Value};
@@ -169,7 +171,7 @@ impl Expectations {
     const CLEAR_AFTER: u32 = 3;
     /// The time to wait for the first message, and for the next message, unless the conditions set another time.
     const SILENCE: Duration = Duration::from_secs(10);
-    /// The number of accepted periods after which silence is stale.
+    /// Silence is stale after this number of periods. The period is the longest period that the conditions accept.
     const SILENT_PERIODS: f64 = 3.0;
 
     /// Returns expectations without conditions: the source is only expected to have messages.
@@ -207,14 +209,14 @@ impl Expectations {
         Self { first_message_within: Some(time), ..self }
     }
 
-    /// Sets how long a source has to be silent to be stale. The silence always lasts for at least a whole window; with
-    /// [`Duration::MAX`], the source is never stale. Default: three times the longest period that a condition accepts,
-    /// or 10 s without such a condition.
+    /// Sets how long a source has to be silent to be stale. The silence always has to last for at least a whole window.
+    /// With [`Duration::MAX`], the source is never stale. Default: three times the longest period that a condition
+    /// accepts, or 10 s without such a condition.
     pub fn stale_after(self, time: Duration) -> Self {
         Self { stale_after: Some(time), ..self }
     }
 
-    /// Sets the level that silence leads to, also before the first message. Default: [`Silence::Stale`].
+    /// Sets the level that silence leads to. It also applies before the first message. Default: [`Silence::Stale`].
     pub fn silence(self, silence: Silence) -> Self {
         Self { silence, ..self }
     }
@@ -309,7 +311,7 @@ pub struct Health {
     pub cause: Cause,
     /// The last window that the source's [`Judge`] accepted, on the system clock; `None` before the first window.
     pub window: Option<Window>,
-    /// The start of the first window of this level, on the system clock; `None` before the first window.
+    /// The start of the first window with this level, on the system clock; `None` before the first window.
     pub since: Option<Timestamp>,
     /// The time from `since` to the end of the last window, on the monotonic clock.
     pub lasting: Duration,
@@ -324,7 +326,7 @@ pub enum Cause {
     NoMessageYet,
     /// All conditions are fulfilled.
     AsExpected,
-    /// A condition fails. If several conditions fail, this one is the first of the worst level.
+    /// A condition fails. If several conditions fail, this is the first failing condition of the worst level.
     Condition {
         /// The condition, with its limits.
         condition: Condition,
@@ -341,7 +343,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Returns whether two causes are the same, ignoring the value that violated a condition.
+    /// Returns whether two causes are the same. The value that violated a condition is not compared.
     fn is_the_same_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Condition { condition, .. }, Self::Condition { condition: other, .. }) => {

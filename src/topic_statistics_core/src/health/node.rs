@@ -16,7 +16,8 @@ use crate::{
 pub struct NodeExpectations {
     /// The expectations; `None` if the node has no expectations.
     pub expectations: Option<Arc<Expectations>>,
-    /// Whether the node's options have no conditions, and so expect only that all subscriptions receive messages.
+    /// Whether the node's options have expectations without conditions. Then the only expectation is that all
+    /// subscriptions receive messages.
     expects_messages: bool,
 }
 
@@ -77,8 +78,8 @@ impl Expectations {
     /// The largest number of conditions for one level.
     pub const CONDITIONS: usize = 1000;
 
-    /// Returns the conditions that apply to a source. The source's kind has to measure the quantity of the condition,
-    /// and the condition has to have the source's name, or no name if `takes_all` is true.
+    /// Returns the conditions that apply to a source. A condition applies if the source's kind measures the condition's
+    /// quantity and the condition names the source. If `takes_all` is true, a condition without a name applies, too.
     pub fn select(&self, names: Names<'_>, kind: SourceKind, takes_all: bool) -> Self {
         let is_about = |condition: &Condition| {
             condition.topic().map_or(takes_all, |topic| names.include(topic))
@@ -90,7 +91,8 @@ impl Expectations {
         Self { warn_unless: about(&self.warn_unless), error_unless: about(&self.error_unless), ..*self }
     }
 
-    /// Returns the conditions on quantities that a source can measure; `None` if no condition is left.
+    /// Keeps only the conditions on quantities that a source can measure. Returns `None` if there were conditions and
+    /// none of them is left.
     pub fn measurable(mut self, can_measure: impl Fn(Metric) -> bool) -> Option<Self> {
         let had_conditions = self.conditions().next().is_some();
         let is_measurable = |condition: &Condition| needed(condition.quantity()).is_none_or(&can_measure);
@@ -116,7 +118,7 @@ impl Expectations {
 }
 
 /// Returns an error with the reason if a source of this kind never measures the condition's quantity. With the kind
-/// `None`, the condition is checked for any source.
+/// `None`, returns an error only if no kind of source can measure the quantity.
 pub fn check(condition: &Condition, kind: Option<SourceKind>) -> Result<(), String> {
     let quantity = condition.quantity();
     match (quantity, kind) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Counts the messages of the last window, of the last two windows, and so on, in little memory.
+//! Counts the messages of the last window, of the last two windows, and so on. It needs little memory, because spans of
+//! old windows are joined.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -11,12 +12,12 @@ pub(super) struct Span {
     /// The bytes of the messages; NaN if the bytes are unknown.
     pub(super) bytes: f64,
     pub(super) seconds: f64,
-    /// The span has 2 to this power windows.
+    /// The number of windows in the span is 2 to this power.
     power: u8,
 }
 
-/// The spans up to now. Spans of old windows are joined to save memory: for each power of two, at most four spans have
-/// that number of windows.
+/// The spans up to now. To save memory, spans of old windows are joined: for each power of two, there are at most four
+/// spans with this number of windows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spans {
     /// The newest span is first, so the powers never decrease.
@@ -58,7 +59,7 @@ impl Spans {
         self.spans.clear();
     }
 
-    /// Returns sums of spans up to now, the shortest first: the sum of the last span, of the last two spans, and so on.
+    /// Returns sums of spans up to now: the last span, the sum of the last two spans, and so on.
     pub(super) fn up_to_now(&self) -> impl Iterator<Item = Span> + '_ {
         self.spans.iter().scan(Span::default(), |sum, span| {
             sum.messages = sum.messages.saturating_add(span.messages);

@@ -17,7 +17,7 @@ fn warn_unless(text: &str) -> Expectations {
     Expectations::new().warn_unless(conditions(text))
 }
 
-/// A judge that is given windows in a row.
+/// A judge that gets one window after the other.
 struct Windows {
     judge: Judge,
     length: Duration,
@@ -155,8 +155,8 @@ fn jitter_across_the_limit_changes_the_level_as_rarely_as_said() {
 
 #[test]
 fn a_rate_that_halves_is_found_when_the_messages_prove_it() {
-    // The windows last for 1 s. At 30 Hz and 1000 Hz, one window proves that the rate is too low; two windows in a row
-    // raise the level.
+    // The windows last for 1 s. At 30 Hz and 1000 Hz, one window proves that the rate is too low. Two such windows in a
+    // row raise the level.
     for (rate, until_warn, until_ok) in [(1000.0, 2, 3), (30.0, 2, 3), (1.0, 8, 24), (0.3, 30, 80)] {
         let mut windows = Windows::new(warn_unless(&format!("rate>={}", 0.9 * rate)), SECOND);
         let mut topic = Topic::new(7, rate, 0.05);
@@ -182,8 +182,8 @@ fn a_rate_that_misses_its_limit_by_two_percent_is_found() {
     }
 }
 
-/// Without this rule, the window before would be counted twice. On a clock that stands still, a window can begin and
-/// end at the same time.
+/// A window without a length is ignored, because otherwise the previous window would be counted twice. On a clock that
+/// stands still, a window can begin and end at the same time.
 #[test]
 fn a_window_without_a_length_is_no_evidence_of_a_rate() {
     for expected in ["rate>=50", "rate=50±10%", "message_period<=20"] {
@@ -203,7 +203,8 @@ fn a_window_without_a_length_is_no_evidence_of_a_rate() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// The rules promise this for any periods, any windows and any phase.
+    /// The rules guarantee: whatever the periods, the windows and the phase are, a topic that keeps the limit is never
+    /// in alarm.
     #[test]
     fn a_topic_that_keeps_the_limit_is_never_in_alarm(
         seed: u64,
@@ -219,7 +220,7 @@ proptest! {
             time += period * (1.0 - tolerance * random.f64());
         }
         let (lower, upper) = (1.0 / period, 1.0 / (period * (1.0 - tolerance)));
-        // The limits sometimes are equal to rounded values.
+        // A rounded value can be equal to a limit, so the limits get a small tolerance.
         for expected in [format!("rate>={}", lower * (1.0 - 1e-9)), format!("rate<={}", upper * (1.0 + 1e-9))] {
             let expectations = warn_unless(&expected).stale_after(seconds(4.0 * period));
             let expectations = expectations.first_message_within(Duration::MAX);
@@ -312,7 +313,8 @@ fn silence_is_stale_after_three_of_the_longest_periods() {
 #[test]
 fn after_silence_it_is_warn_until_enough_windows_are_good() {
     let mut judged = Windows::new(warn_unless("rate>=90 age<50"), SECOND);
-    // The first window is not a whole window. A bad window restarts the count of good windows.
+    // The first window after silence is not a whole window, so it is not compared. A bad window restarts the count of
+    // good windows.
     judged.follow("2x100:10=O 0:-=S 40:10=W 2x100:10=W 100:90=W 2x100:10=W 100:10=O");
     let last = &judged.changes.last().unwrap().health;
     let since = Some(Timestamp::from_nanoseconds(7_000_000_000));
@@ -322,9 +324,9 @@ fn after_silence_it_is_warn_until_enough_windows_are_good() {
     assert_eq!(levels, [(ok, stale), (stale, warn), (warn, ok)]);
 
     for (text, steps) in [
-        // A percentile without enough samples does not matter.
+        // A percentile without enough samples is unknown, and is ignored.
         ("age.p99<50", "3x1:-=O 9x0:-=O 0:-=S 3x1:-=W 1:-=O"),
-        // In windows with an unknown number of messages, there may have been no message.
+        // A window with an unknown number of messages may have had no message, so it is not a good window.
         ("age<50", "3x1:10=O 9x0:-=O 0:-=S 2x1:10=W 10x?:-=W 1:10=W 1:10=O"),
         // Windows without messages do not count. The level needs three good windows with messages since the first
         // message after silence.
@@ -348,7 +350,7 @@ fn nothing_is_judged_before_a_whole_window_or_a_deadline() {
     let expectations = warn_unless("rate>=90").silence(Silence::Error).first_message_within(2 * SECOND);
     Windows::new(expectations, SECOND).follow("0:-=O 0:-=E 5x100:1=* 0:-=E");
 
-    // A source that had messages before needs no first message.
+    // A source that had messages before its first window needs no first message.
     for (text, windows) in [("rate>=90", 1), ("silent<60s", 180), ("age<50", 10)] {
         let mut judged = Windows::new(warn_unless(text), SECOND);
         judged.judge = judged.judge.after_messages();
@@ -360,7 +362,7 @@ fn nothing_is_judged_before_a_whole_window_or_a_deadline() {
 #[test]
 fn windows_are_counted_by_the_level_that_they_led_to() {
     let mut judged = Windows::new(warn_unless("rate>=90").first_message_within(3 * SECOND), SECOND);
-    // Two windows are not compared with the expectations; in the third window, the first message is overdue.
+    // The first two windows are not compared with the expectations. In the third window, the first message is overdue.
     judged.levels([(0, f64::NAN); 3]);
     assert_eq!(judged.judge.windows(), [0, 0, 0, 1]);
     judged.levels([(100, 1.0); 10]);
@@ -370,7 +372,8 @@ fn windows_are_counted_by_the_level_that_they_led_to() {
 #[test]
 fn a_window_says_of_samples_only_what_is_known() {
     let mut judged = Windows::new(warn_unless("age<50 lost=0").stale_after(Duration::MAX), SECOND);
-    // At first, windows without messages prove nothing. Then the value is unknown, as after a step of the clock.
+    // First, there are windows without messages, which prove nothing. After that, the value is unknown, as after a step
+    // of the clock.
     judged.follow("1:10=O 1:0=O 0:90=O 0:-=O 0:90=O 100x1:-=O 1:!=O 0:!=O 1:-=O 1:!=W");
     let text = "age not measured, because the header stamps are not set, expected below 50, since 4 s";
     assert_eq!(judged.judge.health().to_string(), text);
@@ -418,11 +421,11 @@ fn windows_of_unknown_messages_neither_raise_nor_clear() {
     slow.follow(&"1:0=* 0:0=* ".repeat(15));
     slow.follow("?:-=W 9x1:0=W 19x1:0=* 1:0=O"); // 9 messages do not prove a rate of at least 0.9 Hz
 
-    // Only windows that certainly have no message are silence.
+    // Only windows that certainly have no message count as silence.
     Windows::new(warn_unless("age<50"), SECOND).follow("2x1:0=O 100x?:-=O 9x0:0=O 0:0=S");
 }
 
-/// A map is published once, perhaps late, and then rarely. Unknown values do not clear the level.
+/// A map is published once, perhaps late. After that, it is published rarely. Unknown values do not clear the level.
 #[test]
 fn a_topic_that_may_be_silent_needs_no_second_message() {
     let mut map = Windows::new(warn_unless("silent<5min"), SECOND);
@@ -463,7 +466,7 @@ fn the_worst_condition_that_fails_gives_the_level_and_the_cause() {
     let levels: Vec<_> = judged.changes.iter().map(|change| change.health.level).collect();
     assert_eq!(levels, [error, warn, Level::Ok]);
 
-    // Another cause with the same level is a change, too.
+    // If only the cause changes and the level stays the same, this is a change, too.
     judged.levels([(80, 10.0), (80, 90.0), (80, 90.0), (100, 90.0), (100, 90.0), (100, 90.0)]);
     let texts: Vec<_> = judged.changes[3..].iter().map(|change| change.health.to_string()).collect();
     assert_eq!(
@@ -484,8 +487,8 @@ fn bandwidth_is_counted_with_the_messages_that_were_received() {
         judged.end(messages, messages as f64 * 500.0);
     }
     assert_eq!(judged.judge.health().level, Level::Warn, "messages of half the size have half the bandwidth");
-    // The bandwidth is 20.4 MB/s, 2 % above the limit. A window with unknown bytes is ignored, and so are the windows
-    // before it.
+    // The bandwidth is 20.4 MB/s, 2 % above the limit. A window with unknown bytes is ignored, and the windows before
+    // this window are ignored, too.
     let mut camera = Windows::new(warn_unless("bandwidth>=20MB/s"), SECOND);
     camera.follow("20x30:20.4e6=O 30:-=O 100x30:20.4e6=O 15:10.2e6=O 15:10.2e6=W 50x30:-=W");
 }
@@ -508,7 +511,7 @@ fn a_source_that_may_be_silent_is_stale_where_that_is_limited() {
 #[test]
 fn a_call_without_a_response_is_judged_in_windows_without_calls() {
     let expectations = Expectations::new().error_unless(conditions("oldest_call<1500ms")).with_silence();
-    // The silence of the client is no violation.
+    // The client may be silent, so its silence is no violation.
     Windows::new(expectations, SECOND).follow("0:0=O 1:500=O 0:1500=O 0:2500=E 0:3500=E 2x0:0=E 100x0:0=O");
 }
 

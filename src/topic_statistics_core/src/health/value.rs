@@ -8,8 +8,8 @@ use crate::{condition::Figure, metric::Metric};
 
 /// The value of a quantity in a window: measured, missing or unknown.
 ///
-/// Only measured and missing values raise or clear a level. NaN becomes [`Unknown`](Self::Unknown), because metrics,
-/// rates and totals are NaN or `None` if they are not known.
+/// Only measured and missing values raise or clear a level. Metrics, rates and totals are NaN or `None` if they are
+/// unknown. So NaN becomes [`Unknown`](Self::Unknown).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     /// The value was measured, in the [unit](crate::condition::Quantity::unit) of its quantity. The value is not NaN.
@@ -62,11 +62,11 @@ impl Value {
     /// number is unknown). The flags are [`unstamped`](crate::WindowStatistics::unstamped) and
     /// [`without_clock`](crate::WindowStatistics::without_clock) of the window.
     ///
-    /// The value is missing in three cases: the source is silent; the metric starts at the header stamp, but the
-    /// publisher does not set the stamp; or the metric needs simulated time, but simulated time has not begun. In all
-    /// other cases the value is unknown: the system clock was stepped, samples were lost, a callback still runs, the
-    /// middleware does not report the value, or the type has no header. A metric with one sample per window does not
-    /// need a message, so silence does not make its value missing.
+    /// The value is missing in three cases. The source is silent. Or the metric starts at the header stamp, but the
+    /// publisher does not set the stamp. Or the metric needs simulated time, but simulated time has not begun. In all
+    /// other cases the value is unknown, for example because the system clock was stepped, samples were lost, a
+    /// callback still runs, the middleware does not report the value, or the type has no header. A metric with one
+    /// sample per window needs no message, so its value is not missing if the source is silent.
     ///
     /// In a window with one message, the number of periods is known: 0.
     pub fn without_sample(

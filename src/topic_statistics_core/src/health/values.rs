@@ -145,8 +145,8 @@ impl Values {
     /// Adds the keys of diagnostic_updater's FrequencyStatus and of greenwave_monitor for the rate.
     fn add_rate(&mut self, judge: &Judge, window: Option<&LastWindow>) {
         let mut judged = judge.conditions().filter(|judged| judged.condition.quantity() == Quantity::Rate);
-        // The judge counts the rate over as many windows as needed, because one window of a slow topic may have no
-        // message.
+        // The rate of the judge is preferred: the judge counts the rate over as many windows as needed, and one window
+        // of a slow topic may have no message.
         let counted = judged.find_map(|judged| judged.value);
         let rate = counted.or(window.map(|window| window.rate)).unwrap_or(f64::NAN);
         if let Some(window) = window {
@@ -159,7 +159,7 @@ impl Values {
         self.add_number("frame_rate_msg", rate);
         self.add_count("total_dropped_frames", window.and_then(|window| window.lost));
         let (lowest, highest) = limits(judge, |quantity| quantity == Quantity::Rate);
-        // A lower limit for WARN and an upper limit for ERROR together are not a range.
+        // A lower limit for one level and an upper limit for the other level are not a range.
         let range = lowest.zip(highest).filter(|((of_lowest, _), (of_highest, _))| of_lowest == of_highest);
         let (lowest, highest) = (lowest.map(|(_, limit)| limit), highest.map(|(_, limit)| limit));
         if let Some(((_, lowest), (_, highest))) = range {
@@ -199,8 +199,8 @@ impl Values {
         }
     }
 
-    /// Adds what an executor ran: the busy share of each thread, the longest callback, and which callback waited for
-    /// which.
+    /// Adds what an executor ran: the busy share of each thread, the longest callback, and the longest waits of a
+    /// callback for another callback.
     fn add_callbacks(&mut self, window: &LastWindow) {
         let Some(ExecutorWindow { threads, longest, waits }) = window.executor else { return };
         for thread in threads {
@@ -238,8 +238,8 @@ impl Values {
 /// A limit, and the level of the conditions that have this limit.
 type Limit = Option<(Level, f64)>;
 
-/// Returns the lower and the upper limit of a quantity: each limit is from the conditions for WARN, or, if these have
-/// none, from the conditions for ERROR.
+/// Returns the lower and the upper limit of a quantity. Each limit is from the conditions for WARN. If these conditions
+/// have no such limit, it is from the conditions for ERROR.
 fn limits(judge: &Judge, is_it: impl Fn(Quantity) -> bool) -> (Limit, Limit) {
     let limit = |bound: fn(&Condition) -> Option<f64>, better: fn(f64, f64) -> f64| {
         let limits = |level: Level| {

@@ -17,7 +17,7 @@ use crate::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// The collector of a stopwatch; durations are in milliseconds.
+/// The collector of a stopwatch. Durations are in milliseconds.
 #[derive(Debug, Default)]
 pub struct Durations(SummaryCollector);
 

@@ -29,12 +29,12 @@ pub struct Judges {
     node: NodeExpectations,
     /// The time at which the diagnostics are due; `None` means now.
     due: Option<Instant>,
-    /// The last time at which the diagnostics were published.
+    /// The time at which the diagnostics were last published.
     last: Option<Instant>,
     publishes: bool,
     changed: Vec<Changed>,
-    /// The time at which conditions that apply to no source are reported. `None` if there are no conditions to check,
-    /// or before the first call of [`next`](Schedule::next).
+    /// The time at which conditions that apply to no source will be reported. `None` if there are no conditions to
+    /// check, and before the first call of [`next`](Schedule::next).
     check_names_at: Option<Instant>,
     /// The levels whose conditions were already checked.
     checked: Vec<Level>,
@@ -45,8 +45,8 @@ pub struct Judges {
 pub struct Changed {
     /// The source.
     pub source: Arc<Source>,
-    /// Whether the level changed, or the cause of a level other than OK changed. If not, the health is the same, but
-    /// after a later window.
+    /// Whether the level changed, or the cause of a level other than OK changed. If false, only the window of the
+    /// health is a later one.
     pub is_change: bool,
     /// The level before the change. `None` if the level and its cause did not change, or if the judge was replaced
     /// while the level was OK.
@@ -59,19 +59,19 @@ pub struct Changed {
 #[derive(Default)]
 pub struct SourceJudge(Option<Box<Expected>>);
 
-/// What is expected of a source. At least one of the two fields has a value.
+/// The expectations of a source. At least one of the two fields is not `None`.
 struct Expected {
     /// The expectations from the source's own options, without the node's expectations.
     own: Option<Expectations>,
     judged: Option<Judged>,
 }
 
-/// The judge of a source that has expectations, with its state between two windows.
+/// The judge of a source that has expectations, with the data that it keeps from one window to the next.
 struct Judged {
     judge: Judge,
-    /// The totals before the window.
+    /// The totals of the source at the end of the last window.
     totals: Option<Totals>,
-    /// The samples for the percentiles in conditions, since each percentile was last compared with its condition.
+    /// For each percentile in a condition, the samples since the percentile was last compared with its condition.
     samples: Vec<(Metric, Figure, Distribution)>,
 }
 
@@ -87,13 +87,15 @@ pub struct Diagnosed {
 impl Judges {
     /// The time between two diagnostics.
     const INTERVAL: Duration = Duration::from_secs(1);
-    /// How long to wait for new sources before a condition whose name no source has is reported.
+    /// How long to wait for new sources. After this time, a condition is reported if no source has the name in the
+    /// condition.
     const NAMES_KNOWN_AFTER: Duration = Duration::from_secs(15);
-    /// The shortest time between two diagnostics. This time is used when the level of a source becomes ERROR.
+    /// The shortest time between two diagnostics. When the level of a source becomes ERROR, the next diagnostics are
+    /// due after this time.
     const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
 
-    /// Creates the judges. `node` is what the node expects of its sources, and `publishes` is whether health is
-    /// published.
+    /// Creates the judges. `node` contains the expectations of the node, and `publishes` is true if the node publishes
+    /// health.
     pub fn new(node: NodeExpectations, publishes: bool) -> Self {
         Self { node, publishes, ..Self::default() }
     }
@@ -120,8 +122,8 @@ impl Judges {
         };
         let expectations =
             expectations.and_then(|own| own.measurable(|metric| source.collector.can_measure(metric)));
-        // The callback names of an executor do not fit into its metrics, so they are published in the executor's
-        // diagnostic status.
+        // Metrics cannot contain the callback names of an executor, so these names are published in the executor's
+        // diagnostic status. The status needs a judge, so an executor has expectations even without conditions.
         let expectations = match kind {
             SourceKind::Executor if self.publishes => expectations.or_else(|| Some(Expectations::new())),
             _ => expectations,
@@ -145,7 +147,7 @@ impl Judges {
         }
     }
 
-    /// Reports that the health of a source is unknown again.
+    /// Reports the default health for a source whose judge was removed or restarted.
     fn forget(&mut self, source: &Arc<Source>, before: Level) {
         let before = Some(before).filter(|before| *before != Level::Ok);
         let (source, health) = (Arc::clone(source), Health::default());
@@ -183,7 +185,7 @@ impl Judges {
     }
 
     /// Returns the conditions of the node that apply to no source, each with the reason. Each condition is returned
-    /// only once, some time after it was set, because its source may be created later.
+    /// only once. This is some time after the condition was set, because its source may be created later.
     pub fn check_names(&mut self, sources: impl Fn() -> Vec<Arc<Source>>, now: Instant) -> Vec<String> {
         let all = [Level::Error, Level::Warn];
         let unchecked = all.into_iter().filter(|level| !self.checked.contains(level));
@@ -241,7 +243,7 @@ impl Judges {
         self.publishes.then(|| self.due.unwrap_or(now))
     }
 
-    /// Starts the diagnostics if they are due. Returns whether they are due.
+    /// If the diagnostics are due, returns true and schedules the next diagnostics.
     pub fn start_diagnostics(&mut self, now: Instant) -> bool {
         let is_due = self.wake(now).is_some_and(|due| due <= now);
         if is_due {
@@ -270,7 +272,7 @@ impl SourceJudge {
         Some(&self.0.as_ref()?.judged.as_ref()?.judge)
     }
 
-    /// Returns the health of the source for the diagnostics; `None` if the source has no expectations.
+    /// Returns the source's health for the diagnostics; `None` if the source has no expectations.
     pub fn diagnose(&self, source: &Arc<Source>) -> Option<Diagnosed> {
         Some(Diagnosed { source: Arc::clone(source), judge: self.judge()?.clone() })
     }
@@ -376,7 +378,7 @@ impl Judged {
     fn judge(&mut self, window: &WindowStatistics) -> Option<Change> {
         for (metric, _, samples) in &mut self.samples {
             if let Some(more) = window.distribution(*metric) {
-                // The distribution has room for one sample per nanosecond in 292 years.
+                // A merge cannot fail here: the distribution has room for one sample per nanosecond in 292 years.
                 let _has_room = samples.merge(more);
             }
         }
@@ -399,7 +401,7 @@ impl Judged {
     }
 }
 
-/// Returns a window's value of a quantity. `before` are the totals before the window.
+/// Returns the value of a quantity in a window. `before` are the totals at the start of the window.
 fn value(
     quantity: Quantity,
     window: &WindowStatistics,
@@ -410,11 +412,11 @@ fn value(
     let since = |count: fn(&Totals) -> Option<u64>| {
         let count = |totals: &Totals| if totals.received == 0 { Some(0) } else { count(totals) };
         let (before, now) = (before.and_then(count), window.totals.as_ref().and_then(count));
-        // A message that arrives late reduces the losses of an earlier window.
+        // A message that arrives late reduces the losses of an earlier window, so a total can decrease.
         now.zip(before).map(|(now, before)| now.saturating_sub(before))
     };
-    // Once the topic had more publishers than are followed, the totals stay unknown, but the losses of a window may be
-    // known.
+    // After the topic had more publishers than are followed, the totals stay unknown. But the losses of a single window
+    // may be known.
     let followed = before.zip(window.totals.as_ref()).and_then(|(before, now)| now.losses_since(before));
     match quantity {
         Quantity::Rate => window.rate().into(),
@@ -438,7 +440,7 @@ fn value(
             let distribution = samples
                 .iter()
                 .find(|(own_metric, own_figure, _)| (*own_metric, *own_figure) == (metric, figure));
-            // A quantile of too few samples is unknown.
+            // If there are too few samples, the quantile is NaN, so the value is unknown.
             distribution.map_or(Value::Unknown, |(.., samples)| samples.quantile(quantile).into())
         }
         _ => Value::Unknown,

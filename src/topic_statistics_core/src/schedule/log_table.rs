@@ -16,13 +16,14 @@ pub struct Row {
     rate: f64,
     metric: Metric,
     summary: Summary,
-    /// `None` if the metric has no distribution.
+    /// The 99th percentile of the metric; `None` if the metric has no distribution.
     p99: Option<f64>,
     executor: Option<Arc<ExecutorWindow>>,
 }
 
 impl Row {
-    /// Returns the row of a window. The row shows the first metric that has samples, or else the first metric.
+    /// Returns the row of a window. The row shows the first metric that has samples. If no metric has samples, it shows
+    /// the first metric.
     pub fn new(source: &str, statistics: &WindowStatistics) -> Self {
         let metrics = &statistics.metrics;
         let shown = metrics.iter().find(|(_, summary)| summary.sample_count > 0).or(metrics.first());
@@ -40,9 +41,9 @@ impl Row {
     }
 }
 
-/// Returns a table of windows of that length. The table has a column for the 99th percentile if a row has a
-/// distribution. Below the row of an executor are lines about its threads and callbacks. The table starts with a title
-/// on a separate line, because the log puts a prefix before the first line.
+/// Returns a table of windows of the given length. If at least one row has a distribution, the table has a column for
+/// the 99th percentile. Below the row of an executor are lines about its threads and callbacks. The table starts with a
+/// title on a separate line, because the log puts a prefix before the first line.
 pub fn render(length: Duration, rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(4);
     let has_p99 = rows.iter().any(|row| row.p99.is_some());

@@ -23,7 +23,7 @@ pub trait PublishLosses: Send + Sync {
 pub struct MessagesLost {
     /// The fully qualified name of the node.
     pub node_name: String,
-    /// The topics, each with the number of messages lost; at least one topic.
+    /// The topics with losses, each with the number of messages lost. There is at least one topic.
     pub topics: Vec<(String, u64)>,
 }
 
@@ -32,7 +32,7 @@ pub struct LossEvents {
     node_name: String,
     /// The shortest time between two events; `None` if events are disabled.
     interval: Option<Duration>,
-    /// The earliest time of the next event; `None` before the first subscription.
+    /// The next event is not published before this time; `None` before the first subscription.
     not_before: Option<Instant>,
     /// The publisher of the events; `None` before a subscription measures losses.
     publisher: Option<Arc<dyn PublishLosses>>,
@@ -52,7 +52,7 @@ impl Subscription {
     /// Returns the losses that were not published yet, and counts them as published.
     fn take(&mut self) -> u64 {
         let lost = self.collector.totals().and_then(|totals| totals.lost).unwrap_or(0);
-        // A late message reduces the losses, but not the losses that were already published.
+        // A message that arrives late reduces the losses. Losses that were already published cannot be taken back.
         let new = lost.saturating_sub(self.published);
         self.published += new;
         new
@@ -69,7 +69,7 @@ impl Event {
     /// Publishes the event.
     pub fn publish(&self, failures: &mut Failures) {
         let Self { publisher, lost } = self;
-        // A failed publication is repeated once, as for the messages of windows.
+        // A failed publication is repeated once, like the publication of a window's message.
         if let Err(error) = publisher.publish(lost).or_else(|_| publisher.publish(lost)) {
             failures.add(|| format!("an event on {error}"));
         }
@@ -77,7 +77,7 @@ impl Event {
 }
 
 impl LossEvents {
-    /// The largest number of topics for which losses of ended subscriptions wait for an event.
+    /// The largest number of topics whose ended subscriptions have losses that wait for an event.
     const ENDED: usize = 1000;
 
     /// Creates the loss events of the node `node_name`. At most `max_rate` events are published per second; 0 disables
@@ -98,7 +98,7 @@ impl LossEvents {
         self.interval.is_some() && self.publisher.is_none()
     }
 
-    /// Publishes the losses of this subscription from now on.
+    /// From now on, publishes the losses of this subscription as events.
     pub fn add(&mut self, source: &Arc<Source>, publisher: Option<Arc<dyn PublishLosses>>, now: Instant) {
         if self.publisher.is_none() {
             self.publisher = publisher;
@@ -118,7 +118,8 @@ impl LossEvents {
     /// Removes the subscriptions that have ended, and keeps only their losses.
     fn collect_ended(&mut self, now: Instant) {
         self.subscriptions.retain_mut(|subscription| {
-            // Whether the source still exists is read before its losses: later losses are read the next time.
+            // The code checks whether the source still exists before it reads the losses. So losses after the check are
+            // read the next time.
             let lives = subscription.source.strong_count() > 0;
             if !lives {
                 let lost = subscription.take();
@@ -130,11 +131,12 @@ impl LossEvents {
             lives
         });
         if self.ended.len() >= Self::ENDED {
-            self.not_before = Some(now); // an event is due now, even if this exceeds the rate
+            self.not_before = Some(now); // an event is due now, even if this is more often than the maximum rate
         }
     }
 
-    /// Returns the time at which to look for losses; `None` if no subscription has losses to look for.
+    /// Returns the time of the next check for losses; `None` if there are no subscriptions and no unpublished losses of
+    /// ended subscriptions.
     pub fn wake(&self) -> Option<Instant> {
         self.not_before.filter(|_| !self.subscriptions.is_empty() || !self.ended.is_empty())
     }
@@ -148,7 +150,7 @@ impl LossEvents {
         self.remaining(now)
     }
 
-    /// Returns an event with all losses that were not published, even if it is too early for an event.
+    /// Returns an event with all losses that were not published yet, even if the next event is not due yet.
     pub fn remaining(&mut self, now: Instant) -> Option<Event> {
         let publisher = Arc::clone(self.publisher.as_ref()?);
         self.collect_ended(now);
@@ -238,7 +240,7 @@ mod tests {
             lost.0.store(round, Ordering::Relaxed);
             drop(short);
         }
-        lost.0.store(1, Ordering::Relaxed); // messages arrive late, but published losses stay published
+        lost.0.store(1, Ordering::Relaxed); // messages arrive late, but losses that were published are not taken back
         assert_eq!(topics(events.next(start + second / 2)), [], "at most one event is published per second");
         assert_eq!(topics(events.next(start + second)), [("/tf".to_owned(), 210)]);
         lost.0.store(4, Ordering::Relaxed);
@@ -256,7 +258,7 @@ mod tests {
         let (_live, _) = subscribe(&mut events, "/imu", start);
         assert_eq!(topics(events.next(start)), []);
         for topic in 0..=LossEvents::ENDED {
-            // The end of a subscription is noticed when the next subscription is created.
+            // The schedule notices the end of a subscription when the next subscription is created.
             let (short, lost) = subscribe(&mut events, &format!("/{topic}"), start);
             let expected = if topic == LossEvents::ENDED { topic } else { 0 };
             assert_eq!(topics(events.next(start)).len(), expected, "{topic}");

@@ -85,15 +85,15 @@ impl Failures {
 #[derive(Default)]
 pub(crate) struct Outbox {
     messages: VecDeque<Outgoing>,
-    /// The earliest time of the next batch; `None` before the first batch.
+    /// The next batch is not published before this time; `None` before the first batch.
     not_before: Option<Instant>,
     /// The time between two batches.
     gap: Duration,
-    /// The number of discarded windows.
+    /// The number of windows that were discarded because the outbox was full.
     discarded: u64,
 }
 
-/// A message: one metric of a finished window, or the distribution of one metric.
+/// A message that waits to be published: one metric of a finished window, or the distribution of one metric.
 #[non_exhaustive]
 pub struct Outgoing {
     /// The source of the window.
@@ -104,18 +104,18 @@ pub struct Outgoing {
     pub statistics: Arc<WindowStatistics>,
     /// The index of the metric in the window's metrics.
     pub metric: usize,
-    /// Whether this is the metric's distribution.
+    /// Whether the message is the distribution of the metric. If not, it is the summary of the metric.
     pub is_distribution: bool,
 }
 
 impl Outbox {
     /// The number of messages in a batch: half of a reader's usual queue depth, which is 10.
     pub(crate) const BATCH: usize = 5;
-    /// The usual time between two batches. It is longer than any reader needs for a batch; a reader of rclpy needs the
-    /// longest time.
+    /// The usual time between two batches. Within this time, every reader can read a batch. The slowest readers are
+    /// readers in rclpy.
     const GAP: Duration = Duration::from_millis(10);
-    /// The largest number of waiting messages. That is enough for all metrics of about 1800 subscriptions (a few
-    /// megabytes), or for about 1000 subscriptions with distributions (15 megabytes).
+    /// The largest number of waiting messages. The outbox has room for all metrics of about 1800 subscriptions (a few
+    /// megabytes), or of about 1000 subscriptions with distributions (15 megabytes).
     pub(crate) const BOUND: usize = 20_000;
 
     /// Appends a message. If the outbox is full, all messages of the oldest window are discarded.
@@ -135,7 +135,6 @@ impl Outbox {
         self.discarded += 1;
     }
 
-    /// Returns the number of discarded windows.
     pub(crate) fn discarded(&self) -> u64 {
         self.discarded
     }
@@ -147,7 +146,7 @@ impl Outbox {
         self.gap = Self::GAP.min(period / 2 / u32::try_from(batches).unwrap_or(u32::MAX));
     }
 
-    /// Takes the next batch. The result is empty if the batch is not due.
+    /// Takes the next batch out of the outbox. The result is empty if no batch is due.
     pub(crate) fn next_batch(&mut self, now: Instant) -> Vec<Outgoing> {
         if self.messages.is_empty() || self.not_before.is_some_and(|not_before| now < not_before) {
             return vec![];
@@ -161,7 +160,7 @@ impl Outbox {
         (!self.messages.is_empty()).then(|| self.not_before.map_or(now, |not_before| not_before.max(now)))
     }
 
-    /// Takes all messages.
+    /// Takes all messages out of the outbox.
     pub(crate) fn take(&mut self) -> VecDeque<Outgoing> {
         std::mem::take(&mut self.messages)
     }
@@ -186,8 +185,8 @@ impl Outgoing {
             None => self.publisher.publish_metric(source, *metric, window, summary),
         };
         // A failed publication is repeated once, because with Fast DDS a publication can fail while the system clock is
-        // stepped forward. If the second attempt also fails, the rest of the batch is tried only once, because each
-        // publication may wait before it fails.
+        // stepped forward. If the second attempt also fails, each other message of the batch is tried only once,
+        // because each publication may block before it fails.
         let may_repeat = failures.is_empty();
         let result = publish().or_else(|error| if may_repeat { publish() } else { Err(error) });
         if let Err(error) = result {

@@ -39,7 +39,7 @@ pub struct Scheduler {
     node_name: String,
     reports: Box<dyn Reports>,
     state: Mutex<State>,
-    /// Wakes the scheduler's thread when the schedule changes, and wakes a thread that waits for the end of the
+    /// Wakes the scheduler's thread when the schedule changes. Also wakes a thread that waits for the end of the
     /// scheduler's thread.
     changed: Condvar,
     simulated: Option<Arc<SimulatedTime>>,
@@ -56,8 +56,8 @@ pub trait Reports: Send + Sync {
         self.log(severity, text);
     }
 
-    /// Publishes the health of these sources, if health is published. Returns the error of the middleware if this
-    /// fails.
+    /// Publishes the health of these sources. Does nothing if the node does not publish health. Returns the error of
+    /// the middleware if this fails.
     fn publish_health(&self, diagnosed: &[&Diagnosed]) -> Result<(), PublishError>;
 }
 
@@ -66,7 +66,7 @@ pub trait Reports: Send + Sync {
 pub enum Severity {
     /// A table of windows, only for the node's log.
     Table,
-    /// A source is as expected again.
+    /// The level of a source is OK again.
     Info,
     /// The user of the node should look at the problem.
     Warn,
@@ -110,18 +110,19 @@ struct State {
 #[derive(Clone, Copy, PartialEq)]
 enum Progress {
     Running,
-    /// The statistics have ended, and the file of totals was written; the file may not be on the disk yet.
+    /// The statistics have ended. The file of totals was written, but it may not be on the disk yet.
     HasWritten,
     HasEnded,
 }
 
 impl Scheduler {
-    /// How long waiting messages are still published after the end was requested.
+    /// How long waiting messages are still published after the scheduler was closed.
     const DRAIN: Duration = Duration::from_millis(300);
-    /// How long the publishers live after their last message. When a DDS publisher ends, DDS discards messages that a
-    /// reader has not received yet, and rclrs 0.8 cannot wait for acknowledgments.
+    /// How long the publishers live after their last message. The reason: when a DDS publisher ends, DDS discards the
+    /// messages that a reader has not received yet, and rclrs 0.8 cannot wait for acknowledgments.
     const LINGER: Duration = Duration::from_millis(100);
-    /// How long to wait for the end of the thread. During this time, the thread that drops the statistics is blocked.
+    /// How long to wait for the end of the scheduler's thread. During this time, the thread that drops the statistics
+    /// is blocked.
     const END: Duration = Duration::from_millis(900);
 
     /// Creates a scheduler for the node with this fully qualified name. [`start`](Self::start) starts the scheduler's
@@ -136,8 +137,8 @@ impl Scheduler {
         Self { node_name, reports, state: Mutex::new(state), changed: Condvar::new(), simulated }
     }
 
-    /// Starts the thread. The thread runs until the scheduler is [closed](Self::close). Then it calls `at_end`, and
-    /// finally waits until the file that `at_end` returns is on the disk.
+    /// Starts the thread. The thread runs until the scheduler is [closed](Self::close). Then the thread calls `at_end`,
+    /// and finally waits until the file that `at_end` returns is on the disk.
     pub fn start(
         self: &Arc<Self>,
         at_end: impl FnOnce(&Self) -> Option<File> + Send + 'static,
@@ -165,7 +166,7 @@ impl Scheduler {
     }
 
     /// Waits for the end of the thread, with a time limit. Returns immediately if it is called on the scheduler's
-    /// thread itself: a waker on this thread may drop the statistics.
+    /// thread itself. This can happen, because a waker on this thread may drop the statistics.
     pub fn wait_for_end(&self, thread: JoinHandle<()>) {
         if thread::current().id() == thread.thread().id() {
             return;
@@ -175,7 +176,8 @@ impl Scheduler {
         while state.thread != Progress::HasEnded {
             let left = deadline.saturating_duration_since(now());
             if left.is_zero() {
-                // A busy disk may take seconds. The kernel writes the file even if this process has ended.
+                // On a busy disk, writing may take seconds. This function does not wait for it, because the kernel
+                // writes the file to the disk even if this process has ended.
                 if state.thread == Progress::HasWritten {
                     return;
                 }
@@ -289,7 +291,7 @@ impl Scheduler {
         loop {
             match state.schedule.next(now(), &HostClock) {
                 Action::HandOut(out) => {
-                    drop(state); // watchers run foreign code, and logging publishes a message
+                    drop(state); // watchers run the code of other crates, and logging publishes a message
                     self.hand_out(out);
                     state = self.lock();
                 }
@@ -308,7 +310,7 @@ impl Scheduler {
                     state.schedule.add_failures(failures);
                 }
                 Action::CheckPublishers(sources) => {
-                    drop(state); // the ROS graph has other locks
+                    drop(state); // the check uses the locks of the ROS graph
                     let (again, warnings) = self.check_publishers(&sources);
                     drop(sources);
                     state = self.lock();
@@ -361,8 +363,8 @@ impl Scheduler {
         failures
     }
 
-    /// Publishes the last messages, for as long as there is time. Returns after readers had time to receive the
-    /// messages.
+    /// Publishes as many of the last messages as possible in [`DRAIN`](Self::DRAIN). Returns after readers had time to
+    /// receive the messages.
     fn drain(
         &self,
         event: Option<Event>,
@@ -372,7 +374,7 @@ impl Scheduler {
     ) {
         let deadline = now() + Self::DRAIN;
         let mut failures = Failures::default();
-        // The event is published first, because it has all losses that were not published yet.
+        // The event is published before the messages, because it has all losses that were not published yet.
         if let Some(event) = &event {
             event.publish(&mut failures);
             published = Some(now());
@@ -396,11 +398,12 @@ impl Scheduler {
         if let Some(published) = published {
             sleep((published + Self::LINGER).saturating_duration_since(now()));
         }
-        // The publishers of these messages end here, if no other code needs them.
+        // If no other code needs the publishers of these messages, the publishers end here.
         drop((event, messages));
     }
 
-    /// Gives finished windows to their watchers, and writes to the node's log. The caller must not hold a lock.
+    /// Gives finished windows to their watchers, and writes tables, warnings and changes of health to the node's log.
+    /// The caller must not hold a lock.
     fn hand_out(&self, out: HandOut) {
         for (source, statistics) in out.finished {
             source.finish(statistics);
@@ -415,7 +418,6 @@ impl Scheduler {
         out.warnings.iter().for_each(|warning| self.reports.log(Severity::Warn, warning));
     }
 
-    /// Logs a change of a source's health.
     fn log_change(&self, source: &Source, before: Level, health: &Health) {
         let severity = match health.level {
             Level::Ok => Severity::Info,

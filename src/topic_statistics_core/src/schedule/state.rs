@@ -36,24 +36,24 @@ pub struct Schedule {
     /// Whether windows are logged as tables.
     logs_tables: bool,
     entries: Vec<Entry>,
-    /// The sources that are being created. The list is separate, so that the other entries need no memory for new
-    /// sources.
+    /// The sources that are being created. They are in a separate list, because each of them needs a field that the
+    /// other entries do not need.
     new_entries: Vec<NewEntry>,
-    /// The totals of ended subscriptions; `None` if these totals are not kept.
+    /// The totals of subscriptions that have ended; `None` if these totals are not kept.
     ended: Option<Vec<TopicTotals>>,
-    /// The next end of a window, for each publish period: all windows with the same period end together.
+    /// For each publish period, the time at which its windows end next. All windows with the same period end together.
     window_ends: Vec<WindowEnd>,
     outbox: Outbox,
     loss_events: LossEvents,
     judges: Judges,
-    /// The time at which to look for publishers that cannot serve a subscription.
+    /// The time of the next check for publishers that cannot serve a subscription; `None` if no check is scheduled.
     check_publishers_at: Option<Instant>,
     finished: Vec<(Arc<Source>, Arc<WindowStatistics>)>,
     tables: Vec<String>,
     warnings: Vec<String>,
-    /// Whether the last action was to hand out windows or to publish health.
+    /// Whether the last action was [`Action::HandOut`] or [`Action::PublishDiagnostics`].
     has_handed_out: bool,
-    /// Whether the last action was to publish health.
+    /// Whether the last action was [`Action::PublishDiagnostics`].
     has_diagnosed: bool,
     failures: Failures,
     warned: Warned,
@@ -78,7 +78,7 @@ pub enum Action {
     CheckPublishers(Vec<Arc<Source>>),
     /// Wait until this time, or until another method is called. `None`: wait until another method is called.
     Wait(Option<Instant>),
-    /// The schedule is closed. Publish the remaining messages, for as long as there is time.
+    /// The schedule is closed. Publish as many of the remaining messages as possible in the remaining time.
     End {
         /// The losses to publish.
         event: Option<Event>,
@@ -89,14 +89,14 @@ pub enum Action {
     },
 }
 
-/// The results of ended windows that other code receives. Watchers run foreign code, so the caller must not hold a
-/// lock.
+/// The results of ended windows that watchers and the node's log receive. Watchers run the code of other crates, so the
+/// caller must not hold a lock.
 #[derive(Default)]
 #[non_exhaustive]
 pub struct HandOut {
     /// Finished windows, for their watchers.
     pub finished: Vec<(Arc<Source>, Arc<WindowStatistics>)>,
-    /// The new health of sources: for their watchers, and, if the health has changed, for the node's log.
+    /// The new health of sources, for their watchers. If `is_change` is true, the health is also for the node's log.
     pub changed: Vec<Changed>,
     /// Tables for the node's log.
     pub tables: Vec<String>,
@@ -104,7 +104,7 @@ pub struct HandOut {
     pub warnings: Vec<String>,
 }
 
-/// A source, with what the ends of its windows need.
+/// A source, with the data that is needed when its windows end.
 struct Entry {
     source: Weak<Source>,
     options: SourceOptions,
@@ -116,25 +116,26 @@ struct Entry {
     judge: SourceJudge,
 }
 
-/// A source that is being created. The source is enabled and disabled like other sources, but none of its windows ends.
+/// A source that is being created. The source is enabled and disabled like other sources, but its windows do not end
+/// yet.
 struct NewEntry {
     collector: Weak<dyn WindowedCollector>,
-    /// The entry of the source, in which the source is still missing.
+    /// The future entry of the source. Its field `source` is still empty.
     entry: Entry,
 }
 
-/// The next end of windows with the same publish period.
+/// The time at which the windows with one publish period end next.
 struct WindowEnd {
     period: Duration,
     at: Instant,
 }
 
-/// Warnings that are given only once for the whole node, or not too often.
+/// The warnings that the node has already given, so that it gives each warning only once, or not too often.
 #[derive(Default)]
 struct Warned {
     /// The offset of the system clock from the monotonic clock after the last step of the system clock, in nanoseconds.
     clock_offset: Option<i64>,
-    /// The last time at which failures were reported.
+    /// The time at which failures were last reported.
     failures: Option<Instant>,
     discarded_windows: bool,
     forgotten_totals: bool,
@@ -143,7 +144,7 @@ struct Warned {
 impl Schedule {
     /// The largest number of totals of ended subscriptions that are kept.
     const ENDED: usize = 1000;
-    /// The time from the enabling of a subscription to the check of its publishers. Subscriptions that are enabled
+    /// The time from the enabling of a subscription to the check of its publishers. All subscriptions that are enabled
     /// within this time are checked together.
     const CHECK_TOGETHER: Duration = Duration::from_millis(100);
 
@@ -208,9 +209,9 @@ impl Schedule {
         }
     }
 
-    /// Returns an error with the reason if one of these conditions of the node would apply to a source that does not
-    /// measure the condition's quantity. If several sources have the name in a condition, the condition applies only to
-    /// the sources whose kind measures the quantity.
+    /// Checks conditions of the node. Returns an error with the reason if a condition would apply to a source that does
+    /// not measure the condition's quantity. If several sources have the name in the condition, the condition applies
+    /// only to sources of a kind that measures the quantity.
     pub fn check_measured(&self, conditions: &[Condition]) -> Result<(), String> {
         let without_own = self.entries.iter().filter(|entry| entry.judge.own().is_none());
         let sources: Vec<_> = without_own.filter_map(|entry| entry.source.upgrade()).collect();
@@ -318,7 +319,7 @@ impl Schedule {
     /// Removes a source whose handle was dropped, and keeps its totals. Returns whether there is a new warning.
     pub fn remove(&mut self, source: &Source) -> bool {
         self.entries.retain(|entry| !std::ptr::eq(entry.source.as_ptr(), source));
-        source.collector.disable(); // a change may have enabled the source since its handle was dropped
+        source.collector.disable(); // a change of the options may have enabled the source after its handle was dropped
         let (Some(ended), Some(totals)) = (&mut self.ended, source.totals()) else { return false };
         add_up(ended, totals);
         if ended.len() <= Self::ENDED {
@@ -378,7 +379,7 @@ impl Schedule {
             return self.end(now);
         }
         // If it takes longer than a period to end all windows, windows are always due. So after windows were handed
-        // out, the check of the publishers and the waiting messages come before the next windows.
+        // out, publishers are checked and waiting messages are published before the next windows end.
         if !std::mem::take(&mut self.has_handed_out) {
             self.end_windows(now, clock);
         }
@@ -393,8 +394,8 @@ impl Schedule {
             let sources = self.entries.iter().filter_map(|entry| entry.source.upgrade());
             return Action::CheckPublishers(sources.collect());
         }
-        // If publishing takes longer than the interval of health, health is always due. So after health was published,
-        // the waiting messages come next.
+        // If publishing takes longer than the time between two diagnostics, diagnostics are always due. So after health
+        // was published, the waiting messages are published next.
         let has_diagnosed = std::mem::take(&mut self.has_diagnosed);
         if !has_diagnosed && self.has_judges() && self.judges.start_diagnostics(now) {
             (self.has_diagnosed, self.has_handed_out) = (true, true);
@@ -416,7 +417,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the time at which `next` will have something to do; `None` if nothing is scheduled.
+    /// Returns the time at which [`next`](Self::next) has to be called again; `None` if nothing is scheduled.
     fn wake(&self, now: Instant) -> Option<Instant> {
         let ends = self.window_ends.iter().map(|end| end.at);
         let others = [
@@ -434,7 +435,7 @@ impl Schedule {
         self.entries.iter().any(|entry| entry.judge.judge().is_some())
     }
 
-    /// Returns the judges of all sources that are enabled.
+    /// Returns the health of all enabled sources that have a judge.
     fn diagnose(&self) -> Vec<Diagnosed> {
         let diagnosed = self.entries.iter().filter_map(|entry| {
             let source = entry.source.upgrade().filter(|source| source.collector.is_enabled())?;
@@ -452,7 +453,7 @@ impl Schedule {
         }
     }
 
-    /// Enables or disables the sources and their distributions by their options, and schedules the ends of their
+    /// Enables or disables the sources and their distributions, as their options say, and schedules the ends of their
     /// windows. A closed schedule enables no source.
     fn update(&mut self, now: Instant, clock: &dyn Clock) {
         if self.is_closed {
@@ -500,8 +501,8 @@ impl Schedule {
             has_ended = true;
             let begun = clock.monotonic();
             self.end_windows_of(*period, now, clock);
-            // Whole periods may have been missed, because the host was suspended or the thread was delayed. Then the
-            // next window is longer, so that no windows are empty.
+            // If the host was suspended or the thread was delayed, the ends of whole periods may have been missed.
+            // These ends are skipped: the next window is longer, so that there are no empty windows.
             let ended = now + duration(clock.monotonic() - begun);
             *at += *period;
             if *at <= ended {
@@ -528,14 +529,16 @@ impl Schedule {
 
     /// Ends the windows with this publish period.
     fn end_windows_of(&mut self, period: Duration, now: Instant, clock: &dyn Clock) {
-        // Each publisher publishes the offset of the host's clock only once.
+        // The publishers that already publish the offset of the host's clock: each of them publishes this offset only
+        // once.
         let mut with_clock_offset: Vec<WindowPublisher> = vec![];
         let mut rows = vec![];
         for entry in &mut self.entries {
             if entry.options.publish_period.unwrap_or(self.defaults.publish_period) != period {
                 continue;
             }
-            // If a first window would be too short, it does not end now, but at the next end.
+            // If the first window of a source is shorter than a period now, it does not end now, but at the next end of
+            // windows.
             let is_too_short = |started| duration(clock.monotonic() - started) < period;
             if entry.first_started.is_some_and(is_too_short) {
                 continue;
@@ -597,7 +600,7 @@ impl NewEntry {
 
 impl Warned {
     /// Returns the warning about a step of the system clock. `offset` is the offset from the monotonic clock after the
-    /// step. Returns `None` if another source has already reported the same step.
+    /// step. Returns `None` if a warning about the same step, which another source found, was already returned.
     fn clock_step(&mut self, step: i64, offset: i64) -> Option<String> {
         // Each source reads the offset separately, so the offsets of one step differ slightly.
         const SAME: u64 = 50_000;
@@ -609,7 +612,7 @@ impl Warned {
         })
     }
 
-    /// Returns whether to report failures now: at most once per second.
+    /// Returns whether failures may be reported now. They are reported at most once per second.
     fn may_report_failures(&mut self, now: Instant) -> bool {
         const INTERVAL: Duration = Duration::from_secs(1);
         let may = self.failures.is_none_or(|last| now.saturating_duration_since(last) >= INTERVAL);

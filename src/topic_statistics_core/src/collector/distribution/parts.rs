@@ -11,7 +11,7 @@ use super::{
 
 /// The parts of a [`Distribution`], with the field names of `topic_statistics_interfaces/msg/MetricsDistribution`.
 ///
-/// The default parts are those of a distribution without samples.
+/// The default parts describe a distribution without samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DistributionParts<'a> {
@@ -25,8 +25,8 @@ pub struct DistributionParts<'a> {
     pub maximum: f64,
     /// The scale, from [`Distribution::MIN_SCALE`] to [`Distribution::MAX_SCALE`].
     pub scale: i32,
-    /// The largest absolute value that is counted as zero. The threshold is 0, or, at the smallest scale only, the
-    /// largest `f64` below a bucket.
+    /// The largest absolute value that is counted as zero. The threshold is 0. Only at the smallest scale, it can also
+    /// be the largest `f64` below a bucket.
     pub zero_threshold: f64,
     /// The number of samples whose absolute values are at most the zero threshold.
     pub zero_count: u64,
@@ -75,8 +75,8 @@ enum Place {
 impl Distribution {
     /// Returns the distribution with exactly these figures and buckets, for example from a message.
     ///
-    /// Counts beyond 32 bits may need more room than the buckets have. Then the scale is smaller, as after a
-    /// [`merge`](Self::merge).
+    /// If a count has more than 32 bits, there are fewer buckets. Then the distribution may get a smaller scale than
+    /// the parts, as after a [`merge`](Self::merge).
     ///
     /// Returns an error that names the invalid part. Valid parts cause no allocation.
     pub fn from_parts(parts: &DistributionParts<'_>) -> Result<Self, InvalidDistribution> {
@@ -106,7 +106,7 @@ impl Distribution {
             return Ok(Self::default());
         }
 
-        // The two halves have counts of 64 bits. Their sum has the form that a distribution of the same samples has.
+        // Each half has counts of 64 bits. Their sum has the form of a distribution of the samples.
         let half = |number: usize| {
             let mut half = Self { shift: MAX_SCALE - scale, buckets: WIDE, threshold, ..Self::default() };
             for (side, counts, offset, range) in [

@@ -51,7 +51,7 @@ struct Message {
 }
 
 impl Message {
-    /// Returns the parts, with `padding` empty buckets before the first bucket, as far as there is room.
+    /// Returns the parts, with `padding` empty buckets before the first bucket, or fewer if there is no room.
     fn of(distribution: &Distribution, padding: usize) -> Self {
         let counts = |buckets: BTreeMap<i32, u64>| {
             let (Some(first), Some(last)) = (buckets.keys().next(), buckets.keys().next_back()) else {
@@ -218,7 +218,7 @@ fn samples() -> impl Strategy<Value = Vec<f64>> {
     })
 }
 
-/// A strategy for parts of a distribution, of which at most one is wrong.
+/// A strategy for the parts of a distribution. At most one of the parts is wrong.
 fn lies() -> impl Strategy<Value = Message> {
     let count = prop_oneof![0..4_u64, any::<u64>(), Just(u64::MAX), Just(1 << 63)];
     let number = prop_oneof![any::<f64>(), of_orders(-9.0..9.0), Just(0.0), Just(f64::NAN), Just(f64::MAX)];
@@ -237,7 +237,7 @@ fn lies() -> impl Strategy<Value = Message> {
             6 => message.positive.0 = offset,
             7 => message.negative.0 = offset,
             8 => message.positive.1 = counts,
-            // More samples in a bucket and in the count are not wrong if there is room for them.
+            // Adds samples to a bucket and to the count. The parts stay valid unless a count overflows.
             _ => {
                 if let Some(bucket) = message.positive.1.first_mut() {
                     *bucket = bucket.wrapping_add(count);
@@ -270,7 +270,7 @@ proptest! {
             .iter()
             .scan(0, |start, end| Some(collect(&samples[std::mem::replace(start, *end)..*end])))
             .collect();
-        // Merges pairs until one distribution is left: a tree of merges.
+        // Merges two of the distributions, again and again, until one distribution is left.
         while windows.len() > 1 {
             let other = windows.swap_remove(order.index(windows.len()));
             let into = order.index(windows.len());
@@ -282,7 +282,7 @@ proptest! {
     #[test]
     fn its_parts_give_the_same_distribution(samples in samples(), times in 1..1_u64 << 62, padding in 0_usize..3) {
         let distribution = collect(&samples);
-        // The counts are beyond 32 bits.
+        // The counts need more than 32 bits.
         let mut many = repeated(samples[0], times);
         let again = |original: &Distribution| {
             Distribution::from_parts(&Message::of(original, padding).parts()).unwrap()
@@ -339,7 +339,7 @@ fn the_quantiles_are_those_of_hdrhistogram() {
     let mut theirs = Histogram::<u64>::new(4).unwrap();
     let mut ours = Distribution::default();
     for _ in 0..SAMPLES * 30 {
-        // Nanoseconds around 1 ms, with a long tail up to about 10 s.
+        // The samples are in nanoseconds. Most are near 1 ms, and a few are as large as about 10 s.
         let normal = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
         let tail = if random.u32(0..20) == 0 { 10_f64.powf(4.0 * random.f64()) } else { 1.0 };
         let sample = (1e6 * normal.exp() * tail) as u64 + 1;
@@ -431,7 +431,7 @@ fn the_error_is_the_width_of_a_bucket() {
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn the_scale_falls_with_the_161st_bucket_and_not_before() {
-    // The middles of the first and the last bucket.
+    // The two samples are the middle of the first bucket and the middle of the last bucket.
     let of_buckets = |buckets: i32, scale: i32, sign: f64| {
         let middle = |index: i32| sign * boundary(f64::from(index) + 0.5, scale);
         collect(&[middle(-7), middle(-7 + buckets - 1)])
@@ -451,7 +451,7 @@ fn the_scale_falls_with_the_161st_bucket_and_not_before() {
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn samples_beyond_12_orders_of_magnitude_are_near_zero() {
-    // The samples are 1 ms, and then the age of a message from 1970 in milliseconds.
+    // The first samples are 1 ms. The last sample is the age of a message from 1970, in milliseconds.
     let (usual, of_1970) = (1.0, 1.79e12);
     let mut distribution = repeated(usual, 999);
     assert_eq!(distribution.quantile(0.99), usual);
@@ -462,7 +462,7 @@ fn samples_beyond_12_orders_of_magnitude_are_near_zero() {
     assert!(distribution.quantile(0.5).is_nan(), "a quantile near zero is unknown");
     let p99 = distribution.quantile(0.99);
     assert!((p99 / of_1970 - 1.0).abs() <= distribution.relative_error(), "{p99}");
-    // Later samples are also counted near zero, whatever their sign.
+    // Later small samples are also counted near zero, both positive and negative samples.
     assert!(distribution.accept(usual) && distribution.accept(-usual));
     assert_eq!((distribution.zero_count(), distribution.negative().count()), (1001, 0));
     assert_eq!((distribution.minimum(), distribution.maximum()), (-usual, of_1970));
@@ -481,15 +481,15 @@ fn a_bucket_counts_beyond_32_bits() {
     assert!(distribution.accept(5.0) && distribution.accept(5.0));
     assert_eq!(distribution.scale(), 8, "80 buckets are enough for 5 to 6");
     assert_eq!(counts(&distribution), [FULL + 2, 1]);
-    // The lower 32 bits overflow again.
+    // The lower 32 bits of the count overflow again.
     assert!(distribution.merge(&repeated(5.0, FULL - 2)));
     assert_eq!(counts(&distribution), [2 * FULL, 1]);
     for _ in 0..4 {
         assert!(distribution.accept(5.0));
     }
     assert_eq!(counts(&distribution), [2 * FULL + 4, 1]);
-    // With counts of 64 bits there are only 80 buckets. 5 and 7 are 124 buckets apart at scale 8, and 62 at scale 7; 5
-    // and 8 are 87 buckets apart at scale 7.
+    // With counts of 64 bits there are only 80 buckets. 5 and 7 are 124 buckets apart at scale 8, and 62 buckets apart
+    // at scale 7. 5 and 8 are 87 buckets apart at scale 7.
     assert!(distribution.accept(7.0));
     assert_eq!((distribution.scale(), counts(&distribution)), (7, vec![2 * FULL + 4, 1, 1]));
     assert!(distribution.accept(8.0));
@@ -542,7 +542,7 @@ fn counts_of_billions_are_exact() {
         assert_eq!(distribution.quantile(quantile), 0.1);
     }
 
-    // The samples have two buckets at scale 8, and one bucket at scale 2, after the third sample.
+    // At scale 8, the samples are in two buckets. After the third sample, the scale is 2, and they are in one bucket.
     let mut distribution = repeated(5.0, 3_000_000_000);
     assert!(distribution.merge(&repeated(5.1, 3_000_000_000)));
     assert_eq!(distribution.positive().count(), 2);

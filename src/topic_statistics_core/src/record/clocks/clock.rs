@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The clocks: one reading of the monotonic clock for each message, and system time as this reading plus an offset.
+//! The clocks. For each message, only the monotonic clock is read. System time is this reading plus an offset.
 //!
-//! The kernel slews both clocks in the same way, so the offset between the clocks changes only by steps: the system
-//! clock is set, a leap second is inserted, or the host is suspended (the monotonic clock does not count that time).
-//! The offset is read again at the end of each window. If the offset has changed, the system clock was stepped in that
-//! window.
+//! The kernel slews both clocks in the same way, so the offset between the clocks changes only by steps. A step happens
+//! if the system clock is set, a leap second is inserted, or the host is suspended (the monotonic clock does not count
+//! the suspended time). The offset is read again at the end of each window. If the offset has changed, the system clock
+//! was stepped in that window.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub fn system_time() -> i64 {
     read(libc::CLOCK_REALTIME)
 }
 
-/// Returns the time that has passed in a loom model: all clocks have the same time there.
+/// Returns the time that has passed in a loom model. In a model, all clocks have the same time.
 #[cfg(topic_statistics_loom)]
 fn read(_: libc::clockid_t) -> i64 {
     i64::try_from(crate::sync::passed().as_nanos()).expect("a model does not last for 292 years")
@@ -114,11 +114,12 @@ pub(crate) struct SystemClock {
 pub(crate) struct Step {
     /// The change of the offset: positive for a step forward, negative for a step back.
     pub(crate) by: i64,
-    /// The part of the step during which the host was suspended.
+    /// The part of the step that is due to a suspend of the host: the duration of the suspend.
     pub(crate) suspended: i64,
 }
 
-/// Bounds of the offset of a clock, from one reading of the clock between two readings of the monotonic clock.
+/// The lowest and the highest possible offset of a clock. They follow from one reading of the clock between two
+/// readings of the monotonic clock.
 #[derive(Clone, Copy)]
 struct Bounds {
     lowest: i64,
@@ -134,8 +135,8 @@ impl Bounds {
         Self::read(|| clock.monotonic(), || clock.system())
     }
 
-    /// Reads the clocks several times, because the thread may be preempted between two readings. Returns the closest
-    /// bounds.
+    /// Reads the clocks several times, because the thread may be preempted between two readings. Returns the bounds
+    /// with the smallest distance.
     fn read(monotonic: impl Fn() -> i64, other: impl Fn() -> i64) -> Self {
         let mut best: Option<Self> = None;
         for _ in 0..Self::READINGS {
@@ -162,7 +163,8 @@ impl Bounds {
 }
 
 impl SystemClock {
-    /// The largest difference of the offset that is not a step. A smaller difference is drift or an imprecise reading.
+    /// The largest change of the offset that is not a step, in nanoseconds. A change up to this size is drift or an
+    /// imprecise reading.
     const TOLERANCE: i64 = 10_000;
 
     /// Reads the offset of the system clock.
@@ -186,10 +188,10 @@ impl SystemClock {
         let is_the_same =
             self.offset >= bounds.lowest - Self::TOLERANCE && self.offset <= bounds.highest + Self::TOLERANCE;
         if is_the_same {
-            return None; // the offset stays the same, so the stop of a window is exactly the next start
+            return None; // the offset stays the same, so the stop of a window is exactly the start of the next window
         }
         let before = std::mem::replace(self, Self { offset: bounds.middle(), suspended: suspended() });
-        // A suspend takes at least several milliseconds, so a smaller difference is an imprecise reading.
+        // A suspend takes at least several milliseconds. So a difference of up to 1 ms is an imprecise reading.
         let suspended = match self.suspended - before.suspended {
             slept if slept > 1_000_000 => slept,
             _ => 0,
@@ -201,7 +203,7 @@ impl SystemClock {
 /// The clock of the current window, which has not ended yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowClock {
-    /// The start of the current window, on the monotonic clock.
+    /// The start of the current window, in nanoseconds on the monotonic clock.
     start: i64,
     pub(crate) system: SystemClock,
 }
@@ -211,10 +213,10 @@ pub(crate) struct WindowClock {
 pub struct EndedWindow {
     pub(crate) start: i64,
     pub(crate) stop: i64,
-    /// The start and the stop on the system clock, as the system clock is at the window's end.
+    /// The start and the stop in system time. Both are computed with the clock offset at the window's end.
     pub(crate) window: Window,
     pub(crate) step: Option<Step>,
-    /// Whether a sample that was made before the last accepted sample may not be accepted yet.
+    /// Whether a sample may still be missing that was made before the last accepted sample.
     pub(crate) has_earlier: bool,
 }
 
@@ -230,7 +232,7 @@ impl WindowClock {
     }
 
     /// Starts a first window now. Returns the start of the window on the monotonic clock, and the step of the system
-    /// clock since its last reading; `None` if the clock was not stepped.
+    /// clock since the clock was last read. The step is `None` if the clock was not stepped.
     pub(crate) fn restart(&mut self, clock: &dyn Clock) -> (i64, Option<Step>) {
         self.start = clock.monotonic();
         (self.start, self.system.check(clock))
@@ -239,7 +241,7 @@ impl WindowClock {
     /// Ends the current window and starts the next window, now.
     pub(crate) fn end(&mut self, clock: &dyn Clock) -> EndedWindow {
         let stop = clock.monotonic();
-        // The system clock is checked after the stop. So a step between the two readings counts for this window, and no
+        // The system clock is checked after the stop. So a step between the two readings belongs to this window, and no
         // step is missed.
         let step = self.system.check(clock);
         let start = std::mem::replace(&mut self.start, stop);
@@ -351,7 +353,7 @@ mod tests {
     #[test]
     fn a_clock_that_moves_by_more_than_10_us_was_stepped() {
         for (by, width, slept, expected) in [
-            // The reading differs a little; the thread was delayed between the readings.
+            // The offset differs a little, or the thread was delayed between the readings.
             (9_000, 100, 0, None),
             (-9_000, 100, 0, None),
             (2 * S, 5 * S, 0, None),
@@ -370,7 +372,7 @@ mod tests {
             let mut clock = clock();
             let step = expected.map(|suspended| Step { by, suspended });
             assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), step, "{by} {width} {slept}");
-            // Without a step, the offset stays, so that the stop of a window is the start of the next window.
+            // Without a step, the offset does not change, so that the stop of a window is the start of the next window.
             assert_eq!(clock.at(5), EPOCH + step.map_or(0, |step| step.by) + 5);
             assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), None, "a step is found once");
         }

@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_the_kernel_does_not_discipline_has_no_offset() {
-        // chrony and phc2sys leave this state: the clock is synchronized, with an offset of 0 that was not measured.
+        // chrony and phc2sys leave this state: the clock is synchronized, but the offset of 0 was not measured.
         assert_eq!(offset(libc::TIME_OK, libc::STA_NANO, 0.0), None);
         assert_eq!(offset(libc::TIME_OK, 0, 0.0), None);
     }

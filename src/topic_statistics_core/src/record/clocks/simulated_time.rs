@@ -16,7 +16,8 @@ use crate::sync::{
 pub struct SimulatedTime {
     clock: Box<dyn RosClock>,
     timeline: Mutex<Timeline>,
-    /// The number of jumps of the timeline, which is read for each message that is taken.
+    /// The number of jumps of the timeline. It is stored here, because it is read without the lock for each message
+    /// that is taken.
     jumps: AtomicU32,
 }
 
@@ -45,16 +46,17 @@ impl SimulatedTime {
         self.timeline.lock().unwrap_or_else(PoisonError::into_inner).last.is_some()
     }
 
-    /// Returns how many jumps of the time were detected. The result has only the lower bits of the number, because no
-    /// message waits for 65536 jumps.
+    /// Returns how many jumps of the time were detected. The result has only the lowest 16 bits of the number. They are
+    /// enough, because no message waits during 65536 jumps.
     #[inline]
     pub fn jumps(&self) -> u16 {
         self.jumps.load(Ordering::Relaxed) as u16
     }
 
-    /// Returns the simulated time in nanoseconds, to compare a stamp with. The result is 0 if simulated time has not
-    /// started, or if the stamp may be from before a jump that happened while the message was under way. `jumps` is the
-    /// number of jumps seen before the message was taken. `seen` is the current monotonic time in nanoseconds.
+    /// Returns the simulated time in nanoseconds, which a stamp can be compared with. The result is 0 if simulated time
+    /// has not started, or if the stamp may be from before a jump that happened while the message was under way.
+    /// `jumps` is the number of jumps seen before the message was taken. `seen` is the current monotonic time in
+    /// nanoseconds.
     pub fn now(&self, stamp: i64, jumps: u16, seen: i64) -> i64 {
         let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
         // The clock is read under the lock, so that the timeline gets the readings in order.
@@ -72,21 +74,21 @@ impl SimulatedTime {
 /// Finds jumps in the readings of a clock. All times are in nanoseconds.
 #[derive(Debug, Default)]
 struct Timeline {
-    /// The last reading that differed from the reading before, and the monotonic time of the reading.
+    /// The last reading that differed from the previous reading, and the monotonic time of this reading.
     last: Option<(i64, i64)>,
     /// How many times faster than real time the clock runs. The rate is measured over at least
     /// [`RATE_OVER`](Self::RATE_OVER), because a delayed reading would distort a rate between two readings.
     rate: f64,
-    /// The rate during the last jump forward, if the jump may have been a simulation that became faster. The next
-    /// readings show whether the time really jumped.
+    /// The rate during the last jump forward, as long as the simulation may only have become faster. The next readings
+    /// show whether the time really jumped.
     rate_of_jump: Option<f64>,
-    /// The start of the interval over which the rate is measured: simulated time and real time.
+    /// The start of the interval over which the rate is measured: the simulated time and the real time.
     rate_from: Option<(i64, i64)>,
     /// The simulated time right after the last jump. Until all messages from before the jump have arrived, earlier
     /// stamps are assumed to be from before the jump.
     start: i64,
-    /// How far stamps may be in the future after a jump back, until all messages from before the jump have arrived.
-    /// Later stamps are closer to the time before the jump.
+    /// After a jump back, until all messages from before the jump have arrived: how far stamps may be in the future. A
+    /// stamp further in the future is closer to the time before the jump, so it is assumed to be from before the jump.
     ahead: Option<i64>,
     /// The stamps of messages that were under way at the last jump back. These stamps are not used until the messages
     /// have arrived. After a small jump, the range also contains stamps from after the jump.
@@ -100,19 +102,20 @@ struct Timeline {
 }
 
 impl Timeline {
-    /// The largest step forward that is never a jump.
+    /// The largest step forward that is never a jump, in nanoseconds of simulated time.
     const STEP: f64 = 1e9;
-    /// How many times faster than before, or than real time, simulated time may become without a jump.
+    /// By which factor simulated time may become faster without a jump: faster than before, or faster than real time.
     const FASTER: f64 = 4.0;
     /// If simulated time runs faster than this multiple of real time, simulated time has jumped.
     const FASTEST: f64 = 100.0;
-    /// The longest real time between two readings that give a rate, if `/clock` is not paused.
+    /// The longest real time between two readings that give a rate, in nanoseconds. After a longer time, `/clock` may
+    /// have been paused.
     const BETWEEN_READINGS: f64 = 2.5e8;
     /// The shortest real time over which the rate is measured, in nanoseconds.
     const RATE_OVER: f64 = 1e8;
-    /// The longest interval between two messages on `/clock`, unless simulated time is paused.
+    /// The longest interval between two messages on `/clock` if simulated time is not paused, in nanoseconds.
     const SLOWEST: f64 = 1e9;
-    /// The longest real time that a message may be under way.
+    /// The longest real time for which a message may be under way, in nanoseconds.
     const UNDER_WAY: i64 = 10_000_000_000;
 
     /// Accepts a reading of the clock.
@@ -129,22 +132,23 @@ impl Timeline {
         }
         let (step, elapsed) = ((now - last) as f64, (seen - last_seen).max(0) as f64);
         self.last = Some((now, seen));
-        // If the clock stands still after a jump forward, the simulation has not become faster.
+        // If the clock stood still after a jump forward, the simulation has not become faster. So the rate of the jump
+        // is not used.
         let rate_of_jump = self.rate_of_jump.filter(|_| elapsed <= Self::BETWEEN_READINGS);
         let rate = rate_of_jump.unwrap_or(self.rate).max(1.0);
         if step < 0.0 {
             self.jump(now, seen);
             self.ahead = Some(((last - now) / 2).max(Self::STEP as i64));
-            // Simulated time went on from its last reading to the jump, and a publisher's simulated time may be a
-            // little ahead.
+            // After its last reading, simulated time continued until the jump. Also, a publisher's simulated time may
+            // be a little ahead.
             let later = Self::STEP + Self::FASTER * rate * elapsed;
             let first = last.saturating_sub((rate * Self::UNDER_WAY as f64) as i64);
             self.under_way = Some(first..=last.saturating_add(later as i64));
             self.rate_from = self.last;
         } else if step > Self::STEP + Self::FASTER * rate * elapsed.min(Self::SLOWEST) {
             self.jump(now, seen);
-            // If the step was not a jump but a new rate, the next steps must not count as jumps. A jump during a pause
-            // gives no rate.
+            // If the simulation only became faster, the next steps must not count as jumps. So the new rate is kept. A
+            // step during a pause of `/clock` gives no rate.
             let rate = step / elapsed.max(1.0);
             let is_possible = rate <= Self::FASTEST && elapsed <= Self::BETWEEN_READINGS;
             self.rate_of_jump = is_possible.then_some(rate);
@@ -167,9 +171,9 @@ impl Timeline {
         }
     }
 
-    /// Returns whether a stamp that is read at `seen` can be compared with the time since the last jump. Once every
-    /// message from before the jump has arrived, any stamp can be compared, even an old stamp: a faulty driver may send
-    /// the same old stamp again and again.
+    /// Returns whether a stamp that is read at `seen` can be compared with the time since the last jump. After all
+    /// messages from before the jump have arrived, every stamp can be compared, even an old one: it may come from a
+    /// faulty driver that sends the same stamp again and again.
     fn is_comparable(&self, stamp: i64, now: i64, seen: i64) -> bool {
         let have_arrived = self.jumped.is_none_or(|jumped| seen - jumped >= Self::UNDER_WAY);
         have_arrived
@@ -206,13 +210,14 @@ mod tests {
     #[test]
     fn stamps_of_the_time_before_a_jump_are_told_apart() {
         for (to, stamps) in [
-            // Without a jump, every stamp is from the present time.
+            // There is no jump, so every stamp can be compared.
             (1000, &[(0, true), (990, true), (1000, true), (1001, true)][..]),
-            // The stamps are from before the jump, older than the new time, from a publisher whose clock is a little
-            // ahead, and closer to one of the two times.
+            // The stamps are: from before the jump; older than the new time; equal to the new time; from a publisher
+            // whose clock is a little ahead; closer to the new time; closer to the old time.
             (10, &[(999, false), (9, false), (10, true), (11, true), (505, true), (506, false)]),
             (900, &[(900, true), (999, false)]),
-            // A `/clock` with one message per second, or a simulation that has become faster, gives the same readings.
+            // This step is no jump: a `/clock` with one message per second, or a simulation that has become faster,
+            // would give the same readings.
             (1001, &[(1000, true)]),
             (2000, &[(1000, false), (2000, true)]),
         ] {
@@ -256,7 +261,7 @@ mod tests {
     fn a_simulation_faster_than_real_time_is_no_jump() {
         let (mut timeline, seen) = running(100_000, 50);
         assert!(timeline.is_comparable(99_999 * SECOND, 100_000 * SECOND, seen), "{timeline:?}");
-        // One second passes, and there is no message in this time.
+        // For one second, `/clock` advances and no message is received.
         for reading in 1..=10 {
             timeline.advance((100_000 + 5 * reading) * SECOND, seen + INTERVAL * reading);
         }
@@ -316,7 +321,7 @@ mod tests {
         let (mut timeline, mut seen) = running(1000, 1);
         let mut now = 1000 * SECOND;
         for _ in 0..20 {
-            // Two ticks of 10 ms are read 0.1 ms apart, and then there is no tick for 20 ms.
+            // Two ticks of 10 ms are read within 0.1 ms. Then there is no tick for 20 ms.
             now += SECOND / 100;
             timeline.advance(now, seen);
             now += SECOND / 100;
@@ -339,7 +344,7 @@ mod tests {
 
     #[test]
     fn an_old_stamp_long_after_a_jump_is_an_old_message() {
-        // A faulty driver repeats its last stamp. The clock of another host is ahead.
+        // The stamps are from a faulty driver that repeats its last stamp, or from a host whose clock is ahead.
         for (to, stamp) in [(1100, 999), (1001 + 5, 1000), (900, 899), (900, 1500), (10, 999)] {
             let (mut timeline, seen) = running(1000, 1);
             timeline.advance(to * SECOND, seen);
@@ -374,8 +379,8 @@ mod tests {
 
     #[test]
     fn a_second_jump_that_no_simulation_can_make_is_a_jump() {
-        // Each step may be a simulation that has become 70 times faster. But the clock of such a simulation would not
-        // stand still between the steps.
+        // Each step may be a simulation that has become 70 times faster. But the clock of a simulation that became
+        // faster would not stand still between the steps.
         for (between, jumps) in [(250 * MS, 1), (251 * MS, 2), (10 * SECOND, 2)] {
             let (mut timeline, seen) = running(1000, 1);
             let first = seen + 190 * MS;
@@ -391,7 +396,8 @@ mod tests {
         let (mut timeline, seen) = running(1000, 1);
         timeline.advance(1100 * SECOND, seen + 10 * MS);
         timeline.advance(950 * SECOND, seen + 60 * MS);
-        // Without the rule for two jumps, a stamp from before both jumps would be taken for a present stamp.
+        // Without the rule for two jumps, a stamp from before both jumps would be treated as a stamp of the present
+        // time.
         assert!(!timeline.is_comparable(1000 * SECOND, 951 * SECOND, seen + SECOND));
         assert!(timeline.is_comparable(962 * SECOND, 962 * SECOND, seen + 12 * SECOND));
         timeline.unusable_until = 0;

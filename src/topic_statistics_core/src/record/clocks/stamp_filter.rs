@@ -7,10 +7,10 @@ use super::clock::{EndedWindow, Step};
 /// Finds stamps that may be from the system clock before a step of that clock.
 ///
 /// A message can be stamped before a step and received in a later window. Then the stamp and the callback are on
-/// different clocks, and the message has no age. A message is under way for at most [`UNDER_WAY`](Self::UNDER_WAY). So
-/// the doubtful stamps are within `UNDER_WAY` before the end of the window with the step, on the clock before the step.
-/// Other stamps are valid immediately: stamps from hosts without a step are newer, and stamps of the new clock are in
-/// this range only after a small step back, until the clock has passed the range again.
+/// different clocks, and the message has no age. A message is under way for at most [`UNDER_WAY`](Self::UNDER_WAY). So,
+/// on the clock before the step, the doubtful stamps are in the time `UNDER_WAY` before the end of the window with the
+/// step. All other stamps are valid immediately. Stamps from hosts without a step are newer than this range. Stamps of
+/// the new clock are in this range only after a small step back, until the clock has passed the range again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StampFilter {
     /// The doubtful stamps of each step, the oldest step first.
@@ -22,7 +22,7 @@ pub(crate) struct StampFilter {
 struct DoubtfulStamps {
     first: i64,
     last: i64,
-    /// The time on the monotonic clock before which all these messages arrive.
+    /// The time at which all these messages have arrived, in nanoseconds on the monotonic clock.
     until: i64,
     /// Whether the messages have arrived. Some arrived messages may not be recorded yet, so the range is kept until the
     /// next step.
@@ -36,11 +36,10 @@ impl DoubtfulStamps {
 }
 
 impl StampFilter {
-    /// How long a message may be under way, in the network and in the middleware's queue. This constant cannot be
-    /// replaced by a measured latency, because a queue may have grown in the window of the step itself, where ages are
-    /// unknown.
+    /// How long a message may be under way, in the network and in the middleware's queue. A measured latency cannot
+    /// replace this constant, because a queue may have grown in the window with the step, in which ages are unknown.
     const UNDER_WAY: i64 = 10_000_000_000;
-    /// The largest number of steps within `UNDER_WAY` that are distinguished.
+    /// The largest number of steps within `UNDER_WAY` whose ranges of stamps are stored separately.
     const STEPS: usize = 8;
 
     /// Ends a window. Returns whether the set of doubtful stamps has changed.
@@ -53,7 +52,8 @@ impl StampFilter {
     }
 
     /// Starts the first window, at the time `start` on the monotonic clock. `has_stepped` means that the system clock
-    /// was stepped, perhaps more than once, while no window was open. Then every stamp may be from another clock.
+    /// was stepped, perhaps more than once, while no window was open. Then every stamp may be from the clock before a
+    /// step.
     pub(crate) fn restart(&mut self, start: i64, has_stepped: bool) {
         self.expire(start);
         if has_stepped {
@@ -69,8 +69,8 @@ impl StampFilter {
     /// Adds a step that was found at the time `stop` on the system clock and at the time `now` on the monotonic clock.
     fn add_step(&mut self, stop: i64, now: i64, step: Step) {
         let before = stop.saturating_sub(step.by);
-        // If the host was suspended and its clock was set in the same window, stamps may be from the clock between the
-        // two events.
+        // If the host was suspended and its clock was set in the same window, stamps may also be from the time between
+        // these two events.
         let stepped = step.by - step.suspended;
         let (earlier, later) = match step.suspended {
             0 => (0, 0),
@@ -102,7 +102,7 @@ impl StampFilter {
     }
 
     /// Returns whether a stamp may be from the clock before a step, for a message that arrived after the last step was
-    /// found. The message may have arrived before doubtful stamps expired.
+    /// found. Ranges that have expired count, too, because the message may have arrived before they expired.
     pub(crate) fn was_doubtful(&self, stamp: i64) -> bool {
         self.stamps.iter().any(|doubtful| doubtful.contain(stamp))
     }
@@ -112,8 +112,8 @@ impl StampFilter {
         self.stamps.iter().all(|doubtful| doubtful.have_expired)
     }
 
-    /// Expires the ranges whose messages have arrived before `now`, on the monotonic clock. Returns whether a range has
-    /// expired.
+    /// Marks the ranges as expired whose messages have arrived before `now`, on the monotonic clock. Returns whether a
+    /// range has expired.
     fn expire(&mut self, now: i64) -> bool {
         let mut some_expired = false;
         for doubtful in self.stamps.iter_mut().filter(|doubtful| !doubtful.have_expired) {

@@ -21,7 +21,7 @@ pub(crate) fn at(milliseconds: i64) -> impl Fn() -> i64 {
 /// Clocks of a test. The system clock starts at [`EPOCH`](Self::EPOCH).
 pub(crate) struct TestClock {
     started: Instant,
-    /// The monotonic time since the start, in nanoseconds.
+    /// The monotonic time since the start of the test, in nanoseconds.
     passed: AtomicI64,
     stepped: AtomicI64,
     suspended: AtomicI64,
@@ -39,8 +39,8 @@ impl TestClock {
         Self { started: Instant::now(), passed, stepped, suspended, held_up }
     }
 
-    /// Enables a collector and starts its first window now. No stamp is doubtful, although the collector sees a step
-    /// from the host's clock to this clock.
+    /// Enables a collector and starts its first window now. The change from the host's clock to this clock looks like a
+    /// step to the collector. Nevertheless, no stamp is doubtful, because the step is 11 s ago.
     pub(crate) fn enable(collector: &dyn WindowedCollector) -> Self {
         let clock = Self::new();
         clock.set(-11 * S);
@@ -76,7 +76,7 @@ impl TestClock {
         self.passed.load(Ordering::Relaxed)
     }
 
-    /// Returns the time in the form that the scheduler's functions expect.
+    /// Returns the present time as an `Instant`, which the scheduler's functions expect.
     pub(crate) fn now(&self) -> Instant {
         self.started + Duration::from_nanos(self.passed() as u64)
     }
@@ -96,7 +96,8 @@ impl Clock for TestClock {
     }
 }
 
-/// A clock whose reader is delayed before its n-th reading, counted from 0. During the delay, `meanwhile` runs.
+/// A clock that delays its reader before one of the readings: `reading` is the number of this reading, counted from 0.
+/// During the delay, `meanwhile` runs.
 pub(crate) struct HeldUp<'a, F> {
     clock: &'a TestClock,
     reading: i64,

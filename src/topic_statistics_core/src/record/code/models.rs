@@ -7,7 +7,7 @@ use crate::{
     sync::thread,
 };
 
-/// Two threads count while a window ends. Each count has to be in exactly one of the two windows.
+/// Two threads count while a window ends. Each counted event has to be in exactly one of the two windows.
 #[test]
 fn every_count_is_in_one_window() {
     check(3, || {

@@ -14,21 +14,22 @@ pub(crate) struct CountingLock<S: CountUnrecorded> {
     lock: QueuedLock<S>,
     /// The number of samples that are being made while another thread holds the lock, and are not in the queue yet.
     being_made: AtomicU32,
-    /// Whether the queue was full for a sample. The number of such samples is in `unrecorded`. This flag is set by a
-    /// swap, like the flag `has_queued` of the queue.
+    /// Whether samples were lost because the queue was full. `unrecorded` is the number of the lost samples that are
+    /// messages. This flag is set by a swap, like the flag `has_queued` of the queue.
     is_incomplete: AtomicBool,
     unrecorded: AtomicU64,
 }
 
-/// State that accepts that samples are lost.
+/// State that can also count samples that were lost.
 pub(crate) trait CountUnrecorded: Accept {
-    /// Accepts that samples were lost because the queue was full. `count` is how many of the lost samples are messages.
+    /// Records that samples were lost because the queue was full. `count` is how many of the lost samples are messages.
     fn count_unrecorded(&mut self, count: u64);
 }
 
 impl<S: CountUnrecorded> CountingLock<S> {
-    /// How often the lock checks for samples that are being made: this takes some microseconds. A loom model only needs
-    /// both outcomes to happen.
+    /// How often [`await_begun_samples`](Self::await_begun_samples) checks whether samples are being made. All checks
+    /// together take some microseconds. In a loom model, the number only has to be large enough that both results
+    /// happen.
     const WAITS: u32 = if cfg!(topic_statistics_loom) { 2 } else { 100 };
 
     pub(crate) fn new(state: S) -> Self {
@@ -40,8 +41,8 @@ impl<S: CountUnrecorded> CountingLock<S> {
         }
     }
 
-    /// Returns the state if no other thread holds the lock; all samples recorded before are accepted first. If another
-    /// thread holds the lock, the caller puts its sample into the [queue](Self::enqueue_or_count).
+    /// Returns the state if no other thread holds the lock. The state first accepts all samples that were recorded
+    /// before. If another thread holds the lock, the caller puts its sample into the [queue](Self::enqueue_or_count).
     ///
     /// Read the clock while holding the lock. The end of a window also reads the clock under the lock, so the sample is
     /// clearly before or after the end of the window.
@@ -54,7 +55,7 @@ impl<S: CountUnrecorded> CountingLock<S> {
         Some(state)
     }
 
-    /// Waits for the lock. Returns the state after all samples recorded before are accepted.
+    /// Waits for the lock. Returns the state after the state has accepted all samples that were recorded before.
     pub(crate) fn lock(&self) -> SpinMutexGuard<'_, S> {
         let mut state = self.lock.state.lock();
         self.drain_queue(&mut state);
@@ -65,7 +66,7 @@ impl<S: CountUnrecorded> CountingLock<S> {
     #[inline(never)]
     fn drain_queue(&self, state: &mut S) {
         self.lock.drain_queue(state);
-        // Count the lost samples now: samples that are recorded from now on are later than the lost ones.
+        // Count the lost samples now: samples that are recorded from now on are later than the lost samples.
         if let Some(count) = self.take_unrecorded() {
             state.count_unrecorded(count);
         }
@@ -76,7 +77,7 @@ impl<S: CountUnrecorded> CountingLock<S> {
     /// [`end_sample`](Self::end_sample).
     pub(crate) fn begin_sample(&self) {
         self.being_made.fetch_add(1, Ordering::Relaxed);
-        // A thread that reads a later time sees that this sample is being made.
+        // This fence makes sure that a thread that reads a later time sees that this sample is being made.
         fence(Ordering::Release);
     }
 
@@ -89,7 +90,7 @@ impl<S: CountUnrecorded> CountingLock<S> {
 
     /// Waits until the samples that were [begun](Self::has_begun_samples) before the caller read the clock are in the
     /// queue, but only about as long as it takes to make a sample. Returns whether all of these samples are in the
-    /// queue. If they are not, a thread was preempted.
+    /// queue. If the result is false, a thread was preempted while it made a sample.
     pub(crate) fn await_begun_samples(&self) -> bool {
         (0..Self::WAITS).any(|_| {
             let is_over = !self.has_begun_samples();
@@ -100,7 +101,7 @@ impl<S: CountUnrecorded> CountingLock<S> {
         })
     }
 
-    /// Puts a sample into the queue. If the queue is full, the sample is lost; if `counts` is true, the lost sample is
+    /// Puts a sample into the queue. If the queue is full, the sample is lost. If `counts` is true, the lost sample is
     /// counted.
     #[cold]
     #[inline(never)]
@@ -122,7 +123,7 @@ impl<S: CountUnrecorded> CountingLock<S> {
         self.being_made.fetch_sub(1, Ordering::Release);
     }
 
-    /// Returns how many lost samples are to be counted; `None` if no sample was lost since the last call.
+    /// Returns how many samples lost since the last call have to be counted; `None` if no sample was lost.
     pub(crate) fn take_unrecorded(&self) -> Option<u64> {
         self.is_incomplete.swap(false, Ordering::Acquire).then(|| self.unrecorded.swap(0, Ordering::Relaxed))
     }
@@ -173,7 +174,7 @@ mod tests {
     fn samples_beyond_the_queue_are_counted() {
         let numbers = CountingLock::new(Numbers::default());
         let room = QUEUE as u32;
-        // The queue has its room again after it was emptied.
+        // After the queue was emptied, all its places are free again.
         for (recorded, accepted, unrecorded) in
             [(room, room, 0), (room, 2 * room, 0), (room + 5, 3 * room, 5)]
         {

@@ -16,21 +16,20 @@ mod waiting;
 pub(crate) use counting::{CountUnrecorded, CountingLock};
 pub(crate) use waiting::{ConfirmOrder, WaitingLock};
 
-/// The capacity of a queue. In a loom model the queue is smaller: fewer samples fill it, so fewer interleavings have to
-/// run.
+/// The capacity of a queue. In a loom model the queue is smaller, because then fewer samples fill the queue, and fewer
+/// interleavings have to run.
 pub(crate) const QUEUE: usize = if cfg!(topic_statistics_loom) { 2 } else { 8 };
 
 /// State that accepts samples.
 pub(crate) trait Accept {
     type Sample: Send;
 
-    /// Accepts a sample.
     fn accept(&mut self, sample: &Self::Sample);
 }
 
 /// State behind a lock, with a small queue for samples that are recorded while another thread holds the lock.
 ///
-/// The end of a window holds the lock for a few hundred nanoseconds, or longer if its thread is preempted. A callback
+/// The thread that ends a window holds the lock for a few hundred nanoseconds, or longer if it is preempted. A callback
 /// that records a sample during this time puts the sample into the queue and continues. The next thread that takes the
 /// lock accepts the queued samples first.
 struct QueuedLock<S: Accept> {
@@ -40,10 +39,10 @@ struct QueuedLock<S: Accept> {
     /// The number of free places in the queue. A place is not free while another thread is still removing a sample from
     /// the place: a push to this place would wait for that thread, which may be preempted.
     room: AtomicU32,
-    /// Whether the queue may have samples. This flag is quicker to read than the queue.
+    /// Whether the queue may have samples. Reading this flag is faster than checking the queue.
     ///
     /// The flag is set by a swap, not by a store. So the thread that clears the flag sees the writes of all threads
-    /// that set it, and not only of the last thread.
+    /// that set the flag, and not only the writes of the last of these threads.
     has_queued: AtomicBool,
 }
 
@@ -64,7 +63,7 @@ impl<S: Accept> QueuedLock<S> {
         self.has_queued.load(Ordering::Relaxed)
     }
 
-    /// Makes the next holder of the lock look into the queue.
+    /// Sets `has_queued`, so that the next holder of the lock drains the queue.
     fn set_queued(&self) {
         self.has_queued.swap(true, Ordering::Release);
     }
@@ -73,8 +72,8 @@ impl<S: Accept> QueuedLock<S> {
     #[cold]
     #[inline(never)]
     fn drain_queue(&self, state: &mut S) {
-        // The flag is cleared before the queue is emptied. So a sample that is pushed in between is accepted now or by
-        // the next holder.
+        // The flag is cleared before the queue is emptied. So a sample that is pushed between these two steps is
+        // accepted now, or by the next holder of the lock.
         self.has_queued.swap(false, Ordering::Acquire);
         while let Some(sample) = self.dequeue() {
             state.accept(&sample);
@@ -99,8 +98,8 @@ impl<S: Accept> QueuedLock<S> {
         self.room.fetch_add(1, Ordering::Release);
     }
 
-    /// Puts a sample into the queue, after a place was taken for the sample. Returns the sample as an error if this
-    /// thread does not see yet that another thread has removed a sample.
+    /// Puts a sample into the queue, after a place was taken for the sample. Returns the sample as an error if the
+    /// queue still looks full, because this thread does not see yet that another thread has removed a sample.
     fn push(&self, sample: S::Sample) -> Result<(), S::Sample> {
         self.queue.push(sample)?;
         self.set_queued();

@@ -16,8 +16,8 @@ fn record(numbers: &CountingLock<Numbers>, number: u32) {
     }
 }
 
-/// Two threads record while a third thread takes the lock. After both have recorded, the next thread that takes the
-/// lock has both samples, even if this thread only tries to lock.
+/// Two threads record while a third thread takes the lock. After both threads have recorded, the next holder of the
+/// lock gets both samples, even if the holder took the lock with `try_lock`.
 #[test]
 fn a_queued_sample_is_accepted_by_the_next_holder_of_the_lock() {
     let queued = Reached::default();
@@ -72,8 +72,8 @@ fn every_sample_is_accepted_or_counted_once() {
     accepted_after.assert();
 }
 
-/// Three threads record on a lock that may wait. Every sample has to be accepted exactly once, although the queue has
-/// room for only two samples.
+/// Three threads record with a `WaitingLock`. Every sample has to be accepted exactly once, although the queue has room
+/// for only two samples.
 #[test]
 fn a_recording_that_may_wait_loses_nothing() {
     let waited = Reached::default();

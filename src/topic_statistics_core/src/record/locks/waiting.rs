@@ -8,13 +8,13 @@ use crate::sync::{
     SpinMutexGuard,
 };
 
-/// A lock for publications and timed scopes. A thread that records waits only if another thread holds the lock and the
-/// queue is full. So no sample is lost.
+/// A lock for publications and timed scopes. A thread that records a sample waits only if another thread holds the lock
+/// and the queue is full. Because it waits, no sample is lost.
 pub(crate) struct WaitingLock<S: ConfirmOrder>(QueuedLock<S>);
 
-/// State that accepts samples which may be recorded in a different order than they were made.
+/// State that accepts samples. The samples may be recorded in a different order than they were made.
 pub(crate) trait ConfirmOrder: Accept {
-    /// Accepts that no sample will follow that was made before the last accepted sample.
+    /// Confirms the order: all samples that were made before the last accepted sample are accepted.
     fn confirm_order(&mut self);
 }
 
@@ -23,7 +23,8 @@ impl<S: ConfirmOrder> WaitingLock<S> {
         Self(QueuedLock::new(state))
     }
 
-    /// Returns the state if no other thread holds the lock. All samples recorded before are accepted first.
+    /// Returns the state if no other thread holds the lock. The state first accepts all samples that were recorded
+    /// before.
     #[inline(always)]
     fn try_lock(&self) -> Option<SpinMutexGuard<'_, S>> {
         let mut state = self.0.state.try_lock()?;
@@ -33,15 +34,15 @@ impl<S: ConfirmOrder> WaitingLock<S> {
         Some(state)
     }
 
-    /// Waits for the lock. Returns the state after all samples recorded before are accepted.
+    /// Waits for the lock. Returns the state after the state has accepted all samples that were recorded before.
     pub(crate) fn lock(&self) -> SpinMutexGuard<'_, S> {
         let mut state = self.0.state.lock();
         self.0.drain_queue(&mut state);
         state
     }
 
-    /// Makes and records a sample. Waits for the lock only if the queue is full. The queue can fill if a thread is
-    /// preempted while it records, and other threads record at a high rate.
+    /// Makes and records a sample. Waits for the lock only if the queue is full. The queue can become full if a thread
+    /// is preempted while it records, and other threads record at a high rate.
     #[inline]
     pub(crate) fn record(&self, sample: impl FnOnce() -> S::Sample) {
         match self.try_lock() {
@@ -73,7 +74,8 @@ impl<S: ConfirmOrder> WaitingLock<S> {
         if !self.0.take_room() {
             return self.accept(self.lock(), sample);
         }
-        // A thread that makes a later sample sees that a place was taken for this sample.
+        // This fence makes sure that a thread that makes a later sample sees that a place in the queue was taken for
+        // this sample.
         fence(Ordering::Release);
         let sample = sample();
         fence(Ordering::Acquire);

@@ -58,7 +58,7 @@ impl Default for SourceDefaults {
     }
 }
 
-/// The options of a source that can change during its lifetime. The node's options are the defaults.
+/// The options of a source that can change during its lifetime. If an option is not set, the node's default is used.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct SourceOptions {

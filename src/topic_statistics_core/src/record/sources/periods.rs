@@ -12,7 +12,7 @@ use crate::{
 /// Measures the periods of events that several threads may record.
 ///
 /// A thread may be preempted between an event and the recording of the event. Then the event is recorded after later
-/// events, and its period is wrong. So the window with this event has no periods.
+/// events, and its period is wrong. So a window with such an event has no periods.
 #[derive(Debug)]
 pub(crate) struct Periods {
     metric: Metric,
@@ -42,10 +42,11 @@ impl Periods {
             self.period.accept(time);
         } else if time >= self.last_before {
             self.is_unordered = true;
-        } // else: the window before has no periods, because this event was missing
+        } // else: the event belongs to the previous window, which has no periods because this event was missing
     }
 
-    /// Ends a window. `has_earlier` means that an event from before the last event may not be recorded yet.
+    /// Ends a window. `has_earlier` means that an event may still be missing that happened before the last recorded
+    /// event.
     pub(crate) fn take(&mut self, has_earlier: bool) -> (Metric, Summary) {
         let periods = self.period.take();
         self.last_before = self.last;

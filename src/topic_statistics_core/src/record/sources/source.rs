@@ -33,7 +33,8 @@ pub struct Source {
     /// `None` if the source has no topic and no service: a stopwatch, a counter or a timer.
     endpoint: Option<Box<dyn Endpoint>>,
     finished: Mutex<Finished>,
-    /// The channel is created for the first watcher, because a channel takes more memory than the rest of a source.
+    /// The channel to the watchers. It is created for the first watcher, because a channel takes more memory than the
+    /// rest of a source.
     watched: OnceLock<watch::Sender<Option<Arc<WindowStatistics>>>>,
     is_retired: AtomicBool,
     /// The number of messages of this source that are being published now.
@@ -41,23 +42,22 @@ pub struct Source {
     published: Condvar,
 }
 
-/// The finished windows of a source.
 #[derive(Default)]
 struct Finished {
     /// The last finished window.
     latest: Option<Arc<WindowStatistics>>,
-    /// The sum of the distributions of all windows, if the source is a subscription.
+    /// The sum of the distributions of all windows; empty if the source is not a subscription.
     distributions: Distributions,
-    /// `None` before the first window, and if the source's health is neither decided nor watched.
+    /// The health of the source. `None` before the first window, and if the source has no expectations and nobody
+    /// watches its health.
     health: Option<Box<SourceHealth>>,
 }
 
-/// The health of a source.
 #[derive(Default)]
 struct SourceHealth {
     /// The health after the last window.
     present: Health,
-    /// The channel is created for the first watcher.
+    /// The channel to the watchers of the health; `None` before the first watcher.
     watched: Option<Arc<watch::Sender<Health>>>,
 }
 
@@ -78,8 +78,8 @@ pub trait Endpoint: Send + Sync {
         vec![]
     }
 
-    /// Restarts the waiting time before the next check. While the statistics are disabled, it is unknown which messages
-    /// are received.
+    /// Restarts the time to wait before the next check. This is necessary after the statistics were disabled, because
+    /// it is unknown which messages were received during that time.
     fn restart(&self) {}
 
     /// Checks the publishers, and appends a warning for each new publisher that cannot serve the subscription. Returns
@@ -89,7 +89,7 @@ pub trait Endpoint: Send + Sync {
     }
 }
 
-/// The endpoint of a subscription whose publishers are not known: only the topic name.
+/// The endpoint of a subscription whose publishers are not checked. This endpoint has only the topic name.
 impl Endpoint for String {
     fn topic(&self) -> &str {
         self
@@ -179,8 +179,8 @@ pub trait WindowScheduler: Send + Sync {
 }
 
 impl Source {
-    /// How long the drop of a handle waits at most for a message that is being published. (A middleware may block for
-    /// minutes.)
+    /// The longest time for which the drop of a handle waits until a message is published. (The wait has a limit,
+    /// because a middleware may block for minutes.)
     const RETIREMENT: Duration = Duration::from_millis(500);
 
     /// Creates a source. With an `endpoint`, the source is a subscription.
@@ -213,14 +213,15 @@ impl Source {
         lock(&self.finished).latest.clone()
     }
 
-    /// Returns a receiver of the windows that finish from now on, with the last finished window as its first value.
+    /// Returns a receiver of finished windows. Its first value is the last finished window; `None` if no window has
+    /// finished.
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
         let finished = lock(&self.finished);
         self.watched.get_or_init(|| watch::channel(finished.latest.clone()).0).subscribe()
     }
 
-    /// Sends a finished window to the watchers. The watchers' wakers run foreign code, so the caller must not hold a
-    /// lock.
+    /// Sends a finished window to the watchers. The wakers of the watchers run the code of other crates, so the caller
+    /// must not hold a lock.
     pub fn finish(&self, window: Arc<WindowStatistics>) {
         let watched = {
             let mut finished = lock(&self.finished);
@@ -241,8 +242,8 @@ impl Source {
         sender.subscribe()
     }
 
-    /// Sets the health of the source. If the health has changed, the watchers are woken. The watchers' wakers run
-    /// foreign code, so the caller must not hold a lock.
+    /// Sets the health of the source. If `is_change` is true, the watchers are woken. The wakers of the watchers run
+    /// the code of other crates, so the caller must not hold a lock.
     pub fn set_health(&self, health: Health, is_change: bool) {
         let sender = {
             let mut finished = lock(&self.finished);
@@ -252,14 +253,14 @@ impl Source {
         };
         match sender {
             Some(sender) if is_change => drop(sender.send_replace(health)),
-            // The first window and the first message are no change if the level is OK. Later windows do not replace a
-            // change that a slow receiver has not read yet.
+            // If the level is OK, the first window and the first message are no change, so no watcher is woken. After
+            // that, a later window does not replace a change that a slow receiver has not read yet.
             Some(sender) if is_well_otherwise(&sender.borrow(), &health) => replace_silently(&sender, health),
             _ => {}
         }
     }
 
-    /// Returns the names by which a condition can select this source.
+    /// Returns the names that a condition can use to select this source.
     pub fn names(&self) -> Names<'_> {
         let topic = self.endpoint.as_deref().map(Endpoint::topic);
         let given =
@@ -304,7 +305,7 @@ impl Source {
         }
     }
 
-    /// Returns the publishers that cannot serve this subscription, as the last check found them.
+    /// Returns the publishers that, by the last check, cannot serve this subscription.
     pub fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
         self.subscription().map(|check| check.incompatible()).unwrap_or_default()
     }
@@ -337,9 +338,9 @@ impl Source {
         Some(PublishingGuard(self))
     }
 
-    /// Ends the statistics of this source, and frees its name for another source. After this returns, no message of
-    /// this source is published, except a message that the middleware has blocked for longer than
-    /// [`RETIREMENT`](Self::RETIREMENT).
+    /// Ends the statistics of this source, and frees the name of the source for another source. After this function has
+    /// returned, no message of this source is published. Exception: the middleware has blocked the publication of a
+    /// message for longer than [`RETIREMENT`](Self::RETIREMENT).
     fn retire(&self) {
         self.is_retired.store(true, Ordering::Release);
         self.collector.disable();
@@ -380,10 +381,11 @@ impl Drop for PublishingGuard<'_> {
     }
 }
 
-/// The part that the handles of all sources have in common. The drop of the handle retires the source.
+/// The handle of a source: the part that is the same for all kinds of sources. The drop of the handle retires the
+/// source.
 pub struct SourceHandle {
     source: Arc<Source>,
-    /// Dropped last, because the drop may end the scheduler's thread.
+    /// This field is dropped after `source`, because its drop may end the scheduler's thread.
     keeper: Arc<Keeper>,
 }
 
@@ -407,8 +409,8 @@ impl SourceHandle {
         Self { source, keeper: Arc::new(Keeper { scheduler, _kept: None }) }
     }
 
-    /// Returns this handle with another keeper. From now on, the handle keeps alive what the keeper keeps alive. The
-    /// keeper has the same scheduler as before.
+    /// Returns this handle with another keeper, which must have the same scheduler. From now on, the handle also keeps
+    /// the object of this keeper alive.
     pub fn keeping(mut self, keeper: &Arc<Keeper>) -> Self {
         self.keeper = Arc::clone(keeper);
         self
@@ -439,7 +441,8 @@ impl Drop for SourceHandle {
     }
 }
 
-/// Returns whether the receivers have no window's health yet, or have a health that is OK with another cause.
+/// Returns whether the receivers have not got the health of any window yet, or whether the health that they have is OK,
+/// but has another cause.
 fn is_well_otherwise(present: &Health, health: &Health) -> bool {
     present.window.is_none() || present.level == Level::Ok && present.cause != health.cause
 }
@@ -491,7 +494,7 @@ mod tests {
             let publishes = scope.spawn(move || {
                 let _guard = publishing.publishing_guard().unwrap();
                 started.send(()).unwrap();
-                blocked.recv_timeout(Duration::from_secs(60)) // like a Zenoh put that blocks
+                blocked.recv_timeout(Duration::from_secs(60)) // a publication that blocks, like a Zenoh `put`
             });
             begins.recv().unwrap();
             let before = Instant::now();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The names of a node's sources. All names in use are different.
+//! The names of a node's sources. At any time, all sources of a node have different names.
 
 use std::{
     collections::{hash_map::DefaultHasher, BTreeSet},
@@ -12,22 +12,23 @@ use std::{
 
 use crate::{mutex::lock, sync::Mutex};
 
-/// The names that a node's sources have now, without the node's name, stored as hashes of eight bytes each. If two
-/// names have the same hash, the only effect is that the second name gets a number.
+/// The names that a node's sources have now, without the node's name. Each name is stored as a hash of eight bytes. If
+/// two names have the same hash, the only effect is that the second name gets a number.
 #[derive(Default)]
 pub struct SourceNames(Mutex<BTreeSet<u64>>);
 
 /// The name of a source, as in `measurement_source_name`. A `UniqueName` dereferences to this text.
 ///
-/// A node may subscribe and publish the same topic, subscribe to it twice, or use one name for a stopwatch and a
-/// counter. The first of these sources has the plain name. Each further source has the lowest free number:
-/// `/relay:/imu (2)`. No ROS name has a space or a parenthesis. A source that replaces an ended source gets the same
-/// name.
+/// A node may subscribe and publish the same topic, subscribe twice to a topic, or use one name for a stopwatch and a
+/// counter. The first of these sources has the plain name. Each further source has the lowest free number, for example
+/// `/relay:/imu (2)`. No ROS name has a space or a parenthesis, so a number is never part of a ROS name. A source that
+/// replaces an ended source gets the same name.
 #[derive(Debug)]
 pub struct UniqueName {
     /// The name with its number.
     name: Box<str>,
-    /// The length of the node's name and the colon at the start of `name`; 0 if `name` does not start with them.
+    /// The length of the node's name with the colon after it, which `name` starts with; 0 if `name` does not start with
+    /// them.
     node: u32,
     /// The length of the number at the end of `name`.
     number: u16,
@@ -38,7 +39,8 @@ pub struct UniqueName {
 }
 
 impl SourceNames {
-    /// Returns the name of a new source of the node. The name has a number if another source already has the name.
+    /// Returns the name of a new source of the node. If another source already has the name, a number is added to the
+    /// name.
     pub fn reserve(self: &Arc<Self>, node: &str, name: &str) -> UniqueName {
         let task = name.strip_prefix(node).and_then(|rest| rest.strip_prefix(':')).unwrap_or(name);
         let mut taken = lock(&self.0);
@@ -64,8 +66,8 @@ fn hash(task: &str) -> u64 {
 }
 
 impl UniqueName {
-    /// Returns the same reservation, but shown as the node's name without the namespace. All sources of the node have
-    /// this shown name in common.
+    /// Returns the same name, but it is shown as the node's name without the namespace. The shown name is the same for
+    /// all sources of the node.
     pub fn shown_as_node(self) -> Self {
         Self { is_shown_as_node: true, ..self }
     }
@@ -83,7 +85,7 @@ impl UniqueName {
         &self.name[self.node as usize..]
     }
 
-    /// Frees the name for another source. This function is called once.
+    /// Frees the name for another source. Must be called only once.
     pub(super) fn release(&self) {
         if let Some(names) = &self.reserved_in {
             lock(&names.0).remove(&hash(self.task()));

@@ -23,7 +23,7 @@ use crate::{
 /// A collector that can be enabled and that has a lock, with its current window.
 pub struct Windowed<C: Collector> {
     is_enabled: AtomicBool,
-    /// A copy of `State::epoch`, to be read without the lock.
+    /// A copy of `State::epoch`. It is read without the lock.
     epoch: AtomicU32,
     /// Whether the windows that start from now on have distributions.
     has_distributions: AtomicBool,
@@ -41,7 +41,7 @@ pub trait Collector: Send {
     /// Accepts a sample, and adds it to the distributions of its metrics.
     fn accept(&mut self, sample: &Self::Sample, present: Present, distributions: &mut Distributions);
 
-    /// Ends a window. Returns the number of events and the metrics with their summaries.
+    /// Ends a window. Returns the number of events in the window, and the metrics with their summaries.
     fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>);
 
     /// Returns whether the collector measures a metric.
@@ -49,8 +49,8 @@ pub trait Collector: Send {
         Self::KIND.measures(metric)
     }
 
-    /// Returns what an executor's threads ran in the window that [`take`](Self::take) has ended; `None` for other
-    /// sources.
+    /// Returns what the threads of an executor ran in the window that [`take`](Self::take) has ended. Returns `None` if
+    /// the source is not an executor.
     fn executor(&mut self) -> Option<Arc<ExecutorWindow>> {
         None
     }
@@ -82,11 +82,10 @@ struct State<C> {
     has_ended: bool,
     /// The epoch: a number that changes each time the statistics are enabled, and after each step of the system clock.
     epoch: u32,
-    /// Whether a sample that was made before the last accepted sample may not be accepted yet.
+    /// Whether a sample may still be missing that was made before the last accepted sample.
     has_earlier: bool,
     window: WindowClock,
     collector: C,
-    /// The distributions of the current window.
     distributions: Distributions,
 }
 
@@ -137,7 +136,7 @@ impl<C: Collector> Windowed<C> {
         }
     }
 
-    /// Returns empty distributions for a window that starts; no distributions if distributions are not enabled.
+    /// Returns empty distributions for a window that starts. If distributions are not enabled, the list has no metric.
     fn new_distributions(&self) -> Distributions {
         let metrics = if self.has_distributions.load(Ordering::Relaxed) { C::KIND.metrics() } else { &[] };
         Distributions::new(MetricSet::of(metrics))

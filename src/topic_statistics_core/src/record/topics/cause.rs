@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finds the message that caused a publication: the message in whose callback the publication is made.
+//! Finds the message that caused a publication. If a callback publishes, the cause is the callback's message.
 //!
 //! The rmw layer is not informed when a callback starts. But a client library takes a message and calls its callback on
 //! the same thread.
 //!
-//! rclcpp reports by tracepoints when a callback starts and ends, and which callback belongs to which subscription. A
-//! publication between the start and the end of a callback is caused by the message that the callback's subscription
-//! took last on this thread, or that was passed on within the process. The callback of a timer or a service has no
-//! message. Outside a callback, a message that such a subscription took is no cause: rclcpp
-//! discards some messages without calling a callback, and programs can take messages themselves.
+//! rclcpp reports by tracepoints when a callback starts and ends, and which callback belongs to which subscription. If
+//! a thread publishes between the start and the end of a callback, the cause is the callback's message. This is the
+//! message that the callback's subscription took last on this thread, or a message that was passed on within the
+//! process. The callback of a timer or a service has no message. Outside a callback, a message that a subscription of
+//! rclcpp took is no cause, because rclcpp discards some messages without calling a callback, and programs can take
+//! messages themselves.
 //!
 //! For subscriptions without tracepoints, the next action of the thread shows that the callback has returned: the
 //! thread waits, takes something else, or calls a timer. rclpy triggers a guard condition between the take and the
@@ -53,8 +54,8 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
     state: State,
-    /// The number of a subscription whose callbacks are reported, and the last message that it took. The callback of
-    /// this message has not started.
+    /// The number of a subscription whose callbacks are reported, and the last message that this subscription took;
+    /// `None` after a callback has started.
     taken: Option<(usize, Message)>,
 }
 
@@ -74,7 +75,7 @@ impl Activity {
     /// The activity of a thread that has done nothing yet.
     pub const NONE: Self = Self { state: State::Other, taken: None };
 
-    /// Records that the thread took a message, by a subscription whose callbacks are not reported.
+    /// Records that the thread took a message of a subscription whose callbacks are not reported.
     #[inline]
     pub fn take(&mut self, message: Message) {
         let is_next = match self.state {
@@ -92,7 +93,8 @@ impl Activity {
         };
     }
 
-    /// Records that the thread took a message, by the subscription with the given number, whose callbacks are reported.
+    /// Records that the thread took a message of a subscription whose callbacks are reported. `subscription` is the
+    /// subscription's number.
     #[inline]
     pub fn take_for_callback(&mut self, message: Message, subscription: usize) {
         self.taken = Some((subscription, message));
@@ -109,15 +111,15 @@ impl Activity {
         }
     }
 
-    /// Records that a callback starts: the callback of the given subscription. `None` stands for a callback of a timer
-    /// or a service.
+    /// Records that a callback of the given subscription starts. `None` stands for a callback of a timer or a service.
     #[inline]
     pub fn start_callback(&mut self, subscription: Option<usize>) {
         let taken = self.taken.take().filter(|(by, _)| Some(*by) == subscription);
         self.state = State::Callback(taken.map(|(_, message)| message));
     }
 
-    /// Records that a callback starts, with its message, which was passed on within the process; `None` if it is unknown.
+    /// Records that the callback of a message starts that was passed on within the process; `None` if the message is
+    /// unknown.
     #[inline]
     pub fn start_callback_of(&mut self, message: Option<Message>) {
         self.taken = None;
@@ -151,9 +153,9 @@ mod tests {
 
     /// Returns the causes of the publications of a thread. Each letter is an action of the thread: `p` publishes; `a`
     /// and `b` take a message, and `u` takes a message that is not measured; `t` triggers a guard condition; `w` waits
-    /// or calls a timer. `A` and `B` are takes by subscriptions whose callbacks are reported; these callbacks start by
-    /// `1` and `2`. `i` starts the callback of a message within the process, `0` any other callback, and `)` ends a
-    /// callback.
+    /// or calls a timer. `A` and `B` are takes by subscriptions whose callbacks are reported. The callbacks of these
+    /// messages start with `1` and `2`. `i` starts the callback of a message within the process, `0` any other
+    /// callback, and `)` ends a callback.
     fn causes(does: &str) -> Vec<Cause> {
         let mut activity = Activity::NONE;
         let mut causes = vec![];
@@ -180,7 +182,8 @@ mod tests {
     fn a_publication_is_caused_by_the_message_of_its_callback() {
         let (a, b) = (Cause::Message(A), Cause::Message(B));
         // A callback publishes twice. Then one callback does not publish, and a callback of another topic runs in the
-        // same round of the executor: of rclcpp, of rclpy, and of executors that take one message per round.
+        // same round of the executor. The three rows are for rclcpp, for rclpy, and for executors that take one message
+        // per round.
         for executor in ["wA1pp)A1)B2p)", "watpptattbtptw", "wappwawbp"] {
             assert_eq!(causes(executor), [a, a, b], "{executor}");
         }
@@ -203,11 +206,11 @@ mod tests {
     #[test]
     fn a_take_without_a_callback_causes_nothing() {
         let others = [
-            "A0p)",   // a copy is discarded; then a timer is called without a wait
+            "A0p)",   // a copy is discarded, and then a timer is called without a wait
             "A0p",    // another callback takes a message itself
             "0Ap)",   // a take in another callback
             "A1)B0p", // another thread has taken the message of this callback
-            "AB1p)",  // the callback is not of the last message
+            "AB1p)",  // the callback belongs to an earlier message than the last one
             "Ap",     // a program takes messages itself
             "uu0p)",  // feedback and status of an action in the same round
         ];
@@ -229,8 +232,8 @@ mod tests {
 
     #[test]
     fn where_the_callback_may_have_returned_the_cause_is_ambiguous() {
-        // A program takes from two inputs itself; or a coroutine of rclpy continues after another callback.
-        // An executor takes several messages first and calls the callbacks later, like the executor of rclrs with one
+        // A program takes messages of two inputs itself, or a coroutine of rclpy continues after another callback. An
+        // executor takes several messages first and calls the callbacks later, like the executor of rclrs with one
         // thread.
         for unknown in ["watbtp", "wabp", "wabap", "wattp", "wattbttp", "waap", "uap", "aup"] {
             assert_eq!(causes(unknown), [Cause::Ambiguous], "{unknown}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The collector of a hop: from a message that a process takes to the publication in the message's callback.
+//! The collector of a hop: the path from a message that a process takes to the publication in the message's callback.
 
 use crate::{
     collector::AgeCollector,
@@ -34,11 +34,11 @@ pub enum Output {
 #[derive(Debug, Default)]
 pub struct Hop {
     ages: AgeCollector,
-    /// Whether this window had a publication with an unknown cause. A mean without this publication would be the mean
-    /// of only some messages.
+    /// Whether this window had a publication with an unknown cause. Then the window has no figures, because a mean
+    /// without this publication would be the mean of only some messages.
     is_ambiguous: bool,
     filter: StampFilter,
-    /// The time at which the last step of the system clock was found, on the monotonic clock.
+    /// The time at which the last step of the system clock was found, in nanoseconds on the monotonic clock.
     stepped: Option<i64>,
 }
 
@@ -92,7 +92,7 @@ mod tests {
         test_clock::{at, MS},
     };
 
-    /// Accepts a publication that is caused by a message sent `milliseconds` before.
+    /// Accepts a publication. The message that caused it was sent `milliseconds` earlier.
     fn accept(hop: &mut Hop, milliseconds: i64) {
         let published = at(0)();
         let source = Present::of_test().system.at(published) - milliseconds * MS;

@@ -9,7 +9,8 @@ use super::transport::{ReceivedTimestamp, Transport};
 /// What an rmw implementation reports with a message, and how it sends a message. `docs/late.md` shows the same table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Middleware {
-    /// The report with a message, with the identifier of the rmw implementation as its name.
+    /// What the rmw implementation reports with a message. `Transport::name` is the identifier of the rmw
+    /// implementation.
     pub transport: Transport,
     /// Whether a publisher reaches only subscriptions whose requested QoS it satisfies, as in DDS (DDS 1.4, 2.2.3).
     /// Zenoh has no such rule: only the topic and the type have to match.
@@ -26,7 +27,7 @@ pub struct Middleware {
 /// `rmw_take_int` of rmw_cyclonedds_cpp (from 2.2.1 on; earlier versions have no received timestamp);
 /// `SubscriptionData::take_one_message` of rmw_zenoh_cpp; `rmw_connextdds_message_info_from_dds` of
 /// rmw_connextdds_common. Sources for the matching: `rmw_qos.cpp` of rmw_zenoh_cpp ("there are not qos
-/// incompatibilities"; tried with 0.6.7), and DDS 1.4, 2.2.3, for the others. Source for the padding:
+/// incompatibilities"; tried with 0.6.7), and DDS 1.4, 2.2.3, for the other implementations. Source for the padding:
 /// `PublisherData::publish` of rmw_zenoh_cpp. Source for the strings: the type support of
 /// rosidl_typesupport_fastrtps_c, which serializes for all implementations except rmw_fastrtps_dynamic_cpp (its
 /// `StringHelper`) and rmw_cyclonedds_cpp (its `CDRWriter`).
@@ -42,8 +43,9 @@ pub static MIDDLEWARES: [Middleware; 5] = [
     dds("rmw_connextdds", ReceivedTimestamp::Reception, true),
 ];
 
-/// A middleware that is not in the table. Incompatible QoS is never reported for it, because it is unknown whether the
-/// middleware matches by QoS. By rmw's rule, a middleware without sequence numbers sets `u64::MAX` in each message.
+/// A middleware that is not in the table. Incompatible QoS is never reported for such a middleware, because it is
+/// unknown whether the middleware matches by QoS. By rmw's rule, a middleware without sequence numbers sets `u64::MAX`
+/// in each message.
 pub static UNKNOWN: Middleware =
     Middleware { matches_qos: false, ..dds("unknown", ReceivedTimestamp::Unknown, true) };
 

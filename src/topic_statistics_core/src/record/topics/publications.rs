@@ -23,7 +23,7 @@ pub struct Publications {
     duration: SummaryCollector,
     /// The number of publications in this window.
     count: u64,
-    /// `None` if the size is not measured.
+    /// The sizes of the messages in bytes; `None` if they are not measured.
     size: Option<SummaryCollector>,
 }
 
@@ -36,11 +36,12 @@ impl Publications {
     }
 }
 
-/// A publication that has succeeded, or the part of it that is known now.
+/// A publication that has succeeded. If the message is also passed on within the process, the publication may be
+/// recorded in two parts: first its time, later its duration and size.
 #[derive(Debug)]
 pub struct Publication {
-    /// The time of the publication, in nanoseconds on the monotonic clock: its end, or its start within the process.
-    /// `None` if the publication is already counted.
+    /// The end of the publication, in nanoseconds on the monotonic clock. If the message is passed on within the
+    /// process, the start of the publication. `None` if the publication is already counted.
     at: Option<i64>,
     /// The duration; NaN if unknown.
     milliseconds: f64,
@@ -162,7 +163,8 @@ mod tests {
         use FirstPeriod::{CarriedOver, NoSample};
         for (first_period, ends, has_earlier, next, expected) in [
             (NoSample, &[0, 10, 30, 20, 40][..], false, &[50, 60][..], 1),
-            // A publication at 20 may be missing: then its window has no periods, but the next window has.
+            // A publication at 20 may be missing from the first window. Then the first window has no periods, but the
+            // second window has periods.
             (NoSample, &[0, 10, 30], true, &[20, 40, 50], 1),
             (CarriedOver, &[0, 10, 30], true, &[20, 40, 50], 2),
         ] {
@@ -232,7 +234,7 @@ mod tests {
     }
 
     proptest! {
-        /// The publications are 1 ms to 20 ms apart, in two windows. Some are recorded late.
+        /// The publications are in two windows, with 1 ms to 20 ms between them. Some publications are recorded late.
         #[test]
         fn periods_are_between_publications_that_follow_each_other(
             gaps in prop::collection::vec(1_i64..20, 2..20),

@@ -3,8 +3,8 @@
 //! The hops of a publisher. A hop is the path from a message that a process takes to the publication in the message's
 //! callback. A publisher has one hop for each topic whose messages cause its publications.
 //!
-//! The first publication from a topic shows that a hop exists. The thread that publishes then leaves a mark, and the
-//! thread of the statistics creates the hop. Publications before the hop is created are not measured.
+//! A hop becomes known when a message of a topic causes a publication for the first time. The publishing thread then
+//! leaves a mark, and the thread of the statistics creates the hop. Publications before the creation are not measured.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// A mark that at least one publisher has a hop that has to be created.
+/// A mark. It means that at least one publisher needs a hop that does not exist yet.
 pub struct Marks(AtomicBool);
 
 impl Default for Marks {
@@ -36,7 +36,8 @@ impl Marks {
         self.0.swap(true, Ordering::Release);
     }
 
-    /// Returns whether a mark was left since the last call. If so, call [`PublisherHops::create`] for each publisher.
+    /// Returns whether a publisher left a mark since the last call. If so, call [`PublisherHops::create`] for each
+    /// publisher.
     pub fn take(&self) -> bool {
         self.0.swap(false, Ordering::Acquire)
     }
@@ -105,8 +106,8 @@ impl PublisherHops {
         None
     }
 
-    /// Creates the marked hops: `create` gets the number of the input topic. Only one thread at a time may call this
-    /// function.
+    /// Creates the marked hops with the function `create`, whose argument is the number of the input topic. Only one
+    /// thread at a time may call this function.
     pub fn create(&self, mut create: impl FnMut(u32) -> Option<Arc<Windowed<Hop>>>) {
         for slot in self.hops.iter().filter(|slot| slot.hop.get().is_none()) {
             let input = slot.input.load(Ordering::Relaxed);

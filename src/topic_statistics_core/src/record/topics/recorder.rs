@@ -43,13 +43,13 @@ pub use options::{AgeSource, RecorderOptions};
 
 /// The recorder of a subscription.
 pub struct Recorder {
-    /// The [epoch](Epoch) of messages that are taken now, to be read without the lock.
+    /// The [epoch](Epoch) of messages that are taken now. It is read without the lock.
     epoch: AtomicU64,
     options: RecorderOptions,
     /// Whether messages need [details](Details): data beyond the header stamp.
     needs_details: bool,
-    /// The node's clock, if the node uses simulated time; otherwise ROS time is system time. (`use_sim_time` cannot
-    /// change during the lifetime of a node of rclrs 0.8.)
+    /// The node's clock, if the node uses simulated time. If this is `None`, ROS time is system time. (`use_sim_time`
+    /// cannot change during the lifetime of a node of rclrs 0.8.)
     simulated: Option<Arc<SimulatedTime>>,
     /// Whether the windows that start from now on have distributions.
     has_distributions: AtomicBool,
@@ -58,9 +58,9 @@ pub struct Recorder {
     /// Whether stamps are not read, because the type has no stamp or the place of the stamp is unknown. Then a stamp of
     /// zero has no meaning.
     lacks_stamps: AtomicBool,
-    /// The topic, for warnings.
+    /// The topic name, for the texts of warnings.
     topic: Box<str>,
-    /// The transport, which is known from the first message on.
+    /// What the middleware reports with a message; empty until the first message.
     transport: OnceLock<&'static Transport>,
     collectors: CountingLock<Collectors>,
 }
@@ -88,13 +88,13 @@ impl Recorder {
         }
     }
 
-    /// Accepts that the message type has no header.
+    /// Records that the message type has no header, so that a missing stamp is no error.
     pub fn accept_no_header(&self) {
         self.lacks_header.store(true, Ordering::Relaxed);
         self.accept_no_stamps();
     }
 
-    /// Accepts that the stamps of the messages cannot be read, even if the type has a header.
+    /// Records that the stamps of the messages cannot be read, although the type may have a header.
     pub fn accept_no_stamps(&self) {
         self.lacks_stamps.store(true, Ordering::Relaxed);
     }
@@ -167,8 +167,8 @@ impl Recorder {
                 self.collectors.begin_sample();
                 let callback = clock();
                 let sample = Sample::Message { message: *message, callback, simulated: simulated(callback) };
-                // If statistics were disabled since the message was taken, the message would not be recorded. So the
-                // message is not counted, either.
+                // If the statistics were disabled after the message was taken, the message is not recorded. So a lost
+                // sample of this message must not be counted, either.
                 let counts = message.epoch.is_of(Epoch(self.epoch.load(Ordering::Relaxed)));
                 self.collectors.enqueue_or_count(sample, counts);
                 self.collectors.end_sample();
@@ -183,7 +183,7 @@ impl Recorder {
         let sample = Sample::CallbackEnd { epoch: callback.epoch, milliseconds, end: now };
         match self.collectors.try_lock() {
             Some(mut collectors) => collectors.accept(&sample),
-            // The order of callback ends does not matter.
+            // The order of callback ends does not matter, so `begin_sample` is not called here.
             None => self.collectors.enqueue_or_count(sample, false),
         }
     }
@@ -217,7 +217,7 @@ impl Recorder {
         self.collectors.lock().pause_losses();
     }
 
-    /// Returns empty distributions for a window that starts; no distributions if distributions are not enabled.
+    /// Returns empty distributions for a window that starts. If distributions are not enabled, the list has no metric.
     fn new_distributions(&self) -> Distributions {
         let metrics = self.has_distributions.load(Ordering::Relaxed).then_some(self.options.metrics);
         Distributions::new(metrics.unwrap_or_default())
@@ -235,8 +235,9 @@ impl Recorder {
         let mut system = collectors.window.system;
         let (callback, is_of_window) = collectors.last_message_in_window();
         drop(collectors);
-        // The correction is the clock step since the last window. If the host was suspended in this window, the suspend
-        // was before the window's messages, or the next message will correct the time.
+        // The correction is the clock step since the last window. For a message in the current window, a suspend in
+        // this window is assumed to be before the message. If the suspend was after the message, the next message
+        // corrects the time.
         let correction = system.check(clock).map_or(0, |step| match is_of_window {
             true => step.by,
             false => step.by - step.suspended,
@@ -282,7 +283,7 @@ impl WindowedCollector for Recorder {
     }
 
     fn end_window(&self, clock: &dyn Clock) -> Option<FinishedWindow> {
-        // Slow work is done before the lock is taken, or after the lock is released.
+        // To hold the lock only for a short time, slow work is done before the lock is taken, or after it is released.
         let measured = self.options.metrics;
         let mut metrics = Vec::with_capacity(measured.len());
         let clock_offset = measured.contains(Metric::ClockOffset).then(host::clock_offset).flatten();
@@ -343,7 +344,7 @@ impl WindowedCollector for Recorder {
             Metric::MessageAge => self.options.age_source == AgeSource::HeaderStamp,
             metric => metric.starts_at_header_stamp(),
         };
-        // Source timestamps use the system clock, not simulated time.
+        // Source timestamps use the system clock. So they cannot be compared with header stamps in simulated time.
         let is_of_two_clocks = metric == Metric::HeaderToSource && self.simulated.is_some();
         self.kind().measures(metric)
             && !is_of_two_clocks
@@ -360,8 +361,8 @@ impl Recorder {
     /// Reads the clock (the result is the window's stop), and accepts the samples that were queued since the lock was
     /// taken. Returns the window, and the queued samples whose time is at or after the stop.
     ///
-    /// Afterwards, each sample made before the stop is accepted, and no later sample is. If a sample may be missing
-    /// because its thread was preempted, the order of the window's messages is unknown.
+    /// Afterwards, each sample made before the stop is accepted, and no sample made after the stop is accepted. If a
+    /// sample may be missing because its thread was preempted, the order of the window's messages is unknown.
     fn stop_window(&self, collectors: &mut Collectors, clock: &dyn Clock) -> (EndedWindow, Vec<Sample>) {
         // Since the lock was taken, a thread may have begun to make a sample. This sample is the last sample of the
         // window, so this thread waits for the sample. The order is unknown only if the other thread is preempted.
@@ -390,9 +391,9 @@ impl Recorder {
         if has_begun_samples {
             let has_begun_samples = self.collectors.has_begun_samples();
             drain_queue(collectors);
-            // A thread may be preempted after it read the clock. Its message may be earlier than other messages, but is
-            // recorded later. If no message was queued, and the sample was begun after this thread took the lock, the
-            // message is the last of this window, and the order is known.
+            // A thread may be preempted after it read the clock. The message of this thread may be earlier than other
+            // messages, but recorded later. If no message was queued, and the sample was begun after this thread took
+            // the lock, the message is the last of this window, and the order is known.
             if has_begun_samples && (had_begun_samples || has_queued_messages) {
                 collectors.lose_order();
             }
@@ -427,7 +428,7 @@ impl Recorder {
         (unstamped, without_clock)
     }
 
-    /// Returns the new warnings of the window. A subscription gets each warning only once.
+    /// Returns the new warnings of the window. Each warning of a subscription is returned only once.
     ///
     /// At this step, the metrics are already taken, and no sample of the next window is accepted yet.
     fn take_warnings(&self, collectors: &mut Collectors) -> impl Iterator<Item = Warning> + use<> {
@@ -440,7 +441,8 @@ impl Recorder {
         collectors.warnings.take()
     }
 
-    /// Gives messages that are taken from now on the epoch of the collectors, which is a new epoch after a clock step.
+    /// Publishes the epoch of the collectors: messages that are taken from now on have this epoch. After a clock step,
+    /// it is a new epoch.
     ///
     /// The next window has already started, so the collectors are ready for a message of the new epoch.
     fn publish_epoch(&self, collectors: &Collectors) {
@@ -450,8 +452,8 @@ impl Recorder {
 
 /// Records the samples of the next window that were recorded while the previous window was being ended.
 ///
-/// Afterwards, the lock can be released: each sample recorded up to now is in the window of its time, or both windows
-/// are marked as uncertain.
+/// Afterwards, the lock can be released: each sample recorded up to now is in the window that contains the sample's
+/// time, or both windows are marked as uncertain.
 fn record_of_next_window(collectors: &mut Collectors, samples: &[Sample], lost_meanwhile: Option<u64>) {
     samples.iter().for_each(|sample| collectors.accept(sample));
     if lost_meanwhile.is_some_and(|count| count > 0) {

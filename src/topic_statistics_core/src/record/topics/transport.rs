@@ -43,7 +43,7 @@ pub trait Delivered {
     /// a subscription.
     fn transport(&self) -> &'static Transport;
 
-    /// Returns what the middleware reported with this message, as a result of [`TransportInfo::new`].
+    /// Returns the values that the middleware reported with this message, created by [`TransportInfo::new`].
     fn info(&self, transport: &Transport) -> TransportInfo;
 
     /// Returns whether a content filter may have left out messages before or after this message. Such messages are not
@@ -79,7 +79,7 @@ impl Delivered for Delivery {
     }
 }
 
-/// What is known about the transport of a message. Times are in nanoseconds since the Unix epoch; 0 if unknown.
+/// The values that the middleware reports for one message. Times are in nanoseconds since the Unix epoch; 0 if unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TransportInfo {
     pub(crate) source: i64,

@@ -97,9 +97,9 @@ impl CallRecorder {
         Self { calls: Arc::new(Windowed::new(calls)), waiting }
     }
 
-    /// Begins a call at the time `began` of the monotonic clock, and sends the call's request. Returns the result of
-    /// `send` and the waiting call, which is `None` while the statistics are disabled. If the request cannot be sent,
-    /// no call is recorded.
+    /// Records that a call begins at the time `began` of the monotonic clock, and sends the call's request with `send`.
+    /// Returns the result of `send`, and the call that waits for its response. The waiting call is `None` while the
+    /// statistics are disabled. If the request cannot be sent, no call is recorded.
     pub fn call<R, E>(
         &self,
         began: i64,

@@ -27,8 +27,8 @@ pub struct Timestamps {
     pub epoch: u32,
 }
 
-/// Computes the delays of requests or responses from their timestamps: from the source to this host, from the arrival
-/// on this host to the callback, and the sum of both.
+/// Computes the delays of requests or responses from their timestamps: from the sending to the arrival on this host,
+/// from the arrival to the callback, and the sum of both.
 #[derive(Debug, Default)]
 pub(super) struct Delays(StampFilter);
 
@@ -36,7 +36,7 @@ impl Delays {
     const METRICS: [Metric; 3] =
         [Metric::SourceToReceive, Metric::ReceiveToCallback, Metric::SourceToCallback];
 
-    /// Adds the delays of a request or a response up to `time` on the monotonic clock.
+    /// Adds the delays of a request or a response. The delays end at `time` on the monotonic clock.
     pub(super) fn add(
         &self,
         stamps: &Timestamps,
@@ -61,7 +61,8 @@ impl Delays {
         }
     }
 
-    /// Ends a window. If the system clock was stepped in the window, no delay of the window is known.
+    /// Ends a window. If the system clock was stepped in the window, all delays of the window are unknown, so they are
+    /// discarded.
     pub(super) fn end_window(&mut self, ended: &EndedWindow, measurements: &mut Measurements) {
         self.0.end_window(ended);
         if ended.step.is_some() {

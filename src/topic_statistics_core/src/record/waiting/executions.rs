@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The collector of an executor: what the executor's threads run, and which callbacks wait for the threads.
+//! The collector of an executor: which callbacks its threads run, and which callbacks wait for a thread.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -24,7 +24,7 @@ use crate::{
     sync::Mutex,
 };
 
-/// The number that identifies a callback in the records of its runs.
+/// The number that identifies a callback when its runs are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallbackId(u32);
 
@@ -34,8 +34,8 @@ impl CallbackId {
         self.0 as usize
     }
 
-    /// Returns the identification with a number that [`index`](Self::index) has returned for a callback of the same
-    /// [`ExecutorNames`]; `None` if the number is too large for one.
+    /// Returns the identification whose number is `index`, as [`index`](Self::index) returned it for a callback of the
+    /// same [`ExecutorNames`]. Returns `None` if the number is too large.
     pub fn with_index(index: usize) -> Option<Self> {
         u32::try_from(index).ok().filter(|_| index < ExecutorNames::MOST).map(Self)
     }
@@ -53,8 +53,8 @@ struct Names {
 }
 
 impl ExecutorNames {
-    /// The largest number of callbacks, for a process that creates topics with ever new names. All further callbacks
-    /// share one name.
+    /// The largest number of callbacks. It bounds the memory of a process that creates topics with new names again and
+    /// again. All further callbacks share one name.
     const MOST: usize = 4096;
     /// The name of all further callbacks.
     const OTHERS: &'static str = "(more than 4096 callbacks)";
@@ -69,7 +69,7 @@ impl ExecutorNames {
         if names.callbacks.len() == Self::MOST {
             return CallbackId(id.0 - 1);
         }
-        // The last number is for all further callbacks.
+        // All further callbacks get the last number.
         let callback = match names.callbacks.len() == Self::MOST - 1 {
             true => ExecutorCallback::new(CallbackKind::Internal, Self::OTHERS),
             false => callback,
@@ -116,7 +116,7 @@ impl ThreadRecorder {
     }
 
     /// Runs a callback. `ready` is the time at which the callback became ready, in nanoseconds on the monotonic clock;
-    /// `None` if the time is unknown. The callback must not run another callback by the same recorder.
+    /// `None` if the time is unknown. The callback must not run another callback with the same recorder.
     #[inline]
     pub fn run<R>(&self, callback: CallbackId, ready: Option<i64>, code: impl FnOnce() -> R) -> R {
         if !self.is_enabled() {
@@ -127,8 +127,9 @@ impl ThreadRecorder {
         code()
     }
 
-    /// Records that a callback starts now, at the time that `clock` returns. `ready` is as in [`run`](Self::run). A
-    /// callback that was started before and has not ended is forgotten: it has thrown an exception.
+    /// Records that a callback starts now, at the time that `clock` returns. `ready` has the same meaning as in
+    /// [`run`](Self::run). If the previous callback of the thread has not ended, its run is forgotten, because that
+    /// callback has thrown an exception.
     #[inline]
     pub fn start(&self, callback: CallbackId, ready: Option<i64>, clock: impl FnOnce() -> i64) {
         let thread = self.thread;
@@ -143,7 +144,7 @@ impl ThreadRecorder {
     }
 }
 
-/// Records the end of a run when it is dropped, even if the callback panicked.
+/// A guard whose drop records the end of a run, even if the callback panicked.
 struct Running<'a>(&'a ThreadRecorder);
 
 impl Drop for Running<'_> {
@@ -181,7 +182,8 @@ pub struct Executions {
     ready_to_run: SummaryCollector,
     longest: Option<Longest>,
     waits: Vec<Wait>,
-    /// Whether the times at which callbacks became ready are converted from the system clock.
+    /// Whether the times at which callbacks became ready are times of the system clock, converted to the monotonic
+    /// clock.
     is_ready_of_system_time: bool,
     /// The last finished window.
     finished: Option<Arc<ExecutorWindow>>,
@@ -191,9 +193,9 @@ pub struct Executions {
 struct Thread {
     /// The callback that is running now, and its start.
     running: Option<(CallbackId, i64)>,
-    /// How long the thread ran callbacks in this window.
+    /// How long the thread ran callbacks in this window, in nanoseconds.
     busy: i64,
-    /// The last runs of the thread for which another callback may have waited.
+    /// The last runs of the thread, without short runs. Another callback may have waited for these runs.
     last: VecDeque<Run>,
 }
 
@@ -219,15 +221,15 @@ struct Wait {
 }
 
 impl Thread {
-    /// 0.1 ms. A shorter run is not reported as a reason for another callback to wait.
+    /// 0.1 ms, in nanoseconds. If a run is shorter, it is not reported that another callback waited for this run.
     const SHORTEST: i64 = 100_000;
-    /// The largest number of last runs that are kept.
+    /// The largest number of runs in `last`.
     const LAST: usize = 64;
 
     /// Ends the current run.
     fn end(&mut self, at: i64, window_start: i64) -> Option<Run> {
         let (callback, start) = self.running.take()?;
-        // A sample that waited in a queue can be older than the window.
+        // A sample that waited in the queue of the lock can be earlier than the start of the window.
         self.busy += (at - start.max(window_start)).max(0);
         let run = Run { callback, start, end: at };
         if at - start >= Self::SHORTEST {
@@ -241,7 +243,8 @@ impl Thread {
 }
 
 impl Executions {
-    /// The largest number of pairs of callbacks that a window reports as waits.
+    /// The largest number of waits that a window reports. A wait is a pair of a waiting callback and a running
+    /// callback.
     const WAITS: usize = 5;
 
     /// Creates the collector of an executor with these callback and thread names.
@@ -249,8 +252,8 @@ impl Executions {
         Self { names, waits: Vec::with_capacity(Self::WAITS), ..Self::default() }
     }
 
-    /// Sets that the times at which callbacks become ready are converted from the system clock. So they are unknown in a
-    /// window with a step of this clock.
+    /// Sets that the times at which callbacks become ready are times of the system clock, converted to the monotonic
+    /// clock. So these times are unknown in a window in which the system clock was stepped.
     pub fn ready_of_system_time(self) -> Self {
         Self { is_ready_of_system_time: true, ..self }
     }
@@ -276,7 +279,8 @@ impl Executions {
         }
     }
 
-    /// Finds which callbacks the thread ran after the time `ready`, at which the waiting callback became ready.
+    /// Adds the waits of the callback `waiting`, which became ready at the time `ready`: the thread ran other callbacks
+    /// after this time.
     #[cold]
     fn add_waits(&mut self, waiting: CallbackId, thread: usize, ready: i64) {
         let Self { threads, waits, .. } = self;
@@ -289,7 +293,8 @@ impl Executions {
     }
 }
 
-/// Keeps the pairs with the longest waits. If a discarded pair waits again for longer, it can return with the new wait.
+/// Adds a wait, and keeps only the pairs with the longest waits. A pair that was discarded can be added again if it has
+/// a longer wait later.
 fn add_wait(waits: &mut Vec<Wait>, wait: Wait) {
     let is_pair = |kept: &Wait| kept.waiting == wait.waiting && kept.running == wait.running;
     if let Some(known) = waits.iter_mut().find(|wait| is_pair(wait)) {
@@ -327,7 +332,7 @@ impl Collector for Executions {
                 }
             }
             Event::End => {
-                // The result is `None` if the callback started before the statistics were enabled.
+                // `end` returns `None` if the callback started before the statistics were enabled.
                 if let Some(run) = self.thread(thread).end(at, window_start) {
                     self.observe_duration(run.callback, thread, run.end - run.start);
                 }

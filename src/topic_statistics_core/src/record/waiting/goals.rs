@@ -30,7 +30,7 @@ pub struct Goals<const IS_SERVER: bool> {
     under_way: UnderWay,
 }
 
-/// The goals in progress: their number, and the time since which the oldest is in progress.
+/// The goals in progress: their number, and the start of the oldest goal.
 #[derive(Clone, Debug, Default)]
 struct UnderWay {
     active: Active,
@@ -42,7 +42,7 @@ struct UnderWay {
 pub struct GoalSample {
     /// The metric whose count this event increases by one.
     count: Option<Metric>,
-    /// The metric and the duration, in milliseconds, that this event completes.
+    /// The duration that ends with this event, in milliseconds, and the metric of the duration.
     duration: Option<(Metric, f64)>,
 }
 
@@ -173,7 +173,7 @@ struct Progress {
 }
 
 impl<const IS_SERVER: bool> ActiveGoal<IS_SERVER> {
-    /// Records that the goal is accepted now. Later calls change nothing.
+    /// Records that the goal is accepted now. Only the first call has an effect.
     pub fn accept(&self, clock: impl FnOnce() -> i64) {
         let mut progress = lock(&self.progress);
         if std::mem::replace(&mut progress.is_accepted, true) || progress.has_ended {
@@ -222,13 +222,14 @@ impl<const IS_SERVER: bool> ActiveGoal<IS_SERVER> {
         lock(&self.progress).cancel_requested = None;
     }
 
-    /// Records that the goal ends now. Later calls change nothing.
+    /// Records that the goal ends now. Only the first call has an effect.
     pub fn end(&self, outcome: Outcome, clock: impl FnOnce() -> i64) {
         self.end_as(|_| outcome, clock);
     }
 
     /// Records that the goal was dropped, unless the goal has already ended. If a client drops the goal, the client
-    /// gets no result. If a server drops the goal, rclrs aborts it, or rejects it if it was not accepted.
+    /// gets no result. If a server drops the goal, rclrs aborts an accepted goal, and rejects a goal that was not
+    /// accepted.
     pub fn leave(&self, clock: impl FnOnce() -> i64) {
         let outcome = |is_accepted| match (IS_SERVER, is_accepted) {
             (false, _) => Outcome::Dropped,

@@ -2,7 +2,8 @@
 
 //! The counts and the samples of a service, a client, an action or a timer.
 //!
-//! The sources of a node use them, and topic_monitor, which derives the calls and goals from what nodes publish.
+//! The sources of a node use [`Measurements`]. topic_monitor uses it, too, for calls and goals that it derives from
+//! what nodes publish.
 
 use crate::{
     collector::{single_sample, SummaryCollector},
@@ -12,7 +13,7 @@ use crate::{
     summary::Summary,
 };
 
-/// The sums of a window's events: for each metric a count, or a summary of samples.
+/// What was measured in a window: for each metric, a count of events or a summary of samples.
 #[derive(Debug)]
 pub struct Measurements {
     /// The metrics that are measured.
@@ -23,7 +24,8 @@ pub struct Measurements {
 }
 
 impl Measurements {
-    /// Creates the measurements of a source that can measure the metrics `possible`, and measures `metrics`.
+    /// Creates the measurements of a source. `possible` are the metrics that the source can measure, and `metrics` are
+    /// the metrics that it measures.
     pub fn new(possible: &[Metric], metrics: MetricSet) -> Self {
         let all = || possible.iter().copied();
         let counts = all().filter(|metric| metric.is_count()).map(|metric| (metric, 0));
@@ -64,8 +66,8 @@ impl Measurements {
         }
     }
 
-    /// Ends a window, and starts the next window. Returns the summaries of the measured metrics: the summaries in
-    /// `others`, and for all other metrics the summaries of their samples or counts.
+    /// Ends a window, and starts the next window. Returns the summaries of the measured metrics. If `others` has the
+    /// summary of a metric, this summary is returned. If not, the summary of the metric's samples or count is returned.
     pub fn take(&mut self, others: &[(Metric, Summary)]) -> Vec<(Metric, Summary)> {
         let summary = |metric: Metric| {
             let other = others.iter().find(|(other, _)| *other == metric).map(|(_, summary)| *summary);

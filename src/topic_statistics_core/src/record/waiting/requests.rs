@@ -46,7 +46,7 @@ pub enum RequestSample {
     },
     /// The callback ends, so the request has a response.
     End {
-        /// The duration of the callback; if the callback is async, the duration up to the response.
+        /// The duration of the callback. If the callback is async, the duration from its start to the response.
         milliseconds: f64,
         /// Whether the callback returns a future.
         is_async: bool,

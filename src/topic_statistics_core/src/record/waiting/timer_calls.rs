@@ -27,7 +27,8 @@ pub struct TimerCalls {
     /// The period of the timer in milliseconds.
     timer_period: f64,
     period: Periods,
-    /// The number of skipped periods in this window; `None` if the number is unknown for at least one call.
+    /// The number of periods that the timer skipped in this window; `None` if the number is unknown for at least one
+    /// call.
     skipped: Option<u64>,
     count: u64,
     /// Whether the next call may have been scheduled before a step of the timer's clock.
@@ -41,7 +42,7 @@ pub enum TimerClock {
     Steady,
     /// The system clock.
     System,
-    /// Simulated time, which may run faster than the callbacks.
+    /// Simulated time. It may run faster than the executor can run the callbacks.
     Simulated,
 }
 
@@ -63,7 +64,7 @@ pub enum TimerSample {
 }
 
 impl TimerCalls {
-    /// Creates the collectors of these metrics, for a timer with the period `timer_period` in nanoseconds.
+    /// Creates the collectors of `metrics` for a timer. `timer_period` is the timer's period in nanoseconds.
     pub fn new(metrics: MetricSet, first_period: FirstPeriod, clock: TimerClock, timer_period: i64) -> Self {
         Self {
             measurements: Measurements::new(Self::KIND.metrics(), metrics),
@@ -97,7 +98,7 @@ impl Collector for TimerCalls {
             TimerSample::End { milliseconds } => {
                 self.measurements.add(Metric::CallbackDuration, milliseconds, distributions);
                 if self.clock != TimerClock::Simulated {
-                    // The share is infinite if the period is 0; then the sample is ignored.
+                    // If the period is 0, the share is infinite, and the sample is ignored.
                     let share = 100.0 * milliseconds / self.timer_period;
                     self.measurements.add(Metric::CallbackShare, share, distributions);
                 }

@@ -5,8 +5,9 @@
 /// The schedule of a timer: the time at which the timer's next call is due.
 ///
 /// `rcl_timer_call` moves the time of the next call forward by one period before the callback runs. If the new time is
-/// still in the past, rcl moves it by as many further periods as necessary: these periods are skipped. So, until the
-/// timer is reset, all calls are due at the first due time plus multiples of the period.
+/// still in the past, rcl moves the time forward by as many further periods as necessary. These further periods are
+/// skipped. So, until the timer is reset, the due time of each call is the first due time plus a multiple of the
+/// period.
 #[derive(Clone, Copy, Debug)]
 pub struct TimerSchedule {
     /// The period in nanoseconds, above 0.
@@ -40,7 +41,8 @@ pub struct TimerReading {
     pub until_next: i64,
     /// The time just after `until_next` was read.
     pub after: i64,
-    /// The time from the previous call, or from the creation of the timer, to this call; 0 if unknown.
+    /// The time from the previous call to this call; for the first call, the time since the creation of the timer. 0 if
+    /// unknown.
     pub since_last: i64,
 }
 
@@ -54,9 +56,9 @@ pub struct ScheduledCall {
 }
 
 impl TimerSchedule {
-    /// The error of the clock readings themselves. A larger error means that the thread was preempted.
+    /// The largest error of the clock readings if the thread is not preempted.
     const ROUNDING: i64 = 1_000;
-    /// The largest deviation of the first due time from one period after the creation.
+    /// The first call is due about one period after the creation. This is the largest deviation from that time.
     const FIRST: i64 = 100_000;
 
     /// Creates the schedule of a timer with this period in nanoseconds; `None` if the period is 0, because such a timer
@@ -65,7 +67,7 @@ impl TimerSchedule {
         (period > 0).then_some(Self { period, next: Next::Created })
     }
 
-    /// Forgets when the next call is due, because calls may be missed from now on.
+    /// Forgets when the next call is due. This is necessary if the schedule may not get all calls from now on.
     pub fn forget(&mut self) {
         self.next = Next::Unknown;
     }
@@ -83,7 +85,7 @@ impl TimerSchedule {
         let due = match next {
             Next::Created => self.first(reading, read)?,
             Next::Due(due) if self.is_same_phase(due, read) => due,
-            // The timer was reset, and rcl does not report when.
+            // The timer was reset, and rcl does not report at which time.
             Next::Due(_) | Next::Unknown => return None,
         };
         let lateness = reading.before.checked_sub(due.time)?;
@@ -91,7 +93,7 @@ impl TimerSchedule {
             return None; // a timer is never called before it is due
         }
         let periods = self.periods(due.time, read.time);
-        // The phase does not change, so the more exact reading of it is kept.
+        // The phase of the timer does not change. So the due time with the smaller error is kept.
         let moved = Due { time: due.time.checked_add(periods.checked_mul(self.period)?)?, ..due };
         self.next = Next::Due(if read.error < moved.error { read } else { moved });
         Some(ScheduledCall { lateness, skipped: u64::try_from(periods - 1).ok()? })
@@ -129,7 +131,7 @@ mod tests {
     const MS: i64 = 1_000_000;
     const PERIOD: i64 = 10 * MS;
 
-    /// A timer that behaves like `rcl_timer_call` and `rcl_timer_reset`.
+    /// A simulated timer that behaves like a timer with `rcl_timer_call` and `rcl_timer_reset`.
     struct Timer {
         last: i64,
         next: i64,
@@ -140,7 +142,8 @@ mod tests {
             self.next = now + PERIOD;
         }
 
-        /// Calls the timer at `now`. The callback starts a little later, and the clock is read twice, `width` apart.
+        /// Calls the timer at `now`. The callback starts a little later. The callback reads the clock twice, and
+        /// `width` passes between the two readings.
         fn call(&mut self, now: i64, width: i64) -> (TimerReading, ScheduledCall) {
             let (due, since_last) = (self.next, now - self.last);
             self.last = now;
@@ -192,7 +195,8 @@ mod tests {
     }
 
     proptest! {
-        /// For any delays and resets, the lateness and the skipped periods are those of rcl.
+        /// For any delays and resets, the lateness and the skipped periods are equal to the values of the simulated
+        /// rcl.
         #[test]
         fn lateness_and_skipped_periods_are_those_of_rcl(
             steps in proptest::collection::vec((0..80 * MS, 0..20_000_i64, 0..20_u32), 1..100),
@@ -201,7 +205,7 @@ mod tests {
             let mut schedule = TimerSchedule::new(PERIOD).unwrap();
             for (late, width, reset) in steps {
                 if reset == 0 {
-                    // The timer is reset at any time, but not a whole number of periods after the call was due.
+                    // The timer may be reset at any time, except near a whole number of periods after the call was due.
                     timer.reset(timer.next + PERIOD / 4 + late % (PERIOD / 2));
                 }
                 let now = timer.next + late;

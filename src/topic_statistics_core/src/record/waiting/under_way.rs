@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The requests, calls or goals in progress: their number, and the oldest of them.
+//! The requests, calls or goals in progress: how many there are, and which one is the oldest.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -13,11 +13,11 @@ use crate::{
     },
 };
 
-/// The number of requests or goals in progress, and the largest number at the same time since the window's start. All
-/// clones share these numbers.
+/// The number of requests or goals in progress now, and the largest number that were in progress at the same time since
+/// the window's start. All clones share both numbers.
 ///
-/// Both numbers are in one atomic, so that they change together: the high 32 bits are the largest number, the low 32
-/// bits are the number in progress.
+/// Both numbers are in one atomic, so that they change together. The high 32 bits are the largest number, and the low
+/// 32 bits are the number in progress.
 #[derive(Clone, Debug, Default)]
 pub struct Active(Arc<AtomicU64>);
 
@@ -44,15 +44,15 @@ impl Active {
         self.change(|active, most| (active.saturating_sub(1), most));
     }
 
-    /// Ends a window. Returns how many requests or goals are in progress, and the largest number at the same time in
-    /// the window.
+    /// Ends a window. Returns how many requests or goals are in progress now, and the largest number that were in
+    /// progress at the same time in the window.
     pub fn take(&self) -> (u32, u32) {
         self.change(|active, _| (active, active))
     }
 }
 
-/// The calls or goals in progress, ordered by their start. (rclrs also keeps an entry for each of them.) All clones
-/// share the list.
+/// The calls or goals in progress, ordered by their start. (rclrs also keeps an entry for each call or goal.) All
+/// clones share the list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Oldest(Arc<Mutex<Pending>>);
 

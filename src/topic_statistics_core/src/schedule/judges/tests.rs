@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The state matrix: tests each quantity and figure, with each reason why it may have no value, and with each operator.
+//! The state matrix: tests each quantity and each figure with each operator, in windows with each reason why a value
+//! may be unknown.
 
 use super::*;
 use crate::{
@@ -24,7 +25,7 @@ enum State {
     DoubtfulStamps,
     /// Samples were lost in the window.
     Incomplete,
-    /// Samples were lost, and their messages may belong to another window.
+    /// Samples were lost, and the messages of these samples may belong to another window.
     UnknownCount,
     OneMessage,
     CallbacksRun,
@@ -63,8 +64,8 @@ enum Answer {
 
 use Answer::*;
 
-/// Returns the values of a metric that is counted from messages if it has no sample: the value in a good window, and
-/// the value in a window with one message.
+/// Returns two values of a quantity that is counted from messages if the metric has no sample: the value in a good
+/// window, and the value in a window with one message. `None` if the quantity is not counted.
 fn counted(quantity: &str) -> Option<(f64, f64)> {
     Some(match quantity {
         "rate" => (2000.0, 1.0),
@@ -87,8 +88,8 @@ fn answer(state: State, quantity: &str) -> Answer {
             UnknownCount => NotKnown,
             Incomplete | NotReported if metric == "bandwidth" => NotKnown,
             OneMessage => Is(one),
-            // A window without messages proves a low rate. The bandwidth is counted with the last messages whose size
-            // is known.
+            // A window without messages proves a low rate. The bandwidth is counted over a longer time, with the last
+            // messages whose size is known.
             Silence => match (metric, figure) {
                 ("rate", _) => Is(0.0),
                 ("bandwidth", _) => Is(5000.0),
@@ -122,7 +123,7 @@ fn answer(state: State, quantity: &str) -> Answer {
         (OneMessage, _) => match figure {
             "count" => Is(1.0),
             "std" => NotKnown,
-            "p50" => Is(10.0), // the median of two windows
+            "p50" => Is(10.0), // the samples of two windows are enough for the median
             "p90" | "p99" | "p999" => NotKnown,
             _ => Is(10.0),
         },
@@ -136,7 +137,7 @@ fn answer(state: State, quantity: &str) -> Answer {
     }
 }
 
-/// Returns a window of this kind, like a recorder does: an unknown metric has no sample.
+/// Returns a window of this kind, as a recorder would return it: an unknown metric has no sample.
 fn window(state: State) -> WindowStatistics {
     let count = match state {
         Silence => 0,
@@ -196,8 +197,8 @@ fn one_sample() -> Summary {
 /// A function that returns whether a value fulfills a condition.
 type Fulfils = Box<dyn Fn(f64) -> bool>;
 
-/// Returns conditions with each operator: conditions that the value fulfills, and conditions that the value violates.
-/// Each has a function that returns whether another value fulfills the condition.
+/// Returns conditions with each operator. For each condition: whether `value` fulfills it, its text, and a function
+/// that returns whether another value fulfills it.
 fn conditions_on(value: f64) -> Vec<(bool, String, Fulfils)> {
     let width = if value == 0.0 { 1.0 } else { value / 2.0 };
     let (low, high, higher) = (value - width, value + width, value + 2.0 * width);
@@ -225,7 +226,7 @@ fn each_quantity_in_each_state_raises_and_clears_what_is_known() {
     for metric in Metric::OF_SUBSCRIPTIONS {
         quantities.push(metric.name().to_owned());
         let of_it = figures[1..].iter().map(|figure| format!("{metric}.{figure}"));
-        // The parser rejects quantities that can never be known.
+        // Quantities that the parser rejects are not tested.
         quantities.extend(of_it.filter(|quantity| format!("{quantity}<1").parse::<Conditions>().is_ok()));
     }
     assert_eq!(quantities.len(), 6 + 10 * 9 + 2 * 4);
@@ -237,7 +238,7 @@ fn each_quantity_in_each_state_raises_and_clears_what_is_known() {
         let Is(good) = answer(Good, quantity) else { panic!("{quantity}") };
         for (is_fulfilled, condition, fulfils) in conditions_on(good) {
             for state in STATES {
-                // The number of messages limits the shortest and the longest period on one side only.
+                // The number of messages gives only one limit of the shortest period and of the longest period.
                 let is_bounded = ["message_period.min", "message_period.max"].contains(&quantity.as_str());
                 if is_bounded && matches!(state, Incomplete | OneMessage | Silence) {
                     skipped += 1;
@@ -261,7 +262,7 @@ fn each_quantity_in_each_state_raises_and_clears_what_is_known() {
                     .iter()
                     .any(|metric| quantity.starts_with(metric));
                 let answer = match answer(state, quantity) {
-                    // A window without a message proves nothing more; after some time the level is STALE.
+                    // A window without a message proves nothing about other quantities; later the level is STALE.
                     _ if state == Silence && counted(quantity).is_none() && !is_measured_in_silence => {
                         NotKnown
                     }

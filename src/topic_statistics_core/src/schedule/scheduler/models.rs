@@ -21,9 +21,10 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A reader of `/statistics`. Other threads may run before the reader receives a message. The reception takes no time.
+/// A reader of `/statistics`. Before the reader receives a message, other threads may run. In the model, the reception
+/// itself takes no time.
 struct Reader {
-    /// The number of published messages, in a mutex that loom observes.
+    /// The number of published messages. loom observes this mutex.
     published: Mutex<usize>,
     received: Condvar,
     /// Whether the handle of the source was dropped.
@@ -112,7 +113,7 @@ fn a_change_wakes_the_thread_and_closing_ends_it() {
             })
             .unwrap();
         pass(SECOND);
-        // The new value is the same as the old value, so only the time has changed.
+        // The new value is equal to the old value. So only the time has changed.
         scheduler.change_defaults(|defaults| defaults.enabled = true);
         reader.wait_for(1);
         scheduler.close();
@@ -124,8 +125,8 @@ fn a_change_wakes_the_thread_and_closing_ends_it() {
 
 /// A window is due while one thread closes the scheduler, another thread enables the statistics, and a third thread
 /// waits for the end. The scheduler's thread has to end. A finished window is published once, and its watchers get the
-/// window before that. A window that was not finished is neither published nor given to watchers. No source is enabled
-/// afterwards.
+/// window before it is published. A window that was not finished is neither published nor given to watchers.
+/// Afterwards, no source is enabled.
 #[test]
 fn closing_publishes_each_finished_window_once() {
     let [finished, not_finished] = [(); 2].map(|()| Reached::default());
@@ -152,8 +153,8 @@ fn closing_publishes_each_finished_window_once() {
     [finished, not_finished].iter().for_each(Reached::assert);
 }
 
-/// A handle is dropped while the messages of its source are published. No message is published after the drop has
-/// returned.
+/// A handle is dropped while the messages of its source are being published. After the drop has returned, no message of
+/// this source is published.
 #[test]
 fn no_message_is_published_after_its_handle_was_dropped() {
     let counts = [(); 3].map(|()| Reached::default());

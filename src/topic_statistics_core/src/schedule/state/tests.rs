@@ -32,7 +32,7 @@ struct Published {
     distribution: Option<Distribution>,
 }
 
-/// Which publications fail in a test.
+/// Which publications of a reader's messages fail in a test.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Failing {
     #[default]
@@ -154,7 +154,7 @@ impl Rig {
         self.schedule.complete(source, self.clock.now());
     }
 
-    /// Adds sources whose own options set the state. The sources are not published.
+    /// Adds sources with the given state of their statistics. The windows of these sources are not published.
     fn create<'a>(&mut self, sources: impl IntoIterator<Item = &'a Arc<Source>>) {
         for source in sources {
             self.begin(source, SourceOptions::default(), None);
@@ -180,7 +180,7 @@ impl Rig {
         (0..count).map(|number| self.add(&format!("/node:{number}"), SourceOptions::default())).collect()
     }
 
-    /// Adds a subscription that is not published.
+    /// Adds a subscription whose windows are not published.
     fn subscribe(&mut self, name: &str) -> Arc<Source> {
         let source = subscription(name, &self.clock);
         self.create([&source]);
@@ -195,7 +195,7 @@ impl Rig {
         self.schedule.set_state(source, state, self.clock.now(), &self.clock);
     }
 
-    /// Lets `pass` pass, and returns the next action.
+    /// Lets the time `pass` pass, and returns the next action.
     fn next(&mut self, pass: Duration) -> Action {
         let now = self.pass(pass);
         self.schedule.next(now, &self.clock)
@@ -206,7 +206,7 @@ impl Rig {
         (self.reader.metrics.lock().unwrap().len(), self.reader.distributions.lock().unwrap().len())
     }
 
-    /// Lets `seconds` pass, and returns the warnings of this time.
+    /// Lets `seconds` pass. Returns the warnings that were given during this time.
     fn warned_after(&mut self, seconds: u64) -> Vec<String> {
         for _ in 0..seconds {
             self.pass(SECOND);
@@ -215,7 +215,8 @@ impl Rig {
         std::mem::take(&mut self.warned)
     }
 
-    /// Does what the schedule returns until the schedule waits. Returns the finished windows, and the end of the wait.
+    /// Carries out the actions of the schedule until the schedule waits. Returns the finished windows, and the time at
+    /// which the wait ends.
     fn run(&mut self) -> (Vec<(String, Arc<WindowStatistics>)>, Option<Duration>) {
         let mut finished = vec![];
         loop {
@@ -252,7 +253,7 @@ impl Rig {
         }
     }
 
-    /// Lets `pass` pass until the next windows have ended and are published. Returns the windows.
+    /// Lets the time `pass` pass, ends the windows that are due, and publishes them. Returns the windows.
     fn windows(&mut self, pass: Duration) -> Vec<(String, Arc<WindowStatistics>)> {
         self.pass(pass);
         let (mut windows, mut wake) = self.run();
@@ -306,7 +307,7 @@ fn the_window_after_an_end_that_was_held_up_is_not_empty() {
     let (_source, _) = rig.add("stopwatch", StatisticsState::NodeDefault);
     rig.windows(SECOND);
     let now = rig.pass(SECOND);
-    // The second reading of the clock is the reading at the window's end.
+    // The clock is delayed before its second reading, which is the reading at the window's end.
     let held_up = HeldUp::new(&rig.clock, 1, || {
         rig.clock.pass(3 * S);
     });
@@ -394,7 +395,7 @@ fn publishers_are_checked_soon_after_a_subscription_is_complete() {
     let mut rig = Rig::new();
     let source = subscription("/node:/imu", &rig.clock);
     rig.begin(&source, StatisticsState::NodeDefault, None);
-    rig.windows(SECOND / 2); // the creation takes longer than the time until the check
+    rig.windows(SECOND / 2); // the creation of the subscription takes longer than the time until the check
     rig.complete(&source);
     let next = rig.next(Schedule::CHECK_TOGETHER / 2);
     assert!(!matches!(next, Action::CheckPublishers(_)), "other subscriptions may be created soon");
@@ -405,7 +406,7 @@ fn publishers_are_checked_soon_after_a_subscription_is_complete() {
     let checks = |rig: &mut Rig, pass: Duration| matches!(rig.next(pass), Action::CheckPublishers(_));
     assert!(!checks(&mut rig, SECOND / 4), "the publishers are checked once");
     rig.change_defaults(|defaults| defaults.enabled = false);
-    let (_stopwatch, _) = rig.add("stopwatch", StatisticsState::NodeDefault); // now the last source
+    let (_stopwatch, _) = rig.add("stopwatch", StatisticsState::NodeDefault); // the stopwatch is now the last source
     rig.change_defaults(|defaults| defaults.enabled = true);
     assert!(!checks(&mut rig, Schedule::CHECK_TOGETHER / 2));
     assert!(checks(&mut rig, Schedule::CHECK_TOGETHER), "a subscription was enabled");
@@ -587,7 +588,7 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded() {
     let _sources = rig.add_many(100);
     let mut warnings = vec![];
     for round in 0..2 * Outbox::BOUND / 90 {
-        // In every second round, windows end, and 100 messages wait. In the other rounds, 5 messages are taken.
+        // In every second round, windows end, and 100 more messages wait. In each other round, 5 are published.
         if let Action::HandOut(out) = rig.next(SECOND) {
             warnings.extend(out.warnings);
         }
@@ -595,7 +596,7 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded() {
     }
     assert!(matches!(&warnings[..], [one] if one.contains("are discarded")), "{warnings:?}");
 
-    // A window with its distributions is discarded as a whole. No message is published.
+    // If a window is discarded, its distributions are discarded, too. No message of the window is published.
     let mut rig = Rig::new();
     rig.change_defaults(|defaults| defaults.distributions = true);
     let (_source, durations) = rig.add("stopwatch", StatisticsState::NodeDefault);
@@ -749,8 +750,8 @@ fn percentiles_are_judged_when_there_are_enough_samples() {
         rig.windows(SECOND);
         levels.push(rig.changed.last().map_or(Level::Ok, |(.., level)| *level));
     }
-    // The first window is not compared with the condition. 100 samples take four windows, and two such results in a row
-    // raise the level.
+    // The first window is not compared with the condition. The percentile needs 100 samples, which are collected in
+    // four windows. Two results in a row that violate the condition raise the level.
     assert_eq!(levels.iter().position(|level| *level == Level::Warn), Some(8), "{levels:?}");
     assert!(source.latest().is_none(), "the rig does not hand out windows");
 }
@@ -843,7 +844,8 @@ fn a_condition_applies_to_sources_of_its_name_that_measure_it() {
         let kinds: Vec<_> = kinds.filter(is_expected).map(|kind| kind.to_string()).collect();
         assert_eq!(kinds, expected, "{text}");
     }
-    // A condition is accepted if one of the named sources measures its metric, even if another named source does not.
+    // A condition is accepted if one of the sources that it names measures its metric, even if another of these sources
+    // does not measure the metric.
     for text in ["/imu: age<100ms", "/imu: publish_period<20ms", "/imu: duration<5ms", "/imu: frequency_hz>5"]
     {
         assert!(rig.schedule.check_measured(&conditions(text)).is_ok(), "{text}");
@@ -908,7 +910,7 @@ fn distributions_end_with_the_last_condition_on_a_percentile() {
     let (_stopwatch, durations) = rig.add("/node:call", SourceOptions::default());
     for (text, has_some) in [(None, false), (Some("call: duration.p99<5"), true), (None, false)] {
         rig.schedule.set_conditions(Level::Warn, text.map_or(vec![], conditions));
-        rig.windows(SECOND); // the current window does not change
+        rig.windows(SECOND); // the change does not apply to the current window
         let before = rig.published().1;
         for _ in 0..3 {
             durations.record(|| 1.0);

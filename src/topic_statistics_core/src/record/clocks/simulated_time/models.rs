@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::{model::check, sync::thread};
 
-/// A source of `/clock` whose time is later at each reading.
+/// A source of `/clock`. Each reading returns a later time than the previous reading.
 struct Simulation {
     time: AtomicU32,
     start: i64,

@@ -124,13 +124,13 @@ fn periods(first_period: FirstPeriod) {
     [has_none, has_all].iter().for_each(Reached::assert);
 }
 
-/// A window's first publication has no period.
+/// The first publication of a window has no period.
 #[test]
 fn a_period_is_between_two_publications_that_follow_each_other() {
     periods(FirstPeriod::NoSample);
 }
 
-/// A window's first publication has a period since the last publication of the window before.
+/// The period of a window's first publication starts at the last publication of the previous window.
 #[test]
 fn a_carried_period_is_between_publications_in_a_row() {
     periods(FirstPeriod::CarriedOver);

@@ -25,8 +25,8 @@ fn create(hops: &PublisherHops, clock: &Ticks, created: &mut Vec<(u32, Arc<Windo
 }
 
 /// Two threads publish in the callbacks of three topics, while marked hops are created. The publisher has room for only
-/// two hops. No mark is lost: after the last publication, each hop that has room exists exactly once, and it is known
-/// that one hop has no room.
+/// two hops. No mark is lost: after the last publication, the two hops that have room exist exactly once, and `is_full`
+/// reports that a third hop has no room.
 #[test]
 fn a_marked_hop_is_created_once_and_one_without_room_is_known() {
     let [early, late] = [(); 2].map(|()| Reached::default());

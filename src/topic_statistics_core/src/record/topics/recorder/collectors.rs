@@ -30,7 +30,7 @@ use crate::{
 /// The collectors of a subscription, with the current window.
 pub(super) struct Collectors {
     pub(super) epoch: Epoch,
-    /// The last epoch that was started.
+    /// The last epoch that was started, also while the statistics are disabled.
     last_epoch: Epoch,
     /// The first epoch after the last step of the system clock was found.
     epoch_after_step: Epoch,
@@ -41,33 +41,33 @@ pub(super) struct Collectors {
     options: RecorderOptions,
     age: AgeCollector,
     period: PeriodCollector,
-    /// `None` if no metric needs the delays.
+    /// The collectors of the delays; `None` if no metric needs them.
     delays: Option<Box<Delays>>,
-    /// Whether a message of this window was recorded after a later message, or may be recorded after a later message,
-    /// because callbacks run on several threads.
+    /// Whether the order of this window's messages is unknown: a message was recorded after a later message, or this
+    /// may still happen, because callbacks run on several threads.
     is_unordered: bool,
-    /// The start of the latest callback in all earlier windows.
+    /// The start of the latest callback in all earlier windows, in nanoseconds on the monotonic clock.
     latest_before: i64,
-    /// `None` if the subscription is not transient local.
+    /// Recognizes history; `None` if the subscription is not transient local.
     history: Option<Box<History>>,
-    /// `None` if no metric needs the losses.
+    /// The gaps and losses; `None` if no metric needs them.
     losses: Option<Box<Losses>>,
-    /// `None` if no metric needs the sizes.
+    /// The sizes of messages; `None` if no metric needs them.
     sizes: Option<Box<Sizes>>,
-    /// The distributions of this window.
     distributions: Distributions,
     /// The number of messages recorded in this window.
     count: u64,
     /// The number of messages of this window that were counted without being measured.
     unrecorded: u64,
-    /// Whether samples of this window were lost.
+    /// Whether samples of this window were lost because the queue was full.
     is_incomplete: bool,
-    /// Whether messages of this window may be counted in another window, or messages of another window in this one.
+    /// Whether messages of this window may be counted in another window, or messages of another window may be counted
+    /// in this window.
     has_unknown_count: bool,
-    /// The number of messages before this window.
+    /// The number of messages received from the creation to the start of this window.
     received_before: u64,
     span: Span,
-    /// The filter is not empty for some time after a step of the system clock.
+    /// The filter of doubtful stamps. It is empty, except for some time after a step of the system clock.
     filter: StampFilter,
     /// The time on the monotonic clock since which no stamp could be compared with simulated time; `i64::MAX` if the
     /// last stamp could be compared.
@@ -78,8 +78,8 @@ pub(super) struct Collectors {
 /// The number of messages of a window.
 pub(super) struct WindowCount {
     pub(super) count: u64,
-    /// Whether the count is exact: no message of this window may be counted in another window, and no message of
-    /// another window in this one.
+    /// Whether the count is exact: all messages of this window, and no messages of another window, are counted in this
+    /// window.
     pub(super) is_known: bool,
     /// Messages counted but not measured.
     pub(super) unrecorded: u64,
@@ -87,7 +87,7 @@ pub(super) struct WindowCount {
     pub(super) has_history: bool,
 }
 
-/// The collectors of the delays of which an age consists, and of the callback duration.
+/// The collectors of the delays that add up to an age, and of the callback duration.
 #[derive(Default)]
 struct Delays {
     header_to_source: AgeCollector,
@@ -98,7 +98,6 @@ struct Delays {
     callback_duration: SummaryCollector,
 }
 
-/// The sizes of messages.
 struct Sizes {
     summary: SummaryCollector,
     /// The bytes of all messages since the creation; `None` if the size of a message is unknown, or if the sum
@@ -200,7 +199,7 @@ impl Collectors {
         }
     }
 
-    #[inline(always)] // a call, with the registers that it saves, would be a sixth of the instructions
+    #[inline(always)] // a call has to save registers, and would cost a sixth of the instructions
     pub(super) fn record_message(
         &mut self,
         message: &ReceivedMessage,
@@ -213,8 +212,8 @@ impl Collectors {
         self.record_of_this_epoch(message, callback, simulated);
     }
 
-    /// Records a message of another [epoch](Epoch) than the current epoch. Records only its usable stamps, or does not
-    /// record the message at all.
+    /// Records a message whose [epoch](Epoch) is not the current epoch. If the message is of another run of the
+    /// statistics, it is not recorded. Otherwise, only the usable stamps of the message are recorded.
     #[cold]
     #[inline(never)]
     fn record_of_another_epoch(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
@@ -313,14 +312,14 @@ impl Collectors {
         self.is_unordered |= callback >= self.latest_before;
     }
 
-    /// Marks the order of the messages as unknown: a message of this window may be recorded later, although the message
-    /// is earlier than others.
+    /// Marks the order of the messages as unknown: an earlier message of this window may be recorded after later
+    /// messages.
     pub(super) fn lose_order(&mut self) {
         self.is_unordered = true;
     }
 
-    /// Records the figures that need more than the header stamp and the system clock: such an age, all metrics except
-    /// rclcpp's two, and all distributions.
+    /// Records the figures that need more than the header stamp and the system clock: all metrics except rclcpp's two,
+    /// an age that needs other data, and all distributions.
     #[inline(never)]
     fn record_details(&mut self, message: &ReceivedMessage, callback: i64, now: i64, simulated: i64) {
         let (header, details) = (message.header, message.details.as_ref());
@@ -339,7 +338,7 @@ impl Collectors {
         };
         // A stamp that may be from the system clock before its step is not used.
         let usable = |stamp: i64| if self.filter.is_doubtful(stamp) { 0 } else { stamp };
-        // Header stamps are compared with ROS time, which may be simulated.
+        // Header stamps are compared with ROS time, which is simulated time if the node uses it.
         let (header, ros_now) = match self.options.is_simulated {
             true => {
                 if simulated != 0 {
@@ -394,7 +393,7 @@ impl Collectors {
         self.end_count();
         self.filter.restart(start, step.is_some());
         if let Some(step) = step {
-            // The clock was stepped while the statistics were disabled.
+            // The system clock was stepped while the statistics were disabled.
             self.keep_times_before_suspend(start, step);
             self.span.correct(step);
         }
@@ -429,8 +428,8 @@ impl Collectors {
 
     /// Ends the window: returns the window's metrics and the number of its messages.
     ///
-    /// `lost_meanwhile` is how many messages were counted without being measured, if samples were lost that may belong
-    /// to the next window.
+    /// `lost_meanwhile` is `None` if no sample was lost while the window was being ended. Otherwise it is the number of
+    /// messages that were counted but not measured. They may belong to the next window.
     pub(super) fn end_window(
         &mut self,
         ended: &EndedWindow,
@@ -442,7 +441,7 @@ impl Collectors {
             losses.close_all(&mut self.distributions);
         }
         let has_history = self.history.as_mut().is_some_and(|history| history.end_window());
-        // History arrives all at once, so its periods say nothing about the publisher.
+        // All messages of the history arrive at the same time, so their periods say nothing about the publisher.
         self.is_unordered |= has_history;
         metrics.extend(
             self.options.metrics.iter().map(|metric| (metric, self.take(metric, ended, clock_offset))),
@@ -518,9 +517,10 @@ impl Collectors {
         summary
     }
 
-    /// Keeps the times of messages before the window that started at `start`. The host was suspended in that window, so
-    /// the correction by the clock step would make these messages too late by the suspended time. Messages in that
-    /// window may be from before or after the suspend.
+    /// Keeps the times of messages before the window that started at `start`. If the host was suspended in that window,
+    /// a correction by the whole clock step would make the times of these messages too late by the suspended time. The
+    /// times of messages in that window are not kept, because it is unknown whether these messages were before or after
+    /// the suspend.
     fn keep_times_before_suspend(&mut self, start: i64, step: Step) {
         if step.suspended == 0 {
             return;
@@ -605,7 +605,6 @@ impl Collectors {
     /// 30 s: three times the time for which stamps are unusable after a jump of simulated time.
     const UNUSABLE: i64 = 30_000_000_000;
 
-    /// Returns the times of the last message.
     pub(super) fn last_times(&self) -> Times {
         self.span.last
     }
@@ -616,8 +615,9 @@ impl Collectors {
         self.span.last_callback()
     }
 
-    /// Returns the start of the last message's callback on the system clock, as the clock was last read. Also returns
-    /// whether the callback is in the current window, where it may be before or after a suspend.
+    /// Returns the start of the last message's callback on the system clock, with the clock's offset as it was last
+    /// read. Also returns whether the callback started in the current window. Then the callback may have started before
+    /// or after a suspend.
     pub(super) fn last_message_in_window(&self) -> (Option<i64>, bool) {
         let is_of_window = self.last_callback().is_some_and(|callback| callback >= self.window.start());
         (self.last_message(), is_of_window)

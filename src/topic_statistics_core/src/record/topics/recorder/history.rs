@@ -11,19 +11,20 @@ use crate::record::{clocks::clock::duration, topics::transport::Gid};
 /// rate of such messages has no meaning.
 ///
 /// A publisher's messages are history if they arrive within [`BURST`](Self::BURST) after the publisher's first message.
-/// Up to [`LONGEST`](Self::LONGEST), they are also history if their source timestamp is earlier than the arrival of the
-/// first message.
+/// Messages that arrive later, but within [`LONGEST`](Self::LONGEST), are history if their source timestamp is earlier
+/// than the arrival of the first message.
 #[derive(Default)]
 pub(super) struct History {
     /// The publishers, with the arrival time of their first message on the monotonic clock and on the system clock.
     publishers: Vec<(Gid, i64, i64)>,
-    /// The index of the oldest publisher, which the next publisher replaces once the list is full.
+    /// The index of the oldest publisher. If the list is full, the next publisher replaces the oldest one.
     oldest: usize,
     /// Whether the last message was history.
     was_last: bool,
     /// Whether a message of the current window was history.
     is_in_window: bool,
-    /// The number of intervals that start or end with history. `time` is their total length.
+    /// The number of intervals between messages that start or end with a message of history. `time` is the total length
+    /// of these intervals.
     intervals: u64,
     time: i64,
 }
@@ -34,7 +35,7 @@ impl History {
     /// The longest time in which history arrives. After this time, a source timestamp earlier than the first arrival
     /// only shows that two clocks differ.
     const LONGEST: i64 = 10_000_000_000;
-    /// The largest number of publishers that are known at the same time.
+    /// The largest number of publishers that are remembered at the same time.
     const PUBLISHERS: usize = 256;
 
     /// Adds a message, and decides whether the message is history. `callback` and `now` are the arrival of the message

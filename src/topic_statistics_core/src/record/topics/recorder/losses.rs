@@ -31,13 +31,13 @@ struct OpenGap {
     publisher: Gid,
     /// The sequence number of the message after the gap.
     number: u64,
-    /// How many numbers were missing at first. `missing` is how many numbers are still missing.
+    /// How many numbers were missing when the gap was found. `missing` is how many numbers are still missing.
     length: u64,
     missing: u64,
 }
 
 impl OpenGap {
-    /// The largest number of open gaps. Fewer messages in a row than this are recorded out of order at the same time.
+    /// The largest number of open gaps. Fewer messages in a row are out of order at the same time.
     const MOST: usize = 4;
 }
 
@@ -53,7 +53,8 @@ impl Losses {
         distributions: &mut Distributions,
     ) {
         if is_filtered {
-            // A message that was taken before the filter was set may have been recorded after the last pause.
+            // Since the last pause, a message may have been recorded that was taken before the filter was set. So this
+            // publisher is paused again.
             self.sequences.pause_publisher(publisher);
         }
         match self.sequences.accept(publisher, number, callback) {
@@ -106,8 +107,8 @@ impl Losses {
         (0..OpenGap::MOST).for_each(|place| self.close(place, distributions));
     }
 
-    /// Ends a window. Returns the summary of the gaps before the window's messages. The summary has no samples if
-    /// losses are unknown, because then some gaps are missing.
+    /// Ends a window. Returns the summary of the gaps before the window's messages. If losses are unknown, some gaps
+    /// are missing, so the summary has no samples.
     pub(super) fn take(&mut self) -> Summary {
         let gaps = self.gaps.take();
         let evictions = self.sequences.evictions();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A message on its way through the recorder: when it was taken, what was read from it, and the sample that is made
-//! from it.
+//! A message on its way through the recorder: the time of the take, the data that was read from the message, and the
+//! sample that is made from it.
 
 use crate::record::topics::transport::{Gid, TransportInfo};
 
@@ -11,8 +11,8 @@ use crate::record::topics::transport::{Gid, TransportInfo};
 ///
 /// A message is not recorded if it is taken in one run and its callback starts in another run. If a step of the system
 /// clock is found between the take and the callback, the message has no age, because its stamp may be from the clock
-/// before the step. A message that is taken later, while stamps are filtered (`StampFilter`), is filtered even if its
-/// callback starts after the filter has expired.
+/// before the step. If a message is taken after the step was found, while stamps are filtered (`StampFilter`), its
+/// stamp is filtered even if its callback starts after the filter has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub(super) u64);
 
@@ -40,12 +40,12 @@ impl Epoch {
     }
 }
 
-/// A message as it was taken. Times are in nanoseconds; 0 means that there is no time.
+/// A message as it was taken. Times are in nanoseconds; 0 means that the time is unknown.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceivedMessage {
     pub(super) epoch: Epoch,
     pub(super) header: i64,
-    /// `None` if no metric needs the details.
+    /// The data except the header stamp; `None` if no metric needs them.
     pub(super) details: Option<Details>,
 }
 
@@ -64,20 +64,20 @@ pub(super) struct Details {
     pub(super) size: u32,
     /// How often simulated time had jumped when the message was taken.
     pub(super) jumps: u16,
-    /// Whether the node uses simulated time. (A `bool` has unused values that can store the tags of the enums around
-    /// this struct, so a queued sample is smaller.)
+    /// Whether the node uses simulated time. (The field is a `bool`, because the compiler can store the tags of the
+    /// enums around this struct in the unused values of a `bool`. So a queued sample is smaller.)
     pub(super) is_simulated: bool,
     /// Whether messages before or after this message may have been left out on purpose.
     pub(super) is_filtered: bool,
 }
 
-/// A message that was passed on within the process, without the middleware. It has no header stamp: its content is not
-/// read.
+/// A message that was passed on within the process, without the middleware. The message has no header stamp here,
+/// because its content is not read.
 #[derive(Debug, Clone, Copy)]
 pub struct IntraProcessMessage {
     /// The start of the publication, in nanoseconds on the monotonic clock; 0 if unknown.
     pub published: i64,
-    /// Identifies the buffer in which the message waited, like a publisher.
+    /// The identifier of the buffer in which the message waited. The buffer is treated like a publisher.
     pub buffer: Gid,
     /// The number of the message among all messages that were put into this buffer; `u64::MAX` if unknown. Missing
     /// numbers are messages that were overwritten.
@@ -88,7 +88,7 @@ pub struct IntraProcessMessage {
 #[derive(Debug, Clone, Copy)]
 pub struct RunningCallback {
     pub(super) epoch: Epoch,
-    /// The start of the callback on the monotonic clock.
+    /// The start of the callback, in nanoseconds on the monotonic clock.
     pub(super) started: i64,
 }
 
@@ -101,7 +101,7 @@ pub(super) enum Sample {
         /// The ROS time at the start of the callback if the node uses simulated time; 0 if unknown.
         simulated: i64,
     },
-    /// A message that was passed on within the process, and whose callback starts.
+    /// A message that was passed on within the process. Its callback starts.
     IntraProcess { epoch: Epoch, message: IntraProcessMessage, callback: i64 },
     /// The end of a callback.
     CallbackEnd { epoch: Epoch, milliseconds: f64, end: i64 },

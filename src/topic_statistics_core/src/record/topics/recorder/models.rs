@@ -17,7 +17,6 @@ struct Rig {
     clock: Ticks,
 }
 
-/// A recorded message.
 #[derive(Clone, Copy, Debug)]
 struct Recorded {
     /// The time at which the callback of the message started.
@@ -28,7 +27,7 @@ struct Recorded {
     is_direct: bool,
 }
 
-/// What a window reports about its messages, and the end of the window.
+/// The figures that a window reports about its messages, and the window's stop.
 #[derive(Debug)]
 struct Ended {
     stop: i64,
@@ -86,8 +85,8 @@ impl Rig {
 ///
 /// - Each message is counted exactly once.
 /// - A known count is the number of messages whose callback started in the window. A window with figures has measured
-///   exactly these messages. Exception: if a thread was preempted at the stop, after it had found the lock held and had
-///   read the clock, the message of this thread is in the next window.
+///   exactly these messages. There is one exception: a thread found the lock held, read the clock, and was preempted at
+///   the stop. Then the message of this thread is in the next window.
 fn assert_windows(messages: &[Recorded], first: &Ended, second: &Ended) {
     let all = || format!("{messages:?} {first:?} {second:?}");
     let count =
@@ -172,8 +171,8 @@ fn a_message_is_in_the_window_of_its_time() {
     [split, before, after].iter().for_each(Reached::assert);
 }
 
-/// A thread records more messages than fit into the queue while a window ends. If messages were only counted in the
-/// middle of the end, they may belong to either window, and then neither window has figures.
+/// A thread records more messages than fit into the queue while a window ends. If messages were counted but not
+/// measured while the window was being ended, they may belong to either window. Then neither window has figures.
 #[test]
 fn an_overflow_while_a_window_ends_leaves_no_wrong_figure() {
     let [neither, only_first, only_second, both] = [(); 4].map(|()| Reached::default());

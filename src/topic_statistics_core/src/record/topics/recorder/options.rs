@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is measured of a subscription's messages, and which data of each message the metrics need.
+//! The options of a subscription's recorder, and the data of each message that the metrics need.
 
 use std::borrow::Borrow;
 
@@ -19,7 +19,7 @@ pub enum AgeSource {
     SourceTimestamp,
 }
 
-/// The options that select what is measured of a subscription's messages.
+/// The options of a recorder: what is measured of a subscription's messages.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct RecorderOptions {
@@ -73,7 +73,7 @@ impl RecorderOptions {
 }
 
 impl RecorderOptions {
-    /// The metrics of the delays of which an age consists.
+    /// The metrics of the delays that add up to an age.
     const DELAYS: MetricSet = MetricSet::of(&[
         Metric::HeaderToSource,
         Metric::SourceToReceive,
@@ -90,22 +90,20 @@ impl RecorderOptions {
         self.metrics.intersects(Self::DELAYS) || self.needs_callback_end()
     }
 
-    /// Returns whether losses of messages are measured.
     pub(super) fn has_losses(self) -> bool {
         self.metrics.contains(Metric::PublicationSeqGap)
     }
 
-    /// Returns whether sizes of messages are measured.
     pub(super) fn has_sizes(self) -> bool {
         self.metrics.contains(Metric::MessageSize)
     }
 
-    /// Returns whether the metrics need more data of a message than rclcpp's two metrics on the system clock.
+    /// Returns whether the metrics need more data of a message than rclcpp's two metrics need on the system clock.
     pub(super) fn needs_details(self) -> bool {
         self.needs_transport() || self.has_sizes() || self.is_simulated
     }
 
-    /// Returns whether the metrics need what the middleware reports with a message.
+    /// Returns whether the metrics need data that the middleware reports with a message.
     pub(super) fn needs_transport(self) -> bool {
         self.metrics.intersects(Self::DELAYS)
             || self.has_losses()

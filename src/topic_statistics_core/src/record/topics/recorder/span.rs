@@ -25,14 +25,14 @@ pub(super) struct Times {
 /// on the monotonic clock, times of earlier epochs are on the system clock.
 #[derive(Default)]
 pub(super) struct Span {
-    /// The last message.
+    /// The times of the last message.
     pub(super) last: Times,
     /// The start of the first message's callback, on the system clock.
     first: Option<i64>,
     /// The start of the callback of this epoch's first message, on the monotonic clock.
     first_of_epoch: Option<i64>,
-    /// The callback start of the last message on the system clock: of the earlier epochs, or of this epoch before a
-    /// suspend.
+    /// The start of the last message's callback, on the system clock. This field counts for the earlier epochs, and for
+    /// a message of this epoch before a suspend.
     last_before: Option<i64>,
     /// The marks of the last message. They are valid only while the last message's callback started at the time
     /// `marks_of`.
@@ -40,18 +40,19 @@ pub(super) struct Span {
     marks_of: i64,
     /// The number of epochs that have messages.
     epochs: u64,
-    /// The total time from the first message to the last message in all earlier epochs.
+    /// The sum, over all earlier epochs, of the time from the epoch's first message to its last message; in
+    /// nanoseconds.
     before: i64,
     /// Whether messages before the first or after the last measured message of an epoch were counted but not measured.
     /// Then the time from the first to the last message is unknown.
     is_unknown: bool,
 }
 
-/// The marks of the last message. (They are rare, so the marks are not stored with each message.)
+/// The marks of the last message. (Marks are rare, so they are not stored with each message.)
 #[derive(Clone, Copy, Default)]
 struct Marks {
     /// Whether the host was suspended after the window of the message. Then the message's time on the system clock is
-    /// kept.
+    /// kept in `last_before`.
     is_before_suspend: bool,
     /// Whether later messages were counted but not measured.
     has_later: bool,
@@ -75,7 +76,8 @@ impl Span {
             return true;
         }
         if callback < *first {
-            // The message is earlier by less than the time for which its thread was preempted.
+            // The thread of this message was preempted, so the message is recorded after a later message. It is earlier
+            // by less than the time of the preemption.
             *first = callback;
             if self.epochs == 1 {
                 self.first = Some(now);
@@ -109,8 +111,8 @@ impl Span {
 
     /// Corrects the times of messages that were received before a step of the system clock.
     pub(super) fn correct(&mut self, step: Step) {
-        // The times were wrong by the correction of the clock. The time of a suspend is no error, because this time has
-        // really passed.
+        // The step corrected the clock, so the earlier times were wrong by the correction. The time of a suspend is no
+        // error, because this time has really passed.
         let correction = step.by - step.suspended;
         for time in [&mut self.first, &mut self.last_before].into_iter().flatten() {
             *time = time.saturating_add(correction);
@@ -123,7 +125,7 @@ impl Span {
     pub(super) fn keep_before_suspend(&mut self, start: i64, step: Step, system: SystemClock) {
         let Some(callback) = self.last_callback().filter(|last| *last < start) else { return };
         if !self.marks().is_before_suspend {
-            // The conversion uses the system clock from before the step.
+            // `system` is the clock after the step, so the step is subtracted.
             self.last_before = Some(system.at(callback).saturating_sub(step.by));
             self.mark_last(|marks| marks.is_before_suspend = true);
         }

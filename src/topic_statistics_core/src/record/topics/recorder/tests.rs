@@ -89,7 +89,6 @@ impl Test {
         self.received_message(self.epoch().unwrap(), stamp, delivered, || 100)
     }
 
-    /// Starts the callback of a message.
     fn start(&self, message: &ReceivedMessage) -> Option<RunningCallback> {
         self.record(message, || self.clock.monotonic())
     }
@@ -141,7 +140,8 @@ impl Test {
         self.window().statistics
     }
 
-    /// Ends a window. `meanwhile` runs before or after the stop of the window is read.
+    /// Ends a window. `meanwhile` runs before the clock is read for the window's stop, or, if `is_after_stop` is true,
+    /// after that reading.
     fn end_held_up(&self, is_after_stop: bool, meanwhile: impl Fn() + Send + Sync) -> WindowStatistics {
         let clock = HeldUp::new(&self.clock, is_after_stop.into(), meanwhile);
         self.end_window(&clock).unwrap().statistics
@@ -353,7 +353,8 @@ fn counts_are_unknown_if_a_message_is_of_one_of_two_windows() {
 
 #[test]
 fn a_message_begun_at_a_windows_end_takes_periods_if_one_waits() {
-    // After the message was begun, the queue contains nothing, the end of a callback, or a message of another thread.
+    // After the sample of a message was begun, the queue gets nothing, the end of a callback, or another thread's
+    // message.
     for (queued, expected) in [(0, 9), (1, 9), (2, 0)] {
         let test = Test::of([Metric::MessagePeriod, Metric::CallbackDuration]);
         test.receive_all(1..=10);
@@ -388,7 +389,7 @@ fn messages_beyond_the_queue_are_counted_and_the_rest_is_nan() {
     let totals = window.totals.unwrap();
     assert_eq!((totals.received, totals.lost), (50, None));
 
-    // The next window is complete except for the losses.
+    // In the next window, everything except the losses is known.
     test.receive_one(51);
     let FinishedWindow { statistics: window, warnings, .. } = test.window();
     assert!(warnings.is_empty(), "said once: {warnings:?}");
@@ -419,7 +420,7 @@ fn a_step_of_the_clock_makes_ages_nan_and_nothing_else() {
         assert_eq!(window.length, Duration::from_secs(1));
         assert!(window.window.stop > window.window.start);
 
-        // The next message comes after messages under way have arrived.
+        // The next message is received after all messages that were under way have arrived.
         test.clock.pass(110 * MS);
         let now = Timestamp::from_nanoseconds(test.clock.system());
         test.receive_one(4);
@@ -498,7 +499,7 @@ fn a_message_within_the_process_is_one_like_others() {
     is(Metric::TimeSinceLastMessage, 1, 250.0);
     assert_eq!(window.totals.unwrap().lost, Some(2));
 
-    receive(0, u64::MAX); // of a distribution that does not report the buffer
+    receive(0, u64::MAX); // a message of a ROS distribution that does not report the buffer
     let window = test.end();
     assert!(!window.unstamped && window.count == 1);
     assert_eq!(samples(&window, Metric::SourceToCallback), 0);
@@ -544,7 +545,7 @@ fn what_is_filtered_is_not_lost() {
     [(1, 1), (2, 1), (1, 4)].into_iter().for_each(|(publisher, number)| receive(publisher, number));
     assert_eq!(gaps(), (1, 2.0));
     test.pause_losses();
-    receive(1, 5); // taken before the filter was set
+    receive(1, 5); // a message that was taken before the filter was set
     [10, 20].into_iter().for_each(|number| test.receive(Filtered(test.info(FAST_DDS, 1, number))));
     assert_eq!(gaps().0, 0);
     for publisher in [1, 2] {
@@ -626,7 +627,7 @@ fn the_rate_is_known_where_the_times_of_both_ends_are() {
     let totals = test.end().totals.unwrap();
     assert_eq!((totals.received, totals.intervals), (3, None), "the time begins with an unmeasured message");
 
-    // Messages from before the pause are not counted, either, if the queue has no room for them.
+    // If the queue has no room for messages from before the pause, these messages are not counted, either.
     let held = test.collectors.lock();
     (0..20).for_each(|_| assert!(test.start(&of_another_time).is_none()));
     drop(held);
@@ -760,8 +761,8 @@ fn a_suspend_does_not_change_the_time_of_the_message_before_it() {
     test.receive_one(2);
     assert_eq!(test.end().totals.unwrap().last_message, Some(now()), "the next message has the right time");
 
-    // The message is received at the start of the window in which the host is suspended, so it may be from after the
-    // suspend.
+    // The message is received at the start of the window in which the host is suspended, so the message may be from
+    // after the suspend.
     test.receive_one(3);
     test.clock.suspend(S);
     assert_eq!(test.end().totals.unwrap().last_message, Some(now()));
@@ -896,7 +897,7 @@ fn after_too_many_publishers_a_window_of_known_ones_has_losses() {
     let mut before = test.end().totals.unwrap();
     for (publishers, number, gaps, losses) in [
         (&[restarted][..], 5, (1, 3.0), Some((3, 0))),
-        // The first publisher is no longer followed, so its losses during this time are unknown.
+        // The first publisher is not followed any more, so the messages that it loses during this time are unknown.
         (&[restarted, 0], 6, (0, f64::NAN), None),
         (&[restarted, 0], 7, (2, 0.0), Some((0, 0))),
     ] {
@@ -1014,7 +1015,7 @@ fn sizes_are_summed_until_one_is_not_known() {
     assert!(window.bandwidth().is_nan(), "the size of one of two messages is unknown");
     assert_eq!(window.totals.unwrap().bytes, None);
 
-    // A message that is only counted has an unknown size.
+    // The size of a message that is counted but not measured is unknown.
     let test = Test::of([Metric::MessageSize]);
     test.receive_while_held(1..=50, MS);
     let window = test.end();

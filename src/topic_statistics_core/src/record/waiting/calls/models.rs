@@ -10,8 +10,9 @@ use crate::{
     window::WindowStatistics,
 };
 
-/// One call gets a response and another call is dropped, while a window ends. Each call, response and drop has to be in
-/// exactly one window, and no call waits afterwards. The age of the oldest call includes any call that still waits.
+/// One call gets a response and another call is dropped, while a window ends. Each call, response and drop has to be
+/// counted in exactly one window, and no call waits afterwards. At the end of a window, the age of the oldest call is
+/// the age of the oldest call that still waits.
 #[test]
 fn every_call_ends_once() {
     let waits = Reached::default();

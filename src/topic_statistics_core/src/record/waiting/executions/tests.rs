@@ -11,7 +11,7 @@ const MS: i64 = 1_000_000;
 struct Test {
     names: ExecutorNames,
     executions: Executions,
-    /// The counts of the windows so far.
+    /// The number of runs in each ended window.
     counts: Vec<u64>,
 }
 
@@ -135,7 +135,7 @@ fn an_end_recorded_after_its_window_is_not_busy_in_the_next_one() {
     test.end(0, 1000 * MS - 1000);
     let ([busy, ..], _) = test.take();
     assert_eq!(busy.maximum, 0.0);
-    test.end(0, 2500 * MS); // the start was not recorded
+    test.end(0, 2500 * MS); // the start of this callback was not recorded
     assert_eq!(test.take().0[0].maximum, 0.0);
 }
 
@@ -149,7 +149,7 @@ fn a_callback_that_waited_is_named_with_the_one_that_ran() {
     test.run(0, timer, Some(20 * MS), 65 * MS + 1, 66 * MS);
     // This wait of 0.05 ms is too short to be reported.
     test.run(0, other, Some(66 * MS - 50_000), 66 * MS, 67 * MS);
-    test.start(0, timer, Some(70 * MS), 70 * MS + 30_000); // there is no other callback to wait for
+    test.start(0, timer, Some(70 * MS), 70 * MS + 30_000); // no other callback ran during the wait
     test.end(0, 71 * MS);
 
     let ([_, ready_to_run, _], window) = test.take();
@@ -253,7 +253,7 @@ proptest! {
     fn windows_are_what_the_runs_say(all in proptest::collection::vec(any_run(), 0..40)) {
         let mut test = Test::new(&["spin"]);
         let callbacks = ["a", "b", "c", "d"].map(|name| test.timer(name));
-        // The start, the end, the callback and the ready time of each run.
+        // For each run: its start, its end, its callback, and the time at which the callback became ready.
         let mut runs = vec![];
         let mut at = 0;
         for (before, duration, callback, ready) in all {

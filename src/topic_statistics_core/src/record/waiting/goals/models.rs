@@ -10,8 +10,8 @@ use crate::{
     window::WindowStatistics,
 };
 
-/// Two threads end the same goal while a window ends: for example, a handler and a task that drops the goal. The goal
-/// has to end once, in one window, and is not in progress afterwards.
+/// Two threads end the same goal while a window ends: for example, a handler and a task that drops the goal. The end of
+/// the goal has to be counted once, in one window. Afterwards, the goal is not in progress.
 #[test]
 fn a_goal_ends_once() {
     let under_way = Reached::default();

@@ -132,7 +132,7 @@ fn a_rejected_request_to_cancel_has_no_delay() {
         if is_asked_again {
             goal.request_cancel(at(100));
         }
-        goal.end(Outcome::Canceled, at(107)); // the server may cancel a goal without a request
+        goal.end(Outcome::Canceled, at(107)); // the server may cancel a goal although no client requested this
     }
     let goal = recorder.begin(at(0)()).unwrap();
     goal.request_cancel(at(10));

@@ -119,9 +119,9 @@ fn after_a_step_of_the_system_clock_no_delay_is_of_two_clocks() {
     assert_eq!(window.get(Metric::SourceToCallback).unwrap().sample_count, 0);
     assert_eq!(average(&window, Metric::CallbackDuration), 2.0, "durations are correct");
 
-    waits.start(|| clock.at(200)); // taken before the step was found
+    waits.start(|| clock.at(200)); // this request was taken before the step was found
     waits.respond(|| clock.at(201));
-    request(110, 0, 210); // sent before the step
+    request(110, 0, 210); // this request was sent before the step
     request(200, 3_600_000, 230);
     let delays = *end(&recorder, &clock).get(Metric::SourceToCallback).unwrap();
     assert_eq!((delays.sample_count, delays.average), (1, 30.0), "{delays:?}");

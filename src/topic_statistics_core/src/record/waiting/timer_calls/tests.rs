@@ -14,7 +14,8 @@ fn accept(timer: &mut TimerCalls, sample: TimerSample) {
     timer.accept(&sample, Present::of_test(), &mut Distributions::default());
 }
 
-/// Accepts a call that starts at `milliseconds`. `call` is its lateness in milliseconds and its skipped periods.
+/// Accepts a call that starts at `milliseconds`. `call` is the lateness of the call in milliseconds, and the number of
+/// skipped periods.
 fn start(timer: &mut TimerCalls, milliseconds: i64, call: Option<(i64, u64)>) {
     let call = call.map(|(lateness, skipped)| ScheduledCall { lateness: lateness * MS, skipped });
     accept(timer, TimerSample::Start { time: milliseconds * MS, call });

@@ -6,8 +6,8 @@ use crate::{
     sync::thread,
 };
 
-/// Two requests begin and end while a window ends. The largest number at the same time has to be right in both windows,
-/// and no request is in progress at the end.
+/// Two requests begin and end while a window ends. Both windows have to report the right largest number of requests at
+/// the same time, and no request is in progress after both have ended.
 #[test]
 fn the_most_at_once_is_at_least_those_at_each_edge() {
     let both = Reached::default();
