@@ -20,8 +20,7 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// Whether requests are compressed with gzip.
     pub gzip: bool,
-    /// A PEM file with certificates that verify the collector's certificate. `None`: the system's certificates are
-    /// used.
+    /// A PEM file with certificates to check the collector's certificate. `None` means the system's certificates.
     pub certificate: Option<PathBuf>,
 }
 
