@@ -7,10 +7,10 @@ use std::time::Duration;
 use rclrs::{Node, RclrsError};
 use topic_statistics_core::{metric::names, source_kind::SourceKind, Metric};
 
-/// An error that occurred while statistics were set up. The failed call leaves nothing behind that it created.
+/// An error that occurred while statistics were set up. If a call fails, everything that it has created is dropped.
 ///
-/// If rclrs or the operating system caused the error, [`source`](std::error::Error::source) returns their error; the
-/// message does not repeat its text.
+/// If rclrs or the operating system caused the error, [`source`](std::error::Error::source) returns this error. The
+/// message does not repeat the text of this error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatisticsError {
@@ -84,7 +84,7 @@ pub enum StatisticsError {
     Create {
         /// The kind of the entity that could not be created.
         kind: SourceKind,
-        /// The name of the topic, service or action, before it is resolved; for a timer, the name of its source.
+        /// The unresolved name of the topic, service or action. For a timer, the name of the timer's source.
         name: String,
         /// The fully qualified name of the node.
         node: String,

@@ -190,7 +190,7 @@ impl StatisticsOptions {
             metrics: self.metrics.or(defaults.metrics),
             publish: self.publish.or(defaults.publish),
             distributions: self.distributions.or(defaults.distributions),
-            expectations: self.expectations, // the scheduler applies the node's
+            expectations: self.expectations, // the scheduler adds the node's expectations
         }
     }
 

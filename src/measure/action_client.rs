@@ -153,7 +153,7 @@ impl Wake for Arrival {
     }
 }
 
-/// A future of rclrs that is first polled at its creation, so that its end is noticed even before it is awaited.
+/// A future of rclrs that is first polled at its creation, so that its end is noticed even if it is awaited later.
 struct Watched<F: Future> {
     /// `None` after the future has ended.
     future: Option<F>,

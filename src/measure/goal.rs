@@ -14,7 +14,7 @@ use topic_statistics_core::record::{
 /// counting as active.
 ///
 /// In each handle, this value is in a field after the field of rclrs's goal. Fields are dropped in order, so rclrs ends
-/// it first.
+/// the goal first.
 #[derive(Clone)]
 pub(super) struct SharedGoal<const IS_SERVER: bool>(Option<Arc<Held<IS_SERVER>>>);
 

@@ -36,7 +36,7 @@ impl SourceStatistics {
 
     /// Returns the last finished window; `None` before the first window has ended.
     ///
-    /// A window is available here as soon as it ends, before it is published.
+    /// A window is available here as soon as the window ends, which is before the window is published.
     pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
         self.0.latest()
     }

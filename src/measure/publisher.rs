@@ -33,7 +33,7 @@ pub struct StatsPublisherState<T: Message> {
     /// `None` if sizes are unknown or not measured.
     size: Option<Box<SerializedSize<T::RmwMsg>>>,
     /// The publisher of messages in the C layout, because sizes are computed from this layout. Messages are converted
-    /// to it in the same way as rclrs converts messages.
+    /// to this layout in the same way as by rclrs.
     publisher: Publisher<T::RmwMsg>,
 }
 

@@ -328,7 +328,7 @@ impl<P: Place> Steps<P> {
         Some(())
     }
 
-    /// Returns the size, if it does not depend on values.
+    /// Returns the size of a message's values, if all messages have the same size.
     pub(super) fn fixed(&self) -> Option<FixedSize> {
         match self.0[..] {
             [] => Some(FixedSize::NONE),

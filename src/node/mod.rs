@@ -122,8 +122,8 @@ pub struct NodeStatistics {
 }
 
 /// The state that lives as long as the [`NodeStatistics`] or any handle of a source. This state must not contain a
-/// handle that keeps the state alive, and the thread of the scheduler must not own the state. Otherwise it would never
-/// be dropped.
+/// handle that keeps the state alive, and the thread of the scheduler must not own the state. Otherwise the state would
+/// never be dropped.
 struct Running {
     node: Node,
     parameters: Option<Parameters>,

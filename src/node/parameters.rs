@@ -30,7 +30,7 @@ const ERROR_UNLESS: &str = "topic_statistics.error_unless";
 const PUBLISH_TOPIC: &str = "topic_statistics.publish_topic";
 
 /// The parameters of a node's statistics. Dropping this value undeclares the parameters.
-#[allow(missing_debug_implementations)] // no other crate can name it
+#[allow(missing_debug_implementations)] // no other crate can name this
 pub struct Parameters {
     enabled: MandatoryParameter<bool>,
     /// The period in seconds, as a double or an integer.
@@ -168,7 +168,7 @@ impl Parameters {
         let mut defaults = SourceDefaults::default();
         (defaults.enabled, defaults.distributions) = (self.enabled.get(), self.distributions.get());
         if let Ok(period) = seconds(&self.publish_period.get()) {
-            defaults.publish_period = period; // validated before
+            defaults.publish_period = period; // has been validated
         }
         defaults
     }
@@ -206,7 +206,7 @@ fn set(scheduler: &Weak<Scheduler>, change: impl FnOnce(&mut SourceDefaults)) {
     }
 }
 
-/// Returns the conditions of a parameter, or the mistake in one of them as the error. A blank text has no conditions.
+/// Returns the conditions of a parameter, or, as the error, the mistake in a condition. A blank text has no conditions.
 fn conditions(texts: &[Arc<str>]) -> Result<Vec<Condition>, String> {
     let mut all = vec![];
     for text in texts.iter().filter(|text| !text.trim().is_empty()) {

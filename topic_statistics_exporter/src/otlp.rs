@@ -75,11 +75,11 @@ pub enum PushError {
     Thread(#[from] io::Error),
 }
 
-/// The running push side. [`stop`](Self::stop) ends it.
+/// The running push side. [`stop`](Self::stop) ends the push side.
 #[derive(Debug)]
 pub struct Push {
     sender: Arc<Sender>,
-    /// This end of a channel. Dropping it stops the thread that makes the reports.
+    /// The thread that makes the reports stops when this end of the channel is dropped.
     stop: mpsc::Sender<()>,
     reports: JoinHandle<()>,
 }

@@ -65,7 +65,7 @@ pub struct Limits {
     pub max_series_per_node: usize,
     /// The classic buckets of histograms.
     pub classic_buckets: Buckets,
-    /// A metric is removed when it has received no window for this number of window lengths, and at least 10 s.
+    /// A metric is removed when no window of it was received for this number of window lengths (at least 10 s).
     pub keep_windows: u32,
     /// A diagnostic status or a health that was not received again for this time is removed.
     pub keep_diagnostics: Duration,
@@ -113,7 +113,7 @@ pub struct DiagnosticState {
 /// Counts of the messages that the exporter received since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// The number of accepted messages with one metric of one window.
+    /// The number of accepted messages of `/statistics`, each with one metric of one window.
     pub windows: u64,
     /// The number of accepted distributions.
     pub distributions: u64,

@@ -461,7 +461,7 @@ fn kind_of(metric: Metric, source: &Source) -> Option<SourceKind> {
     own.or((others == 0 || first == SourceKind::Subscription).then_some(first))
 }
 
-/// Returns a unit in the form in which the names of families contain it.
+/// Returns a unit in the form that the names of families contain.
 fn unit(unit: &Unit) -> &str {
     match unit {
         Unit::Seconds => "seconds",

@@ -156,7 +156,7 @@ fn spans(out: &mut Vec<u8>, field: u32, buckets: &[Bucket], shift: i32) {
     }
 }
 
-/// Writes the difference between each count and the previous count. The field is packed, which halves its size.
+/// Writes the difference between each count and the previous count, as a packed field. Packing halves the field's size.
 fn deltas(out: &mut Vec<u8>, field: u32, buckets: &[Bucket]) {
     if buckets.is_empty() {
         return;

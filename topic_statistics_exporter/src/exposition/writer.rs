@@ -54,7 +54,7 @@ pub struct SummaryValue {
     pub quantiles: [Option<f64>; QUANTILES.len()],
 }
 
-/// A writer of metric families: it writes one family after another, each with its time series.
+/// A writer of metric families. The families are written one after another, each with its time series.
 pub trait Writer {
     /// Whether the first value of a counter has to be 0, because the format does not say when the counter began.
     const BEGINS_AT_ZERO: bool;

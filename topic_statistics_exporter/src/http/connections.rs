@@ -43,7 +43,7 @@ pub enum Room<T> {
 }
 
 impl<T> Connections<T> {
-    /// A connection that is being answered can be closed for a new connection when it is older than this.
+    /// A connection that is being answered can be closed for a new connection when it is older than this duration.
     const GIVES_WAY: Duration = Duration::from_secs(2);
 
     pub fn new(max: usize) -> Self {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Encodes the state in OTLP: the same metric families as for Prometheus, with names as OpenTelemetry uses them.
+//! Encodes the state in OTLP: the same metric families as for Prometheus, with names in OpenTelemetry's form.
 //!
 //! Source: <https://opentelemetry.io/docs/specs/otel/metrics/data-model/>. The names at `/metrics` are the OTLP names,
 //! translated by the rules of

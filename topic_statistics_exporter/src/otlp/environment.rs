@@ -186,7 +186,7 @@ fn parse<T>(
     let (variable, value) = found?;
     let parsed = parse(&value);
     if parsed.is_none() {
-        // The values of headers can be secrets, so a warning does not show them.
+        // The values of headers can be secrets, so a warning does not show these values.
         let value = if variable.ends_with("HEADERS") { "not valid".to_owned() } else { format!("{value:?}") };
         warnings.push(Warning::Unusable { variable, value, expected });
     }

@@ -68,7 +68,7 @@ impl Budget {
     }
 
     /// Returns the sender whose time series have to be removed to make room for `series` time series of `newcomer`. If
-    /// `node` is given, only the time series of this node are compared.
+    /// `node` is given, only the senders' time series of this node are compared.
     pub fn giving_way(&self, newcomer: Sender, series: usize, node: Option<&str>) -> Option<GivingWay> {
         let shares = node.map_or(Some(&self.all), |node| self.of_nodes.get(node))?;
         let (sender, missing) = shares.giving_way(newcomer, series)?;

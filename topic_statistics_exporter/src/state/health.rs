@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The health of a source, and the number of its windows with each health.
+//! The health of a source, and the number of the source's windows for each level of health.
 
 use std::time::SystemTime;
 

@@ -242,7 +242,7 @@ impl Source {
         self.lost
     }
 
-    /// Returns the number of windows received.
+    /// Returns the number of windows that were received from this source.
     pub fn windows(&self) -> u64 {
         self.total_windows
     }
