@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reports missing and changed interface packages, and how to correct the problem. Without this report, the compiler
-//! would report unresolved imports, or build structures that differ from the structures of the C libraries.
+//! Reports missing and changed interface packages, and how to correct each problem. Otherwise a missing package would
+//! cause unresolved imports, and a changed package would cause structures that differ from those of the C libraries.
 
 use std::{
     collections::BTreeMap,
@@ -44,7 +44,7 @@ fn main() {
     println!("cargo::rerun-if-env-changed=AMENT_PREFIX_PATH");
     println!("cargo::rerun-if-env-changed=ROS_DISTRO");
     println!("cargo::rustc-check-cfg=cfg(ros_distro, values(any()))");
-    // The published crate does not contain the module for the benchmarks and fuzz targets of the repository.
+    // The published crate does not contain `src/testing.rs`, which only benchmarks and fuzz targets use.
     println!("cargo::rustc-check-cfg=cfg(has_testing)");
     if Path::new("src/testing.rs").exists() {
         println!("cargo::rustc-cfg=has_testing");
@@ -74,8 +74,8 @@ fn main() {
         );
         return;
     }
-    // The build scripts of rclrs 0.8 and rosidl_runtime_rs 0.7 add the same paths, but do not run again when a prefix
-    // is added.
+    // The build scripts of rclrs 0.8 and rosidl_runtime_rs 0.7 add the same paths. But cargo does not run these scripts
+    // again when a prefix is added.
     for prefix in &prefixes {
         println!("cargo::rustc-link-search=native={}", prefix.join("lib").display());
     }
@@ -101,14 +101,16 @@ fn main() {
     report_changes(&prefixes);
 }
 
-/// Reports crates whose package was removed or renamed, or belongs to another workspace. ros-env contains these crates,
-/// so the linker would not find their C libraries, minutes later.
+/// Reports Rust crates whose interface package was removed or renamed, or belongs to another workspace. ros-env
+/// contains these crates. Without this report, the build would fail minutes later, because the linker would not find
+/// the C libraries of these packages.
 ///
-/// Under colcon, such a crate is only a warning, and only if the workspace does not have the package: colcon shows a
-/// package only the prefixes on which it depends, and may build the interface package later.
+/// Under colcon, such a crate causes only a warning, and only if the workspace does not have the interface package.
+/// colcon passes to a build only the prefixes of its dependencies, and may build the interface package later.
 fn report_left_over(prefixes: &[PathBuf]) {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    let is_colcons = out.ancestors().any(|directory| directory.join("COLCON_IGNORE").is_file()); // it marks build/
+    // colcon creates this file in build/.
+    let is_colcons = out.ancestors().any(|directory| directory.join("COLCON_IGNORE").is_file());
     let severity = if is_colcons { "warning" } else { "error" };
     for (package, (prefix, _)) in crates(prefixes) {
         let is_in_workspace = |prefix: &PathBuf| {
@@ -134,7 +136,7 @@ fn report_left_over(prefixes: &[PathBuf]) {
     }
 }
 
-/// Returns the first prefix in which the package has this file.
+/// Returns the first prefix that contains this file of the package.
 fn has<'a>(prefixes: &'a [PathBuf], package: &str, file: &str) -> Option<&'a Path> {
     prefixes
         .iter()
@@ -144,12 +146,13 @@ fn has<'a>(prefixes: &'a [PathBuf], package: &str, file: &str) -> Option<&'a Pat
 
 /// Returns the command that generates the crate of a package to `out`.
 ///
-/// A build has prefixes on its path that the user's terminal lacks, so the command first sources the file that adds the
-/// prefixes. The command is a subshell, because cargo would compile everything again in a terminal with another path.
+/// The AMENT_PREFIX_PATH of a build can have prefixes that the user's terminal lacks, so the command first sources the
+/// setup file that adds these prefixes. The command runs in a subshell, so that the AMENT_PREFIX_PATH of the terminal
+/// does not change: cargo would compile everything again after a change.
 fn generate(prefix: &Path, package: &str, out: &str) -> String {
     let command = format!("ros_interface_crates generate --out {out}");
-    // A colcon workspace has a prefix for each package. The file that adds all prefixes is in the same directory as the
-    // prefixes.
+    // A colcon workspace has a prefix for each package. The `setup.bash` that adds all prefixes is in their parent
+    // directory.
     let setup = match prefix.parent() {
         Some(install) if prefix.ends_with(package) => install.join("setup.bash"),
         _ => prefix.join("setup.bash"),
@@ -161,12 +164,13 @@ fn generate(prefix: &Path, package: &str, out: &str) -> String {
     }
 }
 
-/// Reports crates that were generated from other definitions than the installed definitions.
+/// Reports crates that were generated from interface definitions that differ from the installed definitions.
 ///
-/// If the layout of a type differs from the layout in the C library, behaviour is undefined; if a constant differs,
-/// other programs use another value. Types and constants are compared by hash; the hash of a type covers the layout.
-/// Comments are not compared, and default values come from the C libraries. Only crates that ros_interface_crates has
-/// generated record the hashes. rosidl_generator_rs writes its crates together with the C libraries.
+/// If the layout of a type differs from the layout in the C library, behaviour is undefined. If a constant differs,
+/// other programs use another value. Types and constants are compared by hash. The hash of a type covers its layout.
+/// Comments and default values are not compared, because default values come from the C libraries. Only crates that
+/// ros_interface_crates has generated record the hashes. Crates of rosidl_generator_rs need no check, because they are
+/// generated together with the C libraries.
 fn report_changes(prefixes: &[PathBuf]) {
     let records = records(prefixes);
     let hashes: BTreeMap<&str, &str> = records.values().flat_map(|(_, record)| type_hashes(record)).collect();
@@ -230,20 +234,20 @@ fn report_changes(prefixes: &[PathBuf]) {
     }
 }
 
-/// Returns the records of crates that ros_interface_crates generated, with their prefixes, by package.
+/// Returns the prefixes and the records (`definition.json`) of crates that ros_interface_crates generated, by package.
 fn records(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, String)> {
     let mut records = BTreeMap::new();
     for (package, (prefix, directory)) in crates(prefixes) {
         let Ok(record) = fs::read_to_string(directory.join("definition.json")) else { continue };
-        // `generate` touches this file, even if it only adds the crate of another package.
+        // `ros_interface_crates generate` touches this file, even if the command only adds another package's crate.
         println!("cargo::rerun-if-changed={}", directory.join("Cargo.toml").display());
         records.insert(package, (prefix, record));
     }
     records
 }
 
-/// Returns the crates of packages, with their prefixes, by package. If several prefixes have a crate, ros-env uses the
-/// first one, which is returned.
+/// Returns the directories of the crates of packages, and the prefixes of the crates, by package. If several prefixes
+/// have a crate of the same package, this function returns the crate in the first prefix, as ros-env uses it.
 fn crates(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, PathBuf)> {
     let mut crates = BTreeMap::new();
     for prefix in prefixes {
@@ -258,8 +262,8 @@ fn crates(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, PathBuf)> {
     crates
 }
 
-/// Returns the hashes of the constants in a record, by interface; `None` if an earlier version of the generator wrote
-/// the record.
+/// Returns the hashes of the constants in a record, by interface. Returns `None` for a record of an earlier version of
+/// the generator, which did not write these hashes.
 fn recorded_constants(record: &str) -> Option<BTreeMap<&str, &str>> {
     let (_, constants) = record.split_once("\"constants\":")?;
     let texts: Vec<_> = constants.split('"').skip(1).step_by(2).collect();
@@ -268,7 +272,7 @@ fn recorded_constants(record: &str) -> Option<BTreeMap<&str, &str>> {
 
 /// Returns the names and the hashes of types in a record or in the type description of an interface.
 ///
-/// The search works without a JSON parser, because type names contain no character that JSON escapes.
+/// This function needs no JSON parser, because type names and hashes contain no character that JSON escapes.
 fn type_hashes(json: &str) -> impl Iterator<Item = (&str, &str)> {
     let hashes = json.split_once("\"type_hashes\"").map_or("", |(_, hashes)| hashes);
     let mut name = "";

@@ -7,10 +7,10 @@ use std::time::Duration;
 use rclrs::{Node, RclrsError};
 use topic_statistics_core::{metric::names, source_kind::SourceKind, Metric};
 
-/// An error that occurred while statistics were set up. The failed call leaves nothing half created.
+/// An error that occurred while statistics were set up. If a call fails, everything that it has created is dropped.
 ///
-/// If rclrs or the operating system caused the error, [`source`](std::error::Error::source) returns their error; the
-/// message does not repeat its text.
+/// If rclrs or the operating system caused the error, [`source`](std::error::Error::source) returns this error. The
+/// message does not repeat the text of this error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatisticsError {
@@ -49,7 +49,7 @@ pub enum StatisticsError {
     InvalidExpectation {
         /// The condition.
         condition: String,
-        /// Which quantity is not measured, and which quantities are.
+        /// The quantity that is not measured, and the quantities that the source measures.
         reason: String,
     },
     /// The event rate is out of range.
@@ -73,7 +73,7 @@ pub enum StatisticsError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// rclrs could not create the entity that is measured, or the publisher or service of the statistics.
+    /// rclrs could not create the measured entity, such as a subscription, or an entity that the statistics need.
     #[error(
         "The {kind} {name:?} could not be created for the node {node:?}{rule}",
         rule = match kind {
@@ -84,15 +84,15 @@ pub enum StatisticsError {
     Create {
         /// The kind of the entity that could not be created.
         kind: SourceKind,
-        /// The name of the topic, service or action, before it is resolved; for a timer, the name of its source.
+        /// The unresolved name of the topic, service or action. For a timer, the name of the timer's source.
         name: String,
         /// The fully qualified name of the node.
         node: String,
         /// The error of rclrs.
         source: RclrsError,
     },
-    /// The new callback of a subscription takes the messages in another form than the first callback: only one of the
-    /// two callbacks takes a [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage) of an idiomatic message type.
+    /// The new callback of a subscription cannot replace the first callback, because only one of the two callbacks
+    /// takes a [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage) of an idiomatic message type.
     #[error(
         "The callback of the subscription of {topic:?} cannot be replaced by one that takes messages in another form: \
          either both or none of them has to take a ReadOnlyLoanedMessage"
@@ -108,10 +108,10 @@ pub enum StatisticsError {
         name: &'static str,
         /// The fully qualified name of the node.
         node: String,
-        /// The refused value, if rclrs reports it, and the rule for valid values.
+        /// The refused value, if rclrs reports this value, and the rule for valid values.
         reason: String,
     },
-    /// The thread that ends and publishes the windows could not be started.
+    /// The operating system could not start the thread that ends and publishes the windows.
     #[error("The thread that publishes the statistics of the node {node:?} could not be started")]
     SpawnThread {
         /// The fully qualified name of the node.
@@ -121,7 +121,7 @@ pub enum StatisticsError {
     },
 }
 
-/// Returns the error that rclrs could not create an entity of this kind with this name.
+/// Returns the error for an entity of this kind and name that rclrs could not create.
 pub(crate) fn creation_error(
     node: &Node,
     kind: SourceKind,
@@ -175,8 +175,8 @@ mod tests {
         assert!(messages.is_empty(), "docs/errors.md has no row for {messages:#?}");
     }
 
-    /// Adds the sentences that the library formats, with `...` for each value: log texts, and the reasons why a
-    /// parameter is refused.
+    /// Adds the message texts in the source files of a directory: log texts, and the reasons why a parameter is
+    /// refused. `...` replaces each formatted value.
     fn add_messages(directory: &Path, messages: &mut Vec<String>) {
         for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();

@@ -20,17 +20,18 @@ use crate::transport::middleware_in_use;
 
 /// Finds the publishers that cannot serve a subscription, while the subscription receives nothing.
 ///
-/// The publishers are counted once per second. Waiting for a change of the graph would cost more: to wait with a
-/// timeout, rclrs 0.8 starts a thread (`async-io`), and rclrs 0.8 reports a change with every message that arrives.
+/// The publishers are counted once per second. Waiting for a change of the graph would cost more, for two reasons:
+/// rclrs 0.8 starts a thread (`async-io`) to wait with a timeout, and reports a change with every message that arrives.
 /// When the QoS of publishers is read, rclrs 0.8 logs an error for each publisher, because DDS never reports the
-/// history. So publishers are read only if the subscription has received nothing for a while although the topic has
-/// publishers, and once for each number of publishers. With the first read, the executor gets a task that does nothing.
-/// If the executor does not run this task, the executor cannot receive messages either.
+/// history policy. So the QoS and types of publishers are read only if the subscription has received nothing for a
+/// while although the topic has publishers. They are read again only when the number of publishers has changed. At the
+/// first read, the check gives the executor a task that does nothing. If the executor does not run this task, the
+/// executor cannot receive messages either.
 pub(crate) struct PublisherCheck {
     node: Weak<NodeState>,
     request: Request,
-    /// `None` while the topic has no publishers, or messages arrive and no publisher is incompatible. For most
-    /// subscriptions, the value is `None`.
+    /// The result of the last check. `None` if messages arrive and no publisher is incompatible, as for most
+    /// subscriptions. Also `None` if the topic has no publishers and the executor has not got a task.
     found: Mutex<Option<Box<Found>>>,
 }
 
@@ -40,12 +41,12 @@ struct Found {
     incompatible: Vec<IncompatiblePublisher>,
     /// The number of publishers at the last count.
     count: usize,
-    /// The number of publishers at the last time when their types and QoS were read; 0 before.
+    /// The number of publishers when their types and QoS were last read; 0 before the first read.
     read: usize,
-    /// The time since which the topic has had publishers without a message arriving.
+    /// The time since which the topic has had publishers, but no message has arrived.
     silent_since: Option<Instant>,
-    /// The task that the executor has got, and the time at which the executor got it. `None` after the task has run, or
-    /// after the warning that the task has not run.
+    /// The task that the executor has got and has not run yet, and the time at which the executor got the task. `None`
+    /// after the task has run, or after the warning that the task has not run.
     asked: Option<(Instant, Promise<()>)>,
     /// Whether the executor has got the task. The executor gets only one task, because an executor that never spins
     /// keeps all its tasks.
@@ -74,10 +75,10 @@ impl Found {
 }
 
 impl PublisherCheck {
-    /// How long publishers are not read while no message arrives: longer than the time between two messages of a slow
-    /// topic.
+    /// Publishers are read after this time without a message. It is longer than the period of a slow topic.
     const PATIENCE: Duration = Duration::from_secs(15);
-    /// The time between two counts of publishers. After this time, the graph knows the node name of a new publisher.
+    /// The time between two counts of publishers. When the count has not changed for this time, the graph knows the
+    /// node name of each publisher.
     const INTERVAL: Duration = Duration::from_secs(1);
     /// How long the executor may take to run the task: longer than a callback should run.
     const ANSWER: Duration = Duration::from_secs(5);
@@ -101,7 +102,8 @@ impl source::Endpoint for PublisherCheck {
         self.found().as_ref().map_or_else(Vec::new, |found| found.incompatible.clone())
     }
 
-    /// Restarts the wait before publishers are read: disabled statistics do not see whether messages arrive.
+    /// Restarts the wait ([`PATIENCE`](Self::PATIENCE)) before publishers are read. This method is called while the
+    /// statistics are disabled, because disabled statistics do not see whether messages arrive.
     fn restart(&self) {
         if let Some(found) = self.found().as_mut() {
             found.silent_since = None;
@@ -135,7 +137,8 @@ impl source::Endpoint for PublisherCheck {
             return again;
         }
         let Ok(publishers) = node.get_publishers_info_by_topic(&self.request.topic) else { return again };
-        // For an unknown middleware, only a different type is certain to prevent delivery.
+        // If the middleware is unknown, it may deliver messages although the QoS differs. Only a different type
+        // certainly prevents delivery.
         let matches_qos = middleware_in_use().is_ok_and(|middleware| middleware.matches_qos);
         let incompatible = self.request.incompatible(publishers, matches_qos);
         let before = std::mem::replace(&mut found.incompatible, incompatible);
@@ -157,8 +160,8 @@ pub(crate) struct Request {
     pub(crate) qos: RequestedQos,
 }
 
-/// The QoS policies that a publisher has to offer. Other policies are left out to save memory, because this value lives
-/// as long as the subscription.
+/// The QoS policies that a publisher has to offer. Other policies are not stored, to save memory, because this value
+/// lives as long as the subscription.
 #[derive(Clone)]
 pub(crate) struct RequestedQos {
     reliability: QoSReliabilityPolicy,

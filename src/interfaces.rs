@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The ROS interfaces that the library uses: from ros-env, or, with the feature `use_ros_shim`, stubs.
+//! The ROS interfaces that the library uses. They come from ros-env or, with the feature `use_ros_shim`, are stubs.
 
 pub(crate) use ros_env::builtin_interfaces;
 #[cfg(all(feature = "interfaces", not(feature = "use_ros_shim")))]
@@ -12,8 +12,8 @@ pub(crate) use shim::topic_statistics_interfaces;
 #[cfg(feature = "use_ros_shim")]
 pub(crate) use shim::{diagnostic_msgs, statistics_msgs};
 
-/// Stubs of interfaces: the shim of ros-env has only the interfaces that rclrs uses. The stubs compile, but never run,
-/// because no program links without ROS.
+/// Stubs of the interfaces that the shim of ros-env lacks, because the shim has only the interfaces that rclrs uses.
+/// The stubs compile, but never run, because no program links without ROS.
 #[cfg(feature = "use_ros_shim")]
 mod shim {
     macro_rules! message {

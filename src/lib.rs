@@ -38,9 +38,9 @@
 //! | `message_period` | ms | the time between the starts of two callbacks in one window, on the monotonic clock | the window had fewer than two messages |
 //!
 //! Each message has the window's average (data type 1), maximum (3), minimum (2), sample count (5) and standard
-//! deviation (4), in rclcpp's order. Every window is published; a window without messages has NaN and a sample count of
-//! 0. Other [`Metric`]s measure where a message was delayed, lost messages, and silence; [`StatisticsOptions`] enable
-//! these metrics.
+//! deviation (4), in rclcpp's order. Every window is published. In a window without messages, the sample count is 0,
+//! and the other values are NaN. Other [`Metric`]s measure where a message was delayed, lost messages, and silence (no
+//! message arrives). [`StatisticsOptions`] enable these metrics.
 //!
 //! Periods, durations and the lengths of windows are measured on the monotonic clock, so steps of the system clock do
 //! not change these values. With `use_sim_time`, ages are in simulated time. After a jump of simulated time, or a step
@@ -48,8 +48,8 @@
 //!
 //! [`NodeStatistics`] also measures publishers ([`create_publisher`](NodeStatistics::create_publisher)) and any code
 //! ([`create_stopwatch`](NodeStatistics::create_stopwatch), [`create_counter`](NodeStatistics::create_counter)). A
-//! [`StatsExecutor`] measures the callbacks that the executor and its workers run, and which callbacks delay which
-//! other callbacks. [`NodeStatisticsOptions`] enable further reports: a table in the node's log, events of lost
+//! [`StatsExecutor`] measures the callbacks that the executor and its workers run. It also finds which callbacks delay
+//! which other callbacks. [`NodeStatisticsOptions`] enable further reports: a table in the node's log, events of lost
 //! messages, a service and a file with the totals.
 //!
 //! A node reads its own statistics through the [`SourceStatistics`] that each handle returns.
@@ -90,13 +90,13 @@
 //!
 //! - `interfaces`: publishes distributions and events of lost messages, and provides a service with the totals. This
 //!   feature is off by default, because it needs the interface package `topic_statistics_interfaces`, which no
-//!   distribution of ROS 2 has. Percentiles that the node itself reads, percentiles in health conditions, and
-//!   percentiles in the log need no feature.
+//!   distribution of ROS 2 contains. Percentiles need no feature if the node reads them itself, if health conditions
+//!   contain them, or if they are written to the log.
 //! - `totals_file`: `NodeStatisticsOptions::totals_file` writes the numbers of messages received and lost to a YAML
 //!   file when a node ends. This feature is off by default, because it needs a library for temporary files.
-//! - `expectation_file`: `NodeStatisticsOptions::expectation_file` judges the node's topics by a YAML file, which
-//!   topic_monitor, bag_statistics and preloaded nodes also read. This feature is off by default, because it needs a
-//!   YAML parser.
+//! - `expectation_file`: `NodeStatisticsOptions::expectation_file` judges the node's topics by a YAML file of
+//!   expectations. topic_monitor, bag_statistics and preloaded nodes also read such files. This feature is off by
+//!   default, because it needs a YAML parser.
 //! - `use_ros_shim`: builds without ROS, from stubs of the ROS interfaces, like the rclrs feature of the same name. Use
 //!   this feature only for documentation and `cargo check`: the result does not link.
 //!
@@ -107,13 +107,13 @@
 //!                      `-- measure ---------'   collector     schedule   report
 //! ```
 //!
-//! The public API starts in `node`, with `options` and `error`. `measure` runs with every message and publication, and
-//! reads from a message what the statistics need. The package `topic_statistics_core`, which does not depend on ROS,
-//! collects the samples, ends the windows on a separate thread (`schedule`), and compares finished windows with
-//! conditions (health). `report` has one file for each output. `transport` reads what a middleware reports with a
-//! message; `graph` finds publishers that cannot serve a subscription. `executor` is an executor for rclrs. A module
-//! imports only from modules that are later in this list: testing, node, report, executor, measure, options, error,
-//! graph, transport, interfaces, the core.
+//! The public API starts in `node`, with `options` and `error`. The code in `measure` runs for every message and
+//! publication, and reads the values that the statistics need from each message. The package `topic_statistics_core`,
+//! which does not depend on ROS, collects the samples, ends the windows on a separate thread (`schedule`), and compares
+//! finished windows with conditions (health). `report` has one file for each output. `transport` reads what a
+//! middleware reports with a message; `graph` finds publishers that cannot serve a subscription. `executor` is an
+//! executor for rclrs. A module imports only from modules that are later in this list: testing, node, report, executor,
+//! measure, options, error, graph, transport, interfaces, the core.
 
 #![cfg_attr(docsrs, feature(doc_cfg))] // docs.rs shows which feature an item needs
 
@@ -229,8 +229,8 @@ mod tests {
         ("hops, of preloaded nodes", &[SourceKind::Hop]),
     ];
 
-    /// Returns the table rows of all metrics, grouped by the first kind of source that measures a metric. No node
-    /// measures the metrics of the last group.
+    /// Returns the table rows of all metrics. A metric is in the group of the first kind of source that measures this
+    /// metric. The last group has the metrics that no node measures.
     fn table() -> String {
         let (mut table, mut written) = (String::new(), vec![]);
         let row = |metric: Metric| {

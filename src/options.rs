@@ -45,9 +45,9 @@ pub enum SourceName {
 /// The options of the statistics of one source, or of all sources of a node.
 ///
 /// The options of a node ([`NodeStatistics::with_options`](crate::NodeStatistics::with_options)) are the defaults of
-/// its subscriptions and publishers. The options of a subscription or a publisher
-/// ([`statistics`](IntoStatsOptions::statistics)) override the options of the node. An option that is set in neither
-/// place has the default that its method documents.
+/// its sources. The options of a source, such as a subscription or a publisher
+/// ([`statistics`](IntoStatsOptions::statistics)), override the options of the node. An option that is set in neither
+/// place has the default that the option's method documents.
 ///
 /// ```
 /// use rclrs_topic_statistics::{SourceName, StatisticsOptions};
@@ -112,8 +112,8 @@ impl StatisticsOptions {
         Self { source_name: Some(name), ..self }
     }
 
-    /// Sets whether the first message of a window has a period: the time since the last message of an earlier window.
-    /// Default: [`FirstPeriod::NoSample`].
+    /// Sets whether the first message of a window has a period, which is the time since the last message of an earlier
+    /// window. Default: [`FirstPeriod::NoSample`].
     pub fn first_period(self, first: FirstPeriod) -> Self {
         Self { first_period: Some(first), ..self }
     }
@@ -144,8 +144,8 @@ impl StatisticsOptions {
     /// `<publish_topic>/distribution`, and returned by
     /// [`WindowStatistics::distribution`](crate::WindowStatistics::distribution). Default: false.
     ///
-    /// Each metric with a distribution takes 1.3 kB for the current window, 1.3 kB for the last finished window, and,
-    /// in a subscription, 1.3 kB for the [totals](crate::TopicTotals::distribution).
+    /// Each metric with a distribution takes 1.3 kB of memory for the current window and 1.3 kB for the last finished
+    /// window. In a subscription, the metric takes another 1.3 kB for the [totals](crate::TopicTotals::distribution).
     pub fn distributions(self, distributions: bool) -> Self {
         Self { distributions: Some(distributions), ..self }
     }
@@ -160,8 +160,8 @@ impl StatisticsOptions {
     /// `/bridge:get_imu: duration.max<5ms`. The expectations of a node are the defaults of the ROS parameters
     /// `topic_statistics.warn_unless` and `topic_statistics.error_unless`.
     ///
-    /// The metrics that a condition needs are measured and published in addition to the chosen metrics; for a condition
-    /// about a percentile, the distributions are measured and published as well.
+    /// The metrics that a condition needs are measured and published in addition to the chosen metrics. For a condition
+    /// about a percentile, the distributions are also measured and published.
     ///
     /// ```
     /// use rclrs_topic_statistics::{health::Expectations, StatisticsOptions};
@@ -190,7 +190,7 @@ impl StatisticsOptions {
             metrics: self.metrics.or(defaults.metrics),
             publish: self.publish.or(defaults.publish),
             distributions: self.distributions.or(defaults.distributions),
-            expectations: self.expectations, // a source does not inherit the node's expectations here
+            expectations: self.expectations, // the scheduler adds the node's expectations
         }
     }
 
@@ -237,7 +237,7 @@ impl StatisticsOptions {
         self.publish.unwrap_or(true)
     }
 
-    /// Errors if a condition is about a quantity that sources of this kind never measure.
+    /// Errors if a condition is about a quantity that sources of this kind cannot measure.
     fn check_expectations(&self, kind: SourceKind) -> Result<(), StatisticsError> {
         let checked = self.expectations.as_ref().map_or(Ok(()), |expectations| expectations.check(kind));
         checked.map_err(|(condition, reason)| StatisticsError::InvalidExpectation { condition, reason })
@@ -348,8 +348,7 @@ impl NodeStatisticsOptions {
         Self { statistics, ..self }
     }
 
-    /// Sets whether every window is written as a table to the node's log, which also appears on `/rosout`. Default:
-    /// false.
+    /// Sets whether every window is written as a table to the node's log (also on `/rosout`). Default: false.
     pub fn log_table(self, log_table: bool) -> Self {
         Self { log_table, ..self }
     }
@@ -357,9 +356,9 @@ impl NodeStatisticsOptions {
     /// Sets the maximal rate of `topic_statistics_interfaces/msg/MessagesLostEvent`s on `/events/messages_lost`, in Hz,
     /// from 0.00001 to 1000; 0 disables the events. Default: 1 Hz.
     ///
-    /// An event reports the messages lost since the previous event, for the subscriptions that measure
-    /// [`Metric::PublicationSeqGap`]. No event is published while no messages are lost. If a message arrives after an
-    /// event has reported this message as lost, no event corrects the number.
+    /// An event reports the messages lost since the previous event. Only subscriptions that measure
+    /// [`Metric::PublicationSeqGap`] have events. No event is published while no messages are lost. If a message
+    /// arrives after an event has reported this message as lost, no event corrects the number.
     #[cfg(feature = "interfaces")]
     pub fn max_event_rate(self, max_event_rate: f64) -> Self {
         Self { max_event_rate, ..self }
@@ -387,10 +386,10 @@ impl NodeStatisticsOptions {
     }
 
     /// Sets the file for the numbers of messages that the subscriptions received and lost. The file is written in YAML
-    /// when the [`NodeStatistics`] is dropped (`docs/losses.md` describes the format). An existing file is replaced.
-    /// Default: none.
+    /// when the statistics of the node end (format: `docs/totals_file.md`). An existing file is replaced. Default:
+    /// none.
     ///
-    /// If a signal kills the process, no file is written: stop the executor when the signal arrives, and return from
+    /// If a signal kills the process, no file is written. Stop the executor when the signal arrives, and return from
     /// `main`.
     ///
     /// [`NodeStatistics`]: crate::NodeStatistics
@@ -399,10 +398,10 @@ impl NodeStatisticsOptions {
         Self { totals_file: Some(path.into()), ..self }
     }
 
-    /// Sets the file of expectations, which topic_monitor, bag_statistics and preloaded nodes also read. A source for
-    /// which the file has expectations is judged by them instead of the node's expectations, unless its own options
-    /// [have expectations](StatisticsOptions::expect). A topic of the file that the node does not subscribe is not
-    /// judged: each process judges what it uses. Default: none.
+    /// Sets the file of expectations. topic_monitor, bag_statistics and preloaded nodes can read the same file. If the
+    /// file has expectations for a source, they replace the node's expectations for this source, unless the source's
+    /// own options [have expectations](StatisticsOptions::expect). Expectations for topics that the node does not use
+    /// have no effect. Default: none.
     ///
     /// ```
     /// use rclrs_topic_statistics::{health::{ExpectationFile, Namespace}, NodeStatisticsOptions};
@@ -462,7 +461,7 @@ pub(crate) fn check_period(period: Duration) -> Result<Duration, StatisticsError
 }
 
 /// The options that a `create_*` method of [`NodeStatistics`](crate::NodeStatistics) takes: everything that the same
-/// method of rclrs takes, alone or with options of the [statistics](IntoStatsOptions::statistics).
+/// method of rclrs takes as options, alone or combined with options of the [statistics](IntoStatsOptions::statistics).
 ///
 /// User code does not need to name this trait, and cannot implement it.
 pub trait StatsOptions<Options>: sealed::Split<Options> {}
@@ -477,8 +476,8 @@ pub struct WithStatistics<T> {
     statistics: StatisticsOptions,
 }
 
-/// Adds options of the statistics to options of rclrs: to everything that rclrs takes as options for a subscription, a
-/// publisher, a service, a client, a timer or an action.
+/// Adds options of the statistics to everything that rclrs takes as options for a subscription, a publisher, a service,
+/// a client, a timer or an action.
 ///
 /// Other types do not implement this trait:
 ///

@@ -46,7 +46,7 @@ pub fn counter(source: SourceHandle, count: Count) -> Counter {
     Counter::new(source, count)
 }
 
-/// Returns lost messages as an event message.
+/// Converts lost messages to an event message.
 #[cfg(feature = "interfaces")]
 pub fn loss_event(lost: &topic_statistics_core::schedule::losses::MessagesLost) -> MessagesLostEvent {
     loss_events::message(lost)

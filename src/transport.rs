@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reads what the middleware reports with a message. The core knows what these values mean for each rmw implementation.
+//! Reads the values that the middleware reports with a message. The core knows the meaning of these values for each rmw
+//! implementation.
 
 use std::{
     ffi::{c_char, CStr},
@@ -26,9 +27,8 @@ fn middleware_of(info: &MessageInfo) -> &'static Middleware {
     if identifier.is_null() {
         return &UNKNOWN;
     }
-    // SAFETY: rmw's rule for `rmw_gid_t::implementation_identifier` is that it is a null-terminated string that lives
-    // as long as the middleware's library. The library is never unloaded while a subscription takes messages through
-    // it.
+    // SAFETY: By rmw's rule, `rmw_gid_t::implementation_identifier` is a null-terminated string that lives as long as
+    // the middleware's library. The library is never unloaded while a subscription takes messages through it.
     Middleware::named(unsafe { CStr::from_ptr(identifier) }).unwrap_or(&UNKNOWN)
 }
 
@@ -122,8 +122,8 @@ mod tests {
         }
     }
 
-    /// Returns the window of a subscription with all metrics, which has got a message with each of these sequence
-    /// numbers, published 30 ms ago and received 20 ms ago.
+    /// Returns the window of a subscription that measures all metrics and has received one message with each of these
+    /// sequence numbers. The messages were published 30 ms ago and received 20 ms ago.
     fn window(middleware: Option<&CStr>, numbers: [u64; 2]) -> FinishedWindow {
         let options = RecorderOptions::new().metrics(Metric::OF_SUBSCRIPTIONS);
         let recorder = Recorder::new("/imu", options, None, &HostClock);
@@ -152,7 +152,7 @@ mod tests {
     fn each_middleware_gives_what_the_table_says() {
         for Middleware { transport, .. } in &MIDDLEWARES {
             let name = CString::new(transport.name).unwrap();
-            // If a middleware is listed without sequence numbers, the numbers in these messages are ignored.
+            // If the core lists a middleware without sequence numbers, the numbers in these messages are ignored.
             let window = window(Some(&name), [1, 4]);
             let samples = |metric| window.statistics.get(metric).unwrap().sample_count;
             let has_reception = transport.received == ReceivedTimestamp::Reception;

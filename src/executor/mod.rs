@@ -51,21 +51,21 @@ pub(crate) use statistics::{claim, ExecutorStatistics};
 /// The first [`NodeStatistics`](crate::NodeStatistics) of a node on the executor publishes the statistics of the
 /// executor, as a source with the metrics [`Busy`](crate::Metric::Busy), [`ReadyToRun`](crate::Metric::ReadyToRun) and
 /// [`LongestCallback`](crate::Metric::LongestCallback). [`NodeStatistics::executor`](crate::NodeStatistics::executor)
-/// returns these statistics to the node itself, with the threads, the longest callback, and which callbacks waited for
-/// which other callbacks: [`ExecutorWindow`](crate::ExecutorWindow). Without a `NodeStatistics`, the executor measures
-/// nothing.
+/// returns these statistics to the node itself. Each window of these statistics has an
+/// [`ExecutorWindow`](crate::ExecutorWindow) with the threads, the longest callback, and which callbacks waited for
+/// which other callbacks. Without a `NodeStatistics`, the executor measures nothing.
 ///
-/// The executor runs the same work as rclrs's basic executor, on the same threads: in the node's scope, one thread
-/// takes messages and calls timers, and the thread that spins calls the callbacks of subscriptions and services, and
-/// polls tasks. Each worker has its own thread. [`single_threaded`](Self::single_threaded) creates an executor that
-/// runs the node's scope on one thread.
+/// The executor runs the same work as rclrs's basic executor, on the same threads. For the node's scope, one thread
+/// takes messages and calls timers. The thread that spins calls the callbacks of subscriptions and services, and polls
+/// tasks. Each worker has its own thread. [`single_threaded`](Self::single_threaded) creates an executor that runs the
+/// node's scope on one thread.
 pub struct StatsExecutor {
     shared: Arc<Shared>,
     messages: Receiver<Message>,
-    /// The changes of the workers: one for each [`Message::Worker`].
+    /// The changes of the workers. The channel contains one change for each [`Message::Worker`].
     changes: Receiver<Change>,
     change: Sender<Change>,
-    /// The wait sets of all scopes, while the executor does not spin.
+    /// The wait sets of all scopes while the executor does not spin; empty while the executor spins.
     runners: Vec<Runner>,
     is_spinning: bool,
 }
@@ -105,10 +105,9 @@ impl StatsExecutor {
     /// thread.
     ///
     /// The same thread then takes and handles a message, which saves the cost of passing the message to another thread.
-    /// The disadvantage is that a running callback blocks the node's scope: the callback also delays timers, and
-    /// messages that arrive during the callback wait in the middleware, whose history can overflow, and not in an
-    /// unbounded queue. A callback must not wait until a timer or another callback of the node's scope has run: such a
-    /// callback would wait forever.
+    /// The disadvantage is that a running callback blocks the node's scope. So the callback delays timers. Messages
+    /// that arrive during the callback wait in the middleware's history, which can overflow. A callback must not wait
+    /// until a timer or another callback of the node's scope has run: such a callback would wait forever.
     pub fn single_threaded() -> Self {
         Self::with_threads(true)
     }
@@ -121,15 +120,15 @@ impl StatsExecutor {
     }
 }
 
-/// The threads of the wait sets, while the executor spins.
+/// The state of the wait sets' threads while the executor spins.
 #[derive(Default)]
 struct Threads {
     running: usize,
     ended: Vec<Runner>,
     errors: Vec<RclrsError>,
-    /// The wait set of the node's scope, if the thread that spins runs it.
+    /// The wait set of the node's scope, if the thread that spins runs this wait set.
     of_node: Option<Runner>,
-    /// Whether the threads are ending, so that no further thread is started.
+    /// Whether all threads of wait sets have ended. If so, no further thread is started.
     is_ending: bool,
 }
 
@@ -151,7 +150,8 @@ impl StatsExecutor {
     /// itself from blocking the primitives.
     const AT_ONCE: usize = 64;
 
-    /// Returns the conditions under which the executor stops. A new task awaits the promise that stops the executor.
+    /// Returns the conditions under which the executor stops. If the caller has passed a promise that stops the
+    /// executor, a new task awaits this promise.
     fn conditions(&self, mut conditions: SpinConditions) -> Arc<Conditions> {
         if let Some(promise) = conditions.options.until_promise_resolved.take() {
             let (shared, halt) = (Arc::clone(&self.shared), Arc::clone(&conditions.halt_spinning));
@@ -160,8 +160,8 @@ impl StatsExecutor {
                 Box::pin(async move {
                     // The executor also stops if the sender of the promise was dropped.
                     let _resolved = promise.await;
-                    // The flag is set before the wait sets are woken: a wait set that starts in between reads the flag
-                    // before it waits.
+                    // The flag is set before the wait sets are woken. A wait set that starts later reads the flag
+                    // first.
                     halt.store(true, Ordering::Release);
                     shared.wake_all();
                 }),
@@ -226,7 +226,7 @@ impl ExecutorRuntime for StatsExecutor {
         Arc::new(Channel { shared: Arc::clone(&self.shared), change: self.change.clone() })
     }
 
-    /// Panics if a callback panicked while the executor was spinning before, as rclrs's basic executor does.
+    /// Panics if a callback panicked during an earlier call of `spin`, as rclrs's basic executor does.
     fn spin(&mut self, conditions: SpinConditions) -> Vec<RclrsError> {
         let has_panicked = mem::replace(&mut self.is_spinning, true);
         assert!(!has_panicked, "the executor cannot spin again after a callback has panicked");
@@ -237,7 +237,7 @@ impl ExecutorRuntime for StatsExecutor {
         for runner in mem::take(&mut self.runners) {
             self.start(runner, &conditions, &mut threads);
         }
-        // The first message to a new executor brings the wait set of the node's scope.
+        // The first message to a new executor contains the wait set of the node's scope.
         self.handle_all(&conditions, &mut threads);
         if let Some(mut of_node) = threads.of_node.take() {
             let result = of_node.run(&conditions, || self.handle_all(&conditions, &mut threads));
@@ -248,7 +248,7 @@ impl ExecutorRuntime for StatsExecutor {
             let Ok(message) = self.messages.recv() else { break };
             self.handle(message, &conditions, &mut threads);
         }
-        // Tasks that are ready are polled even when the executor is ending.
+        // Tasks that are ready are polled, although the executor is ending.
         threads.is_ending = true;
         while let Ok(message) = self.messages.try_recv() {
             self.handle(message, &conditions, &mut threads);
@@ -320,7 +320,7 @@ impl WorkerChannel for Worker {
     }
 
     fn add_to_wait_set(&self, waitable: Waitable) {
-        // Sending often fails while an executor is ending.
+        // Sending fails after the wait set was dropped, which happens often while an executor is ending.
         let _sent = self.inputs.inputs.send(Input::Waitable(waitable));
     }
 

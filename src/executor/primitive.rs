@@ -20,8 +20,8 @@ const OK: i32 = 0;
 /// The value `RCL_STEADY_TIME` of `rcl_clock_type_t`.
 const STEADY_TIME: u32 = 3;
 
-// Functions of librcl and librcl_action, which rclrs is linked to. rclrs's types of the handles cannot be named here; a
-// handle is passed as a pointer to the same C type.
+// Functions of librcl and librcl_action, which rclrs is linked to. This crate cannot name rclrs's types of the handles,
+// so a handle is passed as a pointer to the same C object.
 extern "C" {
     fn rcl_subscription_get_topic_name(subscription: *const c_void) -> *const c_char;
     fn rcl_service_get_service_name(service: *const c_void) -> *const c_char;
@@ -33,7 +33,7 @@ extern "C" {
     fn rcl_timer_clock(timer: *const c_void, clock: *mut *const ClockType) -> i32;
 }
 
-/// The first field of a `rcl_clock_t`, which is the type of the clock.
+/// The first field of an `rcl_clock_t`: the type of the clock.
 #[repr(C)]
 struct ClockType(u32);
 
@@ -57,8 +57,8 @@ impl Primitive {
         Self { callback: names.id(ExecutorCallback::new(kind, name)), kind, is_steady }
     }
 
-    /// Returns whether a callback in the node's scope runs as a task, which is created when a message or request is
-    /// taken.
+    /// Returns whether a callback of this primitive runs as a task in the node's scope. rclrs creates the task when it
+    /// takes the message or request.
     pub(super) fn creates_tasks(self) -> bool {
         use CallbackKind::{ActionServer, Service, Subscription};
         matches!(self.kind, Subscription | Service | ActionServer)
@@ -71,7 +71,7 @@ pub(super) fn address(primitive: &dyn RclPrimitive) -> usize {
 }
 
 /// Returns how long a timer has been due, in nanoseconds on its clock; `None` if the timer is not due, or is canceled.
-/// rclrs uses the same condition to decide whether to call a timer.
+/// rclrs calls a timer under the same condition.
 pub(super) fn overdue(primitive: &dyn RclPrimitive) -> Option<i64> {
     let RclPrimitiveHandle::Timer(timer) = primitive.handle() else { return None };
     let mut left = 0;
@@ -111,13 +111,14 @@ fn describe(handle: &RclPrimitiveHandle<'_>) -> (CallbackKind, String) {
     };
     let name = match name.is_null() {
         true => String::new(),
-        // SAFETY: rcl returns a null-terminated string, which lives as long as the entity. It is copied at once.
+        // SAFETY: rcl returns a null-terminated string, which lives as long as the entity. The string is copied at
+        // once.
         false => unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned(),
     };
     (kind, name)
 }
 
-/// Returns the period of a valid timer as text, which is used as the timer's name: `10ms`.
+/// Returns the period of a valid timer as text, for example `10ms`. This text is the timer's name.
 fn period(timer: *const c_void) -> String {
     let mut period = 0;
     // SAFETY: The caller has a valid timer. The second argument is a valid place for an i64.

@@ -31,7 +31,7 @@ use super::{
 /// An item that other threads send to a wait set.
 pub(super) enum Input {
     Waitable(Waitable),
-    /// A function to run with the worker's payload, and the time at which the function was sent.
+    /// A function to run with the worker's payload, and the time (monotonic, ns) at which the function was sent.
     Task(PayloadTask, i64),
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Conditions {
 pub(super) struct Runner {
     shared: Arc<Shared>,
     context: Context,
-    /// Created when the runner first runs, so that `spin` can return an error of the creation.
+    /// `None` until the runner first runs. It is created then, so that `spin` can return an error of the creation.
     wait_set: Option<WaitSet>,
     inputs: Receiver<Input>,
     activity_listeners: Arc<Mutex<Vec<WeakActivityListener>>>,
@@ -57,14 +57,14 @@ pub(super) struct Runner {
     payload: Box<dyn Any + Send>,
     is_of_node: bool,
     thread: ThreadRecorder,
-    /// The known primitives, by address. All entries are removed when a primitive is added, because a new primitive can
-    /// have the address of a dropped primitive.
+    /// The known primitives, by address. When a primitive is added, all entries are removed, because the new primitive
+    /// can have the address of a dropped primitive.
     primitives: HashMap<usize, Primitive>,
     /// The guard condition wakes the wait set, and has to live as long as the wait set.
     _guard_condition: Arc<GuardCondition>,
 }
 
-/// The inputs of a wait set, which other threads use.
+/// The inputs of a wait set. Other threads send through these inputs.
 pub(super) struct Inputs {
     pub(super) inputs: Sender<Input>,
     pub(super) activity_listeners: Arc<Mutex<Vec<WeakActivityListener>>>,
@@ -172,7 +172,7 @@ impl Runner {
             let known = *primitives.entry(address(primitive)).or_insert_with(new);
             let mut ready = None;
             if known.kind == CallbackKind::Timer {
-                // rclrs reports every timer as ready, but calls only the timers that are due.
+                // rclrs reports every timer as ready. But `execute` calls only the timers that are due.
                 let Some(overdue) = overdue(primitive) else { return Ok(()) };
                 if known.is_steady && thread.is_enabled() {
                     ready = Some(shared.ready(monotonic().saturating_sub(overdue)));
@@ -180,8 +180,8 @@ impl Runner {
             }
             let result = {
                 let _taking = (*is_of_node && known.creates_tasks()).then(|| taking(known.callback));
-                // SAFETY: The payload is the one that the worker was created with, which is what its primitives expect;
-                // in the node's scope it is `()`.
+                // SAFETY: The primitives of a worker expect the payload that the worker was created with, and this
+                // payload is that one. The payload of the node's scope is `()`.
                 thread.run(known.callback, ready, || unsafe { primitive.execute(ready_kind, &mut **payload) })
             };
             run_tasks();
@@ -201,7 +201,8 @@ impl Runner {
             if let ActivityListenerCallback::Listen(listen) = &mut callback {
                 thread.run(shared.task, None, || listen(&mut **payload));
             }
-            // Overwrites a callback that the listener has set during its call, as rclrs does.
+            // If the callback has set a new callback of this listener during the call, this line overwrites the new
+            // callback, as rclrs does.
             lock(listener).replace(callback);
         }
         lock(activity_listeners).extend(listening.drain(..).map(|listener| Arc::downgrade(&listener)));

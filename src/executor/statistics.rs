@@ -11,7 +11,7 @@ use crate::measure::handle::SourceStatistics;
 /// The statistics of an executor, and the right to publish them.
 pub(crate) struct ExecutorStatistics {
     pub(crate) statistics: SourceStatistics,
-    // Dropped after the source: another node can then publish the executor's statistics.
+    // This field is dropped last. Then another `NodeStatistics` can publish the executor's statistics.
     pub(crate) _claimed: Claimed,
 }
 

@@ -39,7 +39,7 @@ pub(super) enum Message {
     Worker,
 }
 
-/// The measurements of an executor.
+/// The measurements of an executor, and whether a node publishes them.
 pub(crate) struct Measured {
     pub(super) executions: Arc<Windowed<Executions>>,
     pub(super) names: ExecutorNames,
@@ -87,7 +87,7 @@ pub(super) struct Shared {
     node: OnceLock<Weak<GuardCondition>>,
     /// Whether the wait set of the node's scope was woken since the last read of the messages.
     is_woken: AtomicBool,
-    /// When the executor first spun, on the monotonic clock.
+    /// The time when the executor first spun, in nanoseconds on the monotonic clock.
     first_spin: OnceLock<i64>,
     pub(super) measured: Arc<Measured>,
     /// The recorder of the thread that spins.
@@ -99,26 +99,26 @@ pub(super) struct Shared {
 thread_local! {
     /// The address of the executor that spins on this thread.
     static SPINNING: Cell<*const Shared> = const { Cell::new(std::ptr::null()) };
-    /// The callback of the node's scope for which this thread is taking a message.
+    /// The callback for whose primitive this thread is taking a message or request in the node's scope.
     static TAKING: Cell<Option<CallbackId>> = const { Cell::new(None) };
-    /// Whether this thread is in the function [`of`], which asks for the executor of a node.
+    /// Whether this thread is in the function [`find_measured`], which asks a node for its executor.
     static IS_ASKING: Cell<bool> = const { Cell::new(false) };
     static ANSWER: RefCell<Option<Arc<Measured>>> = const { RefCell::new(None) };
 }
 
 /// Returns the measurements of a node's executor; `None` if the executor is not a `StatsExecutor`.
 ///
-/// rclrs has no function that returns the executor of a node. But rclrs passes a new task to the executor on the
-/// calling thread, where the executor can set a thread-local variable.
+/// rclrs has no function that returns the executor of a node. But rclrs passes a new task to the node's executor, on
+/// the thread that creates the task. So a `StatsExecutor` can set a thread-local variable of the thread that asks.
 pub(super) fn find_measured(node: &Node) -> Option<Arc<Measured>> {
     IS_ASKING.set(true);
-    // Another kind of executor does nothing here: a query ends if its promise is dropped.
+    // An executor of another kind has nothing to do, because a query ends when its promise is dropped.
     drop(node.commands().query(async {}));
     IS_ASKING.set(false);
     ANSWER.take()
 }
 
-/// Gives the measurements to [`find_measured`], if this thread is in that function. Returns whether the thread is.
+/// Gives the measurements to [`find_measured`], and returns true, if this thread is in that function.
 pub(super) fn answer(measured: &Arc<Measured>) -> bool {
     let is_asking = IS_ASKING.get();
     if is_asking {
@@ -164,7 +164,7 @@ impl Shared {
         }
     }
 
-    /// Adds the wait set of a worker. Returns its number, which is 0 for the node's scope.
+    /// Adds the wait set of a scope. Returns the number of the scope: 0 for the node's scope, and from 1 for workers.
     pub(super) fn add(&self, guard_condition: Weak<GuardCondition>) -> usize {
         let _first = self.node.set(guard_condition.clone());
         let mut all = lock(&self.guard_conditions);
@@ -187,8 +187,8 @@ impl Shared {
         std::ptr::eq(SPINNING.get(), self)
     }
 
-    /// Returns the time from which a callback counts as waiting: not earlier than the first spin, before which no
-    /// callback could run.
+    /// Returns the time from which a callback counts as waiting: `since`, but not earlier than the first spin, because
+    /// no callback could run before.
     pub(super) fn ready(&self, since: i64) -> i64 {
         since.max(self.first_spin.get().copied().unwrap_or(since))
     }
@@ -207,9 +207,9 @@ impl Shared {
         }
     }
 
-    /// Lets the next message wake the wait set again. Call this function before reading the messages.
+    /// Lets the next message wake the wait set of the node's scope again. Call this before reading the messages.
     pub(super) fn reset_woken(&self) {
-        // This is a swap and not a store, so that the messages that were sent before the flag was set are visible.
+        // A swap, unlike a store, also acquires: messages sent before the flag was set are then visible.
         self.is_woken.swap(false, Ordering::AcqRel);
     }
 }
@@ -225,19 +225,20 @@ pub(super) struct Task {
     future: Mutex<Option<BoxFuture<()>>>,
     shared: Arc<Shared>,
     callback: CallbackId,
-    /// When the task was queued; 0 if the task is not queued.
+    /// The time when the task was queued, in nanoseconds on the monotonic clock; 0 if the task is not queued;
+    /// [`UNKNOWN`](Self::UNKNOWN) if the time is unknown.
     queued: AtomicI64,
 }
 
 impl Task {
-    /// The task is queued, but the time at which it became ready is unknown.
+    /// The value of `queued` if the task is queued, but the time at which the task became ready is unknown.
     const UNKNOWN: i64 = -1;
 
     /// Queues a new task.
     pub(super) fn start(shared: &Arc<Shared>, future: BoxFuture<()>) {
         let taken = TAKING.get();
-        // If the same thread takes a message and calls the callback, the message has waited only in the middleware, for
-        // an unknown time.
+        // If this thread takes a message and then also calls the callback, the message has waited only in the
+        // middleware, for an unknown time.
         let is_called_next = taken.is_some() && shared.is_single_threaded && shared.is_spinning_here();
         let queued = if is_called_next { Self::UNKNOWN } else { shared.measured.now() };
         let task = Self {
@@ -251,7 +252,7 @@ impl Task {
 
     /// Polls the task once.
     pub(super) fn poll(self: Arc<Self>) {
-        // From now on, waking the task queues it again.
+        // After this swap, a wake-up queues the task again.
         let queued = self.queued.swap(0, Ordering::AcqRel);
         let Some(mut future) = lock(&self.future).take() else { return };
         let ready = (queued > 0).then(|| self.shared.ready(queued));

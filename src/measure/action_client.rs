@@ -36,12 +36,12 @@ use super::{
 ///
 /// Create an action client using [`NodeStatistics::create_action_client`](crate::NodeStatistics::create_action_client).
 /// Like [`rclrs::ActionClient`], a `StatsActionClient` is a handle: dropping the last clone ends its statistics. The
-/// action client itself lives as long as its goals do.
+/// rclrs action client lives until its goals are dropped.
 pub type StatsActionClient<A> = Arc<StatsActionClientState<A>>;
 
 /// The inner state of a [`StatsActionClient`].
 pub struct StatsActionClientState<A: Action> {
-    /// Dropped first: the statistics end before the action client does.
+    /// This field is dropped first, so the statistics end before the action client ends.
     statistics: SourceStatistics,
     recorder: GoalRecorder<false>,
     client: ActionClient<A>,
@@ -104,7 +104,7 @@ impl<A: Action> StatsActionClientState<A> {
 
 macro_rules! methods_of_rclrs {
     ($($name:ident($($argument:ident: $Argument:ty)?) -> $Result:ty;)+) => {
-        /// These methods work as in rclrs, because they can be about goals that this client has not sent.
+        /// These methods measure nothing, because their goals may be goals of other clients.
         impl<A: Action> StatsActionClientState<A> {$(
             #[doc = concat!("As [`rclrs::ActionClientState::", stringify!($name), "`]. This call is not measured.")]
             pub fn $name(&self $(, $argument: $Argument)?) -> $Result {
@@ -128,8 +128,8 @@ methods_of_rclrs! {
     try_cancel_goals_prior_to(time: Time) -> Result<MultiCancelResponseClient<A>, RclrsError>;
 }
 
-/// The time at which a future was woken, and the waker that is woken then. A goal's response is recorded when it
-/// arrives, even if the response is awaited later.
+/// The time at which a future was first woken, and the waker that this future wakes. So the time of a goal's response
+/// is the time when the response arrives, even if the response is awaited later.
 #[derive(Default)]
 struct Arrival {
     time: OnceLock<i64>,
@@ -153,7 +153,7 @@ impl Wake for Arrival {
     }
 }
 
-/// A future of rclrs whose end is watched from its creation on.
+/// A future of rclrs that is first polled at its creation, so that its end is noticed even if it is awaited later.
 struct Watched<F: Future> {
     /// `None` after the future has ended.
     future: Option<F>,
@@ -171,8 +171,8 @@ impl<F: Future + Unpin> Watched<F> {
         watched
     }
 
-    /// Polls the future with a waker that does nothing. Returns the output, if the future has ended and the output is
-    /// not taken.
+    /// Polls the future with a waker that does nothing. Returns the output, if the future has ended and its output has
+    /// not been taken yet.
     fn look(&mut self) -> Option<&F::Output> {
         if let Poll::Ready((output, _)) = self.poll(&mut Context::from_waker(Waker::noop())) {
             self.output = Some(output);
@@ -180,7 +180,7 @@ impl<F: Future + Unpin> Watched<F> {
         self.output.as_ref()
     }
 
-    /// Polls the future. Returns the output, only once, and the time at which the output arrived.
+    /// Polls the future. Returns the output and the time at which the output arrived. The output is returned only once.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<(F::Output, i64)> {
         if let Some(output) = self.output.take() {
             return Poll::Ready((output, self.arrival.time()));
@@ -194,8 +194,8 @@ impl<F: Future + Unpin> Watched<F> {
     }
 }
 
-/// A goal that was sent, like [`rclrs::RequestedGoalClient`]. Await this value for the response of the action server,
-/// which is `None` if the goal is rejected.
+/// A goal that was sent, like [`rclrs::RequestedGoalClient`]. Await this value to get the response of the action
+/// server. The response is `None` if the server rejects the goal.
 pub struct StatsRequestedGoalClient<A: Action> {
     requested: Watched<RequestedGoalClient<A>>,
     goal_id: GoalUuid,
@@ -242,7 +242,7 @@ impl<A: Action> Drop for StatsRequestedGoalClient<A> {
     }
 }
 
-/// A goal that was accepted, like [`rclrs::GoalClient`]. This struct is meant to be destructured.
+/// A goal that was accepted, like [`rclrs::GoalClient`]. Destructure this struct to use its fields separately.
 #[non_exhaustive]
 pub struct StatsGoalClient<A: Action> {
     /// Receives feedback.
@@ -325,7 +325,7 @@ impl<A: Action> StatsFeedbackClient<A> {
 /// A future with the result of a goal, like [`rclrs::ResultClient`].
 pub struct StatsResultClient<A: Action> {
     result: Watched<ResultClient<A>>,
-    /// The client of rclrs, for clones and for the stream.
+    /// The client of rclrs, which clones of this value and the stream use.
     plain: ResultClient<A>,
     goal: SharedGoal<false>,
 }

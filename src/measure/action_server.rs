@@ -4,7 +4,7 @@
 //!
 //! The goals are wrappers around the goals of rclrs, and record each change of the goal. A wrapper has the same methods
 //! as rclrs's goal, and dropping the wrapper has the same effect as dropping rclrs's goal. In the statistics, a goal
-//! ends before its client receives the result: so the client's next goal does not count as active at the same time.
+//! ends before its client receives the result. So this goal is not active when the client's next goal arrives.
 
 use std::{future::Future, sync::Arc};
 
@@ -33,7 +33,7 @@ pub type StatsActionServer<A> = Arc<StatsActionServerState<A>>;
 
 /// The inner state of a [`StatsActionServer`].
 pub struct StatsActionServerState<A: Action> {
-    /// Dropped first: the statistics end before the action server does.
+    /// This field is dropped first, so the statistics end before the action server ends.
     statistics: SourceStatistics,
     recorder: GoalRecorder<true>,
     server: ActionServer<A>,
@@ -181,7 +181,7 @@ macro_rules! cancelable_methods {
                 StatsCancellingGoal { cancelling: $field.begin_cancelling(), goal }
             }
 
-            /// Rejects the open requests to cancel the goal.
+            /// Rejects the requests to cancel the goal that are not answered yet.
             pub fn reject_cancellation(&self) {
                 self.$field.reject_cancellation();
                 self.goal.record(|goal| goal.reject_cancel());

@@ -12,14 +12,14 @@ use rosidl_runtime_rs::Message;
 
 use super::probe::Probe;
 
-/// A form in which a callback takes a message of type `T`: the message itself, boxed, or loaned.
+/// A form in which a callback takes a message of type `T`: the plain message, the boxed message, or the loaned message.
 ///
 /// User code never needs to call this trait's methods, and cannot implement the trait.
 pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
     /// The message type of the rclrs subscription.
     ///
-    /// The type is the C layout, from which the stamp is read; the message is then converted in the same way as by
-    /// rclrs. For a loaned message, the type is `T`, because its C layout can be read directly.
+    /// The type is the C layout, from which the stamp is read. Then the message is converted to `T`, in the same way as
+    /// rclrs converts messages. For a loaned message, the type is `T`, because its C layout can be read directly.
     #[doc(hidden)]
     type Subscribed: Message;
     /// The type in which rclrs takes the message.
@@ -47,8 +47,8 @@ pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
     ) -> WorkerSubscriptionCallback<Self::Subscribed, Payload>;
 }
 
-/// This bound prevents other crates from implementing [`MessageForm`], because other crates cannot name the bound. (The
-/// other traits of this file need no such bound: their methods have types that other crates cannot name.)
+/// Other crates cannot name this trait, which is a bound of [`MessageForm`]. So they cannot implement `MessageForm`.
+/// (The other traits of this file need no such bound, because their methods have types that other crates cannot name.)
 mod sealed {
     use rclrs::ReadOnlyLoanedMessage;
     use rosidl_runtime_rs::Message;
@@ -87,7 +87,7 @@ impl<T: Message> MessageForm<T> for T {
 }
 
 impl<T: Message> MessageForm<T> for Box<T> {
-    // The message is boxed after the conversion, which takes one allocation. rclrs's own boxed callbacks take two.
+    // Boxing the message after the conversion takes one allocation. rclrs's own boxed callbacks take two.
     type Subscribed = T::RmwMsg;
     type Taken = T::RmwMsg;
 
@@ -262,7 +262,7 @@ where
     }
 }
 
-/// rclrs creates the future when rclrs takes the message. The callback starts when the future is first polled.
+/// rclrs creates the callback's future when it takes the message. The callback starts when this future is first polled.
 fn instrument_async<T: Message, Form: MessageForm<T>, Out: Future<Output = ()> + Send + 'static>(
     probe: Probe<T>,
     mut callback: impl FnMut(Form, MessageInfo) -> Out + Send + 'static,

@@ -34,7 +34,7 @@ pub type StatsClient<T> = Arc<StatsClientState<T>>;
 
 /// The inner state of a [`StatsClient`].
 pub struct StatsClientState<T: Service> {
-    /// Dropped first: the statistics end before the client does.
+    /// This field is dropped first, so the statistics end before the client ends.
     statistics: SourceStatistics,
     calls: CallRecorder,
     middleware: &'static Middleware,
@@ -170,8 +170,9 @@ fn respond(waiting: Option<WaitingCall>, middleware: &Middleware, info: &Service
     }
 }
 
-/// Takes a response at the moment when rclrs resolves its promise, and then resolves the caller's promise. The relay is
-/// the waker of both promises, so that no executor is needed, and the caller may await the promise at any time.
+/// Takes the response at the moment when rclrs resolves the promise of the call, and then resolves the promise that the
+/// caller holds. The relay is the waker of both promises. So no executor has to poll the relay, and the caller may
+/// await its promise at any time.
 struct Relay<Response>(Mutex<Option<Relayed<Response>>>);
 
 struct Relayed<Response> {

@@ -9,8 +9,8 @@ use super::handle::{stats_handle, SourceStatistics};
 /// A named counter, which measures how often something happens, as [`Metric::Frequency`](crate::Metric::Frequency).
 ///
 /// Create a counter using [`NodeStatistics::create_counter`](crate::NodeStatistics::create_counter). A counter is a
-/// handle that can be cloned; dropping the last clone ends its statistics. Each call of a counting method costs one
-/// atomic operation.
+/// handle that can be cloned; dropping the last clone ends the counter's statistics. Each call of a counting method
+/// costs one atomic operation.
 ///
 /// ```
 /// # use rclrs::*;

@@ -22,14 +22,14 @@ use topic_statistics_core::{
 use super::{dynamic_size::DynamicSize, stamp, subscription::AnySubscription};
 use crate::transport::Taken;
 
-/// Returns whether a message type has no header stamp; false if this is unknown.
+/// Returns whether a message type certainly has no header stamp; false if it is unknown whether the type has one.
 pub(crate) fn has_no_stamp(message_type: &MessageTypeName) -> bool {
     let metadata = DynamicMessageMetadata::new(message_type.clone());
     metadata.is_ok_and(|metadata| stamp::path(metadata.structure()).is_none())
 }
 
-/// Returns the stamp of a message, which the path of field names leads to, in nanoseconds since the epoch; 0 if the
-/// stamp is not set.
+/// Returns the stamp of a message in nanoseconds since the epoch; 0 if the stamp is not set. `path` has the names of
+/// the nested fields that lead to the stamp.
 fn read_stamp(message: &DynamicMessage, path: &[&str]) -> i64 {
     let stamp = path.iter().try_fold(message.view(), |message, field| nested(message.get(field)));
     match stamp.map(|stamp| (stamp.get("sec"), stamp.get("nanosec"))) {
@@ -50,8 +50,8 @@ fn nested(value: Option<Value<'_>>) -> Option<DynamicMessageView<'_>> {
 
 /// The part of the statistics that the callback of a dynamic subscription calls.
 pub(crate) struct DynamicProbe {
-    /// The path to the header stamp; `None` if the type has no header stamp. The path is unknown before the first
-    /// message, because rclrs provides a type's structure with the messages.
+    /// The names of the nested fields that lead to the header stamp; `None` if the type has no header stamp. This field
+    /// is not set before the first message, because rclrs provides a type's structure only with a message.
     stamp: OnceLock<Option<&'static [&'static str]>>,
     /// `None` if sizes are unknown or not measured.
     size: Option<DynamicSize>,
@@ -63,7 +63,7 @@ impl DynamicProbe {
         Self { stamp: OnceLock::new(), size, recorder }
     }
 
-    /// Reads from a message what the statistics need. Returns `None` while the statistics are disabled.
+    /// Reads the values that the statistics need from a message. Returns `None` while the statistics are disabled.
     pub(crate) fn receive(&self, message: &DynamicMessage, info: &MessageInfo) -> Option<ReceivedMessage> {
         let epoch = self.recorder.epoch()?;
         let path = *self.stamp.get_or_init(|| {
@@ -92,7 +92,7 @@ impl DynamicProbe {
     }
 }
 
-/// A dynamic subscription of rclrs, and its QoS, which rclrs does not report.
+/// A dynamic subscription of rclrs, and its QoS, because rclrs does not report the QoS of dynamic subscriptions.
 pub(crate) struct DynamicSubscription<Scope: WorkScope> {
     pub(crate) subscription: Arc<DynamicSubscriptionState<Scope>>,
     pub(crate) qos: QoSProfile,

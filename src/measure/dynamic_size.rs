@@ -35,7 +35,7 @@ impl Place for Path {
 impl DynamicSize {
     /// Returns how to find the sizes of messages of a type.
     ///
-    /// Errors with a warning for the user if the encoding is unknown. Other metrics do not need the encoding.
+    /// Returns a warning for the user as the error if the encoding is unknown. Only sizes need the encoding.
     pub(crate) fn find(message_type: &MessageTypeName) -> Result<Self, String> {
         let fail = |why: String| Err(format!("The sizes of {message_type} messages will be NaN: {why}"));
         let metadata = match DynamicMessageMetadata::new(message_type.clone()) {
@@ -75,8 +75,9 @@ impl DynamicSize {
     }
 }
 
-/// Returns whether a message may have sequences that cause a panic in rclrs 0.8: `TypeErasedSequence::proxy_elems`
-/// asserts that all elements together are at least as large as rclrs's view of one element.
+/// Returns whether a message may have sequences that cause a panic in rclrs 0.8. The cause:
+/// `TypeErasedSequence::proxy_elems` asserts that all elements together are at least as large as rclrs's view of one
+/// element.
 fn has_short_elements(structure: &MessageStructure) -> bool {
     structure.fields.iter().any(|field| {
         let BaseType::Message(element) = &field.base_type else { return false };
@@ -92,8 +93,8 @@ enum Element<'a> {
     Text(usize),
 }
 
-/// Returns the offset in the serialized message at which the values end, if the values start at `start`. Returns `None`
-/// if the steps do not fit the element.
+/// Returns the offset in the serialized message at which the values of `steps` end, if these values start at `start`.
+/// Returns `None` if the steps do not fit the element.
 fn end(steps: &[Step<Path>], element: &Element<'_>, start: usize) -> Option<usize> {
     steps.iter().try_fold(start, |at, step| match step {
         Step::Fixed(size) => Some(size.end(at)),
@@ -169,7 +170,8 @@ fn length(value: &Value<'_>) -> Option<usize> {
     })
 }
 
-/// Returns the offset at which elements of different sizes end: strings, wide strings or messages.
+/// Returns the offset at which the elements of a sequence or an array end. The sizes of these elements (strings, wide
+/// strings or messages) can differ.
 fn each_end(steps: &[Step<Path>], value: &Value<'_>, start: usize) -> Option<usize> {
     use {ArrayValue as A, BoundedSequenceValue as B, SequenceValue as S};
     macro_rules! texts {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! An active goal, which the handles of an action server or an action client share.
+//! An active goal. The handles of an action server or an action client share this goal.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use topic_statistics_core::record::{
     goals::{ActiveGoal, Outcome},
 };
 
-/// An active goal; the content is `None` if the goal is not measured. When the last clone is dropped, the goal leaves
-/// the statistics.
+/// An active goal; the content is `None` if the goal is not measured. When the last clone is dropped, the goal stops
+/// counting as active.
 ///
-/// In each handle, this field follows rclrs's goal, so that rclrs ends the goal first.
+/// In each handle, this value is in a field after the field of rclrs's goal. Fields are dropped in order, so rclrs ends
+/// the goal first.
 #[derive(Clone)]
 pub(super) struct SharedGoal<const IS_SERVER: bool>(Option<Arc<Held<IS_SERVER>>>);
 
@@ -46,8 +47,8 @@ impl<const IS_SERVER: bool> SharedGoal<IS_SERVER> {
     }
 }
 
-/// Returns the outcome for the status of a result. A goal that the server does not know counts as dropped: its client
-/// stops waiting for a result.
+/// Returns the outcome for the status of a result. A goal that the server does not know counts as dropped, because its
+/// client stops waiting for a result.
 pub(super) fn outcome(status: GoalStatusCode) -> Outcome {
     match status {
         GoalStatusCode::Succeeded => Outcome::Succeeded,
@@ -57,7 +58,7 @@ pub(super) fn outcome(status: GoalStatusCode) -> Outcome {
     }
 }
 
-/// Returns the fully qualified name of an action, without remappings, because rclrs 0.8 does not report the name.
+/// Returns the fully qualified name of an action, without remappings, which rclrs 0.8 does not report.
 pub(crate) fn action_name(node: &Node, given: &str) -> String {
     fully_qualified(&node.namespace(), &node.fully_qualified_name(), given)
 }

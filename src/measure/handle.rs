@@ -9,8 +9,8 @@ use topic_statistics_core::{
     health::Health, record::source::SourceHandle, StatisticsState, Totals, WindowStatistics,
 };
 
-/// The statistics of one source: of a subscription, a publisher, a service, a client, a timer, an action, the executor,
-/// a stopwatch or a counter.
+/// The statistics of one source. A source is a subscription, a publisher, a service, a client, a timer, an action
+/// server, an action client, the executor, a stopwatch or a counter.
 ///
 /// The method `statistics` of each handle returns this value.
 ///
@@ -36,7 +36,7 @@ impl SourceStatistics {
 
     /// Returns the last finished window; `None` before the first window has ended.
     ///
-    /// A window is available here as soon as it ends, before it is published.
+    /// A window is available here as soon as the window ends, which is before the window is published.
     pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
         self.0.latest()
     }
@@ -52,9 +52,9 @@ impl SourceStatistics {
     /// Returns a receiver of the source's health: whether the source meets its
     /// [expectations](crate::StatisticsOptions::expect).
     ///
-    /// The first value is the health after the last window. The receiver then gets each change of the level, and each
-    /// change of the cause while the level is not OK. Before the first window, and without expectations, the health is
-    /// [`Health::default`]. The channel closes when the source's handle is dropped.
+    /// The first value is the health after the last window. After the first value, the receiver gets each change of the
+    /// level, and each change of the cause while the level is not OK. Before the first window, and without
+    /// expectations, the health is [`Health::default`]. The channel closes when the source's handle is dropped.
     pub fn health(&self) -> watch::Receiver<Health> {
         self.0.health()
     }
@@ -67,7 +67,7 @@ impl SourceStatistics {
         self.0.collector.totals()
     }
 
-    /// Enables or disables the statistics, or lets the state of the node decide.
+    /// Enables or disables the statistics. With [`StatisticsState::NodeDefault`], the state of the node decides.
     ///
     /// Disabled statistics measure and publish nothing; the current window is discarded. When the statistics are
     /// enabled again, a new window starts.
@@ -90,8 +90,8 @@ impl fmt::Debug for SourceStatistics {
     }
 }
 
-/// Implements `statistics` and `Debug` for a handle. The named fields lead to the value that has the field
-/// `statistics`.
+/// Implements `statistics` and `Debug` for a handle. The arguments after the handle are the nested fields that lead to
+/// the value with the field `statistics`.
 macro_rules! stats_handle {
     ($name:ident $(<$($parameter:ident $(: $bound:path)?),+>)? $(, $field:tt)*) => {
         impl$(<$($parameter $(: $bound)?),+>)? $name$(<$($parameter),+>)? {

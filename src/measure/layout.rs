@@ -2,9 +2,10 @@
 
 //! Finds where the fields of a message lie in its C struct.
 //!
-//! The type's introspection support, which every interface package has, names the fields in the order of the C struct.
-//! rclrs does not expose the offsets of the fields, so the offsets are calculated by the rules of the C layout. The
-//! size of the whole struct, which introspection contains, confirms the offsets.
+//! The introspection type support, which every interface package has, lists the fields in the order of the C struct.
+//! rclrs does not expose the offsets of the fields, so this module calculates the offsets by the rules of the C layout.
+//! To confirm the offsets, the resulting size of the struct is compared with the size in the introspection type
+//! support.
 
 use crate::interfaces::builtin_interfaces::msg::rmw::Time;
 use rclrs::{BaseType, MessageFieldInfo, MessageStructure, ValueKind};
@@ -17,8 +18,8 @@ pub(super) struct Layout {
     pub(super) align: usize,
 }
 
-/// Returns the offsets of all fields by the C layout rules, in order; `None` if the rules do not result in the size of
-/// the struct.
+/// Returns the offsets of all fields by the C layout rules, in order; `None` if the size by these rules differs from
+/// the size of the struct.
 pub(super) fn offsets(structure: &MessageStructure) -> Option<Vec<usize>> {
     let mut offsets = Vec::with_capacity(structure.fields.len());
     let mut layout = Layout { size: 0, align: 1 };

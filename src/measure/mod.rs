@@ -3,9 +3,9 @@
 //! The code that runs for every message, publication and timed scope.
 //!
 //! [`callback`] wraps the callback of a subscription, in every form that rclrs takes. The wrapped callback calls the
-//! [`probe`], which reads the header [`stamp`], the serialized [`size`] and what the middleware reports, and records a
-//! sample in the core's [recorder](topic_statistics_core::record::recorder). [`dynamic`] does the same for message
-//! types that are known only at run time.
+//! [`probe`]. The probe reads the header [`stamp`], the serialized [`size`] and what the middleware reports. Then the
+//! probe records a sample in the core's [recorder](topic_statistics_core::record::recorder). [`dynamic`] does the same
+//! for message types that are known only at run time.
 //!
 //! [`subscription`], [`publisher`], [`service`], [`client`], [`timer`], [`action_server`], [`action_client`],
 //! [`stopwatch`] and [`counter`] are the handles that user code holds. The modules of services, timers and action

@@ -24,7 +24,7 @@ pub struct Probe<T: Message> {
 }
 
 impl<T: Message> Probe<T> {
-    /// `stamp` is an error if it is unknown whether the type has a header stamp, or where the stamp lies.
+    /// `stamp` is an error if it is unknown whether the type has a header stamp, or at which offset the stamp lies.
     pub(crate) fn new<E>(
         stamp: Result<Option<StampField<T::RmwMsg>>, E>,
         size: Option<Box<SerializedSize<T::RmwMsg>>>,
@@ -38,11 +38,12 @@ impl<T: Message> Probe<T> {
         Self { stamp: stamp.ok().flatten(), size, recorder }
     }
 
-    /// Reads from a taken message what the statistics need. Returns `None` while the statistics are disabled.
+    /// Reads what the statistics need from a taken message. Returns `None` while the statistics are disabled.
     ///
-    /// `message` is called only to read a stamp, or lengths that decide the size: some messages that Fast DDS loans are
-    /// misaligned, and even a reference to such a message would be undefined behaviour. (The types that Fast DDS loans
-    /// have no header, and a fixed size.)
+    /// `message` is called only to read a stamp, or to read the lengths of strings and sequences on which the size
+    /// depends. The reason is that some messages that Fast DDS loans are misaligned, and even a reference to such a
+    /// message would be undefined behaviour. (The types that Fast DDS loans have no header and a fixed size, so
+    /// `message` is not called for them.)
     #[inline(always)]
     pub fn receive<'a>(
         &self,
@@ -51,7 +52,7 @@ impl<T: Message> Probe<T> {
     ) -> Option<ReceivedMessage> {
         let epoch = self.recorder.epoch()?;
         let header = self.stamp.as_ref().map_or(0, |field| field.read(message()));
-        // The closure captures its variables by value, so that `message` takes no memory if sizes are not measured.
+        // Captured by value, `message` takes no memory if sizes are not measured.
         let size = move || self.size.as_ref().map_or(0, |size| size.measure(message));
         Some(self.recorder.received_message(epoch, header, Taken(info), size))
     }

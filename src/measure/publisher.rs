@@ -27,12 +27,13 @@ pub type StatsPublisher<T> = Arc<StatsPublisherState<T>>;
 
 /// The inner state of a [`StatsPublisher`].
 pub struct StatsPublisherState<T: Message> {
-    /// Dropped first: the statistics end before the publisher does.
+    /// This field is dropped first, so the statistics end before the publisher ends.
     statistics: SourceStatistics,
     publications: Arc<Windowed<Publications>>,
     /// `None` if sizes are unknown or not measured.
     size: Option<Box<SerializedSize<T::RmwMsg>>>,
-    /// The publisher of the C layout, from which the lengths are read; messages are converted as by rclrs.
+    /// The publisher of messages in the C layout, because sizes are computed from this layout. Messages are converted
+    /// to this layout in the same way as by rclrs.
     publisher: Publisher<T::RmwMsg>,
 }
 
@@ -105,7 +106,7 @@ pub type StatsDynamicPublisher = Arc<StatsDynamicPublisherState>;
 
 /// The inner state of a [`StatsDynamicPublisher`].
 pub struct StatsDynamicPublisherState {
-    /// Dropped first: the statistics end before the publisher does.
+    /// This field is dropped first, so the statistics end before the publisher ends.
     statistics: SourceStatistics,
     publications: Arc<Windowed<Publications>>,
     publisher: DynamicPublisher,
@@ -199,7 +200,7 @@ impl<T: RmwMessage> StatsLoanedMessage<'_, T> {
     /// [`rclrs::LoanedMessage::publish`].
     pub fn publish(self) -> Result<(), RclrsError> {
         let Self { message, publisher } = self;
-        // The size is read before the publication, which gives the message back to the middleware.
+        // The size is read before the publication, because the publication gives the message back to the middleware.
         let size = publisher.size_of(|| &message);
         publisher.publications.measure(monotonic, || message.publish(), |()| size)
     }

@@ -29,7 +29,7 @@ pub type StatsWorkerService<T, Payload> = Arc<StatsServiceState<T, Worker<Payloa
 
 /// The inner state of a [`StatsService`].
 pub struct StatsServiceState<T: Service, Scope: WorkScope> {
-    /// Dropped first: the statistics end before the service does.
+    /// This field is dropped first, so the statistics end before the service ends.
     statistics: SourceStatistics,
     /// The probe for callbacks that replace the first callback.
     probe: Probe,
@@ -72,8 +72,8 @@ impl<T: Service> StatsServiceState<T, Node> {
     /// Replaces the callback by an async callback, as [`ServiceState::set_async_callback`] does. The new callback is
     /// also measured.
     ///
-    /// A service that was created with a callback that is not async does not measure
-    /// [`ResponseDuration`](crate::Metric::ResponseDuration), unless the metrics of its options contain this metric.
+    /// If the first callback of the service was not async, the service measures
+    /// [`ResponseDuration`](crate::Metric::ResponseDuration) only if the metrics of its options contain this metric.
     pub fn set_async_callback<Args>(&self, callback: impl IntoAsyncServiceCallback<T, Args>) {
         self.service.set_async_callback(self.probe.measure(callback.into_async_service_callback(), true));
     }
@@ -129,8 +129,8 @@ impl Probe {
     /// Wraps a callback, in any form that rclrs takes, so that its requests are measured. `is_async`: the callback
     /// returns a future.
     ///
-    /// rclrs already stores each form as a boxed function. So a measured callback costs one more call. For a node's
-    /// service, whose function returns a boxed future, each request also costs one more allocation.
+    /// rclrs already stores each form of callback as a boxed function, so a measured callback costs one more function
+    /// call. In a node's service, this function returns a boxed future, so each request also costs one more allocation.
     pub(crate) fn measure<T: Service, Payload: 'static + Send>(
         &self,
         callback: AnyServiceCallback<T, Payload>,
@@ -146,7 +146,7 @@ impl Probe {
     }
 }
 
-/// rclrs calls the returned function when rclrs takes the request. The callback itself starts when its future is first
+/// rclrs calls the returned function when it takes the request. The callback itself starts when its future is first
 /// polled, even if the callback is not async.
 fn measure_node<T: Service>(mut callback: NodeServiceCallback<T>, probe: Probe) -> NodeServiceCallback<T> {
     NodeServiceCallback::WithInfo(Box::new(move |request, info| {

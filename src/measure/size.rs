@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finds the serialized size of a message, from the type's introspection support and the lengths in the message.
+//! Finds the serialized size of a message, from the introspection type support and the lengths of strings and
+//! sequences.
 //!
 //! The format is CDR, version 1 of XCDR, which every rmw implementation of ROS 2 writes: a value of 2, 4 or 8 bytes
 //! lies at a multiple of its size, counted from the end of the encapsulation header. A string consists of its length in
-//! 32 bits, its bytes and a NUL. A wide string consists of its length and 32 bits for each UTF-16 code unit, without a
-//! NUL. A sequence consists of its length and its elements, an array of its elements, a nested message of its fields.
+//! 32 bits, its bytes and a NUL. A wide string consists of its length in 32 bits and 32 bits for each UTF-16 code unit,
+//! without a NUL. A sequence consists of its length in 32 bits and its elements. An array consists of its elements, and
+//! a nested message consists of its fields.
 //!
-//! A received message has the strings that were sent. But the strings of a publisher may contain a NUL, and most rmw
-//! implementations send a string only up to its first NUL: see [`Middleware::sends_to_nul`].
+//! The strings of a received message are complete. But the strings that a publisher is about to send may contain a NUL,
+//! and most rmw implementations send a string only up to its first NUL: see [`Middleware::sends_to_nul`].
 
 use std::{ffi::CStr, marker::PhantomData};
 
@@ -18,7 +20,7 @@ use rosidl_runtime_rs::RmwMessage;
 use super::layout::{offsets, Layout};
 use crate::transport::{middleware_in_use, Middleware};
 
-/// The size of the encapsulation header, which names the encoding of the rest.
+/// The size of the encapsulation header, in bytes. The header names the encoding of the rest of the message.
 const HEADER: usize = 4;
 
 /// How to find the serialized size of messages of the C layout `M`.
@@ -35,7 +37,7 @@ pub(crate) enum SerializedSize<M> {
 impl<M: RmwMessage> SerializedSize<M> {
     /// Returns how to find the sizes of received messages of a type.
     ///
-    /// Errors with a warning for the user if the encoding is unknown. Other metrics do not need the encoding.
+    /// Returns a warning for the user as the error if the encoding is unknown. Only sizes need the encoding.
     pub(crate) fn of_received() -> Result<Self, String> {
         Self::find(Payload::of_received)
     }
@@ -92,7 +94,7 @@ impl<M: RmwMessage> SerializedSize<M> {
     }
 }
 
-/// How a middleware serializes a whole message.
+/// The rules of a middleware for the size of a whole message.
 #[derive(Clone, Copy)]
 pub(crate) struct Payload {
     /// The size of a message is a multiple of this number of bytes.
@@ -114,8 +116,8 @@ impl Payload {
         Ok(Self { alignment: if *pads { 4 } else { 1 }, strings_end_at_nul: *sends_to_nul })
     }
 
-    /// Returns the size of a message, including its header, whose values take this number of bytes. (No middleware
-    /// sends messages that are too large for a `u32`.)
+    /// Returns the size in bytes of a message, including the encapsulation header, whose values take this number of
+    /// bytes. (No middleware sends messages that are too large for a `u32`.)
     pub(super) fn size(self, values: usize) -> u32 {
         (HEADER + values).next_multiple_of(self.alignment).try_into().unwrap_or(u32::MAX)
     }
@@ -129,8 +131,8 @@ struct Elements {
     capacity: usize,
 }
 
-/// Returns the offset in the serialized message at which the values end, if the values start at `start`. The characters
-/// of strings are read only if `strings_end_at_nul`.
+/// Returns the offset in the serialized message at which the values of `steps` end, if these values start at `start`.
+/// The characters of strings are read only if `strings_end_at_nul`.
 ///
 /// # Safety
 ///
@@ -173,7 +175,7 @@ unsafe fn end(steps: &[Step<usize>], base: *const u8, start: usize, strings_end_
     })
 }
 
-/// Where a field lies: its offset in the C struct, or the names of the nested fields that lead to it.
+/// The place of a field: its offset in the C struct, or the names of the nested fields that lead to the field.
 pub(super) trait Place {
     /// Returns the place of the struct itself.
     fn start() -> Self;
@@ -192,7 +194,7 @@ impl Place for usize {
     }
 }
 
-/// A part of a message. The steps of a message are in the order in which its parts are serialized.
+/// A part of a message. The steps of a message are in the order in which the parts are serialized.
 #[derive(Clone, Debug)]
 pub(crate) enum Step<P> {
     /// Values of fixed size, which are not read.
@@ -205,7 +207,7 @@ pub(crate) enum Step<P> {
     Each { place: P, count: Count, stride: usize, steps: Box<[Step<P>]> },
 }
 
-/// The number of the elements, and where they lie.
+/// The number of the elements, and the place where the elements lie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
     /// The elements of an array, which lie in the C struct of the message.
@@ -227,7 +229,7 @@ impl FixedSize {
         Self::between(|start| start.next_multiple_of(size) + size)
     }
 
-    /// Creates the size from a function that returns the end of the values for their start.
+    /// Creates the size from a function that returns the end offset of the values for their start offset.
     fn between(end: impl Fn(usize) -> usize) -> Self {
         Self(std::array::from_fn(|start| end(start) - start))
     }
@@ -239,9 +241,9 @@ impl FixedSize {
 
     /// Returns the offset at which `count` repetitions of the values end.
     ///
-    /// The end of each repetition, modulo the largest alignment of the values, does not depend on its start. So all
-    /// repetitions after the first one start at the same offset modulo this alignment, and take the same number of
-    /// bytes.
+    /// Each repetition ends at the same offset modulo the largest alignment of the values, wherever the repetition
+    /// starts. So all repetitions but the first start at the same offset modulo this alignment, and take the same
+    /// number of bytes.
     pub(super) fn end_of(&self, count: usize, start: usize) -> usize {
         let Some(further) = count.checked_sub(1) else { return start };
         let first = self.end(start);
@@ -326,7 +328,7 @@ impl<P: Place> Steps<P> {
         Some(())
     }
 
-    /// Returns the size, if it does not depend on values.
+    /// Returns the size of a message's values, if all messages have the same size.
     pub(super) fn fixed(&self) -> Option<FixedSize> {
         match self.0[..] {
             [] => Some(FixedSize::NONE),
@@ -346,7 +348,7 @@ mod tests {
         SerializedSize::of_received().unwrap().measure(|| message)
     }
 
-    /// Returns the size of a message with this number of bytes, padded as by the middleware in use.
+    /// Returns the size of a message with this number of bytes, padded as the middleware in use pads messages.
     fn padded(bytes: u32) -> u32 {
         if middleware_in_use().unwrap().pads {
             bytes.next_multiple_of(4)
@@ -430,12 +432,12 @@ mod tests {
         let parts = [20, 20 + 4, 25, 28 + 4 + 1 + 1, 35, 36 + 4 + 1, 42, 44 + 4 + 9 + 1];
         let values = [60 + 4, 64 + 5 * 8];
         assert_eq!((names[4], parts[7], values[1]), (20, 58, 104));
-        // SAFETY: The steps describe the struct; only strings and sequences whose data are not read have null pointers.
+        // SAFETY: The steps describe the struct. The data behind the null pointers in the struct are not read.
         assert_eq!(unsafe { end(&steps, std::ptr::from_ref(&message).cast(), 0, false) }, values[1]);
         assert_eq!(message.flag as u8 + message.names[0].number, 8);
     }
 
-    /// This test needs no introspection either.
+    /// This test also needs no introspection, so that Miri can run it.
     #[test]
     fn a_string_is_read_up_to_its_first_nul_if_it_is_sent_so() {
         let steps = [Step::Fixed(FixedSize::primitive(4)), Step::String { place: 0 }];

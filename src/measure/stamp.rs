@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finds the header stamp in messages of a type, by the type's introspection support.
+//! Finds the header stamp in messages of a type, from the introspection type support.
 
 use std::marker::PhantomData;
 
@@ -22,8 +22,8 @@ impl<M: RmwMessage> StampField<M> {
     /// Finds the stamp of a type that has a `std_msgs/Header header`, or that is a `std_msgs/Header`; returns `None`
     /// for other types.
     ///
-    /// Errors with a warning for the user if the type has, or may have, a stamp whose place cannot be determined. Only
-    /// the ages need the stamp.
+    /// Returns a warning for the user as the error if the type has, or may have, a stamp whose place cannot be
+    /// determined. Only the metric of ages needs the stamp.
     pub(crate) fn find() -> Result<Option<Self>, String> {
         let fail = |why: String| Err(format!("The ages of {} messages will be NaN: {why}", M::TYPE_NAME));
         let metadata = MessageTypeName::try_from(M::TYPE_NAME).and_then(DynamicMessageMetadata::new);
@@ -91,7 +91,7 @@ fn message_field<'a>(structure: &'a MessageStructure, name: &str) -> Option<&'a 
     }
 }
 
-/// Returns the offset in a C struct of the field that the path leads to; `None` if the layout is unknown.
+/// Returns the offset, in a C struct, of the field to which the names in `path` lead; `None` if the layout is unknown.
 fn offset_at(mut structure: &MessageStructure, path: &[&str]) -> Option<usize> {
     let mut offset = 0;
     for field in path {
@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn a_header_may_follow_other_fields() {
-        // In no type of the common packages does the header follow other fields, so this test builds such a structure
-        // from the introspection of Imu.
+        // No type of the common packages has fields before its header, so this test builds a structure with fields
+        // before the header from the introspection of Imu.
         let field = |name: &str, base_type, offset_like: &MessageFieldInfo| {
             let mut field = offset_like.clone();
             (field.name, field.base_type) = (name.to_owned(), base_type);
@@ -178,7 +178,7 @@ mod tests {
             field("header", imu.fields[0].base_type.clone(), &imu.fields[0]),
         ];
         message.size = 40;
-        // The header lies behind the flag and the count, aligned for the pointer in the header's frame_id.
+        // The header lies after the flag and the count, and is aligned for the pointer in the header's frame_id.
         assert_eq!(offset_at(&message, path(&message).unwrap()), Some(8));
 
         message.size = 48;

@@ -9,9 +9,9 @@ use super::handle::{stats_handle, SourceStatistics};
 /// A named stopwatch, which measures the duration of any code, as [`Metric::Duration`](crate::Metric::Duration).
 ///
 /// Create a stopwatch using [`NodeStatistics::create_stopwatch`](crate::NodeStatistics::create_stopwatch). A stopwatch
-/// is a handle that can be cloned; dropping the last clone ends its statistics. Durations are measured on the monotonic
-/// clock. A duration belongs to the window in which it ends. Guards can be nested and can overlap, and a guard can end
-/// on another thread than it started on. A guard does not keep the statistics alive.
+/// is a handle that can be cloned; dropping the last clone ends the stopwatch's statistics. Durations are measured on
+/// the monotonic clock. A duration belongs to the window in which it ends. Guards can be nested and can overlap. A
+/// guard can be dropped on another thread than its creator's thread. A guard does not keep the statistics alive.
 ///
 /// ```
 /// # use rclrs::*;
@@ -45,8 +45,8 @@ impl Stopwatch {
         Self(Arc::new(StopwatchState { statistics: SourceStatistics(source), durations }))
     }
 
-    /// Starts to measure a duration. The duration ends and is recorded when the guard is dropped: at the end of its
-    /// scope, on `?`, on an early return, and on unwinding.
+    /// Starts to measure a duration. The duration ends and is recorded when the returned guard is dropped: at the end
+    /// of the guard's scope, on `?`, on an early return, and on unwinding.
     #[must_use = "the duration ends when the guard is dropped, which is at once if it has no name"]
     pub fn start(&self) -> StopwatchGuard {
         let is_enabled = self.0.durations.is_enabled();
@@ -110,7 +110,7 @@ impl Drop for StopwatchGuard {
 }
 
 impl StopwatchGuard {
-    /// Ends the duration without recording it.
+    /// Drops the guard without recording the duration.
     pub fn discard(mut self) {
         self.running = None;
     }

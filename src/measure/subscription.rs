@@ -35,7 +35,7 @@ pub type StatsWorkerSubscription<T, Payload> = Arc<StatsSubscriptionState<T, Wor
 
 /// The inner state of a [`StatsSubscription`].
 pub struct StatsSubscriptionState<T, Scope> {
-    /// Dropped first: the statistics end before the subscription does.
+    /// This field is dropped first, so the statistics end before the subscription ends.
     statistics: SourceStatistics,
     recorder: Arc<Recorder>,
     subscription: Arc<dyn AnySubscription>,
@@ -75,9 +75,9 @@ impl<T, Scope> StatsSubscriptionState<T, Scope> {
     /// Returns the publishers of the topic that cannot serve this subscription because of their QoS or type. Such a
     /// mismatch is the most common reason why nothing is received.
     ///
-    /// The publishers are checked when the subscription has received nothing for 15 seconds although the topic has
-    /// publishers, while the statistics are enabled. Each incompatible publisher is reported by one warning, through
-    /// `tracing` and in the node's log.
+    /// The publishers are checked only while the statistics are enabled, and only when the subscription has received
+    /// nothing for 15 seconds although the topic has publishers. Each incompatible publisher is reported by one
+    /// warning, through `tracing` and in the node's log.
     pub fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
         self.statistics.0.incompatible_publishers()
     }
@@ -140,7 +140,7 @@ impl<T: Message, Payload: 'static + Send + Sync> StatsSubscriptionState<T, Worke
 }
 
 impl<T, Scope> StatsSubscriptionState<T, Scope> {
-    /// Returns the subscription of rclrs. Errors if its messages have another type than `Subscribed`.
+    /// Returns the subscription of rclrs. Errors if the type of its messages is not `Subscribed`.
     fn rclrs<Subscribed: Message, S: WorkScope + 'static>(
         &self,
     ) -> Result<&SubscriptionState<Subscribed, S>, StatisticsError> {
@@ -148,7 +148,7 @@ impl<T, Scope> StatsSubscriptionState<T, Scope> {
         subscription.ok_or_else(|| StatisticsError::CallbackForm { topic: self.topic_name() })
     }
 
-    /// Returns a probe for a new callback.
+    /// Returns a probe for a callback that replaces the first callback.
     fn probe<M: Message>(&self) -> Probe<M> {
         let measures_size = self.recorder.measures(Metric::MessageSize);
         let size = measures_size.then(SerializedSize::of_received).and_then(Result::ok);

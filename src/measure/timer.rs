@@ -35,8 +35,9 @@ use super::handle::{stats_handle, SourceStatistics};
 /// Create a timer using [`NodeStatistics::create_timer_repeating`](crate::NodeStatistics::create_timer_repeating). Like
 /// [`rclrs::Timer`], a `StatsTimer` is a handle: dropping the last clone ends the timer and its statistics.
 ///
-/// A callback that is set through this handle is also measured. If the callback of a repeating timer sets another
-/// callback through rclrs's timer, which rclrs passes to the callback, the statistics end, with an error in the log.
+/// A callback that is set through this handle is also measured. rclrs passes its own timer to the callback of a
+/// repeating timer. If the callback sets another callback through this timer, the statistics end, and an error is
+/// logged.
 pub type StatsTimer = Arc<StatsTimerState<Node>>;
 
 /// A [`StatsTimer`] that runs on a worker.
@@ -44,10 +45,11 @@ pub type StatsWorkerTimer<Payload> = Arc<StatsTimerState<Worker<Payload>>>;
 
 /// The inner state of a [`StatsTimer`].
 pub struct StatsTimerState<Scope: WorkScope> {
-    /// Dropped first: the statistics end before the timer does.
+    /// This field is dropped first, so the statistics end before the timer ends.
     statistics: SourceStatistics,
     measured: Arc<MeasuredTimer>,
-    /// Whether the current callback is installed, and not replaced through this handle.
+    /// The flag of the current callback: true while the callback is installed. This handle sets the flag to false
+    /// before it replaces the callback.
     is_installed: Mutex<Arc<AtomicBool>>,
     timer: Arc<TimerState<Scope>>,
 }
@@ -81,7 +83,7 @@ impl<Scope: WorkScope> StatsTimerState<Scope> {
         self.timer.is_canceled()
     }
 
-    /// Resets the timer: its next call is one period from now. A canceled timer continues.
+    /// Resets the timer, so that its next call is one period from now. A canceled timer continues.
     pub fn reset(&self) -> Result<(), RclrsError> {
         self.timer.reset()
     }
@@ -127,7 +129,7 @@ where
         drop(self.timer.set_callback(callback));
     }
 
-    /// Removes the callback, as [`TimerState::set_inert`] does: the timer wakes up at its period, and calls nothing.
+    /// Removes the callback, as [`TimerState::set_inert`] does. The timer wakes up at its period, but calls nothing.
     pub fn set_inert(&self) {
         self.set_callback(AnyTimerCallback::Inert);
     }
@@ -193,7 +195,7 @@ impl<Scope: WorkScope> IntoWorkerTimerOneshotCallback<Scope, Self> for Measured<
     }
 }
 
-/// The measurements of a timer, which remain when its callback is replaced.
+/// The measurements of a timer. They remain when the timer's callback is replaced.
 pub(crate) struct MeasuredTimer {
     pub(crate) calls: Arc<Windowed<TimerCalls>>,
     pub(crate) period: Duration,
@@ -204,10 +206,10 @@ pub(crate) struct MeasuredTimer {
 }
 
 impl MeasuredTimer {
-    /// Wraps a callback, in any form that rclrs takes, so that its calls are measured. Also returns the flag that says
-    /// whether the callback is installed, which is false at first. rclrs already stores each form as a boxed function,
-    /// so a measured callback costs one more call, but no allocation. If `is_new`, the timer is not created yet, and
-    /// its first call is one period from now.
+    /// Wraps a callback, in any form that rclrs takes, so that its calls are measured. Also returns a flag, which the
+    /// caller sets to true when the callback is installed. rclrs already stores each form of callback as a boxed
+    /// function, so a measured callback costs one more function call, but no allocation. If `is_new`, the timer is not
+    /// created yet, and its first call is one period from now.
     pub(crate) fn measure<Scope: WorkScope>(
         self: &Arc<Self>,
         callback: AnyTimerCallback<Scope>,
@@ -217,9 +219,9 @@ impl MeasuredTimer {
         Scope::Payload: 'static,
     {
         let is_installed = Arc::<AtomicBool>::default();
-        let mut schedule = TimerSchedule::new(self.period.as_nanos() as i64); // as in rclrs
+        let mut schedule = TimerSchedule::new(self.period.as_nanos() as i64); // the same cast as in rclrs
         if let (Some(schedule), true) = (&mut schedule, self.simulated.is_some() || !is_new) {
-            schedule.forget(); // simulated time may not have begun
+            schedule.forget(); // the next scheduled call is unknown
         }
         let mut probe = Probe {
             measured: Arc::clone(self),
@@ -254,7 +256,7 @@ struct Probe {
     measured: Arc<MeasuredTimer>,
     /// The schedule of the timer; `None` if the period is 0.
     schedule: Option<TimerSchedule>,
-    /// The number of jumps of simulated time up to the last call of the timer.
+    /// The number of jumps of simulated time until the last call of the timer.
     jumps: u16,
     is_installed: Arc<AtomicBool>,
 }
@@ -272,7 +274,8 @@ impl Probe {
         Some(self.measured.calls.start(call, monotonic))
     }
 
-    /// Returns the scheduled time of a call whose callback starts now, as far as it is known.
+    /// Returns how late a call is whose callback starts now, and how many periods are skipped; `None` if the scheduled
+    /// time of the call is unknown.
     fn scheduled_call<Scope: WorkScope>(&mut self, timer: &TimerState<Scope>) -> Option<ScheduledCall> {
         let schedule = self.schedule.as_mut()?;
         if let Some(time) = &self.measured.simulated {
@@ -297,7 +300,7 @@ impl Probe {
     }
 }
 
-/// Reads the schedule of a timer; `None` if the timer is canceled.
+/// Reads the times of a timer's last and next call; `None` if the timer is canceled or a time cannot be read.
 fn read<Scope: WorkScope>(timer: &TimerState<Scope>) -> Option<TimerReading> {
     let before = timer.clock().now().nsec;
     let until_next = match timer.time_until_next_call() {
@@ -312,8 +315,8 @@ fn read<Scope: WorkScope>(timer: &TimerState<Scope>) -> Option<TimerReading> {
 }
 
 impl Drop for Probe {
-    /// Ends the statistics if the callback has replaced itself through rclrs: windows with a count of 0 would wrongly
-    /// show silence.
+    /// Ends the statistics if the callback has replaced itself through rclrs, because further windows would have a
+    /// count of 0 and wrongly show that the timer is silent.
     fn drop(&mut self) {
         if self.is_installed.load(Ordering::Relaxed) && self.measured.calls.disable_forever() {
             let text = format!(

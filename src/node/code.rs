@@ -28,7 +28,7 @@ impl NodeStatistics {
     }
 
     /// Creates a stopwatch for each of `parts`, such as one stopwatch per lidar: `get_lidar_data/front`,
-    /// `get_lidar_data/rear`. The names are formatted once, in this call, and not at each use of a stopwatch.
+    /// `get_lidar_data/rear`. This call formats the names once, so the use of a stopwatch formats no name.
     ///
     /// ```
     /// # use rclrs::*;
@@ -65,7 +65,7 @@ impl NodeStatistics {
         parts.into_iter().map(|part| self.create_counter(format!("{name}/{part}"))).collect()
     }
 
-    /// Adds a source for code with this name. The returned handle does not keep the statistics alive yet.
+    /// Adds the source of a stopwatch, a counter or the executor. The handle does not keep the statistics alive yet.
     pub(super) fn code_source(&self, name: &str, collector: Arc<dyn WindowedCollector>) -> SourceHandle {
         let source = Source::new(self.source_name(None, name), collector, None);
         self.add_source(source, SourceOptions::default(), self.publisher.clone(), None)

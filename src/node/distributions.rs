@@ -13,8 +13,8 @@ use crate::{
     report::distribution,
 };
 
-/// The publisher of distributions. rclrs's publisher is created for the first distribution, because most nodes have no
-/// distributions.
+/// The publisher of distributions. rclrs's publisher is created only when a node has a first distribution, because most
+/// nodes have no distributions.
 pub(super) struct DistributionPublisher {
     node: Weak<NodeState>,
     topic: String,
@@ -22,8 +22,7 @@ pub(super) struct DistributionPublisher {
 }
 
 impl DistributionPublisher {
-    /// Prepares the publisher for windows that are published on `publish_topic`, without creating rclrs's publisher
-    /// yet.
+    /// Prepares the publisher for windows that are published on `publish_topic`. rclrs's publisher is created later.
     pub(super) fn new(node: &Node, publish_topic: &str) -> Self {
         let topic = distribution::topic(publish_topic);
         Self { node: Arc::downgrade(node), topic, publisher: Mutex::default() }
@@ -35,11 +34,11 @@ impl DistributionPublisher {
         created.map_err(|source| creation_error(node, SourceKind::Publisher, self.topic.clone(), source))
     }
 
-    /// Replaces the publisher, if it exists, by a publisher with this QoS.
+    /// If the publisher exists, replaces it by a publisher with this QoS.
     pub(super) fn replace(&self, node: &Node, qos: QoSProfile) {
         let had_one = lock(&self.publisher).take().is_some();
-        // If the new publisher cannot be created, for example because the context is shut down, the next distribution
-        // tries again.
+        // If rclrs cannot create the new publisher, for example because the context is shut down, the publication of
+        // the next distribution tries again.
         let _created = had_one.then(|| self.get_or_create(node, qos));
     }
 

@@ -46,7 +46,7 @@ use crate::{
 
 /// The statistics of a subscription that rclrs has not created yet.
 struct NewSubscription {
-    /// The topic, as user code has passed it.
+    /// The topic name that user code has passed.
     topic: String,
     statistics: StatisticsOptions,
     recorder: Arc<Recorder>,
@@ -55,7 +55,7 @@ struct NewSubscription {
 
 /// The checked options of the statistics of a publisher that rclrs has not created yet.
 struct NewPublisher {
-    /// The topic, as user code has passed it.
+    /// The topic name that user code has passed.
     topic: String,
     own: SourceOptions,
     statistics: StatisticsOptions,
@@ -66,11 +66,11 @@ impl NodeStatistics {
     /// Creates a subscription with statistics, like
     /// [`NodeState::create_subscription`](rclrs::NodeState::create_subscription).
     ///
-    /// The callback has any of the six signatures of rclrs: an [`Fn`] that takes the message, a boxed message or a
-    /// [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage), with or without [`MessageInfo`].
+    /// The callback has one of the six signatures that rclrs supports: an [`Fn`] that takes the message, a boxed
+    /// message or a [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage), with or without [`MessageInfo`].
     ///
-    /// The options are rclrs's options, `"imu".keep_last(10)`, or rclrs's options with options of the statistics,
-    /// `"imu".keep_last(10).statistics(options)`: see [`statistics`](crate::IntoStatsOptions::statistics).
+    /// The options are rclrs's options, such as `"imu".keep_last(10)`. Options of the statistics can be added to them,
+    /// such as `"imu".keep_last(10).statistics(options)`: see [`statistics`](crate::IntoStatsOptions::statistics).
     ///
     /// # Errors
     ///
@@ -92,8 +92,8 @@ impl NodeStatistics {
     /// Creates a subscription with an async callback and statistics, like
     /// [`NodeState::create_async_subscription`](rclrs::NodeState::create_async_subscription).
     ///
-    /// The callback has the signatures of [`create_subscription`](Self::create_subscription), but is an [`FnMut`] and
-    /// returns a future. The callback starts when the future is first polled.
+    /// The callback takes the same arguments as in [`create_subscription`](Self::create_subscription), but is an
+    /// [`FnMut`] and returns a future. The callback starts when this future is first polled.
     ///
     /// # Errors
     ///
@@ -114,8 +114,8 @@ impl NodeStatistics {
     /// Creates a subscription on a worker with statistics, like
     /// [`WorkerState::create_subscription`](rclrs::WorkerState::create_subscription).
     ///
-    /// The callback has the signatures of [`create_subscription`](Self::create_subscription), but is an [`FnMut`] and
-    /// may take `&mut Payload` first.
+    /// The callback takes the same arguments as in [`create_subscription`](Self::create_subscription), but is an
+    /// [`FnMut`] and may take `&mut Payload` as the first argument.
     ///
     /// # Errors
     ///
@@ -260,8 +260,8 @@ impl NodeStatistics {
     ///
     /// # Errors
     ///
-    /// Errors if rclrs cannot create the publisher, for example because the topic name is invalid, if an option is out
-    /// of range, or if publishers do not have an option.
+    /// Errors if an option is out of range, if publishers do not have one of the options, or if rclrs cannot create the
+    /// publisher, for example because the topic name is invalid.
     pub fn create_publisher<'a, T: Message>(
         &self,
         options: impl StatsOptions<PublisherOptions<'a>>,
@@ -329,9 +329,9 @@ impl NodeStatistics {
         (self.keep(self.add_source(source, own, to, statistics.expectations)), publications)
     }
 
-    /// Returns the expectations of a source with this topic or name: the source's own expectations, or else those of the
-    /// file of expectations, or else the node's expectations. The remapped name is unknown before the source is created, so conditions on the remapped name are
-    /// not returned.
+    /// Returns the expectations of a source with this topic or name: the source's own expectations, or else the
+    /// expectations in the file of expectations, or else the node's expectations. Conditions on the remapped name of
+    /// the topic are not returned, because the remapped name is unknown before the source is created.
     pub(super) fn expected(
         &self,
         given: &str,
@@ -352,7 +352,7 @@ impl NodeStatistics {
         }
     }
 
-    /// Adds the metrics that the conditions on a topic need to the options.
+    /// Returns the options with the metrics that the conditions on the topic need in addition.
     fn with_metrics_for(
         &self,
         given: &str,
@@ -368,7 +368,7 @@ impl NodeStatistics {
         statistics.metrics(metrics)
     }
 
-    /// Creates the publisher of health, if the options of a source have expectations.
+    /// Creates the publisher of health, if the source's options have expectations.
     pub(super) fn prepare_diagnostics(&self, statistics: &StatisticsOptions) -> Result<(), StatisticsError> {
         match self.diagnostics.as_ref().filter(|_| statistics.expectations.is_some()) {
             Some(publisher) => publisher.create(&self.running.node),
@@ -376,8 +376,8 @@ impl NodeStatistics {
         }
     }
 
-    /// Returns how to find the sizes of messages, if these options, or else the options of the node, contain this
-    /// metric. Warns if the encoding is unknown.
+    /// Returns how to find the sizes of messages, if the metrics of these options contain [`Metric::MessageSize`]. If
+    /// these options set no metrics, the options of the node decide. Warns if the encoding is unknown.
     fn find_size<Size>(
         &self,
         statistics: &StatisticsOptions,
@@ -416,8 +416,8 @@ impl NodeStatistics {
         })
     }
 
-    /// Creates a subscription of a type (`package/msg/Name`) that may be known only at run time. Only the code that
-    /// differs between types is generic; other code is compiled once, and not for each subscription of a program.
+    /// Creates a subscription of a type (`package/msg/Name`) that may be known only at run time. Only code that depends
+    /// on the message type is generic. Other code is compiled only once for all subscriptions of a program.
     fn create_any<T, Scope>(
         &self,
         message_type: Cow<'static, str>,
@@ -435,8 +435,8 @@ impl NodeStatistics {
         Ok(Arc::new(StatsSubscriptionState::new(source, recorder, subscription)))
     }
 
-    /// Creates the statistics of a subscription, and begins to measure, because messages may arrive before the
-    /// subscription is returned.
+    /// Creates the statistics of a subscription, and begins to measure. This is done before rclrs creates the
+    /// subscription, because messages may arrive before rclrs returns it.
     fn prepare_subscription(
         &self,
         topic: &str,
@@ -476,7 +476,7 @@ impl NodeStatistics {
         Ok((self.keep(new.complete(source)), subscription))
     }
 
-    /// Publishes events about the losses of a subscription, if the subscription measures losses.
+    /// Begins to publish events about the messages that a subscription loses, if the subscription measures losses.
     #[cfg(feature = "interfaces")]
     fn publish_losses(
         &self,

@@ -63,8 +63,8 @@ use reports::{NodeClock, NodeReports};
 /// The statistics of a node's subscriptions, publishers, services, clients, timers, stopwatches, counters and executor:
 /// all of these sources share one publisher and one thread.
 ///
-/// The thread ends and publishes the windows. A callback that blocks the executor does not stop the statistics, and the
-/// publication of statistics never delays a callback.
+/// This thread ends and publishes the windows. So a callback that blocks the executor does not stop the statistics, and
+/// the publication of statistics never delays a callback.
 ///
 /// # ROS parameters
 ///
@@ -84,22 +84,22 @@ use reports::{NodeClock, NodeReports};
 ///
 /// # Panics in callbacks
 ///
-/// A panic in a callback of the node unwinds from [`spin`](rclrs::Executor::spin), and rclrs 0.8 cannot spin that
-/// executor again. A panic in a callback of a worker ends that worker. The statistics continue in both cases, and show
-/// that no messages are handled.
+/// A panic in a callback of the node unwinds out of [`spin`](rclrs::Executor::spin). After that, rclrs 0.8 cannot spin
+/// the executor again. A panic in a callback of a worker ends that worker. In both cases, the statistics continue, and
+/// show that no callback handles messages.
 ///
 /// # Drop
 ///
 /// The handles of the sources keep the statistics alive. When the `NodeStatistics` and the last handle are dropped, the
-/// statistics end within a second: the remaining loss events are published, the windows of dropped handles are not
-/// published, and the file of totals is written. Statistics messages that the middleware does not accept within this
-/// second are lost, with a warning in the node's log. A handle that a callback captures lives as long as the callback,
-/// which is until the callback's own source or the executor is dropped.
+/// statistics end within a second: the remaining loss events are published, and the file of totals is written. The
+/// unfinished windows of dropped handles are not published. Statistics messages that the middleware does not accept
+/// within this second are lost, with a warning in the node's log. A handle that a callback captures lives as long as
+/// the callback. The callback lives until its own source or the executor is dropped.
 ///
-/// A callback must not capture the handle of its own subscription, service, timer or action server. rclrs's object
-/// holds its callback, so the captured handle would form a reference cycle: the subscription and all statistics of the
-/// node would then live until the process ends. (In rclrs itself, such a cycle also keeps the subscription alive.)
-/// Capture a [`Weak`] of the handle instead.
+/// A callback must not capture the handle of its own subscription, service, timer or action server. rclrs's
+/// subscription (or service, timer or action server) holds its callback, so a handle in the callback would form a
+/// reference cycle. The subscription and all statistics of the node would then live until the process ends. (In rclrs
+/// itself, such a cycle also keeps the subscription alive.) Capture a [`Weak`] of the handle instead.
 #[must_use = "without a source there are no statistics"]
 pub struct NodeStatistics {
     options: StatisticsOptions,
@@ -108,8 +108,8 @@ pub struct NodeStatistics {
     simulated: Option<Arc<SimulatedTime>>,
     /// The publishers with the node's topic and QoS; `None` if the node's windows are not published.
     publisher: Option<Arc<TopicPublishers>>,
-    /// Publishers with another topic or QoS than the node's, for sources whose options set a topic or QoS. A publisher
-    /// lives as long as a source that uses it.
+    /// Publishers whose topic or QoS differs from the node's, for sources whose options set a topic or QoS. Each
+    /// publisher lives as long as a source uses it.
     others: Mutex<Vec<Weak<TopicPublishers>>>,
     /// The publisher of health; `None` if the node's health is not published.
     diagnostics: Option<Arc<DiagnosticsPublisher>>,
@@ -117,17 +117,17 @@ pub struct NodeStatistics {
     stopwatches: Registry<StopwatchState>,
     counters: Registry<CounterState>,
     running: Arc<Running>,
-    /// The part of each handle in user code that keeps the statistics alive.
+    /// Each handle in user code contains a clone of this `Arc`, which keeps the statistics alive.
     keeper: Arc<Keeper>,
 }
 
-/// The state that lives as long as the [`NodeStatistics`] or a handle of a source lives. This state must not contain a
-/// handle that keeps the state alive, and the thread must not own the state: otherwise the state would never be
-/// dropped.
+/// The state that lives as long as the [`NodeStatistics`] or any handle of a source. This state must not contain a
+/// handle that keeps the state alive, and the thread of the scheduler must not own the state. Otherwise the state would
+/// never be dropped.
 struct Running {
     node: Node,
     parameters: Option<Parameters>,
-    /// The executor's statistics: the only source whose handle does not keep this state alive.
+    /// The executor's statistics. Only the handle of this source does not keep this state alive.
     executor: OnceLock<ExecutorStatistics>,
     scheduler: Arc<Scheduler>,
     thread: Option<JoinHandle<()>>,
@@ -164,7 +164,7 @@ impl NodeStatistics {
     }
 
     /// Creates the statistics of a node. [`StatisticsOptions`] are the defaults of the node's sources and of the ROS
-    /// parameters; [`NodeStatisticsOptions`] contain these defaults and the options of further reports.
+    /// parameters. [`NodeStatisticsOptions`] contain these defaults and the options of further reports.
     ///
     /// # Errors
     ///
@@ -179,20 +179,19 @@ impl NodeStatistics {
         let node_name = node.fully_qualified_name();
         let write_totals = totals_writer(&options, &node_name)?;
 
-        // Until the thread starts, this function owns everything that it creates, so that an error drops everything
-        // again.
+        // Until the thread starts, this function owns everything that it creates. So an error drops everything.
         let parameters = Parameters::declare(node, &options.statistics)?;
         let (statistics, expectations) = with_parameters(node, &options.statistics, parameters.as_ref());
 
-        // After the parameters are read, the options are final. The publishers are created here, so that readers find
-        // the publishers before the first window ends.
+        // The options are final, because the parameters have been read. The publishers are created now, so that readers
+        // find the publishers before the first window ends.
         let publisher = create_publisher(node, &statistics)?;
         let claimed = claim(node);
         let is_judged =
             claimed.is_some() || expectations.expectations.is_some() || options.has_expectation_file();
         let diagnostics = create_diagnostics(node, &options, is_judged)?;
 
-        // The scheduler has no thread yet, and so publishes nothing.
+        // The scheduler publishes nothing yet, because its thread has not started.
         let clock = node.get_clock();
         let simulated = matches!(clock.clock_type(), ClockType::RosTime)
             .then(|| Arc::new(SimulatedTime::new(NodeClock(clock))));
@@ -270,8 +269,8 @@ impl NodeStatistics {
         Some(&self.running.executor.get()?.statistics)
     }
 
-    /// Returns the numbers of messages received and lost by each subscription up to now, also by subscriptions that
-    /// have ended (the last 1000 names).
+    /// Returns the numbers of messages received and lost by each subscription up to now. The result includes ended
+    /// subscriptions, but only those with the last 1000 source names.
     pub fn totals(&self) -> Vec<TopicTotals> {
         self.running.scheduler.totals()
     }
@@ -288,8 +287,8 @@ impl NodeStatistics {
         self.running.scheduler.defaults().enabled
     }
 
-    /// Sets the length of windows for the sources that do not set their own length, like the parameter
-    /// `topic_statistics.publish_period`. This method also sets the parameter.
+    /// Sets the length of windows, like the parameter `topic_statistics.publish_period`, for the sources whose options
+    /// do not set this length. This method also sets the parameter.
     ///
     /// # Errors
     ///
@@ -300,8 +299,9 @@ impl NodeStatistics {
         Ok(())
     }
 
-    /// Sets whether sources have distributions from their next windows on, for the sources whose options do not decide
-    /// this, like the parameter `topic_statistics.distributions`. This method also sets the parameter.
+    /// Sets whether sources have distributions, like the parameter `topic_statistics.distributions`, for the sources
+    /// whose options do not decide this. The change applies from the next windows on. This method also sets the
+    /// parameter.
     pub fn set_distributions(&self, distributions: bool) {
         self.change_defaults(|defaults| defaults.distributions = distributions);
     }
@@ -314,7 +314,7 @@ impl NodeStatistics {
         }
     }
 
-    /// Returns the name of a new source, for a topic or for code with this name.
+    /// Returns the unique name of a new source. `topic` is its topic, or its name if it has no topic.
     fn source_name(&self, name: Option<SourceName>, topic: &str) -> UniqueName {
         let node = self.running.node.fully_qualified_name();
         let with_topic = || self.names.reserve(&node, &format!("{node}:{topic}"));
@@ -355,7 +355,7 @@ impl NodeStatistics {
         new.complete(source)
     }
 
-    /// Sets what is expected of a new source: by the source's own options, or else by the file of expectations.
+    /// Sets the expectations of a new source: its own expectations, or else those in the file of expectations.
     fn expect(&self, source: &Arc<Source>, own: Option<Expectations>) {
         let (names, kind) = (source.names(), source.kind());
         #[cfg(feature = "expectation_file")]
@@ -449,8 +449,8 @@ fn create_publisher(
     Ok(Some(Arc::new(publisher)))
 }
 
-/// Creates the publisher of the node's health; returns `None` if the health is not published. If `is_judged` is false,
-/// no source has expectations yet, and rclrs's publisher is created later.
+/// Creates the publisher of the node's health; returns `None` if the health is not published. `is_judged` is false if
+/// no source has expectations yet. In this case, rclrs's publisher is created later.
 fn create_diagnostics(
     node: &Node,
     options: &NodeStatisticsOptions,
@@ -500,7 +500,7 @@ fn totals_writer(
 
 /// Returns the function that writes the file of totals when the statistics end.
 ///
-/// Errors if a check finds that the file cannot be written.
+/// Errors if the file cannot be written, as far as this can be checked now.
 #[cfg(feature = "totals_file")]
 fn totals_writer(
     options: &NodeStatisticsOptions,

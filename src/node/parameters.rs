@@ -30,7 +30,7 @@ const ERROR_UNLESS: &str = "topic_statistics.error_unless";
 const PUBLISH_TOPIC: &str = "topic_statistics.publish_topic";
 
 /// The parameters of a node's statistics. Dropping this value undeclares the parameters.
-#[allow(missing_debug_implementations)] // no other crate can name it
+#[allow(missing_debug_implementations)] // no other crate can name this
 pub struct Parameters {
     enabled: MandatoryParameter<bool>,
     /// The period in seconds, as a double or an integer.
@@ -39,7 +39,7 @@ pub struct Parameters {
     warn_unless: MandatoryParameter<Arc<[Arc<str>]>>,
     error_unless: MandatoryParameter<Arc<[Arc<str>]>>,
     publish_topic: ReadOnlyParameter<Arc<str>>,
-    /// The scheduler checks that metrics are measured, when a condition is set at run time.
+    /// The scheduler. When a condition is set at run time, the scheduler checks that the sources measure its metrics.
     scheduler: Arc<OnceLock<Weak<Scheduler>>>,
 }
 
@@ -137,7 +137,7 @@ impl Parameters {
 
     /// Returns the expectations of the node's options, with the conditions of the parameters.
     pub fn apply_to_expectations(&self, options: &NodeExpectations) -> NodeExpectations {
-        // The validation has refused invalid conditions.
+        // The conditions are valid, because the validation of the parameter has refused invalid conditions.
         let conditions = |parameter: &MandatoryParameter<Arc<[Arc<str>]>>| {
             conditions(&parameter.get()).unwrap_or_default()
         };
@@ -145,7 +145,7 @@ impl Parameters {
         with_warnings.with(Level::Error, conditions(&self.error_unless))
     }
 
-    /// Changes the defaults of the sources: sets the parameters whose values change.
+    /// Changes the defaults of the sources, by setting the parameters whose values change.
     pub(crate) fn change_defaults(&self, change: impl FnOnce(&mut SourceDefaults)) {
         let before = self.defaults();
         let mut defaults = before;
@@ -168,7 +168,7 @@ impl Parameters {
         let mut defaults = SourceDefaults::default();
         (defaults.enabled, defaults.distributions) = (self.enabled.get(), self.distributions.get());
         if let Ok(period) = seconds(&self.publish_period.get()) {
-            defaults.publish_period = period; // the validation has refused other values
+            defaults.publish_period = period; // has been validated
         }
         defaults
     }
@@ -206,7 +206,7 @@ fn set(scheduler: &Weak<Scheduler>, change: impl FnOnce(&mut SourceDefaults)) {
     }
 }
 
-/// Returns the conditions of a parameter, or the mistake in one of the conditions. A blank text contains no conditions.
+/// Returns the conditions of a parameter, or, as the error, the mistake in a condition. A blank text has no conditions.
 fn conditions(texts: &[Arc<str>]) -> Result<Vec<Condition>, String> {
     let mut all = vec![];
     for text in texts.iter().filter(|text| !text.trim().is_empty()) {

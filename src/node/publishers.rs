@@ -18,7 +18,7 @@ use crate::{
     report::{diagnostics, message::metrics_message},
 };
 
-/// The publishers of windows on one topic: one for the metrics, and one for the distributions.
+/// The publishers of windows on one topic: one publisher for the metrics, and one publisher for the distributions.
 pub(super) struct TopicPublishers {
     topic: String,
     /// The QoS that was set; `None` for the default, whose depth depends on the number of metrics.
@@ -29,17 +29,18 @@ pub(super) struct TopicPublishers {
 }
 
 struct Publishers {
-    /// The sum of the numbers of metrics of all sources that were created.
+    /// The sum of the numbers of metrics of all sources created so far that use these publishers.
     window: usize,
     metrics: Publisher<MetricsMessage>,
 }
 
 impl TopicPublishers {
-    /// The depth of the history for few metrics: a slow reader misses no message of the last four windows. The depth is
-    /// small because Fast DDS allocates the first 100 messages of a history when it creates the history.
+    /// The depth of the history for at most [`FEW`](Self::FEW) metrics. With this depth, a slow reader misses no
+    /// message of the last four windows. The depth is small because Fast DDS allocates the first 100 messages of a
+    /// history when it creates the history.
     const DEPTH: u32 = 32;
-    /// The largest number of metrics of all sources for which [`DEPTH`](Self::DEPTH) is enough: two metrics for each of
-    /// four subscriptions.
+    /// The largest number of metrics of all sources together for which [`DEPTH`](Self::DEPTH) is used: two metrics for
+    /// each of four subscriptions.
     const FEW: usize = 8;
     /// The depth of the history for more metrics: two messages for each of 1000 subscriptions.
     const DEPTH_OF_MANY: u32 = 2000;
@@ -64,9 +65,9 @@ impl TopicPublishers {
 
     /// Makes room in the history for the windows of a new source with this number of metrics.
     ///
-    /// Publishers with a deeper history replace the first publishers, at most once. The publishers are replaced when a
-    /// source is created, because readers have to discover new publishers before a window ends. If rclrs cannot create
-    /// the new publishers, for example because the context is shut down, the first publishers remain.
+    /// If the history is too small, publishers with a deeper history replace the first publishers, at most once. This
+    /// is done when a source is created, so that readers discover the new publishers before a window ends. If rclrs
+    /// cannot create the new publishers, for example because the context is shut down, the first publishers remain.
     pub(super) fn add_source(&self, node: &Node, metrics: usize) {
         let mut publishers = lock(&self.publishers);
         let before = Self::qos(self.qos, publishers.window);
@@ -129,7 +130,7 @@ impl PublishWindows for TopicPublishers {
     }
 }
 
-/// The publisher of health. rclrs's publisher is created for the first source with expectations, or for an executor,
+/// The publisher of health. rclrs's publisher is created only when a source has expectations, or for an executor,
 /// because most nodes publish no health.
 #[derive(Default)]
 pub(super) struct DiagnosticsPublisher {
@@ -160,7 +161,7 @@ impl DiagnosticsPublisher {
         }
         let qos = QoSProfile::topics_default().keep_last(Self::DEPTH).reliable();
         let publisher = node.create_publisher(options(diagnostics::TOPIC, qos))?;
-        // If two threads create a publisher at the same time, one of the two publishers is dropped.
+        // If two threads create a publisher at the same time, the second publisher is dropped.
         Ok(self.publisher.get_or_init(|| publisher))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use topic_statistics_core::mutex::lock;
 
-/// Weak references to handles, by the names of the handles.
+/// Weak references to handles, with the names of the handles.
 pub(super) struct Registry<T>(Mutex<Vec<(String, Weak<T>)>>);
 
 impl<T> Default for Registry<T> {

@@ -332,7 +332,7 @@ impl NodeStatistics {
             _ => TimerClock::System,
         };
         let period = options.period;
-        // "µs" is not ASCII.
+        // The µ of "µs" is not ASCII, so it becomes "u".
         let name = format!("timer/{}", format!("{period:?}").replace('µ', "u"));
         let all = SourceKind::Timer.metrics().iter().collect();
         let (metrics, statistics) = self.check_waiting(statistics, SourceKind::Timer, &name, all)?;
@@ -351,8 +351,8 @@ impl NodeStatistics {
         creation_error(&self.running.node, kind, name.to_owned(), source)
     }
 
-    /// Checks the options of a new source. Returns the metrics that the options set, or else `all`, and the options
-    /// with the node's defaults.
+    /// Checks the options of a new source. Returns the metrics, and the options with the node's defaults. The metrics
+    /// are those that the source's own options set and those that its expectations need, or else `all`.
     fn check_waiting(
         &self,
         statistics: StatisticsOptions,
@@ -372,8 +372,8 @@ impl NodeStatistics {
         Ok((metrics, WaitingOptions { own, statistics: statistics.or(&self.options) }))
     }
 
-    /// Adds the collector of a new source. The collector is added early, because a request may arrive before the new
-    /// service is returned.
+    /// Adds the collector of a new source. The collector is added before rclrs creates the service, because a request
+    /// may arrive before rclrs returns it.
     fn add_waiting(
         &self,
         collector: Arc<dyn WindowedCollector>,
@@ -385,8 +385,8 @@ impl NodeStatistics {
         Ok(NewWaiting { source, collector, statistics })
     }
 
-    /// Adds the source with this name. `given` is the name that the node's code has passed for a service, a client or
-    /// an action.
+    /// Adds the source with this name. For a service, a client or an action, `given` is the name that user code has
+    /// passed.
     fn complete_waiting(&self, new: NewWaiting, name: &str, given: Option<&str>) -> SourceHandle {
         let NewWaiting { source: new, collector, statistics } = new;
         let source = Source::new(self.source_name(statistics.source_name, name), collector, None);

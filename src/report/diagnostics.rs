@@ -9,7 +9,7 @@ use crate::interfaces::{
     diagnostic_msgs::msg::{DiagnosticStatus, KeyValue},
 };
 
-/// The topic on which diagnostic_updater also publishes.
+/// The topic of the health, which diagnostic_updater also uses.
 pub(crate) const TOPIC: &str = "/diagnostics";
 
 /// The names that all diagnostic statuses of a node contain.
@@ -21,7 +21,7 @@ pub struct NodeNames {
     pub hardware_id: String,
 }
 
-/// Converts the diagnostic status of a source. The name of the status is unique within the node.
+/// Returns the diagnostic status of a source. The name of the status is unique within the node.
 pub fn status(node: &NodeNames, source: &Source, judge: &Judge) -> DiagnosticStatus {
     let status = judges::status(&node.name, source, judge);
     DiagnosticStatus {

@@ -8,7 +8,7 @@ use topic_statistics_core::{collector::Distribution, Metric, Window};
 
 use super::message::time;
 
-/// Returns the topic for distributions, if windows are published on `publish_topic`.
+/// Returns the topic on which distributions are published, for windows that are published on `publish_topic`.
 pub(crate) fn topic(publish_topic: &str) -> String {
     format!("{}/distribution", publish_topic.trim_end_matches('/'))
 }
@@ -69,8 +69,7 @@ mod tests {
         assert_eq!((message.count, message.minimum, message.maximum), (7, -3.0, 1e3));
         assert_eq!((message.sum, message.scale), (1e-9 + 1.0 + 3.0 + 1e3 - 3.0, 2));
         assert_eq!((message.zero_count, message.zero_threshold), (1, 0.0));
-        // log2(1e-9) * 4 = -119.6, log2(1) * 4 = 0, which is the end of bucket -1, log2(1.5) * 4 = 2.3, log2(1e3) * 4 =
-        // 39.9
+        // log2(1e-9) * 4 = -119.6; log2(1) * 4 = 0 (1 ends bucket -1); log2(1.5) * 4 = 2.3; log2(1e3) * 4 = 39.9
         let mut positive = vec![0; 160];
         for (bucket, count) in [(-120, 1), (-1, 1), (2, 2), (39, 1)] {
             positive[(bucket + 120) as usize] = count;
@@ -83,7 +82,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// For any samples, the message has each bucket, and the first and the last bucket are not empty.
+        /// For any samples, the message has every bucket from the first to the last bucket with samples.
         #[test]
         fn a_message_is_that_of_its_distribution(
             samples in proptest::collection::vec(proptest::num::f64::NORMAL | proptest::num::f64::ZERO, 0..200)

@@ -33,7 +33,7 @@ pub fn metrics_message(source: &str, metric: Metric, window: Window, summary: &S
 
 /// Converts nanoseconds since the epoch to a ROS time. `nanosec` counts up from `sec`, also for times before the epoch.
 ///
-/// For times after 2038, which overflow `sec`, `sec` has its largest value.
+/// Times after 2038 overflow `sec`. For these times, `sec` has its largest value.
 pub(crate) fn time(nanoseconds: i64) -> Time {
     const SECOND: i64 = 1_000_000_000;
     Time {

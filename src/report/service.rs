@@ -18,7 +18,7 @@ pub(crate) const NAME: &str = "~/get_topic_statistics";
 /// The service. Dropping this value ends the service.
 pub(crate) type TopicStatisticsService = WorkerService<GetTopicStatistics, ()>;
 
-/// Creates the service on a separate worker, so that the service answers while a callback blocks the executor.
+/// Creates the service on a separate worker, so that the service still answers while a callback blocks the executor.
 pub(crate) fn create(
     node: &Node,
     totals: impl Fn() -> Vec<TopicTotals> + Send + Sync + 'static,

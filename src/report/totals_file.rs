@@ -14,9 +14,9 @@ use topic_statistics_core::{record::clock::system_time, totals::TopicTotals, Tim
 /// The version of the file format. The version changes when a field changes its meaning or is removed.
 const VERSION: u32 = 1;
 
-/// Returns the absolute path, so that later changes of the working directory have no effect.
+/// Returns the absolute path of the file, so that later changes of the working directory have no effect.
 ///
-/// Errors if a check finds that the file cannot be written.
+/// Errors if the file cannot be written, as far as this can be checked now.
 pub(crate) fn check(path: &Path) -> io::Result<PathBuf> {
     if path.file_name().is_none() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"));
@@ -29,8 +29,8 @@ pub(crate) fn check(path: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Writes the file, completely or not at all. Returns the file, because the kernel may not have written the content to
-/// the disk yet.
+/// Writes the file, completely or not at all. Returns the open file, because the kernel may not have written the
+/// content to the disk yet, and the caller can wait for that.
 pub(crate) fn write(path: &Path, node_name: &str, totals: &[TopicTotals]) -> io::Result<File> {
     let text = render(node_name, totals, system_time());
     let mut file = temporary(path)?;
@@ -47,7 +47,8 @@ fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // A new file usually has these permissions, less the process's umask, so that other users may read it.
+        // These are the usual permissions of a new file, from which the kernel removes the process's umask. So other
+        // users may read the file.
         file.permissions(std::fs::Permissions::from_mode(0o666));
     }
     file.tempfile_in(directory)

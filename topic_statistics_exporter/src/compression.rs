@@ -6,7 +6,8 @@ use std::io::{self, Read, Write};
 
 use flate2::{bufread::MultiGzDecoder, write::GzEncoder, Compression};
 
-/// The largest content that is decompressed, in bytes. The OTLP specification recommends this size limit for requests.
+/// The largest size of decompressed content, in bytes. The OTLP specification recommends this limit for the size of
+/// requests.
 pub const MAX_CONTENT: u64 = 20 << 20;
 
 /// Compresses bytes with gzip.

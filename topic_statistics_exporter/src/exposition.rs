@@ -2,8 +2,8 @@
 
 //! The state in the formats that Prometheus reads.
 //!
-//! `families` goes through the state and passes each time series to a `Writer` (module `writer`). `text` and `protobuf`
-//! implement this trait. So all formats have the same time series.
+//! The module `families` goes through the state and passes each time series to a `Writer` (a trait in the module
+//! `writer`). The modules `text` and `protobuf` implement this trait. So all formats have the same time series.
 
 mod families;
 mod health;
@@ -30,7 +30,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format that a scraper prefers, from its Accept header.
+    /// Returns the format that a scraper prefers, according to the scraper's Accept header.
     pub fn negotiate(accept: &str) -> Self {
         let mut best = (0.0, Self::Text);
         for range in accept.split(',').take(Self::MAX_RANGES) {
@@ -74,7 +74,8 @@ impl Format {
         }
     }
 
-    /// Returns the state in this format. Overwrites `buffer`. `unix_time` is the Unix time of `now`, in seconds.
+    /// Returns the state in this format. The memory of `buffer` is used for the result, and its old content is
+    /// overwritten. `unix_time` is the Unix time of `now`, in seconds.
     pub fn encode(self, state: &State, now: Instant, unix_time: f64, buffer: Vec<u8>) -> Vec<u8> {
         match self {
             Self::Text => write_state(state, now, unix_time, text::Text::new(buffer, false)),

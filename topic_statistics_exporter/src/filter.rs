@@ -7,7 +7,7 @@ use topic_statistics_observe::pattern::Pattern;
 /// Patterns that include or exclude nodes by name. Without patterns, all nodes are included.
 #[derive(Clone, Debug, Default)]
 pub struct NodeFilter {
-    /// The patterns that include nodes. If there are none, all nodes are included.
+    /// The patterns that include nodes. If there are no such patterns, all nodes are included.
     include: Vec<Pattern>,
     exclude: Vec<Pattern>,
 }
@@ -19,7 +19,8 @@ impl NodeFilter {
         Self { include, exclude }
     }
 
-    /// Returns whether a node is included. A node name from rclcpp has no leading slash; it matches as if it had one.
+    /// Returns whether a node is included. A node name from rclcpp has no leading slash. Such a name is compared as if
+    /// it had a leading slash.
     pub fn includes(&self, node: &str) -> bool {
         let is_one_of = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.is_match(node));
         (self.include.is_empty() || is_one_of(&self.include)) && !is_one_of(&self.exclude)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The HTTP server: it serves the state at `/metrics`, `/healthz`, and a page at `/` with links to both.
+//! The HTTP server. It serves the state at `/metrics`, a health check at `/healthz`, and a page with links at `/`.
 //!
 //! The server runs on a separate thread, and limits the number of connections, the size and duration of requests, and
-//! how often the state is read. So no client delays another client or the subscriptions. A path never names a file.
+//! how often the state is read. So no client delays another client or the subscriptions. No path names a file.
 
 mod connections;
 
@@ -51,14 +51,14 @@ use super::{
 const MAX_CONNECTIONS: usize = 100;
 /// The longest time for receiving the header of a request.
 const HEADER_TIME: Duration = Duration::from_secs(10);
-/// The longest duration of a connection, which serves one request and its response.
+/// The longest duration of a connection. A connection serves one request and its response.
 const CONNECTION_TIME: Duration = Duration::from_secs(30);
 /// The largest size of a request's header, in bytes.
 const MAX_HEADER: usize = 16 * 1024;
 /// The largest number of fields in a request's header.
 const MAX_FIELDS: usize = 64;
-/// How long a response is served again before a new response is made. If making a response takes long, the response is
-/// served again for ten times that duration. So the state is locked for at most a tenth of the time.
+/// How long a cached response is served before a new response is made. If making a response takes long, the response is
+/// served for ten times as long as the making took. So the state is locked for at most a tenth of the time.
 const MAX_AGE: Duration = Duration::from_millis(100);
 
 /// The running server. Dropping this value stops the server.
@@ -95,7 +95,7 @@ impl Server {
         let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
             let metrics = Arc::new(Metrics::new(state));
             runtime.spawn(accept(listener, metrics));
-            // Dropping the sender `stop` also ends this wait.
+            // The wait also ends if the sender `stop` is dropped.
             let _stopped = runtime.block_on(stopped);
         })?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
@@ -131,7 +131,8 @@ async fn accept(listener: TcpListener, metrics: Arc<Metrics>) {
                 let task = tokio::spawn(serve(stream, Arc::clone(&metrics), Arc::clone(&has_request)));
                 connections.add(peer.ip(), task, has_request, Instant::now());
             }
-            // The process has no free file descriptor, or the client has already closed the connection.
+            // The connection cannot be accepted, for example because the process has no free file descriptor, or
+            // because the client has already closed the connection.
             Err(_) => time::sleep(Duration::from_millis(10)).await,
         }
     }
@@ -210,8 +211,9 @@ const PAGE: &str = concat!(
     "/blob/main/docs/fleet.md\">Names and meanings of the metrics</a></li></ul></body></html>\n"
 );
 
-/// Returns whether a client accepts gzip, from its Accept-Encoding header (RFC 9110, sections 12.4.2 and 12.5.3). `*`
-/// stands for all codings that the header does not name. A coding with an invalid weight is treated as not accepted.
+/// Returns whether a client accepts gzip, according to its Accept-Encoding header (RFC 9110, sections 12.4.2 and
+/// 12.5.3). In the header, `*` stands for all codings that the header does not name. A coding with an invalid weight is
+/// treated as not accepted.
 fn takes_gzip(accept: &str) -> bool {
     let mut all = false;
     for coding in accept.split(',') {
@@ -247,7 +249,7 @@ impl Metrics {
         Self { state, made: Mutex::default() }
     }
 
-    /// Returns the body of a response in a format: from the cache, or a new body if the cached response has expired.
+    /// Returns the body of a response in a format. If the cached response has expired, makes a new response.
     fn body(&self, format: Format, is_gzip: bool) -> Bytes {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = Instant::now();
@@ -315,7 +317,7 @@ mod tests {
         }
     }
 
-    /// Requests do not lock the state all the time, because a response is served again until it expires.
+    /// A response is served again until it expires, so not every request locks the state.
     #[test]
     fn a_response_is_the_last_one_until_that_expires() {
         let state = Arc::new(Mutex::new(State::new(Limits::default(), Now::read())));

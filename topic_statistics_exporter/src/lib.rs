@@ -11,7 +11,7 @@
 //!                                                           └──▶ otlp    to a collector
 //! ```
 //!
-//! `model` defines the received messages as values with checked names and numbers. `state` stores the figures of all
+//! `model` defines the received content as values with checked names and numbers. `state` stores the figures of all
 //! sources of statistics: subscriptions, publishers, services, timers and so on. The outputs (`http` and `otlp`) read
 //! only the state. `options` reads the options of the program. `filter` selects the nodes that the program exports.
 
@@ -62,7 +62,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 /// Runs the program with the command-line arguments of the process.
 pub fn main() -> ExitCode {
-    // Signals are handled before anything else, so a signal during the start has the same effect as a later signal.
+    // The program first starts to handle signals, so a signal during the start has the same effect as a later signal.
     let interrupt = Interrupt::listen(&[], || thread::sleep(LIMIT));
     let (own, ros) = split_ros_arguments(std::env::args_os());
     let options = Options::try_parse_from(own).unwrap_or_else(|error| explain(error).exit());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The program `exporter`. `lib.rs` has the code.
+//! The program `exporter`. The code is in `lib.rs`.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The content of received messages, with the names of nodes and topics as in the time series, and in base units.
+//! The content of received messages, in base units. Names of nodes and topics are as in the labels of time series.
 
 use std::fmt;
 
@@ -21,13 +21,13 @@ pub enum Received {
     Diagnostic(Diagnostic),
 }
 
-/// The name of a source of statistics: `measurement_source_name` in two parts, before and after the first colon.
+/// The name of a source of statistics: the text of `measurement_source_name`, split into two parts at the first colon.
 ///
 /// The two parts have no control characters, and at most 256 characters each. Names in ROS contain no colon.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceName {
-    /// The fully qualified name of the node. If `measurement_source_name` has no colon, this is the whole text: the
-    /// node name without a namespace, as rclcpp writes it, or the name of the host for the metric `clock_offset_ms`.
+    /// The fully qualified name of the node. If `measurement_source_name` has no colon, this field has the whole text.
+    /// From rclcpp, this is the node name without a namespace; for `clock_offset_ms`, the name of the host.
     pub node: Box<str>,
     /// The resolved topic name, or the name of a stopwatch or counter. `None` if `measurement_source_name` has no
     /// colon, or nothing after the colon.
@@ -59,7 +59,7 @@ pub enum Unit {
     Messages,
     /// Hertz.
     Hertz,
-    /// An unknown unit, as in the received message but without control characters.
+    /// An unknown unit. The text is the unit in the received message without control characters.
     Other(Box<str>),
 }
 
@@ -94,7 +94,7 @@ pub struct MetricDistribution {
 pub struct Losses {
     /// The names of the node and of the topic.
     pub source: SourceName,
-    /// The number of messages.
+    /// The number of lost messages.
     pub lost: u64,
 }
 
@@ -114,11 +114,11 @@ pub struct Diagnostic {
 pub struct SourceHealth {
     /// The source.
     pub source: SourceName,
-    /// Messages per second, measured over as many windows as a reliable rate needs.
+    /// Messages per second. The judge measures this rate over as many windows as a reliable rate needs.
     pub rate: Option<f64>,
     /// The limits in the source's conditions, each in the unit of its quantity. Each kind of limit occurs at most once.
     pub limits: Vec<ExpectedLimit>,
-    /// The number of windows judged so far, for each level. `None` if the diagnostic status has no such numbers.
+    /// The number of windows judged so far, for each level. `None` if the status does not contain these numbers.
     pub windows: Option<[u64; 4]>,
 }
 
@@ -169,7 +169,7 @@ impl fmt::Display for SourceName {
 }
 
 impl MetricName {
-    /// Returns a metric, and the factor that converts figures from `unit` to the base unit of the metric.
+    /// Returns a metric, and the factor that converts its figures from `unit` to the base unit.
     fn new(name: &str, unit: &str) -> (Self, f64) {
         let (base, factor) = Unit::new(unit);
         match name.parse::<Metric>() {
@@ -196,7 +196,7 @@ impl MetricName {
 }
 
 impl Unit {
-    /// Returns the base unit of a unit, and the factor that converts figures from `unit` to this base unit.
+    /// Returns the base unit for figures in `unit`, and the factor that converts figures from `unit` to this base unit.
     pub fn new(unit: &str) -> (Self, f64) {
         match unit {
             "s" | "seconds" => (Self::Seconds, 1.0),
@@ -297,7 +297,7 @@ mod tests {
     fn names_are_split_at_the_first_colon() {
         for (text, node, name) in [
             ("cpp_listener", "cpp_listener", None),
-            ("cpp_listener:", "cpp_listener", None), // the same labels as without a colon
+            ("cpp_listener:", "cpp_listener", None), // same labels as with no colon
             ("/b:x:y", "/b", Some("x:y")),
         ] {
             let source = SourceName { node: node.into(), name: name.map(Into::into) };

@@ -140,7 +140,7 @@ impl Options {
             |name, default: &[Pattern], description: &str| -> Result<Vec<Pattern>, InvalidParameter> {
                 let default = default.iter().map(|pattern| pattern.text().to_owned()).collect();
                 let names = topics(name, default, description)?;
-                // An empty name is ignored: the ROS command line cannot express an empty list of strings.
+                // An empty name is ignored, because the ROS command line cannot express an empty list of strings.
                 let names = names.iter().filter(|node| !node.is_empty());
                 let node = |text: &String| {
                     text.parse().map_err(|reason: String| InvalidParameter {

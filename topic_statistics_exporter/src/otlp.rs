@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Pushes the state to an OpenTelemetry collector: sends OTLP requests over HTTP, encoded with protobuf.
+//! Pushes the state to an OpenTelemetry collector, by OTLP requests over HTTP that are encoded with protobuf.
 //!
 //! ```text
 //!  state ──▶ encode ──▶ queue ──▶ sender ──▶ client ──▶ collector
 //!           each interval          each request, again and again
 //! ```
 //!
-//! The push side has two threads: one thread reads the state once per interval, and the other thread sends the requests
-//! and waits for the collector. Neither thread delays the subscriptions.
+//! The push side has two threads. One thread reads the state once per interval and encodes requests. The other thread
+//! sends the requests and waits for the collector's answers. Neither thread delays the subscriptions.
 
 mod backoff;
 mod client;
@@ -75,17 +75,17 @@ pub enum PushError {
     Thread(#[from] io::Error),
 }
 
-/// The running push side. [`stop`](Self::stop) ends it.
+/// The running push side. [`stop`](Self::stop) ends the push side.
 #[derive(Debug)]
 pub struct Push {
     sender: Arc<Sender>,
-    /// Dropping this channel end stops the thread that makes the reports.
+    /// The thread that makes the reports stops when this end of the channel is dropped.
     stop: mpsc::Sender<()>,
     reports: JoinHandle<()>,
 }
 
 impl Push {
-    /// Starts to push. `log` is called with a line for the log when the result of the requests changes.
+    /// Starts to push. When the result of the requests changes, `log` is called with a line for the log.
     pub fn start(
         options: &Options,
         state: SharedState,
@@ -104,7 +104,7 @@ impl Push {
         Ok(Self { sender, stop, reports })
     }
 
-    /// Sends a last report and all waiting requests, for at most 2 s. Then stops.
+    /// Sends a last report and all waiting requests, but stops after 2 s at the latest.
     ///
     /// Returns the number of requests that could not be sent and are lost.
     pub fn stop(self) -> usize {
@@ -126,7 +126,7 @@ fn report_until(
 ) {
     let mut next = Instant::now();
     loop {
-        // If intervals were missed, for example because the computer was suspended, no reports are made for them.
+        // For missed intervals, for example while the computer was suspended, no reports are made.
         next = Instant::now().max(next + interval).min(Instant::now() + interval);
         let wait = next.saturating_duration_since(Instant::now());
         let is_last = is_stopped.recv_timeout(wait) != Err(mpsc::RecvTimeoutError::Timeout);

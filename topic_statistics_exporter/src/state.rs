@@ -51,7 +51,7 @@ use super::{
     model::{Diagnostic, DiagnosticName, Losses, MetricName, Received, SourceName},
 };
 
-/// The state, shared by the subscriptions, which write the state, and the outputs, which read the state.
+/// The state, which the subscriptions write and the outputs read.
 ///
 /// A thread keeps the lock while it adds one message, or while it makes one report from the state.
 pub type SharedState = Arc<Mutex<State>>;
@@ -61,13 +61,13 @@ pub type SharedState = Arc<Mutex<State>>;
 pub struct Limits {
     /// The largest number of time series. A source or a metric that would exceed this limit is left out.
     pub max_series: usize,
-    /// The largest number of time series of a node. A source or a metric that would exceed this limit is left out.
+    /// The largest number of time series of one node. A source or a metric that would exceed this limit is left out.
     pub max_series_per_node: usize,
     /// The classic buckets of histograms.
     pub classic_buckets: Buckets,
-    /// A metric is removed when it has received no window for the duration of this number of windows.
+    /// A metric is removed when no window of it was received for this number of window lengths (at least 10 s).
     pub keep_windows: u32,
-    /// A diagnostic status that is not repeated for this time is removed.
+    /// A diagnostic status or a health that was not received again for this time is removed.
     pub keep_diagnostics: Duration,
 }
 
@@ -83,7 +83,7 @@ pub struct State {
     /// The healths by source and judge. A source can have a health even if the source publishes no statistics.
     healths: BTreeMap<Judged, HealthState>,
     budget: Budget,
-    /// When ended sources were last removed to make room.
+    /// The time when ended entries were last removed to make room.
     made_room: Option<Instant>,
     filter: NodeFilter,
     counts: Counts,
@@ -92,7 +92,7 @@ pub struct State {
     created: SystemTime,
 }
 
-/// The messages that all subscriptions of a node to one topic have lost, as the loss events of the node report.
+/// The messages that all subscriptions of a node to one topic have lost together, according to the node's loss events.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportedLosses {
     receipt: Receipt,
@@ -113,7 +113,7 @@ pub struct DiagnosticState {
 /// Counts of the messages that the exporter received since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// The number of accepted messages with one metric of one window.
+    /// The number of accepted messages of `/statistics`, each with one metric of one window.
     pub windows: u64,
     /// The number of accepted distributions.
     pub distributions: u64,
@@ -121,31 +121,33 @@ pub struct Counts {
     pub losses: u64,
     /// The number of accepted diagnostic statuses.
     pub diagnostics: u64,
-    /// The number of metrics and distributions that were ignored because their window was already counted.
+    /// The number of metrics and distributions of windows that were ignored because they had been counted before.
     pub duplicate: u64,
     /// The number of messages that were refused because of impossible names or numbers.
     pub invalid: u64,
-    /// The number of distributions that cannot be added to the totals: the samples of such a distribution span more
-    /// than 12 orders of magnitude, and the smallest samples have no bucket.
+    /// The number of distributions that could not be added to the totals. The samples of such a distribution span more
+    /// than 12 orders of magnitude, so the smallest samples have no bucket.
     pub too_wide: u64,
-    /// The number of messages that were left out because the limit of time series was reached.
+    /// The number of messages that were not added because the limit of time series for all nodes was reached.
     pub beyond_max_series: u64,
-    /// The number of messages that were left out because the limit of time series of their node was reached.
+    /// The number of messages that were not added because the limit of time series for their node was reached.
     pub beyond_max_of_node: u64,
     /// The number of messages of nodes that the options exclude.
     pub excluded: u64,
 }
 
-/// The number of time series of a diagnostic status, and of the reported losses of a topic.
+/// The number of time series of one diagnostic status, and also of the reported losses of one topic.
 const SINGLE_SERIES: usize = 1;
-/// How long the reported losses of a topic are kept after the last loss event. They are kept longer if the node still
-/// publishes statistics of the topic. The alert on losses looks back 10 minutes.
+/// How long the reported losses of a topic are kept after the last loss event. The reported losses are kept longer if
+/// the node still publishes statistics of the topic. The time is longer than 10 minutes, because the alert on losses
+/// looks back 10 minutes.
 const KEEP_LOSSES: Duration = Duration::from_secs(900);
-/// The longest time between the first loss of a topic and the first loss event: nodes publish one event per second.
+/// The longest time between the first loss of a topic and the first loss event. Nodes publish one event per second by
+/// default.
 const FIRST_LOSSES: Duration = Duration::from_secs(1);
 /// The shortest time between two removals of ended sources to make room for new sources.
 const MAKE_ROOM_PERIOD: Duration = Duration::from_secs(1);
-/// The node name in the limit for diagnostic statuses. A status has no node, so all statuses share one limit.
+/// The node name under which diagnostic statuses are counted. A status has no node, so all statuses share one limit.
 const DIAGNOSTICS: &str = "";
 
 impl Default for Limits {
@@ -184,7 +186,7 @@ impl State {
         self.accept_from(Sender::default(), received, now);
     }
 
-    /// Adds a received message. If the message cannot be added, increments the counter for the reason.
+    /// Adds a received message. If the message cannot be added, increments the counter of the reason.
     pub fn accept_from(&mut self, sender: Sender, received: Result<Received, Refused>, now: Now) {
         let Ok(received) = received else {
             self.counts.invalid += 1;
@@ -239,7 +241,7 @@ impl State {
                 accept_losses(&mut self.reported_losses, losses, budget, receipt, now)
             }
             Received::Diagnostic(diagnostic) => {
-                // If there is no room for the status itself, the health in the status is still updated.
+                // The health in the status is updated even if there is no room for the status itself.
                 let named = accept_diagnostic(&mut self.diagnostics, diagnostic, budget, receipt);
                 accept_health(&mut self.healths, diagnostic, budget, receipt, now).and(named)
             }
@@ -262,8 +264,9 @@ impl State {
         !is_recent
     }
 
-    /// Removes entries of the sender with the most time series, if it has more than the sender of `received`. `no_room`
-    /// decides which time series count: all, or only those of the node. Returns `None` if there is still no room.
+    /// Removes entries of the sender with the most time series, if this sender has more than the sender of `received`.
+    /// `no_room` decides which time series are compared: all time series, or only those of the node in `received`.
+    /// Returns `None` if there is still no room.
     fn give_way(&mut self, received: &Received, sender: Sender, no_room: NotAdded) -> Option<()> {
         let (node, series) = match received {
             Received::Window(window) => (&*window.source.node, Source::SERIES + self.metric_series()),
@@ -282,7 +285,7 @@ impl State {
             NotAdded::Duplicate | NotAdded::TooWide => return None,
         };
         let way = self.budget.giving_way(sender, series, node)?;
-        // Finding entries means a search through the whole state, so each search removes several entries.
+        // Finding the entries takes a search through the whole state. So several entries are removed after each search.
         let removed = way.missing.max((way.excess / 2).min(self.limits.max_series / 100));
         let is_its = |of_node: &str, receipt: &Receipt| {
             receipt.sender == way.sender && node.is_none_or(|node| node == of_node)
@@ -349,12 +352,12 @@ impl State {
         self.reported_losses.values_mut().for_each(|losses| losses.lost.begin_scrape());
     }
 
-    /// Removes ended sources and figures. This function is called before each report of the state, and once per second.
+    /// Removes ended sources and figures. Call this function before each report of the state, and once per second.
     pub fn expire(&mut self, now: Instant) {
         self.remove_ended(Kept { windows: self.limits.keep_windows, is_full: false }, now);
     }
 
-    /// Removes the sources that have received no window for too long, and other ended figures.
+    /// Removes the sources whose last window was received too long ago, and other ended entries.
     fn remove_ended(&mut self, kept: Kept, now: Instant) {
         let Self { limits, budget, .. } = self;
         self.sources.retain(|name, source| source.expire(&name.node, kept, budget, now));
@@ -478,12 +481,12 @@ fn source<'a>(
     now: Now,
 ) -> Result<&'a mut Source, NotAdded> {
     if !sources.contains_key(name) {
-        // A new source is created only if there is also room for one metric of this source.
+        // A new source is added only if there is also room for one metric of this source.
         budget.reserve(&name.node, sender, Source::SERIES + metric_series)?;
         budget.release(&name.node, sender, metric_series);
         sources.insert(name.clone(), Source::new(sender, Life::begin(window, now), metric_series));
     }
-    // The source exists now, so this error never occurs.
+    // This error never occurs, because the source exists now.
     sources.get_mut(name).ok_or(NotAdded::BeyondMaxSeries)
 }
 

@@ -31,7 +31,7 @@ pub struct Subscriptions {
     worker: Worker<()>,
     state: SharedState,
     topics: Vec<Topic>,
-    /// The counts of messages when refused messages were last logged.
+    /// The counts of messages at the last check for refused messages.
     logged: Counts,
 }
 
@@ -39,7 +39,7 @@ pub struct Subscriptions {
 struct Topic {
     name: String,
     subscribe: Subscribe,
-    /// The subscription, and whether its reliability is "reliable".
+    /// The subscription, and whether its QoS reliability is "reliable".
     subscription: Option<(Box<dyn Any>, bool)>,
 }
 
@@ -54,18 +54,18 @@ pub struct SubscriptionError {
 
 type Subscribe = fn(&Worker<()>, SubscriptionOptions<'_>, SharedState) -> Result<Box<dyn Any>, RclrsError>;
 
-/// Adds a message to the state.
+/// A function that adds the content of a message to the state.
 type Accept<'a> = dyn FnMut(Result<Received, Refused>) + 'a;
 
 impl Subscriptions {
-    /// The depth of a subscription's queue. Many nodes publish at the same time, and the exporter takes no message
-    /// while it makes an HTTP response.
+    /// The depth of a subscription's queue. The queue is deep, because many nodes publish at the same time, and the
+    /// exporter takes no message while it makes an HTTP response.
     const DEPTH: u32 = 10_000;
 
-    /// Subscribes to the topics of the options.
+    /// Subscribes to the topics that the options name.
     pub fn new(node: &Node, options: &Options, state: SharedState) -> Result<Self, SubscriptionError> {
         let topic = |name: String, subscribe| Topic { name, subscribe, subscription: None };
-        // An empty name is ignored: the ROS command line cannot express an empty list of strings.
+        // An empty name is ignored, because the ROS command line cannot express an empty list of strings.
         let topics = |names: &[String], subscribe: Subscribe| -> Vec<Topic> {
             names.iter().filter(|name| !name.is_empty()).map(|name| topic(name.clone(), subscribe)).collect()
         };
@@ -113,8 +113,8 @@ impl Subscriptions {
         Ok(subscriptions)
     }
 
-    /// Subscribes again to each topic whose publishers need another reliability. Removes ended sources from the state.
-    /// Logs the messages that were refused since the last call.
+    /// Subscribes again to each topic whose publishers need a subscription with another reliability. Removes ended
+    /// sources from the state. Logs the messages that were refused since the last call.
     pub fn refresh(&mut self) -> Result<(), SubscriptionError> {
         for topic in &mut self.topics {
             let error = |error| SubscriptionError { topic: topic.name.clone(), error };
@@ -126,7 +126,7 @@ impl Subscriptions {
                 continue;
             }
             let mut options = SubscriptionOptions::new(&topic.name);
-            // With "transient local", messages from before a restart of the exporter would be counted again.
+            // With "transient local" durability, the exporter would count old messages again after its restart.
             let qos = QoSProfile::topics_default().keep_last(Self::DEPTH).volatile();
             options.qos = if is_reliable { qos.reliable() } else { qos.best_effort() };
             topic.subscription = None;
@@ -134,7 +134,7 @@ impl Subscriptions {
                 (topic.subscribe)(&self.worker, options, Arc::clone(&self.state)).map_err(error)?;
             topic.subscription = Some((subscription, is_reliable));
         }
-        // Ended sources are removed here because it is possible that no Prometheus scrapes the exporter.
+        // Ended sources are removed here and not only in scrapes, because it is possible that nothing scrapes.
         self.state.lock().unwrap_or_else(PoisonError::into_inner).expire(Instant::now());
         self.log_refused();
         Ok(())

@@ -67,7 +67,7 @@ fn values(status: &DiagnosticStatus) -> BTreeMap<&str, &str> {
     status.values.iter().map(|value| (value.key.as_str(), value.value.as_str())).collect()
 }
 
-/// The keys as other programs spell them, with the place in which each program writes or reads them.
+/// The keys as other programs spell them. A comment names the file in which each program writes or reads the keys.
 const SPELLINGS: &[(&str, &str)] = &[
     // a key of this library: the source name as on /statistics
     ("measurement_source_name", "/r1/listener:/imu"),

@@ -4,7 +4,7 @@
 
 use std::iter;
 
-/// The source code of this file. If the source changes, the interface crates are generated again.
+/// The source code of this file. If this source changes, `ros_interface_crates` generates the interface crates again.
 #[doc(hidden)]
 pub const SOURCE: &str = include_str!("lib.rs");
 
@@ -12,7 +12,7 @@ pub const SOURCE: &str = include_str!("lib.rs");
 /// preprocessor lines are omitted.
 ///
 /// A word consists of letters, digits and `_`, so the number `1.5` has three tokens. A string without a closing quote
-/// is the last token.
+/// ends at the end of the text.
 ///
 /// ```
 /// let idl = "#include \"Other.idl\"\nmodule p { const string S = L\"a // \\\"b\\\"\"; /* end */ };";
@@ -57,8 +57,9 @@ fn length(text: &str) -> usize {
 /// Returns a hash of the constants in an IDL text; `None` if the text has no constants. Comments do not change the
 /// hash.
 ///
-/// The generator of interface crates records the hash, and the build script compares it with the hash of the installed
-/// definition. So the hash is computed from the tokens, not from the values.
+/// The generator of interface crates records this hash, and the library's build script compares the recorded hash with
+/// the hash of the installed definition. Both programs compute the hash from the tokens of the text, and not from the
+/// values of the constants.
 pub fn constants_hash(idl: &str) -> Option<String> {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325; // FNV-1a
     let (mut module, mut before, mut is_constant, mut has_constants) = ("", "", false, false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Goes through the state and writes all metric families with their values.
+//! Goes through the state and writes all metric families with their time series.
 
 use std::{
     cell::OnceCell,
@@ -21,7 +21,7 @@ use crate::{
     state::{FirstZero, MetricState, ProcessFigures, Source, State, WindowState},
 };
 
-/// The labels of a time series, most of which have an empty value.
+/// The labels of a time series, as names and values. Most labels of a time series have an empty value.
 type LabelValues<'a> = [(&'static str, &'a str); 6];
 
 /// Writes all families of the state with `writer`. `unix_time` is the Unix time of `now`, in seconds.
@@ -103,7 +103,7 @@ fn write_metric<W: Writer>(
         match families.shape {
             Shape::Frequency => writer.counter(labels, total.count as f64, created),
             Shape::Count if total.count > 0 => writer.counter(labels, total.sum, created),
-            // There are no samples, or all windows had negative samples, which are not summed.
+            // The metric had no samples, or all its windows had negative samples, and such windows are not summed.
             _ if total.count == 0 => {}
             _ => {
                 let last =
@@ -398,9 +398,9 @@ fn write_process<W: Writer>(writer: &mut W, process: Option<&ProcessFigures>) {
     write("process_start_time_seconds", Kind::Gauge, "seconds", help, started.as_secs_f64());
 }
 
-/// The labels of a source. Most sources have `node` and `topic`, which is also the name of a service. A stopwatch, a
-/// counter or a timer has `node` and `name`. The clock of a host has `host`. The labels are encoded once for all time
-/// series with the same label `kind`.
+/// The labels of a source. Most sources have the labels `node` and `topic`. The label `topic` also contains the name of
+/// a service. A stopwatch, a counter or a timer has the labels `node` and `name`. The clock of a host has the label
+/// `host`. The labels are encoded once for all time series with the same label `kind`.
 struct SourceLabels<'a, W: Writer> {
     values: LabelValues<'a>,
     /// The encoded labels for each kind of source. The last element has no label `kind`.
@@ -422,7 +422,8 @@ impl<'a, W: Writer> SourceLabels<'a, W> {
         Self { values, of_kinds: Default::default() }
     }
 
-    /// Returns the labels of a time series with this kind of source in the label `kind`. `None` means no label `kind`.
+    /// Returns the labels of a time series, with the name of this kind in the label `kind`. If `kind` is `None`, there
+    /// is no label `kind`.
     fn of_kind(&self, kind: Option<SourceKind>) -> &W::Labels {
         let index = kind.and_then(|kind| SourceKind::ALL.iter().position(|known| *known == kind));
         let label = index.map_or("", |index| &KINDS[index]);
@@ -442,12 +443,15 @@ static KINDS: LazyLock<[String; SourceKind::ALL.len()]> =
     LazyLock::new(|| SourceKind::ALL.map(|kind| kind.to_string().replace(' ', "_")));
 
 /// Returns the kind of source for the label `kind` of a metric's time series. If only one kind of source has the
-/// metric, the metric decides the kind, because a later change of the label would end the counters.
+/// metric, the metric decides the kind. So a later metric of the source cannot change the label, which would end the
+/// counters.
 ///
 /// Services, clients and timers share some metrics with subscriptions, and action servers share some metrics with
-/// action clients. The other metrics of the source, which are published within milliseconds, then decide the kind.
+/// action clients. For such a metric, the other metrics of the source, which are published within milliseconds, decide
+/// the kind.
 fn kind_of(metric: Metric, source: &Source) -> Option<SourceKind> {
-    // Both subscriptions and publishers measure message sizes. The clock offset belongs to a host.
+    // Both subscriptions and publishers measure message sizes, so their kind is unknown. The clock offset belongs to a
+    // host, which has no kind.
     if matches!(metric, Metric::MessageSize | Metric::ClockOffset) {
         return None;
     }
@@ -457,7 +461,7 @@ fn kind_of(metric: Metric, source: &Source) -> Option<SourceKind> {
     own.or((others == 0 || first == SourceKind::Subscription).then_some(first))
 }
 
-/// Returns a unit as it is written in the names of families.
+/// Returns a unit in the form that the names of families contain.
 fn unit(unit: &Unit) -> &str {
     match unit {
         Unit::Seconds => "seconds",

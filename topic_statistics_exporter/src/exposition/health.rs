@@ -17,11 +17,11 @@ use crate::{
     state::{Judged, State},
 };
 
-/// The name and the unit of a quantity in the names of the families `expected_...`.
+/// The name and the unit of a quantity, as in the names of the families `expected_...`.
 type Expected = (&'static str, &'static str);
 
-/// Writes the health of all sources. `of_metric` returns the name and the unit that a metric has in the names of its
-/// families.
+/// Writes the health of all sources. `of_metric` returns the name and the unit that the names of a metric's families
+/// contain.
 pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn(Metric) -> Expected) {
     let healths = || state.healths().map(|(name, health)| (labels(name), health));
     let help = "Health of a source, as the node in judge sees it, its own or topic_monitor: 0 OK, 1 warning, 2 error, \
@@ -72,7 +72,8 @@ pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn
     }
 }
 
-/// Returns the labels of a health: `node`, `topic` or `name`, and `judge`, which is the node that judges the source.
+/// Returns the labels of a health. The labels are `node`, either `topic` or `name`, and `judge`. The judge is the node
+/// that judges the source.
 fn labels(judged: &Judged) -> [(&'static str, &str); 3] {
     let label = match judged.source.name.as_deref() {
         Some(topic) if topic.starts_with('/') => ("topic", topic),
@@ -92,12 +93,13 @@ fn name_and_unit(limit: &ExpectedLimit, of_metric: impl Fn(Metric) -> Expected) 
         Quantity::Publishers => ("publishers", ""),
         Quantity::Metric(metric, Figure::SampleCount) => (of_metric(metric).0, "samples"),
         Quantity::Metric(metric, _) => of_metric(metric),
-        // A quantity that a later version of `topic_statistics_core` adds.
+        // A later version of `topic_statistics_core` may have more quantities.
         _ => ("other", ""),
     }
 }
 
-/// Returns the label of a metric's figure, as conditions write the figure. Returns an empty label for other quantities.
+/// Returns the value of the label `figure`: the name of a metric's figure, as in conditions. The value is empty for
+/// quantities that are not metrics.
 fn figure(quantity: Quantity) -> &'static str {
     let Quantity::Metric(_, figure) = quantity else { return "" };
     match figure {
@@ -110,7 +112,7 @@ fn figure(quantity: Quantity) -> &'static str {
         Figure::P90 => "p90",
         Figure::P99 => "p99",
         Figure::P99_9 => "p999",
-        // A figure that a later version of `topic_statistics_core` adds.
+        // A later version of `topic_statistics_core` may have more figures.
         _ => "other",
     }
 }

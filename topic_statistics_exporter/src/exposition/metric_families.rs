@@ -15,9 +15,9 @@ pub static OF_METRICS: LazyLock<Vec<MetricFamilies>> =
 
 /// The metric families of one metric.
 pub struct MetricFamilies {
-    /// The metric. `None` for the families of all metrics that the library does not define.
+    /// The metric. `None` for the families that all metrics unknown to the library share.
     pub metric: Option<Metric>,
-    /// The name of the metric in the names of its families.
+    /// The metric's name without the unit, as in the names of its families.
     pub base_name: &'static str,
     /// The kind of values that the metric has in a window.
     pub shape: Shape,
@@ -38,7 +38,7 @@ pub enum Shape {
     Samples,
     /// One value, which is written as a gauge.
     OneValue,
-    /// One frequency and the number of events.
+    /// One frequency and one number of events. The sum of the numbers of all windows is written as a counter.
     Frequency,
     /// One count. The sum of the counts of all windows is written as a counter.
     Count,
@@ -124,8 +124,8 @@ impl MetricFamilies {
     }
 }
 
-/// Returns the name of a metric in the names of its families: the metric's name without the unit. Prometheus writes the
-/// unit at the end of a family's name.
+/// Returns the metric's name without the unit, as in the names of its families. In Prometheus, the unit comes at the
+/// end of a family's name.
 fn base_name(metric: Metric) -> &'static str {
     match metric {
         Metric::PublicationSeqGap => "publication_gap",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Writes Prometheus's protobuf format: messages `io.prometheus.client.MetricFamily`, each with its length before it.
+//! Writes Prometheus's protobuf format: messages `io.prometheus.client.MetricFamily`. The length of each message is
+//! written before the message.
 //!
 //! The messages are defined in `io/prometheus/client/metrics.proto` of <https://github.com/prometheus/client_model>.
 //! The fields are written directly to the output, without structs in memory: a large state has millions of fields.
@@ -31,7 +32,8 @@ impl Protobuf {
         Self { out, family: 0, metrics: 0 }
     }
 
-    /// Writes a metric: its labels, and a message with its value in the field number `value`.
+    /// Writes a metric: its labels, and a message with its value. `value` is the number of the field that contains this
+    /// message.
     fn metric(&mut self, labels: &[u8], value: u32, write: impl FnOnce(&mut Vec<u8>)) {
         message(&mut self.out, 4, |out| {
             out.extend_from_slice(labels);
@@ -140,7 +142,7 @@ impl Writer for Protobuf {
     }
 }
 
-/// Writes the spans of consecutive buckets, each with the number of empty buckets before it.
+/// Writes the spans of consecutive buckets. Each span has the number of empty buckets before the span.
 fn spans(out: &mut Vec<u8>, field: u32, buckets: &[Bucket], shift: i32) {
     let mut next = 0;
     for span in buckets.chunk_by(|(index, _), (following, _)| index + 1 == *following) {
@@ -154,7 +156,7 @@ fn spans(out: &mut Vec<u8>, field: u32, buckets: &[Bucket], shift: i32) {
     }
 }
 
-/// Writes the difference between each count and the previous count. The field is packed, which halves its size.
+/// Writes the difference between each count and the previous count, as a packed field. Packing halves the field's size.
 fn deltas(out: &mut Vec<u8>, field: u32, buckets: &[Bucket]) {
     if buckets.is_empty() {
         return;

@@ -81,7 +81,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u32, u64, &[u8])> {
     all
 }
 
-/// Returns the messages of a response in the protobuf format.
+/// Returns the family messages of a response in the protobuf format.
 fn families(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut all = vec![];
     while !bytes.is_empty() {
@@ -139,7 +139,7 @@ fn all_formats_have_all_families_and_the_same_series() {
     for family in families(&encode(Format::Protobuf)) {
         in_protobuf.push(String::from_utf8(contents(family, 1)[0].to_vec()).unwrap());
         assert!(!contents(family, 2)[0].is_empty(), "{in_protobuf:?} has no help");
-        // Counters, summaries and histograms have their time of creation, which is after 2020 (1.6e9 s).
+        // Counters, summaries and histograms contain the time of their creation, which is after 2020 (1.6e9 s).
         for metric in contents(family, 4) {
             for (kind, created) in [(3, 3), (4, 4), (7, 15)] {
                 for value in contents(metric, kind) {
@@ -167,7 +167,8 @@ fn gauges_end_before_counters_when_windows_are_missing() {
         let values = read_text(Format::Text.encode(&state, now, 1e9, vec![]));
         values.keys().filter(|name| name.contains(text)).count()
     };
-    // The gauges end after three missing windows of 5 s, and the quantiles (windows of 1 s) after at least 10 s.
+    // The gauges end after three missing windows of 5 s. The quantiles, which have windows of 1 s, end after 10 s, the
+    // shortest time.
     for (after, gauges, quantiles) in [(0.0, 1, 2), (10.0, 1, 2), (10.1, 1, 0), (15.0, 1, 0), (15.1, 0, 0)] {
         assert_eq!((count(after, "age_mean"), count(after, "quantile")), (gauges, quantiles), "{after} s");
         assert_eq!((count(after, "age_seconds_count"), count(after, "windows_total")), (1, 1), "{after} s");
@@ -218,7 +219,7 @@ fn a_metric_has_the_kind_of_its_source() {
     assert_eq!(text.matches("\ntopic_statistics_messages_received_total{").count(), 1, "of the subscription");
 }
 
-/// With the environment variable `BLESS=1`, this test writes the table.
+/// With the environment variable `BLESS=1`, this test writes the table into the page.
 #[test]
 fn docs_have_the_table_of_names() {
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/fleet.md");
@@ -253,7 +254,7 @@ fn all_names_are_documented_and_none_is_there_twice() {
         assert!(names.insert(name), "{name} comes twice");
     }
     assert!(names.len() > 90, "{names:?}");
-    // A name that is in no table consists of the name of a metric, a part such as `_mean`, and a unit.
+    // A name that is in no table of the page consists of the name of a metric, a part such as `_mean`, and a unit.
     let is_documented = |name: &str| {
         let parts = ["_mean", "_min", "_max", "_stddev", "_distribution", "_negative_windows_total", ""];
         let units = ["_seconds", "_bytes", "_messages", "_hertz", ""];
@@ -287,7 +288,8 @@ fn classic_buckets_count_the_samples_up_to_their_bounds() {
         let message = MetricDistribution { source, metric, window, distribution };
         state.accept(Ok(message.into()), start);
     };
-    // The samples are in milliseconds. If a bound is inside a bucket, the bucket's samples count as above the bound.
+    // The samples are in milliseconds. If a bound is inside a bucket, all samples of the bucket count as above the
+    // bound.
     add("/b", &[0.0, 0.5, 0.9, 2.0, 50.0, 95.0, 101.0, 110.0, 5000.0, 20_000.0]);
     add("/c", &[-3.0, 50.0]);
     let text = String::from_utf8(Format::Text.encode(&state, start.monotonic, 1e9, vec![])).unwrap();
@@ -298,11 +300,11 @@ fn classic_buckets_count_the_samples_up_to_their_bounds() {
             assert!(text.contains(&line), "no {line} in {text}");
         }
     }
-    // A histogram with negative samples has no sum, because its sum could fall.
+    // In text, a histogram with negative samples has no sum, because the sum could fall.
     let sums = text.lines().filter(|line| line.contains("distribution_seconds_sum"));
     assert_eq!(sums.map(|line| line.contains("\"/b\"")).collect::<Vec<_>>(), [true]);
     assert!(text.lines().filter(|line| line.contains("node=\"/a\"")).count() <= state.series());
-    // The first histogram in protobuf has the same cumulative counts and bounds as in text.
+    // In protobuf, the first histogram has the same cumulative counts and bounds as in text.
     let encoded = Format::Protobuf.encode(&state, start.monotonic, 1e9, vec![]);
     let mut histograms =
         families(&encoded).into_iter().flat_map(|family| contents(contents(family, 4)[0], 7));

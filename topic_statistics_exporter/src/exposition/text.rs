@@ -17,14 +17,16 @@ pub struct Text {
 }
 
 impl Text {
-    /// Returns a writer that uses the memory of `buffer`. The format is OpenMetrics or Prometheus's text format.
+    /// Returns a writer that uses the memory of `buffer`. The format is OpenMetrics if `is_open_metrics`, and
+    /// Prometheus's text format otherwise.
     pub fn new(mut buffer: Vec<u8>, is_open_metrics: bool) -> Self {
         buffer.clear();
         let out = String::from_utf8(buffer).unwrap_or_default();
         Self { out, is_open_metrics, family: None, has_header: false }
     }
 
-    /// Writes one time series: the family's name with `suffix`, the labels, an optional `further` label, and the value.
+    /// Writes one time series: the family's name with `suffix`, the labels, the optional label `further`, and the
+    /// value.
     fn sample(&mut self, suffix: &str, labels: &str, further: Option<(&str, f64)>, value: impl Into<Number>) {
         let Some(family) = &self.family else { return };
         let out = &mut self.out;
@@ -127,7 +129,7 @@ impl Writer for Text {
             self.sample("_bucket", labels, Some(("le", *bound)), histogram.count_up_to(*bound));
         }
         self.sample("_bucket", labels, Some(("le", f64::INFINITY)), histogram.count());
-        // Negative samples would make the sum fall, so the sum is left out.
+        // The sum of a histogram with negative samples is left out, because a negative sample would make the sum fall.
         if histogram.negative().is_empty() {
             self.sample("_sum", labels, None, histogram.sum());
         }

@@ -32,7 +32,7 @@ pub enum Kind {
     Counter,
     /// A value that can rise and fall.
     Gauge,
-    /// A sum and a count that only grow, and quantiles of the last window.
+    /// A sum and a count of all windows, which only grow, and quantiles of the last window.
     Summary,
     /// A histogram whose counts only grow.
     Histogram,
@@ -54,9 +54,9 @@ pub struct SummaryValue {
     pub quantiles: [Option<f64>; QUANTILES.len()],
 }
 
-/// A writer of metric families: it writes one family after another, each with its time series.
+/// A writer of metric families. The families are written one after another, each with its time series.
 pub trait Writer {
-    /// Whether the first value of a counter has to be 0, because the reader does not know when the counter began.
+    /// Whether the first value of a counter has to be 0, because the format does not say when the counter began.
     const BEGINS_AT_ZERO: bool;
 
     /// Encoded labels. Many time series of a source share the same labels, so labels are encoded only once.

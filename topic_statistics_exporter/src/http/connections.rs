@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The open connections, up to a largest number, in the order in which they were accepted.
+/// The open connections, in the order in which they were accepted. Their number is limited.
 ///
 /// If the limit is reached, a new connection replaces a connection of the address with the most connections. So clients
 /// at other addresses are still served, even if one address opens very many connections.
@@ -37,19 +37,20 @@ pub enum Room<T> {
     Free,
     /// This connection has to be closed to make room.
     Close(T),
-    /// There is no room: all connections of the address with the most connections are being answered.
+    /// There is no room: all connections of the address with the most connections are being answered and are at most 2
+    /// s old.
     No,
 }
 
 impl<T> Connections<T> {
-    /// A connection that is being answered can be closed for a new connection after this time.
+    /// A connection that is being answered can be closed for a new connection when it is older than this duration.
     const GIVES_WAY: Duration = Duration::from_secs(2);
 
     pub fn new(max: usize) -> Self {
         Self { max, all: vec![] }
     }
 
-    /// Adds a connection. `has_request` becomes true when the request of this connection has been read.
+    /// Adds a connection. Its task sets `has_request` to true after it has read the header of the request.
     pub fn add(&mut self, address: IpAddr, task: T, has_request: Arc<AtomicBool>, now: Instant) {
         self.all.push(Connection { address: network(address), accepted: now, has_request, task });
     }
@@ -60,7 +61,7 @@ impl<T> Connections<T> {
     }
 
     /// Makes room for a new connection from an address. If the limit is reached, removes a connection of the address
-    /// with the most connections: the oldest one without a request, or else the oldest one that is older than 2 s.
+    /// with the most connections: the oldest one without a request, or else the oldest one, if older than 2 s.
     pub fn make_room(&mut self, address: IpAddr, now: Instant) -> Room<T> {
         if self.all.len() < self.max {
             return Room::Free;
@@ -83,7 +84,8 @@ impl<T> Connections<T> {
     }
 }
 
-/// Returns the address by which connections are counted. For IPv6, this is the /64 network, which may be one host.
+/// Returns the address by which connections are counted. For IPv6, this is the /64 network, because one host may use
+/// all addresses of this network.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(address) if address.to_ipv4_mapped().is_none() => {
@@ -98,7 +100,7 @@ fn network(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    /// Connections with numbers as tasks, and a simulated time.
+    /// Connections whose tasks are only numbers, and a simulated time.
     struct Table {
         connections: Connections<usize>,
         accepted: usize,
@@ -128,7 +130,7 @@ mod tests {
         for address in ["192.0.2.1", "2001:db8::1"].into_iter().chain(["192.0.2.7"; 98]) {
             assert_eq!(table.accept(address, false), Room::Free);
         }
-        // 192.0.2.7 connects 900 more times. Each new connection closes the oldest connection of 192.0.2.7.
+        // The host 192.0.2.7 connects 900 more times. Each new connection closes the oldest connection of this host.
         for closed in 2..902 {
             assert_eq!(table.accept("192.0.2.7", false), Room::Close(closed));
         }

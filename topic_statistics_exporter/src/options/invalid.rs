@@ -12,7 +12,7 @@ pub struct InvalidParameter {
     pub name: &'static str,
     /// The invalid value, or the reason why the parameter cannot be declared.
     pub value: String,
-    /// A description of the valid values.
+    /// A text that describes the valid values.
     pub right: String,
 }
 

@@ -17,7 +17,7 @@ pub struct Listen {
 }
 
 impl Listen {
-    /// A description of the valid texts.
+    /// A text that describes the valid addresses, for error messages.
     pub const RIGHT: &str = "an address and a port: 127.0.0.1:9877, localhost:9877, [::1]:9877 or :9877";
 
     /// Returns the possible addresses, in order of preference. If the host is a name, this function resolves the name.
@@ -29,7 +29,7 @@ impl Listen {
             return Ok(vec![if has_ipv6 { all } else { (Ipv4Addr::UNSPECIFIED, self.port).into() }]);
         }
         let mut addresses: Vec<_> = (&*self.host, self.port).to_socket_addrs()?.collect();
-        // Scrapers are configured with 127.0.0.1 more often than with ::1.
+        // IPv4 comes first, because scrapers are configured with 127.0.0.1 more often than with ::1.
         addresses.sort_by_key(SocketAddr::is_ipv6);
         Ok(addresses)
     }

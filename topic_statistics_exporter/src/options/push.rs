@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The options for sending (pushing) to an OpenTelemetry collector. The values come from ROS parameters, command-line
-//! arguments and OpenTelemetry's environment variables; a parameter has the highest precedence, a variable the lowest.
+//! arguments and OpenTelemetry's environment variables. A parameter has the highest precedence, a variable the lowest.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use rclrs::{Node, ParameterValue};
 use super::invalid::InvalidParameter;
 use crate::otlp::{self, key_values, ClientOptions, Endpoint, Environment, Limits, Warning, KEY_VALUES};
 
-/// The parameters of removed options. A separate agent on the robot now provides the features of these options.
+/// The parameters of removed options. A separate agent on the robot now provides these features.
 const LEFT: [&str; 5] = [
     "otlp_buffer_directory",
     "otlp_client_certificate",
@@ -26,7 +26,7 @@ const LEFT: [&str; 5] = [
 const AGENT: &str =
     "left out: an agent beside the exporter does that, see docs/fleet.md#an-agent-on-the-robot";
 
-/// If a command-line error is about a removed option, adds to the error what replaces this option.
+/// If a command-line error is about a removed option, adds a hint to the error: what replaces this option.
 pub fn explain(mut error: clap::Error) -> clap::Error {
     let name = error.get(ContextKind::InvalidArg).map(|name| name.to_string().replace('-', "_"));
     if name.is_some_and(|name| LEFT.iter().any(|left| name.contains(left))) {
@@ -95,7 +95,7 @@ impl PushOptions {
         let parameters = Parameters(node);
         let text = |text: &str| Ok(text.to_owned());
         let path = |text: &str| Ok(PathBuf::from(text));
-        // ROS ignores a parameter that is not declared. So the removed options are declared, to refuse their values.
+        // ROS ignores undeclared parameters. So the parameters of removed options are declared, to refuse their values.
         for name in LEFT {
             parameters.read(name, None, |_| Err::<(), _>(AGENT))?;
         }
@@ -165,7 +165,7 @@ impl PushOptions {
     }
 }
 
-/// The node's parameters that have the same meaning as command-line arguments. Each value is a string or a number.
+/// The node's parameters, which mean the same as the command-line arguments. A value is a string or a number.
 struct Parameters<'a>(&'a Node);
 
 impl Parameters<'_> {

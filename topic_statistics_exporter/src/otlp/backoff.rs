@@ -4,7 +4,7 @@
 
 use std::time::{Duration, SystemTime};
 
-/// The longest wait that the header `Retry-After` of a collector can demand.
+/// The longest wait that a collector can demand with the header `Retry-After`. A longer wait is shortened.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// An exponential backoff with jitter: each failure doubles the wait, up to a limit.
@@ -23,9 +23,9 @@ impl Backoff {
 
     /// Counts a failure, and returns how long to wait.
     ///
-    /// The wait is between half of the doubled time and the whole doubled time, depending on `random`, which is from 0
-    /// to 1. If the collector demands a wait with `Retry-After`, the result is the demanded wait plus at most
-    /// `initial`. So the robots of a fleet do not all send at the same moment.
+    /// Each failure doubles a time, up to the limit. The wait is from half of this time to the whole time, depending on
+    /// `random`, which is from 0 to 1. If the collector demands a wait with `Retry-After`, the result is the demanded
+    /// wait plus at most `initial`. So the robots of a fleet do not all send at the same moment.
     pub fn after_failure(&mut self, retry_after: Option<Duration>, random: f64) -> Duration {
         let backoff =
             self.initial.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)).min(self.max);
@@ -69,7 +69,7 @@ mod tests {
         for (demand, random, seconds) in [
             (None, 1.0, 1),
             (None, 1.0, 2),
-            (None, 0.0, 2), // half of the doubled time
+            (None, 0.0, 2), // half of 4 s
             (None, 1.0, 8),
             (None, 1.0, 10),
             (Some(30 * SECOND), 0.0, 30),

@@ -32,10 +32,10 @@ pub use self::{
 use super::{backoff::retry_after, has_user, shown};
 use crate::compression::decompress;
 
-/// The largest part of an answer's body that is read, in bytes.
+/// The largest number of bytes that are read from an answer's body.
 const MAX_ANSWER: u64 = 64 << 10;
 
-/// A client that sends requests to one URL, and keeps the connection open.
+/// A client that sends requests to one URL. The client keeps the connection open between requests.
 #[derive(Debug)]
 pub struct Client {
     agent: Agent,
@@ -50,7 +50,7 @@ impl Client {
         Self::with_agent(options, Agent::new_with_config)
     }
 
-    /// Returns a client that uses the HTTP agent that `agent` creates.
+    /// Returns a client. `agent` creates the HTTP agent of this client.
     pub fn with_agent(
         options: &ClientOptions,
         agent: impl FnOnce(Config) -> Agent,
@@ -88,7 +88,7 @@ impl Client {
     /// [`compress`](crate::compression::compress).
     pub fn post(&self, compressed: &[u8]) -> Answer {
         let mut answer = self.send(compressed);
-        // The query of the URL can be a secret, and the answer of a collector or an error text may repeat the query.
+        // The query of the URL can be a secret, and an answer or an error text may repeat it, so it is replaced.
         if let Some(query) = self.url.query().filter(|query| !query.is_empty()) {
             let (Answer::Accepted { text, .. }
             | Answer::Refused { reason: text, .. }
@@ -114,7 +114,7 @@ impl Client {
         };
         match response {
             Ok(response) => answer(response),
-            // The error text can contain names from a certificate, so it is escaped.
+            // The error text is escaped, because it can contain names from a certificate.
             Err(error) => Answer::Later {
                 retry_after: None,
                 reason: error_text(&error.to_string()),
@@ -130,7 +130,7 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
         .headers
         .get(RETRY_AFTER)
         .and_then(|header| retry_after(header.to_str().ok()?, SystemTime::now()));
-    // The HTTP status decides the answer, even if the body cannot be read.
+    // Even if the body cannot be read, the HTTP status decides how the answer is handled.
     let body = body.into_with_config().limit(MAX_ANSWER).read_to_vec().unwrap_or_default();
     match parts.status {
         status if status.is_success() => {
@@ -142,8 +142,8 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
         | StatusCode::GATEWAY_TIMEOUT) => {
             Answer::Later { retry_after: wait, reason: format!("status {status}"), failure: Failure::Busy }
         }
-        // The exporter retries after these statuses, although OTLP does not: when a user has renewed a token or
-        // repaired a proxy, the collector gets the figures of the time before.
+        // The exporter retries after these statuses, although OTLP does not require retries. So when a user has renewed
+        // a token or repaired a proxy, the collector also gets the figures from before the repair.
         status @ (StatusCode::UNAUTHORIZED
         | StatusCode::FORBIDDEN
         | StatusCode::NOT_FOUND
@@ -164,7 +164,7 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
     }
 }
 
-/// The used fields of `google.rpc.Status`, which is the body of an answer that reports a failure.
+/// The field that is read from `google.rpc.Status`, which is the body of an answer that reports a failure.
 #[derive(Clone, PartialEq, Message)]
 struct Status {
     #[prost(string, tag = "2")]
@@ -181,7 +181,7 @@ fn tls(options: &ClientOptions) -> Result<TlsConfig, ClientError> {
     let certificates = match &options.certificate {
         Some(path) => certificates(path)
             .map_err(|reason| ClientError::Certificate { path: path.clone(), reason: reason.to_string() })?,
-        // System certificates that cannot be read are ignored, and so not trusted.
+        // System certificates that cannot be read are ignored, so they are not trusted.
         None => {
             let found = rustls_native_certs::load_native_certs().certs;
             found.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()

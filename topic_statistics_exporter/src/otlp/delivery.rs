@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Decides what happens to a request after the collector's answer: it is finished, or it is sent again. This code uses
-//! no thread, no clock and no connection, so tests can call it directly.
+//! Decides what happens to a request after the collector's answer: the request is finished, or it is sent again. This
+//! module uses no thread, no clock and no connection, so tests can call it directly.
 
 use std::{
     mem,
@@ -46,7 +46,7 @@ pub struct Wait {
 /// The problems that have already been logged, so that a problem is not logged again at each attempt.
 #[derive(Debug, Default)]
 struct Reported {
-    /// `Some` while the collector accepts no requests. The value says whether the failure is [`Failure::Denied`].
+    /// `Some` while the collector accepts no requests. The value is true if the logged failure is [`Failure::Denied`].
     failing: Option<bool>,
     dropped: DroppedRequests,
     refused: Option<u16>,
@@ -64,14 +64,15 @@ impl Delivery {
         self.queue.push(request, now);
     }
 
-    /// Takes the oldest request. The request stays in the queue until [`settle`](Self::settle) gets the answer.
+    /// Takes the oldest request. The request still counts towards the limits of the queue until
+    /// [`settle`](Self::settle) gets the collector's answer.
     pub fn take(&mut self, now: Instant) -> Option<Arc<Vec<u8>>> {
         self.queue.take(now)
     }
 
     /// Counts the answer to the taken request. Removes the request, unless it has to be sent again.
     ///
-    /// `random`, from 0 to 1, is for the jitter of the wait.
+    /// `random` is a random number from 0 to 1 for the jitter of the wait.
     pub fn settle(&mut self, answer: &Answer, random: f64) -> Outcome {
         let wait = match answer {
             Answer::Later { retry_after, .. } => Some(Wait {
@@ -96,7 +97,8 @@ impl Delivery {
         }
     }
 
-    /// Counts the answer. Finishes the taken request or puts the request back. Returns a line for the log.
+    /// Counts the answer. Finishes the taken request or puts it back into the queue. Returns a line for the log, if
+    /// there is anything new to log.
     fn count(&mut self, answer: &Answer) -> Option<String> {
         match answer {
             Answer::Later { reason, failure, .. } => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Encodes the state in OTLP: the same metric families as for Prometheus, with names as OpenTelemetry uses them.
+//! Encodes the state in OTLP: the same metric families as for Prometheus, with names in OpenTelemetry's form.
 //!
 //! Source: <https://opentelemetry.io/docs/specs/otel/metrics/data-model/>. The names at `/metrics` are the OTLP names,
 //! translated by the rules of
@@ -30,8 +30,9 @@ use crate::{
     state::{Histogram, QUANTILES},
 };
 
-/// The largest size of the data points of a request, in bytes. An HTTP server accepts 20 MiB. A gRPC server, to which a
-/// collector may forward requests, accepts 4 MiB, which include names, descriptions and the resource.
+/// The largest size of the data points of a request, in bytes. An HTTP server accepts requests up to 20 MiB. But a
+/// collector may forward a request to a gRPC server, which accepts only 4 MiB. These 4 MiB also include names,
+/// descriptions and the resource.
 const MAX_BYTES: usize = 3 << 20;
 
 /// Makes OTLP requests from the state.
@@ -41,7 +42,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Returns an encoder of requests with these resource attributes. Of attributes with equal names, the last is used.
+    /// Returns an encoder of requests with these resource attributes. The last of attributes with equal names is used.
     pub fn new(attributes: &[(String, String)]) -> Self {
         let mut unique: Vec<KeyValue> = Vec::new();
         for (name, value) in attributes {
@@ -58,8 +59,8 @@ impl Encoder {
     }
 }
 
-/// Sums and histograms are cumulative: they include all samples since their start. So the next request replaces a lost
-/// request, and only resolution in time is lost.
+/// Sums and histograms are cumulative: they include all samples since their start. So if a request is lost, the next
+/// request contains the samples of the lost request, and only the resolution in time is lower.
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 
 /// A writer of one report. A large report has several requests.
@@ -126,7 +127,8 @@ impl Report<'_> {
         }
     }
 
-    /// Returns the time of a data point: never before the start of the point, even if the system clock was set back.
+    /// Returns the time of a data point. If the system clock was set back, this time is still not before the point's
+    /// start time.
     fn time(&self, start: Option<SystemTime>) -> u64 {
         nanoseconds(start.map_or(self.now, |start| start.max(self.now)))
     }
@@ -209,11 +211,11 @@ impl Writer for Report<'_> {
     }
 }
 
-/// Returns OpenTelemetry's name of a family: with a dot after `topic_statistics`, and without the unit, which has its
-/// own field.
+/// Returns OpenTelemetry's name of a family. The name has a dot after `topic_statistics`. The name does not contain the
+/// unit, because OTLP has a separate field for the unit.
 fn name(family: &Family) -> String {
     let name = match unit(family) {
-        // These units are not part of a translated name.
+        // OpenTelemetry's translation to Prometheus does not add these units to a name.
         "" | "{message}" => &family.name,
         _ => family.name.strip_suffix(family.unit).map_or(&*family.name, |name| name.trim_end_matches('_')),
     };

@@ -23,11 +23,11 @@ pub struct Environment {
     pub certificate: Option<PathBuf>,
     /// The time between two reports, from `OTEL_METRIC_EXPORT_INTERVAL`, which is in milliseconds.
     pub interval: Option<Duration>,
-    /// The attributes of `OTEL_RESOURCE_ATTRIBUTES`. `OTEL_SERVICE_NAME` is the attribute `service.name`.
+    /// The attributes of `OTEL_RESOURCE_ATTRIBUTES`. `OTEL_SERVICE_NAME` sets the attribute `service.name`.
     pub resource: Vec<(String, String)>,
 }
 
-/// A warning about an environment variable. The variable is ignored, or it turns pushing off.
+/// A warning about an environment variable: the variable is ignored, or the variable turns pushing off.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum Warning {
     /// The value of a variable is invalid, so the variable is ignored.
@@ -100,7 +100,8 @@ impl Environment {
     }
 }
 
-/// Returns a warning if a variable of OpenTelemetry's SDKs turns pushing off. `get` returns the value of a variable.
+/// Returns a warning if an environment variable that OpenTelemetry's SDKs also read turns pushing off. `get` returns
+/// the value of a variable.
 pub fn disabled(get: impl Fn(&str) -> Option<String>) -> Option<Warning> {
     let disabled = |variable, value| Some(Warning::Disabled { variable, value });
     let get = |name: &str| get_if_set(&get, name);
@@ -185,7 +186,7 @@ fn parse<T>(
     let (variable, value) = found?;
     let parsed = parse(&value);
     if parsed.is_none() {
-        // The values of headers can be secrets, so a warning does not show them.
+        // The values of headers can be secrets, so a warning does not show these values.
         let value = if variable.ends_with("HEADERS") { "not valid".to_owned() } else { format!("{value:?}") };
         warnings.push(Warning::Unusable { variable, value, expected });
     }

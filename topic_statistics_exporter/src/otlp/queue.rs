@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The queue of requests that wait in memory for the collector. The queue has a limited size, and keeps the order.
+//! The queue of requests that wait in memory for the collector. Its size is limited, and it keeps the order of the
+//! requests.
 
 use std::{
     collections::VecDeque,
@@ -15,7 +16,7 @@ use crate::state::DroppedRequests;
 pub struct Limits {
     /// The largest total size of the compressed requests, in bytes.
     pub bytes: u64,
-    /// The longest time that a request waits, measured with the monotonic clock.
+    /// The longest time that a request may wait in the queue, measured with the monotonic clock.
     pub age: Duration,
 }
 
@@ -94,7 +95,7 @@ impl Queue {
         self.dropped
     }
 
-    /// Drops the oldest waiting requests until `bytes` more bytes fit, and requests that have waited for too long.
+    /// Drops requests that have waited for too long, and the oldest requests until `bytes` more bytes fit.
     fn make_room(&mut self, bytes: u64, now: Instant) {
         while let Some(oldest) = self.waiting.front() {
             let reason = if self.bytes + bytes > self.limits.bytes {
@@ -121,7 +122,8 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    /// Each row: a step, and after it, the first bytes of the waiting requests, and the counts of dropped requests.
+    /// Each row has a step, the first bytes of the requests that wait after the step, and two counts of dropped
+    /// requests: because of the limit of bytes, and because of the age.
     #[test]
     fn order_and_bounds_hold_after_each_step() {
         enum Step {

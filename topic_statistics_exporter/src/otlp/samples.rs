@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Converts a histogram to OTLP, which has only consecutive buckets.
+//! Converts a histogram to OTLP. In OTLP, the buckets of a histogram are consecutive.
 
 use opentelemetry_proto::tonic::metrics::v1::{
     exponential_histogram_data_point::Buckets, ExponentialHistogramDataPoint,
@@ -8,10 +8,10 @@ use opentelemetry_proto::tonic::metrics::v1::{
 
 use crate::state::{Bucket, Histogram};
 
-/// The largest number of buckets for each sign: the default of OpenTelemetry's SDKs, which every reader accepts.
+/// The largest number of buckets for each sign. It is the default of OpenTelemetry's SDKs, so all readers accept it.
 const MAX_BUCKETS: i64 = 160;
 
-/// Returns a data point with all samples of a histogram, without attributes and times.
+/// Returns a data point with all samples of a histogram. Its attributes and times are not set.
 ///
 /// Buckets are joined in pairs until [`MAX_BUCKETS`] consecutive buckets are enough for all samples.
 pub fn data_point(histogram: &Histogram) -> ExponentialHistogramDataPoint {
@@ -32,8 +32,8 @@ pub fn data_point(histogram: &Histogram) -> ExponentialHistogramDataPoint {
     }
 }
 
-/// Returns how often the buckets of one sign have to be joined in pairs. `shift` is added to the index of a bucket to
-/// get its index in the base unit.
+/// Returns how many times the buckets of one sign have to be joined in pairs. The index of a bucket plus `shift` is the
+/// index of this bucket in the base unit.
 fn joined_scales(side: &[Bucket], shift: i64) -> u32 {
     let (Some((first, _)), Some((last, _))) = (side.first(), side.last()) else { return 0 };
     let [first, last] = [first, last].map(|index| i64::from(*index) + shift);

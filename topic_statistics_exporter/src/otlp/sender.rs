@@ -19,7 +19,7 @@ use crate::{compression::compress, state::PushCounts};
 
 /// Sends requests to the collector on a separate thread, in the order in which [`push`](Self::push) adds the requests.
 ///
-/// Only this separate thread waits for the collector.
+/// No other thread waits for the collector.
 #[derive(Debug)]
 pub struct Sender {
     shared: Arc<Shared>,
@@ -34,13 +34,13 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     delivery: Delivery,
-    /// Whether the sender is stopping: the thread ends as soon as no request waits or an attempt fails.
+    /// Whether the sender is stopping. If so, the thread ends as soon as no request waits or an attempt fails.
     is_stopping: bool,
     has_ended: bool,
 }
 
 impl Sender {
-    /// Starts the thread. `report` is called with a line for the log when the result of the requests changes.
+    /// Starts the thread. When the result of the requests changes, `report` is called with a line for the log.
     pub fn start(
         queue: Queue,
         client: Client,
@@ -59,7 +59,7 @@ impl Sender {
         Ok(Self { shared })
     }
 
-    /// Adds a request. `request` has the bytes of the protobuf message.
+    /// Adds a request to the queue. `request` has the bytes of the protobuf message, without compression.
     pub fn push(&self, request: &[u8]) {
         let request = compress(request);
         let report = {
@@ -146,8 +146,8 @@ impl Shared {
 
     /// Waits after a failed attempt. Returns whether the thread has to end.
     ///
-    /// If the sender is stopped during this wait, the wait ends, and one more attempt follows. There is no further
-    /// attempt if the sender was already stopping before the wait, or if the collector demanded the wait.
+    /// If the sender is stopped during this wait, the wait ends at once, and the thread makes one more attempt. But if
+    /// the sender was stopping before the wait, or if the collector demanded the wait, no attempt follows.
     fn pause(&self, wait: Wait) -> bool {
         let end = Instant::now() + wait.time;
         let mut state = self.lock();
@@ -184,7 +184,7 @@ mod tests {
     enum Reply {
         /// The collector reads the request, and answers with this status, these headers and this body.
         Status(u16, &'static str, Vec<u8>),
-        /// The collector does not answer while the client keeps the connection open.
+        /// The collector never answers, and waits until the client closes the connection.
         Hang,
         /// The collector reads the request, and closes the connection without an answer.
         Close,
@@ -197,7 +197,7 @@ mod tests {
     /// The requests that a collector has read, each with the status of the answer.
     type Seen = Arc<Mutex<Vec<(u16, Vec<u8>)>>>;
 
-    /// Starts a collector that behaves as `script` says, and accepts all requests after the end of the script.
+    /// Starts a collector that replies as `script` says. After the script, it accepts all requests.
     fn collector(listener: TcpListener, script: impl IntoIterator<Item = Reply>) -> Seen {
         let (seen, mut script) = (Seen::default(), script.into_iter().collect::<VecDeque<_>>());
         let by_thread = Arc::clone(&seen);
@@ -206,7 +206,7 @@ mod tests {
                 let reply = script.pop_front().unwrap_or(status(200, ""));
                 let mut reader = BufReader::new(stream.try_clone().unwrap());
                 if let Reply::Hang = reply {
-                    // This copy ends when the client closes the connection.
+                    // The copying ends when the client closes the connection.
                     let _closed = io::copy(&mut reader, &mut io::sink());
                     continue;
                 }
@@ -273,7 +273,7 @@ mod tests {
         drop(closed);
         let (sender, lines) = sender(address, SHORT);
         (0..3).for_each(|number| sender.push(&[number; 100]));
-        // No collector listens yet.
+        // No collector listens at the address yet.
         wait_for(&sender, |counts| counts.failed_attempts.total() >= 2);
         let refusal = vec![0x12, 3, b'b', b'a', b'd']; // google.rpc.Status, field 2: message
         let text = |status, text: &str| Reply::Status(status, "Content-Type: text/plain\r\n", text.into());
@@ -288,7 +288,7 @@ mod tests {
             text(422, "out of\tbounds\n"),
             text(418, "echo"),
             status(307, ""),
-            // Three data points are rejected: "x".
+            // In protobuf: the collector has rejected 3 data points, for the reason "x".
             Reply::Status(200, "", vec![0x0a, 5, 0x08, 3, 0x12, 1, b'x']),
         ];
         let start = Instant::now();
@@ -323,9 +323,9 @@ mod tests {
     fn a_stop_sends_what_waits_or_gives_up_in_time() {
         let hour = Duration::from_secs(3600);
         let (demand, limit) = ("Retry-After: 3600\r\n", Duration::from_secs(20));
-        // Each row: the collector's behaviour, the time limit of the stop, and the number of waiting requests and of
-        // attempts after the stop. One more attempt does not need the whole time limit. There is no further attempt if
-        // the collector demands a pause.
+        // Each row has the collector's behaviour, the time limit of the stop, and the numbers of waiting requests and
+        // of attempts after the stop. The additional attempt ends before the time limit. If the collector demands a
+        // pause, there is no additional attempt.
         for (reply, limit, waiting, attempts) in [
             (status(200, ""), limit, 0, 0),
             (status(503, ""), limit, 1, 2),
@@ -361,7 +361,7 @@ mod tests {
             ("http://host", "api key", None, header.to_owned()),
             ("https://host", "a", Some("/nowhere.pem"), file.to_owned()),
             ("https://host", "a", Some("/dev/null"), "The file /dev/null for OTLP cannot be".to_owned()),
-            // The URL has no user, because the `@` characters are in the path and in the query.
+            // This URL contains no user, because its `@` characters are in the path and in the query.
             ("http://host/a@b?to=me@host", "a", None, String::new()),
         ] {
             let headers = vec![(header.to_owned(), "secret".to_owned())];

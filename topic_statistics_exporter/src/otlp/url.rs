@@ -4,7 +4,7 @@
 
 use topic_statistics_core::Escaped;
 
-/// Returns a URL that is safe to show: without user, password, query and fragment, which can be secrets.
+/// Returns the URL without user, password, query and fragment, which can be secrets. The result is safe to show.
 pub fn shown(url: &str) -> String {
     let [scheme, authority, path] = parts(url);
     let host = authority.rsplit('@').next().unwrap_or_default();

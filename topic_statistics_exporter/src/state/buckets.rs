@@ -4,12 +4,12 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-/// The ascending upper bounds of classic buckets in seconds. Without bounds, only native histograms are written.
+/// The upper bounds of classic buckets, in seconds, ascending. Without bounds, only native histograms are written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Buckets(Arc<[f64]>);
 
 impl Buckets {
-    /// A description of the valid texts.
+    /// A text that describes the valid bounds, for error messages.
     pub const RIGHT: &str = "at most 50 numbers of seconds above 0, ascending: 0.001,0.01,0.1";
     const MAX: usize = 50;
 
@@ -18,7 +18,8 @@ impl Buckets {
         &self.0
     }
 
-    /// Returns the number of time series of a classic histogram: one per bound, and those for infinity, sum and count.
+    /// Returns the number of time series of a classic histogram: one per bound, and one each for infinity, sum and
+    /// count.
     pub fn series(&self) -> usize {
         match self.0.len() {
             0 => 0,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use topic_statistics_observe::bounds::{Sender, Shares};
 
-/// The reserved time series of each sender, with two limits: one limit for all nodes, and one limit for each node.
+/// The reserved time series of each sender. One limit applies to all nodes together, and one to each node.
 #[derive(Clone, Debug)]
 pub struct Budget {
     all: Shares,
@@ -17,7 +17,7 @@ pub struct Budget {
 /// The reason why a valid message was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAdded {
-    /// The window was already counted.
+    /// This metric or distribution of the window was already counted.
     Duplicate,
     /// The samples span too many orders of magnitude.
     TooWide,
@@ -68,7 +68,7 @@ impl Budget {
     }
 
     /// Returns the sender whose time series have to be removed to make room for `series` time series of `newcomer`. If
-    /// `node` is given, only the time series of this node are compared.
+    /// `node` is given, only the senders' time series of this node are compared.
     pub fn giving_way(&self, newcomer: Sender, series: usize, node: Option<&str>) -> Option<GivingWay> {
         let shares = node.map_or(Some(&self.all), |node| self.of_nodes.get(node))?;
         let (sender, missing) = shares.giving_way(newcomer, series)?;
@@ -76,7 +76,7 @@ impl Budget {
     }
 }
 
-/// A sender whose time series have to be removed to make room for those of another sender (the newcomer).
+/// A sender whose time series have to be removed to make room for the time series of another sender (the newcomer).
 #[derive(Clone, Copy, Debug)]
 pub struct GivingWay {
     pub sender: Sender,

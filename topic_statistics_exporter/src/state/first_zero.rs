@@ -9,7 +9,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirstZero {
     count: u64,
-    /// The number of scrapes with this counter, up to 2.
+    /// The number of scrapes since the counter was created. After the second scrape, this number stays 2.
     scrapes: u8,
 }
 
@@ -32,7 +32,7 @@ impl FirstZero {
         }
     }
 
-    /// Returns the count, for an output such as OTLP that also sends the time when the counter was 0.
+    /// Returns the count. This is for an output such as OTLP, which also sends the time when the counter was 0.
     pub fn count(self) -> u64 {
         self.count
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The health of a source, and the number of its windows with each health.
+//! The health of a source, and the number of the source's windows for each level of health.
 
 use std::time::SystemTime;
 
@@ -10,7 +10,8 @@ use topic_statistics_observe::{bounds::Sender, ros::wire::ExpectedLimit};
 use super::{now::Now, receipt::Receipt};
 use crate::model::{SourceHealth, SourceName};
 
-/// A source and one judge of this source. The judge is the source's node or `topic_monitor`; a source can have both.
+/// A source and one judge of this source. The judge is the source's node or `topic_monitor`, and a source can have
+/// both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Judged {
     /// The source.
@@ -25,11 +26,11 @@ pub struct HealthState {
     pub(super) receipt: Receipt,
     /// The level of the last status.
     pub level: Level,
-    /// Messages per second, measured over as many windows as a reliable rate needs.
+    /// Messages per second. The judge measures this rate over as many windows as a reliable rate needs.
     pub rate: Option<f64>,
     /// The limits in the source's conditions, each in the unit of its quantity.
     pub limits: Vec<ExpectedLimit>,
-    /// The number of windows judged since the first status, for each level.
+    /// The number of windows that the judge has judged since the first status was received, for each level.
     windows: [u64; 4],
     /// The counts of windows in the last status, and the sender of that status.
     counted: Option<(Sender, [u64; 4])>,
@@ -38,7 +39,7 @@ pub struct HealthState {
 }
 
 impl HealthState {
-    /// The number of time series of a health without the limits: level, rate, and the windows for each level.
+    /// The number of time series of a health without its limits: the level, the rate, and the windows for each level.
     const SERIES: usize = 2 + Level::ALL.len();
 
     pub(super) fn new(receipt: Receipt, now: Now) -> Self {
@@ -53,11 +54,12 @@ impl HealthState {
         }
     }
 
-    /// Updates the health from a status. A status contains the judge's count of windows, so no window counts twice,
-    /// even if the status is received several times or on several topics.
+    /// Updates the health from a status. A status contains the judge's counts of all its windows. So no window is
+    /// counted twice, even if the status is received several times or on several topics.
     ///
-    /// The start of the counts in a judge's first status is unknown, so only the windows after the first status are
-    /// added. A judge has restarted if the sender is another one, or if a count is lower than before.
+    /// It is unknown when the counts in the first received status started, so only windows after this status are added.
+    /// The same applies after a restart of the judge. The judge has restarted if the status has another sender than the
+    /// previous status, or if a count is lower than before.
     pub(super) fn accept(&mut self, health: &SourceHealth, level: Level, sender: Sender, now: Now) {
         if let (Some((before_sender, before)), Some(counts)) = (self.counted, health.windows) {
             let is_later = before.iter().zip(&counts).all(|(before, count)| before <= count);

@@ -44,8 +44,8 @@ impl Histogram {
 
     /// Adds the samples of a window. No sample is lost or counted twice.
     ///
-    /// Refuses a window whose smallest samples have no bucket ([`Distribution::zero_threshold`]), because the right
-    /// buckets for these samples are unknown.
+    /// Refuses a window whose smallest samples are in no bucket ([`Distribution::zero_threshold`]), because it is
+    /// unknown to which buckets these samples belong.
     pub(super) fn add(&mut self, window: &Distribution) -> Result<(), NotAdded> {
         if window.zero_threshold() > 0.0 {
             return Err(NotAdded::TooWide);
@@ -117,10 +117,10 @@ impl Histogram {
         &self.negative
     }
 
-    /// Returns the number of samples up to `bound`, which is above 0 and in the base unit: the samples of all buckets
-    /// that end at or below `bound`. If `bound` is inside a bucket, the samples of this bucket are not counted.
+    /// Returns the number of samples up to `bound`, which is above 0 and in the base unit. These are the samples of all
+    /// buckets that end at or below `bound`. If `bound` is inside a bucket, the samples of this bucket are not counted.
     pub fn count_up_to(&self, bound: f64) -> u64 {
-        // The computed end of a bucket has a rounding error.
+        // The factor allows for the rounding error in the computed end of a bucket.
         let bound = bound * (1.0 + 1e-9);
         let end = |index: i32| (f64::from(index + 1) * (-f64::from(self.scale)).exp2()).exp2() * self.factor;
         let positive = self.positive.iter().take_while(|(index, _)| end(*index) <= bound);
@@ -128,11 +128,11 @@ impl Histogram {
         counts.fold(self.zero_count, u64::saturating_add)
     }
 
-    /// Returns the number to add to the index of a bucket to get its index in the base unit.
+    /// Returns the number that is added to the index of a bucket to get the index of this bucket in the base unit.
     ///
-    /// The bucket boundaries in milliseconds differ slightly from those in seconds, since 1000 is not a power of
-    /// `base`. This function rounds to the nearest bucket. So the error of boundaries and quantiles is at most half a
-    /// bucket, which is a factor of `base^0.5`.
+    /// The bucket boundaries in milliseconds differ slightly from the boundaries in seconds, because 1000 is not a
+    /// power of `base`. This function rounds to the nearest bucket. So the error of boundaries and quantiles is at most
+    /// half a bucket, which is a factor of `base^0.5`.
     pub fn shift(&self) -> i32 {
         (self.factor.log2() * f64::from(self.scale).exp2()).round() as i32
     }
@@ -148,7 +148,7 @@ fn add(buckets: &mut Vec<Bucket>, samples: impl Iterator<Item = Bucket>) {
         match buckets.get_mut(next) {
             Some((same, sum)) if *same == index => *sum = sum.saturating_add(count),
             _ => {
-                // `Vec` would double its capacity by itself, beyond the largest possible number of buckets.
+                // By default, a `Vec` doubles its capacity, which could exceed the largest possible number of buckets.
                 if buckets.len() == buckets.capacity() {
                     buckets.reserve_exact(Histogram::MAX_BUCKETS / 5);
                 }

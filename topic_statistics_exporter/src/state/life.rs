@@ -9,7 +9,7 @@ use topic_statistics_observe::bounds::believed;
 
 use super::{budget::NotAdded, now::Now};
 
-/// The received windows of one metric, and the times of their reception.
+/// The last received windows of one metric, and when windows were received.
 #[derive(Clone, Debug)]
 pub struct Life {
     /// The last window.
@@ -18,11 +18,11 @@ pub struct Life {
     pub last_received: Instant,
     /// When the first window was received.
     first_received: Instant,
-    /// When the first window began. The totals began at this time.
+    /// The time when the first window began. The totals of the metric began at this time.
     pub created: SystemTime,
     /// The length of the last window.
     length: Duration,
-    /// A ring buffer of the last windows.
+    /// A ring buffer of the windows received last.
     seen: [Option<Window>; Self::SEEN],
     next: usize,
 }
@@ -32,21 +32,22 @@ pub struct Life {
 pub struct Kept {
     /// The time, as a number of window lengths.
     pub windows: u32,
-    /// Whether room is needed for new sources. If so, a window length that was not observed here is not believed.
+    /// Whether room is needed for new sources. If so, a window length in the stamps counts only up to the time for
+    /// which windows have been received.
     pub is_full: bool,
 }
 
 impl Life {
-    /// The number of windows that are remembered. A relay can repeat a message, but fewer than this number of other
-    /// windows arrive between the two copies.
+    /// The number of windows that are remembered to recognize repeated messages. A relay can repeat a message, but
+    /// fewer than this number of other windows arrive between the two copies.
     const SEEN: usize = 8;
     /// The largest possible length of a window.
     const MAX_LENGTH: Duration = Duration::from_secs(86_400);
     /// The longest possible time between the end of a window and its reception.
     const MAX_DELAY: Duration = Duration::from_secs(5);
-    /// The last window is no longer current after this number of missing windows.
+    /// After this number of missing windows, the last window is no longer current.
     pub(super) const CURRENT_WINDOWS: u32 = 3;
-    /// Figures are kept for at least this time after their last window.
+    /// Figures are kept for at least this time after their last window was received.
     pub(super) const MIN_KEPT: Duration = Duration::from_secs(10);
 
     pub(super) fn new(first: Window, now: Now) -> Self {
@@ -63,8 +64,8 @@ impl Life {
         life
     }
 
-    /// Returns when the window that is received now began, by the clock of this host. This is the stamp in the window,
-    /// unless the clock of the node's host differs from the clock of this host.
+    /// Returns when a window began that is received now, by the clock of this host. This time is the start stamp of the
+    /// window, unless the clock of the node's host differs from the clock of this host.
     pub(super) fn begin(window: Window, now: Now) -> SystemTime {
         let latest = now.system.checked_sub(length(window)).unwrap_or(SystemTime::UNIX_EPOCH);
         let stamped = SystemTime::UNIX_EPOCH
@@ -82,7 +83,7 @@ impl Life {
         }
         self.remember(window);
         let since = now.monotonic.saturating_duration_since(self.last_received);
-        // The stamps come from a system clock, which may have been stepped during the window.
+        // The stamps come from a system clock. If it was stepped during the window, the stamped length is wrong.
         let stamped = length(window);
         let is_stepped = stamped.is_zero() || stamped > 2 * since + Self::MAX_DELAY;
         self.length = if is_stepped { since.min(Self::MAX_LENGTH) } else { stamped };
@@ -110,7 +111,7 @@ impl Life {
     }
 }
 
-/// Returns the length of a window, from its stamps.
+/// Returns the length of a window, according to its start and stop stamps.
 fn length(window: Window) -> Duration {
     let (start, stop) = (window.start.as_nanoseconds(), window.stop.as_nanoseconds());
     Duration::from_nanos(stop.saturating_sub(start).try_into().unwrap_or_default()).min(Life::MAX_LENGTH)

@@ -36,7 +36,7 @@ pub struct WindowState {
     pub figures: Summary,
     /// The totals of all windows.
     pub total: Total,
-    /// When windows were received.
+    /// The windows received last, and when windows were received.
     pub life: Life,
 }
 
@@ -47,19 +47,19 @@ pub struct DistributionState {
     pub quantiles: [Option<f64>; QUANTILES.len()],
     /// The samples of all windows.
     pub total: Histogram,
-    /// When windows were received.
+    /// The windows received last, and when windows were received.
     pub life: Life,
 }
 
 /// The totals of a metric's samples since the first window. All fields only grow.
 ///
-/// A negative sample would reduce `sum`, and Prometheus would interpret the fall as a restart. So `count` and `sum` do
-/// not include windows with a negative sample; `negative_windows` counts these windows.
+/// A negative sample would reduce `sum`, and Prometheus would interpret the lower sum as a restart. So `count` and
+/// `sum` do not include windows with a negative sample. `negative_windows` counts these windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Total {
-    /// The number of samples.
+    /// The number of samples, without windows with a negative sample.
     pub count: u64,
-    /// The sum of the samples, in the base unit of the metric.
+    /// The sum of the same samples, in the base unit of the metric.
     pub sum: f64,
     /// The number of windows with a negative sample. The usual cause is that the clocks of two hosts differ.
     pub negative_windows: FirstZero,
@@ -67,7 +67,7 @@ pub struct Total {
 
 impl MetricState {
     /// The largest number of time series of a metric, without classic buckets: average, minimum, maximum and standard
-    /// deviation; sum, count and negative windows; three quantiles and a histogram.
+    /// deviation; sum, count and negative windows; three quantiles; a histogram.
     pub const SERIES: usize = 8 + QUANTILES.len();
 
     pub(super) fn new(receipt: Receipt) -> Self {

@@ -6,18 +6,18 @@ use std::time::{Duration, SystemTime};
 
 use procfs::{process::LimitValue, ProcResult};
 
-/// The resources that a process uses. Prometheus's client libraries report the same figures.
+/// The resources that a process uses, with the same figures that Prometheus's client libraries report.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessFigures {
-    /// Processor time, in seconds.
+    /// The processor time used since the process started, in seconds.
     pub cpu: f64,
     /// The number of open file descriptors.
     pub open_fds: u64,
     /// The largest number of open file descriptors. `None` if the process has no limit.
     pub max_fds: Option<u64>,
-    /// Virtual memory, in bytes.
+    /// The size of the virtual memory, in bytes.
     pub virtual_memory: u64,
-    /// Resident memory, in bytes.
+    /// The size of the resident memory, in bytes.
     pub resident_memory: u64,
     /// When the process started.
     pub started: SystemTime,

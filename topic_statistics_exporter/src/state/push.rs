@@ -26,7 +26,7 @@ pub struct PushCounts {
 pub struct FailedAttempts {
     /// The collector asked to send the request later.
     pub busy: u64,
-    /// The collector did not accept the exporter's credentials, or the URL does not exist there.
+    /// The collector did not accept the exporter's credentials, or does not know the URL.
     pub denied: u64,
     /// The collector did not answer.
     pub unreachable: u64,
@@ -42,8 +42,8 @@ impl FailedAttempts {
 /// The number of dropped requests, by reason.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DroppedRequests {
-    /// The number of requests that were dropped because of the limit of bytes: old requests, to make room for a new
-    /// request; or a new request that does not fit into the queue together with the request being sent.
+    /// The number of requests that were dropped because of the limit of bytes. Old requests are dropped to make room
+    /// for a new request. A new request is dropped if it does not fit beside the request that is being sent.
     pub overflow: u64,
     /// The number of requests that were dropped because they had waited for too long.
     pub expired: u64,

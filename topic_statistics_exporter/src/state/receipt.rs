@@ -28,7 +28,7 @@ impl Receipt {
     }
 
     /// Returns a sort key for the order in which entries are removed to make room. Entries that were received only once
-    /// come first. Among equal entries, the youngest comes first.
+    /// are removed first. Among the others, and among those received once, the youngest entry is removed first.
     pub fn rank(&self) -> (bool, Reverse<Instant>) {
         (!self.is_seen_once(), Reverse(self.first))
     }

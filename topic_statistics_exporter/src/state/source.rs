@@ -24,7 +24,7 @@ use crate::model::{MetricDistribution, MetricName, MetricWindow};
 /// A source of statistics.
 #[derive(Debug)]
 pub struct Source {
-    /// The sender that added the source. The metrics of the source can have other senders.
+    /// The sender that added the source. Other senders can have added metrics of the same source.
     sender: Sender,
     metrics: BTreeMap<MetricName, MetricState>,
     /// The largest number of time series of one metric.
@@ -40,7 +40,8 @@ pub struct Source {
     created: SystemTime,
 }
 
-/// A window, and the number of messages that the window had at least. Each metric of a window is a separate message.
+/// A window, and the numbers of messages that were received and published in this window at least. Each metric of a
+/// window arrives as a separate message, so these numbers can grow.
 #[derive(Clone, Copy, Debug, Default)]
 struct CountedWindow {
     window: Option<Window>,
@@ -49,13 +50,14 @@ struct CountedWindow {
 }
 
 impl Source {
-    /// The largest number of time series of a source without the metrics: messages received, published and lost; rates;
-    /// windows; the time of the last window.
+    /// The largest number of time series of a source, without the time series of its metrics: messages received,
+    /// published and lost; rates; windows; the time of the last window.
     pub const SERIES: usize = 7;
     /// The number of windows that are remembered. Several windows can be open at once, because two nodes with the same
     /// name, or two subscriptions of one rclcpp node, publish their metrics alternately.
     const WINDOWS: usize = 8;
-    /// The largest difference (s) between the system clock and the monotonic clock without a step of the system clock.
+    /// The largest difference, in seconds, between the times that the system clock and the monotonic clock measure if
+    /// the system clock is not stepped.
     const MAX_JITTER: f64 = 0.1;
 
     /// Returns a source that began at `created`. Each of its metrics has at most `metric_series` time series.
@@ -204,8 +206,9 @@ impl Source {
         self.metrics.get(metric)
     }
 
-    /// Returns the kind of a service, a client, a timer, an action server or an action client: the source has a metric
-    /// that only this kind has, and no metric that this kind does not have. `None` for other sources.
+    /// Returns the kind of the source if the source is a service, a client, a timer, an action server or an action
+    /// client; `None` otherwise. A source has one of these kinds if it has a metric that only this kind has, and no
+    /// metric that this kind does not have.
     pub fn kind(&self) -> Option<SourceKind> {
         const KINDS: [SourceKind; 6] = [
             SourceKind::Subscription,
@@ -222,8 +225,8 @@ impl Source {
         })
     }
 
-    /// Returns the number of messages that a subscription has received at least: the sum of the largest sample count of
-    /// each window. If only periods are measured, the first message of each window is not counted.
+    /// Returns the number of messages that a subscription has received at least. This is the sum of the largest sample
+    /// count of each window. If only periods are measured, the first message of each window is not counted.
     pub fn received(&self) -> Option<u64> {
         self.received.filter(|_| self.kind().is_none())
     }
@@ -234,12 +237,12 @@ impl Source {
     }
 
     /// Returns the number of messages that a subscription has lost: the sum of all gaps in the sequence numbers. A
-    /// message that arrived late counts as lost.
+    /// message that arrived late still counts as lost.
     pub fn lost(&self) -> Option<FirstZero> {
         self.lost
     }
 
-    /// Returns the number of windows received.
+    /// Returns the number of windows that were received from this source.
     pub fn windows(&self) -> u64 {
         self.total_windows
     }
@@ -247,8 +250,8 @@ impl Source {
     /// Returns the Unix time (in seconds) when the last metric of a window was received. `unix_time` is the Unix time
     /// of `now`.
     ///
-    /// If the system clock was not stepped, this is the time of the system clock at the reception. Otherwise, this is
-    /// `unix_time` minus the elapsed monotonic time.
+    /// If the system clock was not stepped since the reception, the result is the system time of the reception.
+    /// Otherwise, the result is `unix_time` minus the monotonic time since the reception.
     pub fn last_window(&self, now: Instant, unix_time: f64) -> Option<f64> {
         let last = self.last_window?;
         let shown = last.system.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();

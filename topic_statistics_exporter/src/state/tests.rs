@@ -38,7 +38,7 @@ impl Test {
         self.state.accept(received, self.at(seconds));
     }
 
-    /// Accepts a window of one second with message ages for each source. `process` is the number of the sender.
+    /// Accepts, for each source, a window of one second with message ages. `process` is the number of the sender.
     fn ages(&mut self, process: u8, sources: impl IntoIterator<Item = String>, seconds: f64) {
         for source in sources {
             let window = window(&source, "message_age", 100 + seconds as i32, FIGURES);
@@ -109,7 +109,7 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
         test.expire(seconds + 30.0);
     }
     assert_eq!((test.only().received(), test.only().windows(), test.total().sum), (Some(200), 4, 0.3));
-    // The windows arrive late, are repeated, or are repeated after 8 other windows.
+    // Windows arrive late, are repeated, or are repeated after 8 other windows.
     for (stop, duplicates) in
         [(203, 0), (202, 0), (203, 1), (202, 2), (204, 2)].into_iter().chain((205..212).map(|stop| (stop, 2)))
     {
@@ -118,7 +118,7 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
     }
     assert_eq!((test.total().count, test.only().windows()), (200 + 50 * 10, 14));
 
-    // The number of messages is right for all metrics of a window, although their sample counts differ.
+    // The messages of a window are counted once, although the sample counts of the window's metrics differ.
     let mut test = Test::new(Limits::default());
     for stop in [100, 101] {
         for (metric, count) in [
@@ -171,16 +171,17 @@ fn a_metric_that_has_ended_is_gone_and_leaves_its_room() {
 
 #[test]
 fn lifetimes_follow_the_observed_windows_not_system_clocks() {
-    // Each row: the windows, each received `pause` seconds after the previous window; `keep_windows`; the number of
-    // samples; a time after the last window when the source still exists; a time when the source is removed.
+    // Each row has the windows, the seconds between the receptions of two windows (`pause`), `keep_windows`, the number
+    // of samples, and two times after the last window: the source still exists at the first time, and is removed at the
+    // second time.
     let steps: &[(i32, i32)] = &[(100, 101), (101, 3702), (3702, 3703), (3703, 104), (104, 105)];
     let day = 86_400;
     for (windows, pause, keep_windows, count, is_there, is_gone) in [
         (steps, 1, 20, 250, 19.9, 21.0), // the clock is stepped forward by 1 h, and back later
         (&[(99, 100), (100, 3702)], 1, 20, 100, 19.9, 21.0), // the clock is stepped in the last window
-        (&[(0, day)], 1, 3, 50, 899.0, 960.0), // a single window counts as 5 min at most
+        (&[(0, day)], 1, 3, 50, 899.0, 960.0), // an only window counts as 5 min at most
         (&[(0, 300), (300, 600)], 300, 3, 100, 899.0, 960.0),
-        (&[(0, 3600), (3600, 7200)], 3600, 3, 100, 10_799.0, 10_860.0), // the length was observed here
+        (&[(0, 3600), (3600, 7200)], 3600, 3, 100, 10_799.0, 10_860.0), // windows were received for an hour
     ] {
         let mut test = Test::new(Limits { keep_windows, ..Limits::default() });
         for (number, (start, stop)) in (0..).zip(windows) {
@@ -196,7 +197,7 @@ fn lifetimes_follow_the_observed_windows_not_system_clocks() {
     }
 }
 
-/// Loss events name only the topic, not the source: the source with the topic's name may be a publisher.
+/// Loss events name only the topic and not the source, because the source with the topic's name may be a publisher.
 #[test]
 fn reported_losses_are_of_the_topic_for_a_quarter_of_an_hour() {
     let mut test = Test::new(Limits { keep_windows: 20, ..Limits::default() });
@@ -261,7 +262,7 @@ fn nodes_that_have_ended_leave_their_room_to_new_ones() {
     assert!(!arrives(&mut test, 5.0), "no node has ended yet");
     assert_eq!(test.state.counts().beyond_max_series, 1);
     test.ages(0, numbered("/anonymous:/", 0..10), 11.0);
-    // Without lack of room, an ended source would be kept for 60 windows.
+    // The ended source is removed to make room. If there were room, it would be kept for 60 windows.
     assert!(arrives(&mut test, 12.0));
     assert_eq!(test.state.sources().len(), 11, "the 10 sources with a recent window, and the new source");
 }
@@ -290,7 +291,7 @@ fn a_flood_takes_no_room_that_a_smaller_sender_needs() {
             }
         },
     ];
-    // The robot publishes more topics, once shortly after the flood and once later.
+    // The robot publishes more topics after the flood of forged topics, once shortly after the flood and once later.
     for (flood, seconds) in floods.iter().flat_map(|flood| [(flood, 1.5), (flood, 15.0)]) {
         let (max_series, max_series_per_node) = (400 * SOURCE, 200 * SOURCE);
         let mut test = Test::new(Limits { max_series, max_series_per_node, ..Limits::default() });
@@ -354,7 +355,7 @@ fn the_filters_hold_for_everything_that_is_exported() {
                 test.accept(received, 0.0);
             }
         }
-        // A source that is a host, and a status of `diagnostic_updater`, whose node name has no namespace.
+        // One source is a host, and one status is from `diagnostic_updater`, whose node name has no namespace.
         test.accept(window("robot_2", "clock_offset_ms", 100, FIGURES), 0.0);
         test.accept(named("motor"), 0.0);
         let text = test.text();
@@ -369,7 +370,7 @@ fn the_time_of_a_window_changes_with_a_stepped_clock_only() {
     let mut test = Test::new(Limits::default());
     test.ages(0, ["/a:/b".to_owned()], 0.0);
     let epoch = test.start.system.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
-    // The two clocks are read one after the other, so the difference between them varies slightly.
+    // The system clock and the monotonic clock are read one after the other, so their difference varies slightly.
     for (seconds, jitter, expected) in
         [(1.0, 3e-6, 0.0), (2.0, -4e-6, 0.0), (9.0, 0.05, 0.0), (2.0, 3600.0, 3600.0)]
     {
@@ -471,7 +472,7 @@ fn distributions_are_added_up_and_the_last_one_has_quantiles() {
     assert_eq!(distribution.quantiles, [Some(0.0015), Some(0.0015), None], "10 samples have no p99");
     assert_eq!((distribution.total.count(), distribution.total.positive()), (30, &[(149, 30)][..]));
     assert!((distribution.total.sum() - 0.045).abs() < 1e-15);
-    // All samples, which are 1.5 ms, are in the bucket that contains 0.0015 s, or in the next bucket.
+    // All samples are 1.5 ms. The boundaries of their bucket in seconds may be wrong by half a bucket.
     let boundary = |index: i32| (f64::from(index) / 256.0).exp2();
     let index = 149 + distribution.total.shift();
     let half = boundary(1).sqrt();

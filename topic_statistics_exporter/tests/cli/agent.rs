@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Runs agents (Prometheus in agent mode, vmagent) on a robot with the commands of docs/fleet.md. The tests check which
-//! scrapes arrive at the site after the link was interrupted, and after the agent was killed with SIGKILL.
+//! scrapes still arrive at the site if the link is interrupted, and if the agent is killed with SIGKILL.
 
 use std::{
     collections::BTreeSet,
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Starts a server that adds a scrape number to an exporter's time series. Returns the address of the server, and the
-/// duration of each scrape.
+/// list of the durations of all scrapes, which grows with each scrape.
 fn numbered(exporter: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<Duration>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, scrapes) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<Duration>>>::default());
@@ -45,15 +45,15 @@ fn numbered(exporter: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<Duration>>>) {
     (address, scrapes)
 }
 
-/// The scrapes that never arrived.
+/// The scrapes that never arrived at the site.
 struct Lost {
     scrapes: BTreeSet<usize>,
-    /// The scrapes from the loss of the site's connection to the end of the first agent.
+    /// The numbers of the scrapes between the loss of the connection to the site and the end of the first agent.
     cut: Range<usize>,
 }
 
 /// Runs an agent while its site is unreachable for some time. If `is_killed`, the agent is killed and restarted during
-/// this time. Returns the scrapes that never arrived.
+/// this time. Returns the scrapes that never arrived at the site.
 fn run(program: &str, is_killed: bool) -> Option<Lost> {
     const WHAT: &str = "agents of the robot";
     let (prometheus, _) = (find("prometheus", WHAT)?, find(program, WHAT)?);
@@ -117,11 +117,11 @@ fn run(program: &str, is_killed: bool) -> Option<Lost> {
     assert!(program == "vmagent" || at_site.samples("up").is_empty());
     agent.stop();
     assert!(samples.is_sorted_by(|before, after| before < after), "not each once and in order: {samples:?}");
-    // A slow scrape is not expected at the site, because the agent may have reached its time limit.
+    // A slow scrape is not expected at the site, because it may have exceeded the agent's time limit for a scrape.
     let scrapes = scrapes.lock().unwrap();
     let is_expected =
         |number: &usize| scrapes[*number] < Duration::from_millis(300) && !samples.contains(number);
-    // The interruption may affect an earlier scrape, and the end of the agent may affect the last scrape.
+    // The interruption may also affect scrapes shortly before it, and the end of the agent may affect the last scrape.
     Some(Lost { scrapes: (0..last).filter(is_expected).collect(), cut: begin.saturating_sub(2)..end + 1 })
 }
 
@@ -149,7 +149,8 @@ fn a_killed_prometheus_loses_only_what_waited() {
     );
 }
 
-/// vmagent writes data that has waited for 5 s to disk. Only the block that vmagent is trying to send is not on disk.
+/// vmagent writes data that has waited for 5 s to disk. Only the block that vmagent is trying to send is not on disk,
+/// so a killed vmagent loses it.
 #[test]
 fn a_killed_vmagent_loses_a_block_at_most() {
     let Some(Lost { scrapes, cut }) = run("vmagent", true) else { return };

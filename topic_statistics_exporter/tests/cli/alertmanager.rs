@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests `grafana/alertmanager.yml` with a real Alertmanager: who gets a notification, and which alerts are inhibited.
+//! Tests `grafana/alertmanager.yml` with a real Alertmanager: who gets each notification, and which alerts are
+//! inhibited.
 
 use std::{
     fs,
@@ -19,7 +20,7 @@ use crate::{
 fn alerts() -> Vec<(Value, Option<&'static str>)> {
     let (on_imu, on_scan) = ("node=/n topic=/imu", "node=/n topic=/scan");
     let alerts = [
-        // An alert "page" of a topic inhibits the alerts "ticket" of the same topic only.
+        // An alert of severity "page" inhibits alerts of severity "ticket" of the same topic only.
         ("Unhealthy page r1", on_imu, None),
         ("MessagesLost ticket r1", on_imu, Some("Unhealthy")),
         ("RateOff ticket r1", on_imu, Some("Unhealthy")),
@@ -33,11 +34,11 @@ fn alerts() -> Vec<(Value, Option<&'static str>)> {
         ("NodesEnded ticket r3", "", Some("ExporterDown")),
         ("ExporterSilent page r4", "", None),
         ("MessagesLost ticket r4", on_imu, Some("ExporterSilent")),
-        // An unreachable site inhibits `ExporterDown` of its own robots only.
+        // The alert for an unreachable site inhibits `ExporterDown` of the site's own robots only.
         ("SiteUnreachable page", "site=north", None),
         ("ExporterDown page r5", "site=north", Some("SiteUnreachable")),
         ("ExporterDown page r6", "site=south", None),
-        // A robot of this site that can still be scraped is not inhibited.
+        // The alerts of a robot of this site that can still be scraped are not inhibited.
         ("Unhealthy page r7", "site=north", None),
     ];
     alerts
@@ -88,7 +89,7 @@ fn what_another_alert_explains_is_not_told() {
     });
     if alertmanager.status().is_some() {
         let errors: Vec<_> = errors.iter().collect();
-        // Debian's Alertmanager reads its templates from a fixed path.
+        // Debian's Alertmanager reads its templates from a fixed path, which may not exist here.
         assert!(errors.iter().any(|line| line.contains("default.tmpl")), "{errors:#?}");
         return test_support::skip(WHAT, "the templates of Alertmanager are not installed");
     }
@@ -122,7 +123,7 @@ fn what_another_alert_explains_is_not_told() {
         assert_eq!(*names, Vec::from_iter(*by), "{labels}");
     }
 
-    // The notifications contain each alert that is not inhibited, and no inhibited alert.
+    // The notifications contain all alerts that are not inhibited, and contain no inhibited alert.
     let (expected, explained): (Vec<_>, Vec<_>) = alerts.iter().partition(|(_, by)| by.is_none());
     let mut told: Vec<Value> = vec![];
     while told.len() < expected.len() {

@@ -23,18 +23,18 @@ const LABELS: [(&str, &str); 7] = [
     ("$R2", "job=topic_statistics instance=r2"),
 ];
 
-/// A situation: time series for some time, and the alerts that fire during this time.
+/// A situation: the time series over some time, and the alerts that fire during this time.
 struct Situation {
     name: String,
     length: u32,
     /// The time between two scrapes, in seconds.
     interval: u32,
-    /// The robot is off while one of these values is missing.
+    /// When the robot is on. The robot is off while one of these values is missing.
     is_on: Vec<Values>,
     series: Vec<Value>,
-    /// The alerts that fire: the name, the severity, and a time at which the alert fires. All other alerts never fire.
+    /// The alerts that fire: the name, the severity, and a time (s) when the alert fires. No other alert ever fires.
     fires: Vec<(String, String, u32)>,
-    /// The names of alerts, and a time at which each alert does not fire.
+    /// The names of alerts, and a time (s) at which each alert does not fire.
     rests: Vec<(String, u32)>,
 }
 
@@ -68,7 +68,7 @@ impl Situation {
 
     /// Adds the time series of a subscription. The series count the messages up to the end of the last window.
     fn topic(&mut self, topic: &str, received: &Values) {
-        // The windows are 1 s long, except for two topics whose names stand for another length.
+        // The windows are 1 s long, except for two topics that have another window length because of their names.
         let window = if topic == "/fast_windows" { 0.1 } else { 1.0 };
         let window = if topic == "/long_windows" { 300.0 } else { window };
         let labels = format!("$R1 node=/n topic={topic}");
@@ -103,7 +103,7 @@ impl Situation {
         } else if let Some(labels) = series.strip_prefix("exporter{") {
             let is_up = |time| values.at(time).filter(|is_up| *is_up == 1.0);
             self.series(&format!("exporter_build_info{{{labels}"), is_up);
-            // While the robot is off, Prometheus knows that the exporter is down: `up` is 0.
+            // While the robot is off, the exporter cannot be scraped, so Prometheus writes 0 for `up`.
             let gates = std::mem::take(&mut self.is_on);
             let is_on = |time| gates.iter().all(|is_on| is_on.at(time).is_some());
             let up = |time| is_up(time).filter(|_| is_on(time)).or(Some(0.0));
@@ -215,7 +215,7 @@ fn notation(samples: &[Option<f64>]) -> String {
     words.join(" ")
 }
 
-/// Returns the situations whose duration is in the range `length`, with one scrape interval.
+/// Returns the situations whose duration is in the range `length`, and which have this scrape interval.
 fn situations(interval: u32, length: Range<u32>) -> Vec<Situation> {
     let text = include_str!("situations.txt");
     let lines = |text: &'static str| text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -258,8 +258,8 @@ fn run(situations: &[Situation], evaluation: u32) {
     let test = json!({
         "rule_files": rules,
         "evaluation_interval": format!("{evaluation}s"),
-        // Without a fixed order, promtool evaluates the groups in a random order, and an alert can see a recorded value
-        // one evaluation too late.
+        // The order of the groups is fixed. Otherwise promtool evaluates the groups in a random order, and an alert can
+        // see a recorded value one evaluation too late.
         "group_eval_order": groups.map(|name| format!("topic_statistics_{name}")),
         "tests": situations.iter().map(Situation::test).collect::<Vec<_>>(),
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks the files in `deploy/`, as far as this is possible without running Docker, systemd services and Grafana.
+//! Checks the files in `deploy/`, as far as possible without running Docker, systemd services and Grafana.
 
 use std::{
     fs,
@@ -73,7 +73,8 @@ fn it_takes_the_commands_of_unit_container_and_compose_file() {
         let mut command = Command::new(&words[0]);
         let printed = run(command.args(&words[1..]));
         let printed: Vec<_> = printed.lines().collect();
-        // The command replaces the shell: as a child of the shell, it would not receive the signals.
+        // `exec` has replaced the shell, whose child would not receive the signals. So this process is the parent of
+        // `ros2`.
         assert_eq!(printed[0], std::process::id().to_string(), "{words:?}");
         assert_eq!(printed[1..4], ["run", "topic_statistics_exporter", "exporter"]);
         let options = Options::try_parse_from(&printed[3..]).unwrap();
@@ -125,7 +126,7 @@ fn files_of_engines_that_are_not_run_are_valid() {
     for collector in ["collector.yml", "robot-collector.yml"] {
         assert_eq!(invalid(deployed("compose.yml"), deployed(collector), &dashboards), "");
     }
-    // The check finds errors that are added to the files.
+    // The check finds the errors that this test adds to the files.
     let directory = tempfile::tempdir().unwrap();
     let wrong = |path: PathBuf, from: &str, to: &str| {
         let text = fs::read_to_string(&path).unwrap();
@@ -143,7 +144,7 @@ fn files_of_engines_that_are_not_run_are_valid() {
     }
 }
 
-/// nginx, as a reverse proxy for the exporter, adds TLS and a password.
+/// nginx runs as a reverse proxy for the exporter, and adds TLS and a password.
 #[test]
 fn nginx_adds_tls_and_a_password() {
     const WHAT: &str = "TLS and a password over nginx";

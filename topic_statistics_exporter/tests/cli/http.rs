@@ -73,7 +73,7 @@ fn a_scrape_has_the_format_and_coding_that_a_client_takes() {
     let [unpacked, plain]: [Vec<String>; 2] = [names(&text), names(&plain.text())];
     assert_eq!(unpacked, plain);
 
-    // The resources that the process uses.
+    // The response contains the resources that the process uses.
     let series = Series::scrape(exporter.address()).0;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
     assert!((now - series["process_start_time_seconds"]).abs() < 600.0, "{series:?}");
@@ -97,7 +97,7 @@ fn requests_are_bounded() {
             assert!([400, 414, 431].contains(&response.status), "{}", response.status);
         }
     }
-    // More clients than the limit of connections never send a header, and one client does not read its response.
+    // More clients than the limit of connections send no header. One more client does not read its response.
     let connect = || {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();

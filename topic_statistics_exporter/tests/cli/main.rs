@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests that need no ROS: the exporter's outputs in the process of the test, which are read over HTTP, by a real
-//! Prometheus and by collectors; and the files in `deploy/` and `grafana/`.
+//! Tests that need no ROS. Some tests run the exporter's outputs in their own process, and read these outputs over
+//! HTTP, with a real Prometheus and with collectors. The other tests check the files in `deploy/` and `grafana/`.
 
 mod agent;
 mod alertmanager;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks requests to a simulated OpenTelemetry collector, which decodes them with OpenTelemetry's Python package.
+//! Checks the exporter's requests to a simulated OpenTelemetry collector. The collector decodes the requests with
+//! OpenTelemetry's Python package.
 
 use std::{
     fs,
@@ -43,7 +44,7 @@ pub fn python_packages(name: &str) -> Option<PathBuf> {
     Some(directory)
 }
 
-/// Creates a server certificate and its key. Without openssl, logs that the test `what` is skipped.
+/// Creates a server certificate and its key. If openssl is not installed, logs that the test `what` is skipped.
 pub fn certificate(directory: &Path, name: &str, what: &str) -> Option<(PathBuf, PathBuf)> {
     let [certificate, key] = ["pem", "key"].map(|end| directory.join(format!("{name}.{end}")));
     let options = "req -x509 -newkey rsa:2048 -nodes -days 2 -addext subjectAltName=IP:127.0.0.1 -addext \
@@ -70,7 +71,7 @@ fn attributes(of: &Value) -> String {
     pairs.collect::<Vec<_>>().join(",")
 }
 
-/// Returns the last data point for `/listener:/imu` of a metric in a request.
+/// Returns the last data point of a metric in a request that belongs to the source `/listener:/imu`.
 fn point<'a>(request: &'a Value, name: &str) -> Option<&'a Value> {
     let metrics = array(&request["request"]["resource_metrics"][0]["scope_metrics"][0]["metrics"]);
     let metric = metrics.iter().find(|metric| metric["name"] == format!("topic_statistics.{name}"))?;

@@ -28,7 +28,7 @@ class Collector(BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
 
     def do_POST(self):
-        # From the line to the end of the answer: SIGTERM waits for that.
+        # SIGTERM waits for this lock, so the process ends only after the answer to a printed request.
         with lock:
             status = int(statuses.pop(0)) if statuses else 200
             body = gzip.decompress(self.rfile.read(int(self.headers['Content-Length'])))

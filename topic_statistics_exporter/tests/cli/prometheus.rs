@@ -92,7 +92,7 @@ impl Prometheus {
         json["data"]["result"].as_array().unwrap().clone()
     }
 
-    /// Returns the value of a query with at most one result. Returns `None` if there is no result.
+    /// Returns the value of a query that has at most one result. Returns `None` if there is no result.
     fn value(&self, query: &str) -> Option<f64> {
         let result = self.query(query);
         assert!(result.len() <= 1, "{query}: {result:#?}");
@@ -139,7 +139,7 @@ fn sorted(name: &str) -> String {
     format!("{name}{{{}}}", labels.join(","))
 }
 
-/// Adds a window of each kind of source. Some windows are long, so that their gauges stay.
+/// Adds a window of each kind of source. Some windows are long, so that their gauges are exported for a long time.
 fn publish_everything(exporter: &Exporter, stop: i32) {
     let long = |source: &str, metric: &str, figures| {
         let mut message = window(source, metric, stop, figures);
@@ -191,7 +191,7 @@ fn prometheus_has_what_the_exporter_has() {
     let directory = tempfile::tempdir().unwrap();
     let prometheus = Prometheus::start(&program, exporter.address(), directory.path());
     wait_for("a scrape", || prometheus.value("up") == Some(1.0));
-    // Both counters of losses have a value above 0 when they first appear. Prometheus still has to see an increase.
+    // Both counters of losses are above 0 before their first scrape. Prometheus still has to see an increase.
     exporter.losses("/a", "/by_event", 500);
     exporter.window(&window("/a:/by_gap", "publication_seq_gap", 100, [0.7, 7.0, 0.0, 10.0, 0.1]));
     for (topic, name, lost) in
@@ -207,7 +207,8 @@ fn prometheus_has_what_the_exporter_has() {
     panels_without_data_say_what_they_need(&exporter, &prometheus);
     quantiles_are_ours(&exporter, &prometheus);
 
-    // Each expression of the dashboards has a number as result. Rates need counters that grow, so windows are added.
+    // The test waits until each expression of the dashboards has a number as result. Rates need counters that grow, so
+    // windows are added while it waits.
     let mut stop = 100;
     for query in panels(&exporter.address().to_string()).iter().flat_map(|panel| &panel.queries) {
         wait_for(query, || {
@@ -216,7 +217,7 @@ fn prometheus_has_what_the_exporter_has() {
             prometheus.has_number(query)
         });
     }
-    // The last values in Prometheus, which reads protobuf, are equal to the values in the text format.
+    // Prometheus reads protobuf. Its last values are equal to the exporter's values in the text format.
     let mut difference = vec![];
     wait_for("the last scrape", || {
         let (text, all) = (Series::scrape(exporter.address()).0, prometheus.all_values());
@@ -240,8 +241,8 @@ fn prometheus_has_what_the_exporter_has() {
     assert!(output.status.success() && errors.is_empty(), "{errors}");
 }
 
-/// Checks that a quantile of Prometheus equals the quantile of the merged distributions. The tolerance is the width of
-/// a bucket, and half a bucket for the conversion from milliseconds to seconds.
+/// Checks that a quantile of Prometheus equals the quantile of the merged distributions. The tolerance is one and a
+/// half bucket widths: one for the position in a bucket, and a half for the conversion from milliseconds to seconds.
 fn quantiles_are_ours(exporter: &Exporter, prometheus: &Prometheus) {
     let mut merged = Distribution::default();
     for stop in [100, 101] {
@@ -264,15 +265,15 @@ fn quantiles_are_ours(exporter: &Exporter, prometheus: &Prometheus) {
     }
 }
 
-/// A panel of a dashboard: the title, the text that it shows without data, and the expressions.
+/// A panel of a dashboard: the title, the text that the panel shows if it has no data, and the expressions.
 struct Panel {
     title: String,
     no_value: String,
     queries: Vec<String>,
 }
 
-/// Returns the panels. In their expressions, the variables are replaced as Grafana does: `$instance` is one robot, and
-/// the other variables have the value "all".
+/// Returns the panels of the dashboards. In their expressions, the variables are replaced as Grafana does this:
+/// `$instance` is replaced by `instance`, which is one robot, and the other variables have the value "all".
 fn panels(instance: &str) -> Vec<Panel> {
     let query = |expression: &str| {
         let query = expression
@@ -305,7 +306,7 @@ fn panels(instance: &str) -> Vec<Panel> {
     all
 }
 
-/// A node publishes only the default statistics. Each panel that has no data then says what it needs.
+/// If a node publishes only the default statistics, some panels have no data. Each of these panels says what it needs.
 fn panels_without_data_say_what_they_need(exporter: &Exporter, prometheus: &Prometheus) {
     let panels = panels(&exporter.address().to_string());
     let has_data = |panel: &Panel| panel.queries.iter().any(|query| prometheus.has_number(query));

@@ -15,7 +15,7 @@ import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-# Grafana writes them, and its models do not have them.
+# The keys that Grafana writes, but that Grafana's models do not have.
 UNKNOWN = {'definition', 'allValue'}
 
 
@@ -33,7 +33,7 @@ def lost(before, after, path):
 
 
 compose, collector, *dashboards = sys.argv[1:]
-# The package itself needs others.
+# Only the schema file of the package is read. Importing the package would need other packages.
 schema = json.loads((Path(find_spec('compose').origin).parent / 'config/compose_spec.json').read_text())
 with open(compose) as file:
     errors = jsonschema.Draft7Validator(schema).iter_errors(yaml.safe_load(file))

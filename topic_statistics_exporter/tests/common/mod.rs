@@ -25,7 +25,8 @@ use test_support::LIMIT;
 /// The average, maximum, minimum, count and standard deviation of 50 samples around 2 ms, in rclcpp's order.
 pub const FIGURES: [f64; 5] = [2.0, 4.0, 1.0, 50.0, 0.5];
 
-/// Returns a message with a metric of the one-second window that ends at `stop`, in the metric's unit or in ms.
+/// Returns a message with one metric of a window of one second that ends at `stop` (s). The unit is the metric's unit,
+/// or ms if the library does not define the metric.
 pub fn window(source: &str, metric: &str, stop: i32, figures: [f64; 5]) -> MetricsMessage {
     let point = |(data_type, data)| StatisticDataPoint { data_type, data };
     MetricsMessage {
@@ -77,7 +78,8 @@ pub fn losses(node: &str, topic: &str, lost: u64) -> MessagesLostEvent {
     MessagesLostEvent { node_name: node.to_owned(), messages_lost_statistics: vec![losses] }
 }
 
-/// Returns a status with the health of a source, as the library publishes it, after `windows` windows that were OK.
+/// Returns a status with the health of a source, as the library publishes it. `windows` counts the windows that were
+/// OK.
 pub fn health(source: &str, level: u8, error_unless: &str, windows: u64) -> DiagnosticStatus {
     let windows = format!("{windows} 0 0 0");
     let pairs = [
@@ -96,7 +98,7 @@ pub fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
-/// The values of all time series. A key has the name and the labels as the text format writes them:
+/// The values of all time series. A key contains the name and the labels, as the text format writes them:
 /// `name{node="/a",topic="/b"}`.
 #[derive(Clone, Debug, Default)]
 pub struct Series(pub BTreeMap<String, f64>);
@@ -115,7 +117,7 @@ impl Series {
         Self(series)
     }
 
-    /// Returns the value of a time series. `name` has the name without `topic_statistics_`, and the labels.
+    /// Returns the value of a time series. `name` contains the name, without `topic_statistics_`, and the labels.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.0.get(&format!("topic_statistics_{name}")).copied()
     }
@@ -160,7 +162,8 @@ pub fn request(address: SocketAddr, request: &str) -> io::Result<Response> {
     Ok(Response { status, headers, body: bytes.split_off(end + 4) })
 }
 
-/// Starts an HTTP server that accepts every POST request, and passes on the header (in lower case) and the body.
+/// Starts an HTTP server that accepts every POST request. The returned receiver gets the header (in lower case) and the
+/// body of each request.
 pub fn accept_all() -> (SocketAddr, Receiver<(String, Vec<u8>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

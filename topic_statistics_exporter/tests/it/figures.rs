@@ -40,7 +40,7 @@ fn it_has_the_figures_that_a_reader_got() {
         ("cpp_listener", "message_age", "message_age", cpp),
         ("cpp_listener", "message_period", "message_period", cpp),
     ];
-    // All four exported figures are exactly those of one window, which the test's reader may receive later.
+    // All four exported figures are exactly the figures of one window. The test's reader may receive it later.
     for (source, metric, name, labels) in compared {
         let (unit, factor) = if metric == "message_size" { ("bytes", 1.0) } else { ("seconds", 1e-3) };
         exporter.scrape_until(&format!("{metric} of {source}"), |series| {
@@ -58,8 +58,8 @@ fn it_has_the_figures_that_a_reader_got() {
         series.0.keys().any(|name| name.contains("node=\"/listener\"") && name.contains("quantile=\"0.5\""))
     });
 
-    // Between two scrapes, a count grows by the samples of the windows between the scrapes. The last window of a scrape
-    // is found by its average.
+    // Between two scrapes, a count grows by the samples of the windows that the exporter received between these
+    // scrapes. The average identifies the last window before a scrape.
     let of = |series: &Series, name: &str| series.get(&format!("message_age_{name}{subscription}"));
     let mut at = |series: &Series| {
         reader.read_received();

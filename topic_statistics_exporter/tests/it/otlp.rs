@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The requests that a collector receives from an exporter whose options are environment variables.
+//! Checks the requests that a collector receives from an exporter whose options are set by environment variables.
 
 use opentelemetry_proto::tonic::{
     collector::metrics::v1::ExportMetricsServiceRequest, metrics::v1::metric::Data,

@@ -46,7 +46,7 @@ impl Exporter {
         Self { process, address, log, logged: logged.into() }
     }
 
-    /// Waits for a line with a text in the exporter's log.
+    /// Waits until the exporter's log has a line that contains `text`.
     pub fn wait_for_line(&self, text: &str) {
         wait_for(text, || {
             let mut logged = self.logged.lock().unwrap();
@@ -55,7 +55,7 @@ impl Exporter {
         });
     }
 
-    /// Scrapes until the time series fulfil the condition `has`. Panics with the text `what` after a time limit.
+    /// Scrapes until the time series fulfil the condition `has`. After a time limit, panics with the text `what`.
     pub fn scrape_until(&self, what: &str, mut has: impl FnMut(&Series) -> bool) -> Series {
         let mut last = Series::default();
         wait_for(what, || {

@@ -29,11 +29,11 @@ fn each_kind_of_message_becomes_time_series() {
         robot.publish("/listener:/imu", "message_age", stop, FIGURES);
         robot.publish("/listener:/imu", "message_period", stop, [20.0, 30.0, 10.0, 49.0, 2.0]);
     }
-    // The same window again, as a relay would repeat it.
+    // The same window is published again, as if a relay repeated it.
     robot.publish("/listener:/imu", "message_age", 101, FIGURES);
     robot.publish("/listener:/imu", "publication_seq_gap", 102, [0.06, 2.0, 0.0, 50.0, 0.3]);
     robot.publish("cpp_listener", "message_age", 102, FIGURES);
-    // Names and numbers that try to break the output formats.
+    // These names and numbers could break the output formats.
     let hostile = "/x\"} 1\nfoo{a=\"\\:/y\u{1b}[2J\u{202e}\"\\";
     robot.publish(hostile, "message_age", 100, FIGURES);
     robot.publish("/listener:/imu", "up{}\n# EOF", 100, FIGURES);
@@ -97,8 +97,8 @@ fn options_choose_topics_and_nodes_and_bound_series() {
     let arguments: Vec<_> = arguments.split_whitespace().collect();
     let exporter = Exporter::start(&arguments, domain());
     let robot = Robot::start();
-    // The exporter also receives from a "best effort" publisher. Windows are published repeatedly, because windows from
-    // before the subscription are lost.
+    // The exporter also receives messages of a "best effort" publisher. Windows are published repeatedly, because
+    // windows that are published before the exporter subscribes again are lost.
     let best_effort = robot.node.create_publisher::<MetricsMessage>("/r2/statistics".best_effort()).unwrap();
     let mut stop = 100;
     exporter.scrape_until("a window by best effort", |series| {
@@ -121,7 +121,7 @@ fn options_choose_topics_and_nodes_and_bound_series() {
     let series = exporter.scrape_until("refused", |series| series.get(refused) >= Some(10.0));
     assert!(series.count("node=\"/r") <= 60, "{series:?}");
     exporter.wait_for_line("max_series");
-    // After the sources have ended, because no node publishes, there is room for new sources.
+    // The sources end, because no node publishes. After that, there is room for new sources.
     exporter.scrape_until("end of the sources", |series| series.count("node=\"/r") == 0);
     robot.publish("/r1/node_19:/imu", "message_age", 200, FIGURES);
     exporter.scrape_until("a new source", |series| series.count("/node_19") > 0);

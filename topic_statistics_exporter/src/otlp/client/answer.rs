@@ -7,7 +7,7 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use topic_statistics_core::Escaped;
 
-/// The largest number of characters that are logged of a text from outside the exporter.
+/// If a text comes from outside the exporter, at most this number of its characters is logged.
 pub const MAX_TEXT: usize = 200;
 
 /// The collector's answer to a request, or the reason why there is no answer.
@@ -20,7 +20,7 @@ pub enum Answer {
         /// The reason for the rejection, or a warning. Empty if the collector gave neither.
         text: String,
     },
-    /// The collector has refused the request, and would refuse it again later.
+    /// The collector has refused the request, and would also refuse the same request later.
     Refused {
         /// The HTTP status.
         status: u16,
@@ -43,14 +43,14 @@ pub enum Answer {
 pub enum Failure {
     /// The collector asked to send the request later.
     Busy,
-    /// The collector did not accept the exporter's credentials, or the URL does not exist there. For example, a token
-    /// has expired, or a proxy is not ready.
+    /// The collector did not accept the exporter's credentials, or does not know the URL. For example, a token has
+    /// expired, or a proxy is not ready.
     Denied,
     /// The collector did not answer.
     Unreachable,
 }
 
-/// Returns the answer of a collector that has accepted the request, except for the data points that it rejected.
+/// Returns the answer of a collector that has accepted the request, possibly without the data points that it rejected.
 pub fn accepted(response: ExportMetricsServiceResponse) -> Answer {
     let partial = response.partial_success.unwrap_or_default();
     Answer::Accepted {
@@ -64,9 +64,9 @@ pub fn printable(text: &str) -> String {
     Escaped(text).to_string().chars().take(MAX_TEXT).collect()
 }
 
-/// Returns the text of an error. Adds a hint if the error text does not say its usual cause.
+/// Returns the text of an error. Adds a hint at the usual cause, if the error text does not name this cause.
 pub fn error_text(error: &str) -> String {
-    // By default, `openssl req -x509` makes a certificate of a certificate authority. A gRPC port answers with HTTP/2.
+    // By default, `openssl req -x509` makes a certificate of an authority. A gRPC port answers with HTTP/2.
     let hints = [
         (
             "CaUsedAsEndEntity",

@@ -20,8 +20,7 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// Whether requests are compressed with gzip.
     pub gzip: bool,
-    /// A PEM file with certificates that verify the collector's certificate. `None`: the system's certificates are
-    /// used.
+    /// A PEM file with certificates to check the collector's certificate. `None` means the system's certificates.
     pub certificate: Option<PathBuf>,
 }
 
@@ -33,7 +32,7 @@ pub enum ClientError {
         "The OTLP endpoint {0:?} is no URL: it is http:// or https://, a host, and a port, as http://localhost:4318"
     )]
     Url(String),
-    /// The URL contains a user or a password. The error does not show them.
+    /// The URL contains a user or a password, which the error does not show.
     #[error("The OTLP endpoint has a user or a password: they go into a header, authorization=Basic%20...")]
     UserInfo,
     /// A header is not valid. The error shows only the name of the header, because the value can be a secret.
