@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The C types of rmw and rosidl that this library reads or writes, as in Jazzy and Kilted. A test compares these types
-//! with the C headers.
+//! The C types of rmw and rosidl that this library reads or writes. Their layout is the one of Jazzy and Kilted. A test
+//! compares these types with the C headers.
 //!
-//! Types that the middleware creates are declared only up to the last field used here.
+//! A type that the middleware creates is declared only up to the last field that this library uses.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -124,7 +124,7 @@ pub struct MessageInfoBuffer {
     pub rest: [u64; 16],
 }
 
-/// `rcl_timer_call_info_t`: times of the timer's clock in nanoseconds.
+/// `rcl_timer_call_info_t`. The times are in nanoseconds on the timer's clock.
 #[repr(C)]
 pub struct TimerCallInfo {
     pub expected: i64,
@@ -180,7 +180,7 @@ pub struct TypeSupport {
     pub func: Option<unsafe extern "C-unwind" fn(*const TypeSupport, *const c_char) -> *const TypeSupport>,
 }
 
-/// The start of introspection's `MessageMembers`, the same in C and C++.
+/// The start of introspection's `MessageMembers`. The layout is the same in C and C++.
 #[repr(C)]
 pub struct Members {
     pub namespace: *const c_char,
@@ -191,7 +191,7 @@ pub struct Members {
     pub members: *const Member,
 }
 
-/// Introspection's `MessageMember`, the same in C and C++.
+/// Introspection's `MessageMember`. The layout is the same in C and C++.
 #[repr(C)]
 pub struct Member {
     pub name: *const c_char,
@@ -220,7 +220,7 @@ pub struct RosString {
     pub capacity: usize,
 }
 
-/// `builtin_interfaces__msg__Time`, the same in C and C++.
+/// `builtin_interfaces__msg__Time`. The layout is the same in C and C++.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {
@@ -235,7 +235,7 @@ pub struct DataPoint {
     pub data: f64,
 }
 
-/// A sequence of rosidl, such as `diagnostic_msgs__msg__KeyValue__Sequence`.
+/// A sequence type of rosidl, such as `diagnostic_msgs__msg__KeyValue__Sequence`.
 #[repr(C)]
 pub struct RosSequence<T> {
     pub data: *const T,
@@ -244,7 +244,7 @@ pub struct RosSequence<T> {
 }
 
 impl<T> RosSequence<T> {
-    /// Returns a sequence that is valid as long as the elements are.
+    /// Returns a sequence that is valid as long as the elements live.
     pub fn of(elements: &[T]) -> Self {
         Self { data: elements.as_ptr(), size: elements.len(), capacity: elements.len() }
     }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Functions whose call shows that the callback of the calling thread has returned: see `cause.rs` of the core. Each
-//! function records that the callback has returned, and calls the process's own function, like the functions in
-//! `hooks.rs`.
+//! function records this return. Like the functions in `hooks.rs`, it also calls the process's own function.
 //!
 //! rclcpp, rclpy and rclrs call these functions of rcl and rmw.
 

@@ -8,9 +8,9 @@
 //! subscriptions. The subscriptions in the publisher's context recognise a copy by the publisher's GID and discard the
 //! copy. Discarded copies are not counted as messages.
 //!
-//! Within the process, each subscription has a ring buffer. The publishing thread puts a message into it, and a thread
-//! of the executor takes it out and calls the callback. A message that is put into a full buffer overwrites the oldest
-//! one.
+//! Within the process, each subscription has a ring buffer. The publishing thread puts a message into the buffer. A
+//! thread of the executor takes the message out and calls the callback. A message that is put into a full buffer
+//! overwrites the oldest message.
 
 use std::sync::{
     atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
@@ -24,15 +24,16 @@ use crate::{
     table::{Pointers, Table},
 };
 
-/// The measured subscriptions and timers, by the addresses of their callbacks: addresses of rmw's subscriptions and of
-/// rcl's timers. They may already be destroyed.
+/// The owner of each measured callback, by the callback's address. The owner is a subscription of rmw or a timer of
+/// rcl, and may already be destroyed.
 pub static CALLBACKS: Pointers<Endpoint> = Pointers::new();
-/// The ring buffers of the measured subscriptions, by their addresses. Only a holder of the lock [`ENDING`] uses them.
+/// The ring buffers of the measured subscriptions, by the buffers' addresses. A thread uses a buffer only while the
+/// thread holds the lock [`ENDING`].
 pub static BUFFERS: Table<Buffer> = Table::new();
 /// The measured publishers with intra-process communication, by the result of [`key`].
 pub static INTRA_PROCESS_PUBLISHERS: Pointers<Endpoint> = Pointers::new();
-/// Locked for writing while a subscription ends. A callback of an intra-process message, and a change of a ring buffer,
-/// lock `ENDING` for reading, because they may outlive the subscription.
+/// Locked for writing while a subscription ends. Callbacks of intra-process messages, and changes of ring buffers, lock
+/// `ENDING` for reading, because callbacks and buffers may outlive the subscription.
 pub static ENDING: RwLock<()> = RwLock::new(());
 
 /// The addresses of a subscription's callbacks; 0 for no callback. A subscription of rclcpp has one callback, or two
@@ -40,9 +41,9 @@ pub static ENDING: RwLock<()> = RwLock::new(());
 #[derive(Default)]
 pub struct Callbacks {
     addresses: [AtomicUsize; 2],
-    /// The ring buffer of the subscription; 0 if unknown.
+    /// The address of the subscription's ring buffer; 0 if unknown.
     pub buffer: AtomicUsize,
-    /// The thread that took the last message, until its callback starts.
+    /// The thread that took the subscription's last message; 0 once the callback of this message has started.
     taken_by: AtomicUsize,
     /// Whether the program takes messages itself, without a callback.
     is_polled: AtomicBool,
@@ -78,9 +79,9 @@ impl Callbacks {
             .filter(|callback| *callback != 0)
     }
 
-    /// Records that a thread takes a message, and the callbacks are reported. Returns whether the message waits for its
-    /// callback. If a thread takes two messages and no callback starts in between, the program takes messages itself:
-    /// until a callback starts, messages are measured when they are taken.
+    /// Records that a thread takes a message of a subscription whose callbacks rclcpp reports. Returns whether the
+    /// message waits for its callback. If a thread takes two messages and no callback starts in between, the program
+    /// takes messages itself. Then messages are measured when they are taken, until a callback starts.
     #[inline]
     pub fn take(&self, thread: usize) -> bool {
         if self.taken_by.load(Ordering::Relaxed) == thread {
@@ -90,7 +91,7 @@ impl Callbacks {
         !self.is_polled.load(Ordering::Relaxed)
     }
 
-    /// Records that the callback of the message starts that this thread took last.
+    /// Records that a thread starts the callback for the message that the thread took last.
     #[inline]
     pub fn start(&self, thread: usize) {
         if self.taken_by.load(Ordering::Relaxed) == thread {
@@ -103,7 +104,7 @@ impl Callbacks {
 
     /// Removes the callbacks and the ring buffer when their subscription ends. The caller holds [`ENDING`].
     pub fn end(&self, subscription: *const Endpoint) {
-        // Another callback may have got the address in the meantime.
+        // A callback of another subscription may have got the same address in the meantime.
         let is_own = |callback: &usize| {
             CALLBACKS.get(*callback).is_some_and(|owner| owner.as_ptr().cast_const() == subscription)
         };
@@ -124,15 +125,15 @@ pub struct Buffer {
     address: usize,
     /// The address of the subscription.
     pub subscription: usize,
-    /// The number of messages that were put into the buffer. rclcpp locks the buffer while it changes.
+    /// The number of messages that were put into the buffer since its creation. rclcpp changes the buffer under a lock.
     enqueued: AtomicU64,
-    /// The start of the publication of the message in each place, in nanoseconds on the monotonic clock; 0 if unknown.
-    /// Without places if the buffer has more than [`PLACES`](Self::PLACES).
+    /// For each place of the buffer: the start of the publication of the place's message, in nanoseconds on the
+    /// monotonic clock; 0 if unknown. The slice is empty if the buffer has more places than [`PLACES`](Self::PLACES).
     published: Box<[AtomicI64]>,
 }
 
 impl Buffer {
-    /// The largest number of places for which the times of publications are kept.
+    /// If a buffer has more places, the times of publications are not stored.
     const PLACES: usize = 4096;
 
     pub fn new(address: usize, capacity: usize, subscription: usize) -> Self {
@@ -141,7 +142,7 @@ impl Buffer {
         Self { address, subscription, enqueued: AtomicU64::new(0), published }
     }
 
-    /// Records that a message is put into a place.
+    /// Records that a message, whose publication started at `published`, is put into a place.
     pub fn enqueue(&self, place: u64, published: i64) {
         self.enqueued.store(self.enqueued.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         if let Some(kept) = self.place(place) {
@@ -169,7 +170,7 @@ pub fn not_ending() -> Option<RwLockReadGuard<'static, ()>> {
     ENDING.try_read().ok()
 }
 
-/// Locks [`ENDING`]. While the lock is held, no callback of an intra-process message uses its subscription.
+/// Locks [`ENDING`] for writing. While the lock is held, no callback of an intra-process message uses its subscription.
 pub fn lock_ending() -> RwLockWriteGuard<'static, ()> {
     ENDING.write().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
@@ -201,8 +202,8 @@ pub fn key(gid: &Gid, context: usize) -> usize {
 /// The content filter of a subscription.
 #[derive(Default)]
 pub struct Filter {
-    /// Messages that were sent and received up to this time may have been filtered: nanoseconds since the epoch. 0 if
-    /// the subscription had no filter yet, [`IS_SET`](Self::IS_SET) while the subscription has a filter.
+    /// Messages that were sent and received up to this time may have been filtered. In nanoseconds since the epoch; 0
+    /// if the subscription never had a filter, [`IS_SET`](Self::IS_SET) while the subscription has a filter.
     pub until: AtomicI64,
 }
 

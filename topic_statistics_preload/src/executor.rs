@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The executors of the process: how busy the threads are that run callbacks, and which callback takes long. rclcpp
-//! does not report which executor runs a callback, so the threads of all executors are one source.
+//! Measures the executors of the process: how busy the threads that run callbacks are, and which callbacks take long.
+//! rclcpp does not report which executor runs a callback, so the threads of all executors are one source.
 
 use std::{
     collections::HashMap,
@@ -31,15 +31,16 @@ use crate::{
 };
 
 static EXECUTOR: OnceLock<Option<Executor>> = OnceLock::new();
-/// The numbers of callbacks plus 1, by the addresses of the callbacks. They are not dereferenced.
+/// The index of each callback's ID plus 1, by the callback's address. The "pointers" are these numbers, so they are
+/// never dereferenced.
 static NUMBERS: Pointers<c_void> = Pointers::new();
-/// The names of callbacks, by their addresses.
+/// The names of callbacks, by the callbacks' addresses.
 static NAMES: LazyLock<Mutex<HashMap<usize, Named>>> = LazyLock::new(Mutex::default);
 
-/// A callback, as rclcpp names it.
+/// The name of a callback, from rclcpp's tracepoints.
 struct Named {
     kind: CallbackKind,
-    /// The topic, or the period of a timer.
+    /// The topic of a subscription, or the period of a timer.
     name: String,
     symbol: String,
 }
@@ -59,7 +60,7 @@ struct Executor {
     _source: SourceHandle,
     executions: Arc<Windowed<Executions>>,
     names: ExecutorNames,
-    /// The number of callbacks without a name.
+    /// The ID that all callbacks without a name share.
     others: CallbackId,
     threads: [OnceLock<ThreadRecorder>; Executor::THREADS],
     /// The number of threads that have run a callback.
@@ -102,7 +103,7 @@ pub unsafe fn begin(node: *const Node) {
     if EXECUTOR.get().is_some() {
         return;
     }
-    let names = lock(&NAMES); // so that no callback is named meanwhile
+    let names = lock(&NAMES); // while this is locked, no other thread names a callback
     let begun = EXECUTOR.get_or_init(|| {
         let names = ExecutorNames::default();
         let executions = Arc::new(Windowed::new(Executions::new(names.clone()).ready_of_system_time()));
@@ -129,14 +130,14 @@ pub fn is_enabled() -> bool {
     executor().is_some()
 }
 
-/// Names a new callback by its topic or its period.
+/// Names a new callback. `name` is the topic of its subscription, or the period of its timer.
 pub fn name_callback(callback: usize, kind: CallbackKind, name: &str) {
     rename(callback, |named| (named.kind, named.name) = (kind, name.to_owned()));
 }
 
-/// Adds the symbol of a callback to its name. A callback without a name belongs to a service.
+/// Adds the symbol of a callback to the callback's name. A callback that has no name yet belongs to a service.
 pub fn add_symbol(callback: usize, symbol: &CStr) {
-    /// The longest part of a symbol that is shown: templates can make it very long.
+    /// The largest number of characters of a symbol that are kept, because templates can make a symbol very long.
     const LONGEST: usize = 200;
     rename(callback, |named| named.symbol = symbol.to_string_lossy().chars().take(LONGEST).collect());
 }
@@ -155,7 +156,7 @@ fn rename(callback: usize, change: impl FnOnce(&mut Named)) {
     }
 }
 
-/// Forgets a callback that ends.
+/// Removes the name of a callback whose subscription or timer ends.
 pub fn forget_callback(callback: usize) {
     if is_enabled() {
         NUMBERS.remove(callback);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Prevents `fork` from copying an incomplete initialisation: the child would wait forever for a thread that exists
-//! only in the parent.
+//! Prevents `fork` from copying an initialisation that a thread has not finished. Otherwise the child would wait
+//! forever for this thread, which exists only in the parent.
 
 use std::{
     cell::Cell,
@@ -36,7 +36,7 @@ pub fn with_blocked_forks<T>(run: impl FnOnce() -> T) -> T {
     }
     if !IS_HANDLED.swap(true, Ordering::Relaxed) {
         // SAFETY: The functions live as long as this library, which is never unloaded. If the call fails, forks do not
-        // wait, and a child behaves like its parent until the child waits for a locked mutex.
+        // wait, and a child does not stop its statistics: the child may wait forever for a locked mutex.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     }
     with_blocked_signals(|| {
@@ -71,8 +71,8 @@ unsafe extern "C" fn in_child() {
     }
 }
 
-/// Runs a function while this thread receives no signals. Threads that the function starts never receive signals: the
-/// host's own threads handle the signals.
+/// Runs a function while this thread receives no signals. Threads that the function starts never receive signals,
+/// because they inherit this thread's signal mask. So only the host's own threads handle signals.
 fn with_blocked_signals<T>(run: impl FnOnce() -> T) -> T {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: The first call fills `all`. The second one reads it and fills `before`.

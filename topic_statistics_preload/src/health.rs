@@ -27,13 +27,14 @@ use crate::{
 pub struct Expected(ExpectationFile);
 
 impl Expected {
-    /// Reads the file. If the file cannot be used, logs the reason; then nothing is judged.
+    /// Reads the file. If the file cannot be used, logs the reason and returns `None`: then nothing is judged.
     pub fn read(path: &Path, namespace: &Namespace) -> Option<Self> {
         let file = ExpectationFile::read(path, namespace);
         file.map(Self).map_err(|why| line(format_args!("no health: TOPIC_STATISTICS_EXPECT {why}"))).ok()
     }
 
-    /// Returns the metrics of a subscription: the chosen ones, and the ones that its conditions need.
+    /// Returns the metrics of a subscription: the `chosen` metrics, and the metrics that the conditions for the
+    /// subscription need.
     pub fn metrics(&self, node: &str, topic: &str, chosen: &[Metric]) -> Vec<Metric> {
         let source = format!("{node}:{topic}");
         let names = Names { source: &source, plain_source: &source, topic: Some(topic), given: Some(topic) };
@@ -46,8 +47,8 @@ impl Expected {
             .collect()
     }
 
-    /// Returns the expectations of a new source; `None` if the source is not judged. Logs the conditions for the
-    /// source's name that are not judged.
+    /// Returns the expectations of a new source; `None` if the source is not judged. Logs each condition that the file
+    /// states for this source by name, but that is not judged.
     pub fn expectations(&self, source: &Source) -> Option<Expectations> {
         let (names, kind) = (source.names(), source.kind());
         for condition in self.0.named_conditions(names, kind) {

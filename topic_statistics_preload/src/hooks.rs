@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The functions of rmw that are called in place of the process's own functions: see `rmw/rmw.h`.
+//! The functions of rmw (see `rmw/rmw.h`) that this library exports. The host calls them in place of the process's own
+//! functions.
 //!
 //! Each function calls the process's own function with the same arguments. During this call, no code of the statistics
-//! is on the stack, so that unwinding, for example of a cancelled thread, works as without this library.
+//! is on the stack. So unwinding, for example when a thread is cancelled, works as without this library.
 
 use std::{
     ffi::{c_char, c_void},
@@ -36,7 +37,7 @@ unsafe fn has_taken(result: Ret, taken: *const bool) -> bool {
     result == OK && unsafe { taken.as_ref() } == Some(&true)
 }
 
-/// Records that an unmeasured message was taken, or that no message was available.
+/// Records the result of a take without statistics: a message was taken, or no message was available.
 ///
 /// # Safety
 ///

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The sources of hops. A hop is the way of a message through the node: from a subscription to the publication that the
-//! message causes. A thread of the host that publishes a message only marks a new hop. The thread of the statistics
-//! creates the source of the hop before this thread next publishes a window.
+//! message causes. When a thread of the host publishes on a new hop, this thread only marks the hop. The thread of the
+//! statistics creates the hop's source before it next publishes a window.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},
@@ -30,7 +30,7 @@ static TOPICS: Mutex<Vec<Box<str>>> = Mutex::new(Vec::new());
 /// The largest number of topics. Messages on further topics count as unmeasured.
 const TOPICS_BOUND: usize = 4096;
 
-/// The publishers with hops.
+/// All publishers whose hops are measured.
 static PUBLISHERS: Mutex<Vec<Weak<PublisherHops>>> = Mutex::new(Vec::new());
 static MARKS: LazyLock<Arc<Marks>> = LazyLock::new(Arc::default);
 
@@ -59,7 +59,7 @@ pub struct PublisherHops {
     pub hops: Hops,
     /// The sources of the created hops.
     sources: Mutex<Vec<SourceHandle>>,
-    /// Whether the warning about further topics was logged.
+    /// Whether the warning was logged that messages of too many topics cause publications.
     is_reported: AtomicBool,
 }
 

@@ -23,10 +23,10 @@
 //! | [`messages`] | messages that are taken, passed to callbacks, and published |
 //! | [`timers`], [`executor`] | the timers and the executors of rclcpp |
 //! | [`process`] | the subscriptions, publishers, services and clients of the process; start and end of statistics |
-//! | [`services`] | requests and calls until their response |
-//! | [`cause`] | what each thread does; the core derives from it which message caused a publication |
-//! | [`hops`] | the sources that measure the time from such a message to the publication |
-//! | [`fork`] | keeps `fork` from copying a half-done initialisation |
+//! | [`services`] | requests of services and calls of clients that wait for their response |
+//! | [`cause`] | what each thread does, from which the core concludes which message caused a publication |
+//! | [`hops`] | the sources that measure the time from a message to the publication that the message causes |
+//! | [`fork`] | prevents `fork` from copying an unfinished initialisation |
 //! | [`table`] | looks up the statistics of an rmw handle |
 //! | [`output`] | the publishers of windows and diagnostics |
 //! | [`health`] | the expectations of sources, and the diagnostics about them |

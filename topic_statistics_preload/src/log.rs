@@ -14,7 +14,8 @@ use topic_statistics_core::schedule::{
     scheduler::{Reports, Severity},
 };
 
-/// The largest number of lines of each kind, so that the library does not flood the host's output.
+/// After this number of lines, one last line is written, so that the library does not flood the host's output. Lines
+/// about health, and all other lines, are counted separately.
 const BOUND: u32 = 100;
 
 /// Writes a line.
@@ -48,7 +49,7 @@ impl Reports for Lines {
     }
 
     fn log_health(&self, _: Severity, text: &str) {
-        // These lines have a bound of their own, so that a topic that changes often does not hide other lines.
+        // Because of this separate counter, a topic whose health changes often does not suppress other lines.
         static LINES: AtomicU32 = AtomicU32::new(0);
         write(&LINES, "the last line about health; /diagnostics continues", text);
     }

@@ -52,7 +52,7 @@ pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: O
     let Some(epoch) = subscription.recorder.epoch() else { return };
     let header = match (subscription.stamp, taken) {
         (Some(_), _) if subscription.node.clocks.load(Ordering::Relaxed) > 0 => {
-            subscription.recorder.accept_no_stamps(); // they are not missing, but of a clock that is not known here
+            subscription.recorder.accept_no_stamps(); // there are stamps, but of simulated time, which is unknown here
             0
         }
         // SAFETY: By contract.
@@ -138,7 +138,7 @@ pub struct Started {
     publisher: &'static Publisher,
     /// The start, in nanoseconds on the monotonic clock.
     at: i64,
-    /// Whether the publication was counted when the message was passed on within the process.
+    /// Whether the publication was already counted, when the same message was passed on within the process.
     is_counted: bool,
 }
 
@@ -229,7 +229,8 @@ fn start_of(thread: &Thread, owner: *mut Endpoint, started: &mut Option<thread::
         return Measured::Nothing;
     };
     let at = subscription.recorder.record_start(&taken.message, monotonic);
-    // A step of the system clock since the reception would give a wrong time. The window with a step has no such times.
+    // If the system clock was stepped since the reception, this time is wrong. The core drops all such times of a
+    // window with a step.
     let ready = || at.saturating_sub(system_time().saturating_sub(taken.received));
     let ready = (taken.received != 0 && executor::is_enabled()).then(ready);
     *started = Some(thread::Started { at, ready });
@@ -237,7 +238,7 @@ fn start_of(thread: &Thread, owner: *mut Endpoint, started: &mut Option<thread::
     running.map_or(Measured::Nothing, |running| Measured::Message { subscription: owner.addr(), running })
 }
 
-/// Records that the callback of a message starts that was passed on within the process.
+/// Records that the callback for a message that was passed on within the process starts.
 fn start_intra_process(
     thread: &Thread,
     owner: *mut Endpoint,
@@ -268,7 +269,7 @@ pub fn end_callback(callback: usize) {
     thread::with(|thread| {
         let running = thread.running.replace(Running::NOTHING);
         let Running { callback: started, measured, is_executed } = running;
-        // A callback that has run another one, for example by `spin_some`, has no end.
+        // If a callback has run another callback, for example by `spin_some`, the outer callback's end is not recorded.
         if has_ended() || started != callback || (matches!(measured, Measured::Nothing) && !is_executed) {
             return;
         }

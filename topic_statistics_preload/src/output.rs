@@ -34,7 +34,7 @@ enum Content {
     Diagnostics,
 }
 
-/// A topic of the library's own publishers, and its type.
+/// A topic on which the library publishes, and the type of the topic.
 pub struct OutputTopic {
     content: Content,
     name: CString,
@@ -43,12 +43,12 @@ pub struct OutputTopic {
 
 // SAFETY: rosidl's type supports are constants of libraries that stay loaded.
 unsafe impl Send for OutputTopic {}
-// SAFETY: Likewise.
+// SAFETY: The type supports are constants, as above.
 unsafe impl Sync for OutputTopic {}
 
 impl OutputTopic {
     /// Returns the topic for windows, and the topic for distributions if distributions are enabled. Errors if a type is
-    /// not installed or has another layout.
+    /// not installed, or does not have the expected size.
     pub fn all(name: &str, has_distributions: bool) -> Result<Vec<Self>, String> {
         let size = size_of::<MetricsMessage>();
         let windows =
@@ -61,7 +61,7 @@ impl OutputTopic {
         std::iter::once(windows).chain(distributions).collect()
     }
 
-    /// Returns the topic for diagnostics. Errors if the type is not installed or has another layout.
+    /// Returns the topic for diagnostics. Errors if the type is not installed, or has another size.
     pub fn diagnostics() -> Result<Self, String> {
         let (name, size) = ("/diagnostics".to_owned(), size_of::<DiagnosticArray>());
         Self::find(Content::Diagnostics, name, "diagnostic_msgs", "DiagnosticArray", size)
@@ -109,7 +109,7 @@ impl NodeHandle {
         unsafe { self.0.as_ref() }.context.addr()
     }
 
-    /// Returns the fully qualified name.
+    /// Returns the fully qualified name of the node.
     pub fn name(self) -> String {
         // SAFETY: The node lives.
         let node = unsafe { self.0.as_ref() };
@@ -129,7 +129,7 @@ pub struct NodeState {
     pub clocks: AtomicUsize,
 }
 
-/// Publishes the windows and the health of a context.
+/// Publishes the windows and the health of the sources in one context.
 pub struct Output {
     context: usize,
     /// A function that is called before a window is published.
@@ -141,9 +141,9 @@ struct State {
     topics: Arc<[OutputTopic]>,
     /// The context's nodes that have statistics.
     nodes: Vec<(NodeHandle, Arc<NodeState>)>,
-    /// One publisher for each topic that has something to publish, and the node to which all publishers belong.
+    /// The node to which all publishers belong, and one publisher for each topic that is in use.
     publishers: Option<(NodeHandle, Vec<(Content, PublisherHandle)>)>,
-    /// The context's sources that are judged. If there is none, nothing is published on /diagnostics.
+    /// The context's sources that are judged. If no source is judged, nothing is published on /diagnostics.
     judged: Vec<Weak<Source>>,
 }
 
@@ -210,7 +210,7 @@ impl Output {
         lock(&self.state).judged.iter().any(|judged| std::ptr::eq(judged.as_ptr(), Arc::as_ptr(source)))
     }
 
-    /// Publishes the message that `message` returns for this time.
+    /// Publishes the diagnostics that `message` returns for the current time.
     pub fn publish_diagnostics(
         &self,
         message: impl FnOnce(Time) -> DiagnosticArray,
@@ -244,14 +244,14 @@ impl Output {
 }
 
 impl State {
-    /// The history depth of the publishers of windows and distributions: large enough if the windows of many
-    /// subscriptions end at the same time.
+    /// The history depth of the publishers of windows and distributions. The depth is large, because the windows of
+    /// many subscriptions may end at the same time.
     const DEPTH: usize = 1000;
     /// The history depth of the publisher of diagnostics: readers need only the last message.
     const DIAGNOSTICS_DEPTH: usize = 10;
 
-    /// Creates the publishers with this content on a node. If a publisher cannot be created, destroys the publishers
-    /// that were created before.
+    /// Creates the publishers of the contents that `has` selects, on a node. If a publisher cannot be created, destroys
+    /// the publishers that were created before.
     fn create(
         &self,
         node: NodeHandle,
@@ -309,7 +309,7 @@ impl State {
         }
     }
 
-    /// Destroys the publishers, and creates new publishers on another node, if the context has another node.
+    /// Destroys the publishers. If the context has another node, creates new publishers on that node.
     fn move_publishers(&mut self) {
         let mut contents = vec![];
         if let Some((node, publishers)) = self.publishers.take() {
@@ -422,7 +422,7 @@ pub fn text(text: &str) -> Result<CString, PublishError> {
     Ok(CString::new(text.replace('\0', ""))?)
 }
 
-/// Returns a string that is valid as long as the text is.
+/// Returns a string that is valid as long as the text lives.
 pub fn string(text: &CStr) -> RosString {
     let bytes = text.to_bytes();
     RosString { data: text.as_ptr(), size: bytes.len(), capacity: bytes.len() + 1 }

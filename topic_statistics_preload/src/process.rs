@@ -60,8 +60,8 @@ static STATE: AtomicU8 = AtomicU8::new(NEW);
 const NEW: u8 = 0;
 /// The statistics have ended.
 const ENDED: u8 = 1;
-/// This process is a forked child of a process with statistics. A lock may have been copied in the locked state, and
-/// would never be unlocked.
+/// This process is a forked child of a process with statistics. `fork` may have copied a lock in the locked state. The
+/// child must not wait for such a lock, because no thread of the child would unlock it.
 const FORKED: u8 = 2;
 
 struct Process {
@@ -77,14 +77,15 @@ struct Process {
 
 /// A measured subscription.
 pub struct Subscription {
-    /// Dropped first, so that the statistics of the source end first.
+    /// The first field, because it is dropped first: the source's statistics end before the other fields are dropped.
     _source: SourceHandle,
     pub recorder: Arc<Recorder>,
     pub transport: &'static Transport,
     pub stamp: Option<Stamp>,
     pub node: Arc<NodeState>,
     /// The number of the topic as an input of hops (a hop leads from a received message to the publication that the
-    /// message causes). 0 for the topics of an action, because rclcpp reports no callbacks for these topics.
+    /// message causes). 0 if hops are not measured, and for topics of an action: rclcpp does not report their
+    /// callbacks.
     pub topic: u32,
     pub context: usize,
     pub callbacks: Callbacks,
@@ -111,7 +112,7 @@ pub fn protect<T>(run: impl FnOnce() -> T) -> Option<T> {
     result.ok()
 }
 
-/// Calls the process's own function. If no library has the function, logs this and returns the value after `else`.
+/// Calls the process's own function. If no library has the function, logs a line and returns the value after `else`.
 macro_rules! call {
     ($name:ident($($argument:expr),*) else $($missing:expr)?) => {
         match real::$name() {
@@ -144,7 +145,8 @@ fn forked() {
     STATE.store(FORKED, Ordering::Relaxed);
 }
 
-/// Runs when the process exits, before the exit functions of the middleware, because the middleware was loaded earlier.
+/// Runs when the process exits. Exit functions run in reverse order of registration. The middleware was loaded earlier,
+/// so this function runs before the middleware's exit functions.
 extern "C" fn at_exit() {
     if STATE.swap(ENDED, Ordering::Relaxed) != FORKED {
         let _ended = protect(|| {
@@ -180,7 +182,7 @@ fn options() -> Option<&'static Options> {
     fork::with_blocked_forks(|| OPTIONS.get_or_init(read).as_ref())
 }
 
-/// Returns whether the executors are measured.
+/// Returns whether the options select the executors, and the statistics have not ended.
 pub fn wants_executor() -> bool {
     !has_ended() && options().is_some_and(|options| options.has_executor)
 }
@@ -279,7 +281,7 @@ fn create_hops() {
 enum Collected {
     Messages(Arc<Recorder>),
     Others(Arc<dyn WindowedCollector>),
-    /// Of a source without a topic: a timer or an executor.
+    /// The collector of a source without a topic, which is a timer or an executor.
     Untitled(Arc<dyn WindowedCollector>),
 }
 
@@ -453,8 +455,8 @@ impl Created {
     }
 }
 
-/// Adds a source without a topic, `name`, to a node. `new` returns the collector, unless it is not wanted. Returns
-/// `None` if the source is not measured.
+/// Adds a source without a topic to a node. `name` is the name of the source. `new` returns the source's collector;
+/// `None` if the options do not select the source. Returns `None` if the source is not measured.
 ///
 /// # Safety
 ///
@@ -540,7 +542,8 @@ pub fn forget<T>(table: &Table<T>, key: usize) -> Option<Box<T>> {
     has_statistics.then(|| table.remove(key))?
 }
 
-/// Records that a subscription to /clock ends. Without another subscription to /clock, the node runs on system time.
+/// Records that a subscription ends, if it is a subscription to /clock. When the last subscription to /clock of a node
+/// has ended, the node runs on system time.
 fn end_clock(endpoint: *const Endpoint) {
     let Some(process) = initialised().filter(|_| STATE.load(Ordering::Relaxed) != FORKED) else { return };
     let mut clocks = lock(&process.clocks);
@@ -549,7 +552,7 @@ fn end_clock(endpoint: *const Endpoint) {
     }
 }
 
-/// Ends the publishers of the statistics on a node that is about to be destroyed.
+/// Removes a node that is about to be destroyed. The publishers of the statistics move from this node to another node.
 pub fn forget_node(node: *const Node) {
     if STATE.load(Ordering::Relaxed) == FORKED {
         return;

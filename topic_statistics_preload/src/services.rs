@@ -46,7 +46,7 @@ impl<K: PartialEq, V> Waiting<K, V> {
 
 /// A measured service.
 pub struct Service {
-    /// Dropped first, so that the statistics of the source end first.
+    /// The first field, because it is dropped first: the source's statistics end before the other fields are dropped.
     _source: SourceHandle,
     recorder: RequestRecorder,
     transport: &'static Transport,
@@ -54,8 +54,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Returns a recorder that does not measure callback panics, because only the response shows that a callback has
-    /// ended.
+    /// Returns a recorder that does not measure callback panics. rmw's calls do not show a panic: they only show the
+    /// response of a callback.
     pub fn recorder() -> RequestRecorder {
         let known = RequestRecorder::metrics(true).iter().filter(|metric| *metric != Metric::CallbackPanics);
         RequestRecorder::new(known.collect(), Default::default(), true)
@@ -84,7 +84,7 @@ impl Service {
 
 /// A measured client.
 pub struct Client {
-    /// Dropped first, so that the statistics of the source end first.
+    /// The first field, because it is dropped first: the source's statistics end before the other fields are dropped.
     _source: SourceHandle,
     recorder: CallRecorder,
     transport: &'static Transport,
@@ -94,13 +94,13 @@ pub struct Client {
 /// The calls of a client by their numbers.
 struct Calls {
     waiting: Waiting<i64, WaitingCall>,
-    /// The number of requests that are being sent, and whose sequence numbers are not known yet.
+    /// The number of requests that are being sent. Their sequence numbers are not known yet.
     sending: u32,
     /// Responses that another thread took before the sequence number of their call was known.
     early: Waiting<i64, Response>,
 }
 
-/// A taken response: the time on the monotonic clock at which the response was taken, and its timestamps.
+/// A taken response: the time of the take on the monotonic clock, and the timestamps that the middleware reports.
 struct Response {
     time: i64,
     stamps: (i64, i64),
@@ -130,7 +130,8 @@ impl Client {
         monotonic()
     }
 
-    /// Records that a request was sent with the sequence number `number`, or, if that is `None`, could not be sent.
+    /// Records that a request was sent with the sequence number `number`. `None` means that the request was not sent.
+    /// `began` is the result of [`begin`](Self::begin).
     pub fn sent(&self, began: i64, number: Option<i64>) {
         let mut calls = lock(&self.calls);
         calls.sending = calls.sending.saturating_sub(1);

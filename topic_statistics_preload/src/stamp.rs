@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finds the header stamp in messages of a type: in C structs, in C++ structs and in serialized messages, with the
-//! type's introspection support.
+//! Finds the header stamp in messages of a type: in C structs, in C++ structs and in serialized messages. The type's
+//! introspection data tell where the stamp is.
 
 use std::ffi::{c_char, c_void, CStr};
 
@@ -15,7 +15,7 @@ use crate::{
 /// The known properties of a message type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageType {
-    /// Where the header stamp lies; `None` if the type has no header stamp, or if its place is unknown.
+    /// The place of the header stamp; `None` if the type has no header stamp, or if the place is unknown.
     pub stamp: Option<Stamp>,
     /// Whether the type is `rosgraph_msgs/Clock`.
     pub is_clock: bool,
@@ -25,12 +25,12 @@ pub struct MessageType {
     pub is_unknown: bool,
 }
 
-/// The place of a header stamp.
+/// The place of a header stamp in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// The offset of the stamp in the struct, in bytes.
     offset: usize,
-    /// Whether the stamp is the first field, so that its place in a serialized message is known.
+    /// Whether the stamp is the first field. Only then is its place in a serialized message known.
     is_first: bool,
 }
 
@@ -79,7 +79,7 @@ pub unsafe fn is_of_lifecycle(type_support: *const TypeSupport) -> bool {
 ///
 /// The type support must be one that rmw accepts.
 unsafe fn introspect(type_support: *const TypeSupport) -> Option<&'static Members> {
-    // SAFETY: By contract. The data of introspection's type support are its members, which are constants.
+    // SAFETY: By contract. The data of an introspection type support are the type's members, which are constants.
     let members = unsafe { introspection(type_support)?.cast::<Members>().as_ref() }?;
     is_of_known_layout(members).then_some(members)
 }
@@ -118,11 +118,11 @@ fn is_of_known_layout(members: &Members) -> bool {
     unsafe { has_key.read_volatile() <= 1 }
 }
 
-/// Clears the thread's error of rcutils, which a failed call of this library has set: the error state belongs to the
-/// host.
+/// Clears the error that a failed call of this library has set in the thread's error state of rcutils, because this
+/// state belongs to the host.
 pub fn reset_error() {
     if let Some(reset) = real::rcutils_reset_error() {
-        // SAFETY: It has no arguments.
+        // SAFETY: The function has no arguments.
         unsafe { reset() };
     }
 }
@@ -132,13 +132,13 @@ fn name(members: &Members) -> Option<(&'static str, &'static str)> {
     Some((text(members.namespace)?, text(members.name)?))
 }
 
-/// Converts a name in introspection data.
+/// Converts a name in introspection data to a `str`.
 fn text(name: *const c_char) -> Option<&'static str> {
     // SAFETY: Introspection's names are constant strings.
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })?.to_str().ok()
 }
 
-/// Returns the field with this name and its index, if the field is a single message.
+/// Returns the index of the field with this name, the field and its members, if the field is a message and no array.
 fn message_field(
     members: &'static Members,
     name: &str,
@@ -152,7 +152,7 @@ fn message_field(
         text(member.name) == Some(name) && member.type_id == Member::MESSAGE && !member.is_array
     };
     let (index, member) = all.iter().enumerate().find(|(_, member)| is_it(member))?;
-    // SAFETY: The members of a message field are a type support of the same kind.
+    // SAFETY: The `members` of a message field point to a type support of the same kind (C or C++).
     Some((index, member, unsafe { introspect(member.members) }?))
 }
 
@@ -173,7 +173,7 @@ impl Stamp {
     ///
     /// # Safety
     ///
-    /// `message` must be a struct of the type.
+    /// `message` must point to a struct of the message type.
     #[inline]
     pub unsafe fn of_message(self, message: *const c_void) -> i64 {
         // SAFETY: The caller guarantees that a Time lies at the offset. A loaned message may be misaligned.
@@ -181,8 +181,8 @@ impl Stamp {
         header_stamp::nanoseconds(time.sec, time.nanosec)
     }
 
-    /// Returns the stamp of a serialized message in nanoseconds since the epoch; 0 if the stamp is not set, `None` if its
-    /// place is unknown.
+    /// Returns the stamp of a serialized message in nanoseconds since the epoch; 0 if the stamp is not set, `None` if
+    /// the place of the stamp is unknown or the message is too short.
     pub fn of_serialized(self, bytes: &[u8]) -> Option<i64> {
         self.is_first.then(|| header_stamp::read_first(bytes))?
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Lock-free tables: one maps the address of an rmw handle to the statistics of the handle, another one maps a callback
-//! to its subscription.
+//! Tables whose lookups take no lock. For example, a table maps the address of an rmw handle to the handle's
+//! statistics, and another table maps a callback to its subscription.
 
 use std::{
     ptr::{null_mut, NonNull},
@@ -20,7 +20,7 @@ pub struct Table<T>(Pointers<T>);
 /// the pointers.
 pub struct Pointers<T> {
     slots: [Slot<T>; SLOTS],
-    /// The number of entries. A thread that changes the table locks this mutex.
+    /// The number of entries. A thread locks this mutex while it changes the table.
     length: Mutex<usize>,
 }
 
@@ -31,9 +31,9 @@ struct Slot<T> {
 }
 
 const SLOTS: usize = 4096;
-/// The key of a free slot, at which a search ends.
+/// The key of a free slot. A search for a key ends at a free slot.
 const FREE: usize = 0;
-/// The key of a slot whose entry was removed: a search continues after this slot. No handle has this address.
+/// The key of a slot whose entry was removed. A search continues after such a slot. No handle has the address 1.
 const REMOVED: usize = 1;
 
 impl<T> Table<T> {

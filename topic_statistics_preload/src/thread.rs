@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a thread remembers from one call of the host to the next: rclcpp takes a message and calls its callback on the
-//! same thread, and passes a message on within the process on the publishing thread.
+//! What a thread remembers from one call of the host to the next. rclcpp takes a message and calls the message's
+//! callback on the same thread. The publishing thread passes a message on within the process.
 
 use std::{cell::Cell, ptr};
 
@@ -12,18 +12,21 @@ use topic_statistics_core::record::{
 
 use crate::abi::Endpoint;
 
-/// What a thread remembers. It has no destructor and lies in the thread's static memory, so its use allocates nothing.
+/// What a thread remembers. The struct has no destructor and lies in the thread's static memory, so its use allocates
+/// nothing.
 pub struct Thread {
     pub created: Cell<Created>,
-    /// The ring buffer that this thread created last, and its capacity.
+    /// The address of the ring buffer that this thread created last, and the buffer's capacity.
     pub ring: Cell<(usize, usize)>,
-    /// The last message that this thread took, until its callback starts.
+    /// The last message that this thread took; `None` once the message's callback has started.
     pub taken: Cell<Option<TakenMessage>>,
-    /// The last message that this thread took out of a ring buffer, and its subscription, until its callback starts.
+    /// The address of a subscription, and the last message that this thread took out of the subscription's ring buffer.
+    /// `None` once the message's callback has started.
     pub dequeued: Cell<Option<(usize, IntraProcessMessage)>>,
     pub running: Cell<Running>,
     pub intra_process: Cell<IntraProcessPublication>,
-    /// The number of the thread among the threads that run callbacks, counted from 1; 0 if it has no number yet.
+    /// The number of the thread among the threads that run callbacks, counted from 1; 0 if the thread has no number
+    /// yet.
     pub number: Cell<usize>,
 }
 
@@ -31,9 +34,9 @@ pub struct Thread {
 #[derive(Clone, Copy)]
 pub struct Created {
     pub subscription: *const Endpoint,
-    /// rcl's node of the subscription.
+    /// The node of rcl that owns the subscription.
     pub node: *const std::ffi::c_void,
-    /// The number of its callbacks.
+    /// The number of callbacks that rclcpp has added to the subscription.
     pub callbacks: usize,
 }
 
@@ -46,22 +49,23 @@ pub struct TakenMessage {
     pub received: i64,
 }
 
-/// The publication within the process that a thread made last.
+/// The last publication within the process that a thread started.
 #[derive(Clone, Copy)]
 pub struct IntraProcessPublication {
-    /// The publisher, until the middleware publishes the same message for subscriptions of other processes.
+    /// The address of the measured publisher; 0 if there is none, or once it publishes the message by the middleware,
+    /// too.
     pub publisher: usize,
-    /// The start, in nanoseconds on the monotonic clock; 0 if unknown.
+    /// The start of the publication, in nanoseconds on the monotonic clock; 0 if unknown.
     pub at: i64,
 }
 
 /// The callback that a thread runs.
 #[derive(Clone, Copy)]
 pub struct Running {
-    /// The address of the callback; 0 if none runs.
+    /// The address of the callback; 0 if no callback runs.
     pub callback: usize,
     pub measured: Measured,
-    /// Whether the executor's statistics have its start.
+    /// Whether the start of the callback was recorded in the executor's statistics.
     pub is_executed: bool,
 }
 
@@ -69,12 +73,13 @@ pub struct Running {
 #[derive(Clone, Copy)]
 pub enum Measured {
     Nothing,
-    /// A callback of the subscription with this address.
+    /// A callback, for a received message, of the subscription with this address.
     Message {
         subscription: usize,
         running: RunningCallback,
     },
-    /// Likewise. The callback may outlive the subscription.
+    /// A callback, for an intra-process message, of the subscription with this address. It may outlive the
+    /// subscription.
     IntraProcess {
         subscription: usize,
         running: RunningCallback,
@@ -103,7 +108,7 @@ impl Thread {
         }
     }
 
-    /// Returns a number that no other running thread has.
+    /// Returns the address of this struct: a number that no other running thread has.
     pub fn address(&self) -> usize {
         ptr::from_ref(self).addr()
     }
@@ -118,7 +123,7 @@ pub fn with<T>(run: impl FnOnce(&Thread) -> T) -> Option<T> {
     THREAD.try_with(run).ok()
 }
 
-/// The start of a callback, in nanoseconds on the monotonic clock.
+/// The start of a callback. Both times are in nanoseconds on the monotonic clock.
 #[derive(Clone, Copy)]
 pub struct Started {
     pub at: i64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The timers of rclcpp: period, lateness, skipped periods and duration of their callbacks.
+//! Measures the timers of rclcpp: the period, the lateness, the skipped periods and the duration of callbacks.
 
 use std::{
     ffi::c_void,
@@ -35,20 +35,20 @@ use crate::{
 
 /// The measured timers by the addresses of rcl's timers.
 static TIMERS: Table<Timer> = Table::new();
-/// The callbacks of timers, by the addresses of rcl's timers. The addresses are not dereferenced.
+/// The addresses of the timers' callbacks, by the addresses of rcl's timers. The addresses are not dereferenced.
 static ADDED: Pointers<c_void> = Pointers::new();
 
 /// A measured timer.
 pub struct Timer {
-    /// Dropped first, so that the statistics of the source end first.
+    /// The first field, because it is dropped first: the source's statistics end before the other fields are dropped.
     _source: SourceHandle,
     calls: Arc<Windowed<TimerCalls>>,
     callback: usize,
-    /// In nanoseconds.
+    /// The period in nanoseconds.
     period: i64,
     is_steady: bool,
     node: Arc<NodeState>,
-    /// The last call of rcl's timer, until its callback starts.
+    /// The last call of rcl's timer; `None` once the callback has started, or if the lateness of the call is unknown.
     called: Mutex<Option<Call>>,
 }
 
@@ -59,7 +59,7 @@ struct Call {
     thread: usize,
     /// The time of the call, in nanoseconds on the monotonic clock.
     at: i64,
-    /// The time from the schedule to the call, in nanoseconds, and the skipped periods.
+    /// How late rcl called the timer, in nanoseconds, and how many periods rcl skipped.
     scheduled: ScheduledCall,
 }
 
@@ -68,11 +68,11 @@ pub fn add_callback(timer: *const c_void, callback: usize) {
     if has_ended() {
         return;
     }
-    ADDED.remove(timer.addr()); // an entry of a timer that was never destroyed
+    ADDED.remove(timer.addr()); // may be there, from a timer that was never destroyed
     ADDED.insert(timer.addr(), std::ptr::without_provenance_mut(callback));
 }
 
-/// Measures a timer from now on: rclcpp has added it to a node.
+/// Measures a timer that rclcpp has just added to a node.
 ///
 /// # Safety
 ///
@@ -124,12 +124,12 @@ pub unsafe fn link_node(timer: *const c_void, node: *const c_void) {
     CALLBACKS.insert(callback, timer.cast::<Endpoint>().cast_mut());
 }
 
-/// Records that rcl has called a timer. Its callback starts next, maybe on another thread.
+/// Records that rcl has called a timer. The timer's callback starts after this call, maybe on another thread.
 pub fn call(timer: *const c_void, info: &TimerCallInfo, thread: usize) {
     let Some(timer) = measured_timer(timer.addr()) else { return };
     let is_known = timer.is_steady || timer.node.clocks.load(Ordering::Relaxed) == 0;
     let lateness = info.actual.checked_sub(info.expected).filter(|lateness| is_known && *lateness >= 0);
-    // rcl skips the periods that have passed.
+    // rcl skips the whole periods between the expected and the actual time.
     let skipped = lateness.and_then(|lateness| lateness.checked_div(timer.period));
     let scheduled =
         lateness.zip(skipped).map(|(lateness, skipped)| ScheduledCall { lateness, skipped: skipped as u64 });
@@ -141,8 +141,8 @@ impl Timer {
     /// Records that the callback starts now on a thread. Returns the running callback, and its start.
     pub fn start(&self, thread: usize) -> (RunningTimerCallback, Started) {
         let called = lock(&self.called).take();
-        // If another thread has called the timer, calls may wait in a queue, and it is unknown which call this callback
-        // belongs to.
+        // If another thread has called the timer, several calls may wait in a queue. Then it is unknown to which call
+        // this callback belongs.
         let call = called.filter(|call| call.thread == thread);
         let started = monotonic();
         let scheduled = call.map(|call| ScheduledCall {

@@ -23,7 +23,7 @@ use crate::{
     timers,
 };
 
-/// Passes a tracepoint on to tracetools, if the process has it: the tracepoints depend on the distribution.
+/// Passes a tracepoint on to the process's tracetools. Some distributions do not have this tracepoint in tracetools.
 macro_rules! pass_on {
     ($name:ident($($argument:expr),*)) => {
         if let Some(real) = real::$name() {
@@ -47,7 +47,7 @@ pub unsafe extern "C-unwind" fn ros_trace_rcl_subscription_init(
     thread::with(|thread| {
         thread.created.set(Created { subscription: rmw_subscription, node, callbacks: 0 });
         thread.ring.set((0, 0));
-        // A publisher that is transient local may put its last messages into the subscription's buffer.
+        // A transient local publisher may put old messages into the subscription's buffer: their times are unknown.
         thread.intra_process.set(IntraProcessPublication { publisher: 0, at: 0 });
     });
     call!(ros_trace_rcl_subscription_init(subscription, node, rmw_subscription, topic, depth) else);
@@ -65,8 +65,8 @@ pub unsafe extern "C-unwind" fn ros_trace_rclcpp_subscription_callback_added(
     call!(ros_trace_rclcpp_subscription_callback_added(subscription, callback) else);
 }
 
-/// Adds a callback to the last subscription that this thread created: rclcpp adds callbacks right after the creation,
-/// on the same thread.
+/// Adds a callback to the last subscription that this thread created, because rclcpp adds callbacks right after it has
+/// created the subscription, on the same thread.
 fn add_callback(callback: usize) {
     let Some(created) = thread::with(|thread| {
         let created = thread.created.get();
@@ -76,12 +76,12 @@ fn add_callback(callback: usize) {
         return;
     };
     let Some(measured) = measured_subscription(created.subscription) else { return };
-    CALLBACKS.remove(callback); // an entry of a subscription that was never destroyed
+    CALLBACKS.remove(callback); // may be there, from a subscription that was never destroyed
     if CALLBACKS.insert(callback, created.subscription.cast_mut()) {
         measured.callbacks.add(created.callbacks, callback);
     }
     if let Some(rmw_handle) = real::rcl_node_get_rmw_handle().filter(|_| wants_executor()) {
-        // SAFETY: rcl has reported the node, which lives as long as the subscription.
+        // SAFETY: rcl has reported the node. The node lives as long as the subscription.
         unsafe { executor::begin(rmw_handle(created.node)) };
         // SAFETY: The subscription lives, and rmw's rule is that the name is a null-terminated string.
         let topic = unsafe { CStr::from_ptr((*created.subscription).topic_name) };
@@ -135,7 +135,7 @@ pub unsafe extern "C-unwind" fn ros_trace_rclcpp_timer_callback_added(
 /// See tracetools.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn ros_trace_rclcpp_timer_link_node(timer: *const c_void, node: *const c_void) {
-    // SAFETY: rclcpp calls it with a timer and a node of rcl.
+    // SAFETY: rclcpp calls this function with a timer and a node of rcl.
     let _panic = protect(|| unsafe { timers::link_node(timer, node) });
     pass_on!(ros_trace_rclcpp_timer_link_node(timer, node));
 }
@@ -161,15 +161,15 @@ pub unsafe extern "C-unwind" fn ros_trace_rclcpp_ipb_to_subscription(
     pass_on!(ros_trace_rclcpp_ipb_to_subscription(buffer, subscription));
 }
 
-/// Adds the last ring buffer that this thread created to the last subscription that it created: rclcpp creates both
-/// while it creates the subscription.
+/// Adds the last ring buffer that this thread created to the last subscription that this thread created. rclcpp creates
+/// both, one after the other, when the program creates a subscription.
 fn add_buffer() {
     let created = thread::with(|thread| (thread.ring.replace((0, 0)), thread.created.get().subscription));
     let Some(((buffer, capacity), subscription)) = created.filter(|((buffer, _), _)| *buffer != 0) else {
         return;
     };
     let Some(measured) = measured_subscription(subscription) else { return };
-    BUFFERS.remove(buffer); // an entry of a subscription that was never destroyed
+    BUFFERS.remove(buffer); // may be there, from a subscription that was never destroyed
     if BUFFERS.insert(buffer, Box::new(Buffer::new(buffer, capacity, subscription.addr()))) {
         measured.callbacks.buffer.store(buffer, Ordering::Relaxed);
     }
@@ -229,13 +229,13 @@ pub unsafe extern "C-unwind" fn ros_trace_rclcpp_intra_publish(
     publisher: *const c_void,
     message: *const c_void,
 ) {
-    // SAFETY: rclcpp calls it with a publisher of rcl.
+    // SAFETY: rclcpp calls this function with a publisher of rcl.
     let _panic = protect(|| unsafe { note_intra_process(publisher) });
     call!(ros_trace_rclcpp_intra_publish(publisher, message) else);
 }
 
-/// Records that a publisher passes a message on within the process. Before the publisher passes the first copy to the
-/// middleware, its GID becomes known.
+/// Records that a publisher passes a message on within the process. The first call also stores the publisher's GID, in
+/// time before the publisher passes a first copy of a message to the middleware.
 ///
 /// # Safety
 ///

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             ExitCode::SUCCESS
         }
-        // As the project's other programs have it, for packages.
+        // Packages need this option for the manual page. The project's other programs also have it.
         Some((option, [what])) if option == "--generate" && what == "man" => {
             print!("{}", manual_page());
             ExitCode::SUCCESS
@@ -114,8 +114,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reads the file of expectations as the processes will read it, and makes its path absolute, because the processes
-    /// may have other working directories. Errors if the file or its path is wrong.
+    /// Reads the file of expectations as the processes will read it. Makes the file's path absolute, because the
+    /// processes may have other working directories. Errors if the file or its path is wrong.
     fn check(mut self) -> Result<Self, String> {
         let namespace = match &self.expect_namespace {
             None => Namespace::default(),
