@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A process with ten nodes, parameters and an action, as a component container.
+//! A process with ten nodes, parameters and an action, like a component container.
 
 use test_support::{domain, Program, Reader};
 
 use crate::{count, host::threads, settle, start, total};
 
 const NODES: usize = 10;
-/// Orders of goals: two that succeed, one without feedback, one that is rejected, one that is canceled.
+/// The orders of the goals. 5 and 3 succeed with feedback, 0 succeeds without feedback, -1 is rejected, 1000 is
+/// canceled.
 const GOALS: [&str; 5] = ["5", "0", "-1", "1000", "3"];
-/// The feedback of these.
+/// The number of feedback messages for these goals. The canceled goal has one.
 const FEEDBACK: f64 = 5.0 + 1.0 + 3.0;
 
-/// The sources of some nodes, each with a metric.
+/// Returns the sources of some nodes, each with one of its metrics.
 fn sources(nodes: &[usize]) -> Vec<(String, &'static str)> {
     let of_node = |node: &usize| {
         let before = (node + NODES - 1) % NODES;
@@ -45,7 +46,7 @@ fn parameters_and_actions_of_ten_nodes_answer_as_without_it() {
     plain.end();
 
     let mut reader = Reader::start_with_depth(domain(), 1000);
-    // An action is measured by its names only.
+    // The topics and services of an action are measured only if the option names them.
     let topics = "/act/_action/feedback,/act/_action/send_goal,/topic_*";
     let options = [("PERIOD", "1"), ("METRICS", "message_period"), ("TOPICS", topics)];
     let mut container = start("composition.py", &nodes, &options);

@@ -32,7 +32,7 @@ fn callbacks_of_rclpy_make_hops_and_timers_none() {
         settle(&mut reader, &hops);
         HOPS.map(|hop| count(&reader.metrics, hop, METRIC))
     };
-    // The threads of the first node change the order of the messages.
+    // The threads of the first node may change the order of the messages, so the last one may not arrive last.
     let last = source.request("last");
     let (mut before, mut published) = (settled(), String::new());
     wait_for("the last message", || {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the library does to a process with nodes: nothing but a thread.
+//! The library adds a thread to a process with nodes, and changes nothing else in the process.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use test_support::{command, domain, preload, wait_for, windows_of, Program, Read
 
 use crate::{output, preloaded, settle, start};
 
-/// A process that forks, executes and ends with a node.
+/// A program with a node that forks, and then starts another program. A test appends how the program ends.
 const SCRIPT: &str = "
 import os, subprocess, sys, time, rclpy
 from std_msgs.msg import Int32
@@ -85,7 +85,8 @@ fn nodes_share_one_thread_without_signals_and_a_publisher_that_outlives_the_firs
     assert!(windows_of(&reader.metrics, &first.0, first.1).all(|window| window.start < destroyed));
 }
 
-/// Returns the names of the threads of a process without numbers such as ports, and the signals that they block.
+/// Returns the name of each thread of a process, and a mask of the signals that the thread blocks. Names are without
+/// digits, because some names contain numbers such as ports.
 pub fn threads(process: u32) -> Vec<(String, u64)> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
     let statuses = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The preloaded library in real processes, on real topics, read by others.
+//! Tests of the preloaded library in real processes with real topics. Other processes read its windows.
 
 mod composition;
 mod health;
@@ -26,7 +26,8 @@ fn spawn(mut command: Command, options: &[(&str, &str)]) -> Program {
     command.spawn().unwrap().into()
 }
 
-/// Reads until each source has published a window of that metric which began after this moment. Returns it.
+/// Reads until each source has published a window of its metric that began after this call. Returns the time of the
+/// call, in nanoseconds since the epoch.
 fn settle(reader: &mut Reader, sources: &[(impl AsRef<str>, &str)]) -> i64 {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64;
     let is_later = |window: &Metric| window.start > now;
@@ -41,7 +42,7 @@ fn count(metrics: &[Metric], source: &str, metric: &str) -> f64 {
     windows_of(metrics, source, metric).map(Metric::count).sum()
 }
 
-/// Returns the sum of a metric that is a number for each window.
+/// Returns the sum of a metric that has one number for each window.
 fn total(metrics: &[Metric], source: &str, metric: &str) -> f64 {
     windows_of(metrics, source, metric).map(Metric::average).sum()
 }

@@ -57,18 +57,19 @@ fn each_message_of_python_is_in_one_window() {
         (imu, "source_to_receive_ms", COUNT),
         (imu, "source_to_callback_ms", COUNT),
         (imu, "publication_seq_gap", COUNT - 1.0), // the first message has no gap before it
-        (imu, "message_size", 0.0),                // no size is guessed
+        (imu, "message_size", 0.0),                // its messages are not serialized
         (publisher, "publish_duration_ms", COUNT),
         (publisher, "message_size", 0.0),
         (raw, "message_age", COUNT),
         (raw, "message_size", COUNT),
         (relayed, "message_size", COUNT),
         (simulated, "source_to_callback_ms", COUNT),
-        (simulated, "message_age", 0.0), // nor an age on simulated time
+        (simulated, "message_age", 0.0), // unknown on simulated time
     ];
     let sources = expected.map(|(source, metric, _)| (source, metric));
     settle(&mut reader, &sources);
-    // The publisher begins with the fourth subscription: all readers have found all others.
+    // The publisher waits for four subscriptions, of which this is the last one: the readers have already found all
+    // others.
     let mut plain = Program::start("subscriber.py", &["--ros-args", "-r", "__node:=plain"], domain());
     wait_for("all messages", || plain.request("count").parse() == Ok(COUNT));
     reader.read_until("all samples", |metrics| {
@@ -88,17 +89,17 @@ fn each_message_of_python_is_in_one_window() {
         assert!(least >= 500.0 && greatest < 10_000.0, "{source}: {least} to {greatest} ms");
     }
     assert_eq!(extremes(metrics, imu, "publication_seq_gap"), (0.0, 0.0));
-    // The bytes of an Imu with this frame.
+    // A serialized Imu with the frame ID of the publisher has 324 bytes.
     assert_eq!([raw, relayed].map(|source| extremes(metrics, source, "message_size")), [(324.0, 324.0); 2]);
     let units =
         ["message_age", "message_size"].map(|metric| &*windows_of(metrics, raw, metric).next().unwrap().unit);
     assert_eq!(units, ["ms", "bytes"]);
-    // Hops are sources with two topics.
+    // No other source exists, and no hop: a hop would be a source with two topics in its name.
     let others = ["/publisher:/number", "/relay:/rosout", "/simulated:/clock"];
     let all: BTreeSet<&str> = sources.map(|(source, _)| source).into_iter().chain(others).collect();
     let found = metrics.iter().map(|metric| &*metric.source).filter(|source| source.starts_with('/'));
     assert_eq!(found.collect::<BTreeSet<_>>(), all);
-    // A distribution is that of its window.
+    // The distribution of a window agrees with the statistics of the window.
     let last = windows_of(metrics, imu, "message_age").filter(|window| window.count() > 0.0).last().unwrap();
     let is_last = |message: &MetricsDistribution| {
         message.metrics_source == "message_age" && nanoseconds(&message.window_start) == last.start
@@ -118,7 +119,7 @@ fn each_message_of_cpp_is_in_one_window() {
     let mut reader = Reader::start(domain());
     let metrics = ("METRICS", "message_age,message_period,publication_seq_gap,callback_duration_ms");
     let mut node = spawn(node.command(domain()), &[("PERIOD", "0.5"), metrics]);
-    // Of one topic, the source that is created later has a number.
+    // If a node has two sources with the same topic, the source that is created later has a number.
     let [subscription, publisher] = ["/cpp:/imu", "/cpp:/imu (2)"];
     let [service, client] = ["/cpp:/set_camera_info", "/cpp:/set_camera_info (2)"];
     let expected = [

@@ -51,7 +51,7 @@ fn requests_and_calls_of_rclpy_and_those_never_answered() {
     is_late(CLIENT, "round_trip_ms", true);
     is_late(LATE, "receive_to_callback_ms", true);
     is_late(LATE, "round_trip_ms", true);
-    // What a take cannot know has no message, and services that every node has are not measured.
+    // Metrics that rmw's calls cannot show are not published, and the services that every node has are not measured.
     for (source, metric) in
         [(SERVICE, "callback_duration_ms"), (SERVICE, "callback_panics"), (CLIENT, "dropped_calls")]
     {
@@ -60,7 +60,7 @@ fn requests_and_calls_of_rclpy_and_those_never_answered() {
     let is_other = |metric: &&Metric| metric.source.starts_with('/') && !metric.source.ends_with(":/serve");
     assert!(metrics.iter().find(is_other).is_none());
 
-    // rclpy takes the next request when it has responded to the one before.
+    // rclpy takes a request only after it has responded to the previous request.
     (0..3).for_each(|_| drop(caller.request("send 3600000")));
     let last =
         |metrics: &[Metric], source, metric| windows_of(metrics, source, metric).last().map(Metric::average);

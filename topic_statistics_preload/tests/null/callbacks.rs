@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is measured of rclcpp's tracepoints: callbacks, intra-process communication, timers and executors.
+//! What the library measures by rclcpp's tracepoints: callbacks, intra-process communication, timers and executors.
 
 use crate::{run, Windows};
 
-/// Times that tests wait, in milliseconds.
+/// How long tests wait before a callback starts, and how long a callback runs, in milliseconds.
 const BEFORE: f64 = 150.0;
 const DURING: f64 = 250.0;
 
-/// Longer than the tests' scripts, so that their messages are in one window or two.
+/// The period is longer than the tests' scripts, so the messages of a script are in one window or in two windows.
 const PERIOD: (&str, &str) = ("PERIOD", "2.5");
 
-/// Returns the number of periods: the first event of each window has none. `metric` has a sample for each event.
+/// Returns the number of periods between events. `metric` has a sample for each event. The first event of each window
+/// has no period.
 fn periods(windows: &Windows, source: &str, metric: &str) -> f64 {
     windows.samples(source, metric).iter().map(|(_, count)| (count - 1.0).max(0.0)).sum()
 }
@@ -22,7 +23,7 @@ fn mean(windows: &Windows, source: &str, metric: &str) -> f64 {
 
 #[test]
 fn the_figures_of_a_message_start_at_its_callback() {
-    // The messages were received a second ago. One subscription has no callbacks that are reported.
+    // The messages were received a second ago. The callbacks of the third subscription are not reported.
     let script = "
 now = time.time_ns() - 1_000_000_000
 rmw.play(b'rmw_fastrtps_cpp', long(now), long(now), ctypes.c_ulong(0))
@@ -49,8 +50,8 @@ rmw.receive(without, long(150), long(-1))
 
 #[test]
 fn messages_that_a_program_takes_itself_start_at_the_take() {
-    // Two subscriptions are polled by turns. The first message of each may still get its callback. Later callbacks
-    // start.
+    // The program polls two subscriptions in turn. The first message of each subscription is not counted, because its
+    // callback might still start. Later, callbacks of the second subscription start.
     let script = "
 one, two = subscribe('/own_one'), subscribe('/own_two')
 for _ in range(5):
@@ -65,13 +66,14 @@ for _ in range(3):
     assert_eq!(errors, "");
     let counts = |metric| ["/own_one", "/own_two"].map(|source| windows.total(source, metric).0);
     assert_eq!(counts("message_age"), [4.0, 4.0 + 3.0]);
-    // The callback of the message that was measured when it was taken is not measured.
+    // The first of the three callbacks is not measured, because its message was measured at the take.
     assert_eq!(counts("callback_duration_ms"), [0.0, 2.0]);
 }
 
 #[test]
 fn a_topic_is_one_source_by_dds_and_within_the_process() {
-    // By both, by DDS only, within the process only; then 15 messages into 10 places.
+    // Messages go both ways, by DDS only, and within the process only. Then 15 messages go into a buffer with 10
+    // places.
     let script = "
 own = case('both')
 does('IdiccJiJi', own)
@@ -87,7 +89,7 @@ does('J' * 15 + 'i' * 15, own)
     assert_eq!(total("message_period"), periods(&windows, source, "source_to_callback_ms"));
     assert_eq!(total("source_to_callback_ms"), by_dds + within);
     assert_eq!(total("message_age"), by_dds, "the content of a message within the process is not read");
-    // Each of two senders has a first message without a gap.
+    // The first message of each of the two senders has no gap.
     assert_eq!(windows.total(source, "publication_seq_gap"), (by_dds + within - 2.0, 5.0 / 13.0));
     let publisher = "/own_both_in (2)";
     let all_windows = windows.samples(publisher, "publish_period");
@@ -148,7 +150,7 @@ wait_for_windows() # the executor's windows begin after those that this waits fo
     assert_eq!(errors, "");
     let longest = windows.samples("executor", "longest_callback_ms");
     assert!(longest.iter().any(|(longest, _)| *longest >= 400.0), "{}", windows.0);
-    // 500 ms of all windows; how long a window is depends on how busy the machine is.
+    // The callbacks take 500 ms of all windows. On a busy machine, windows are longer, so this share is smaller.
     let busy = windows.samples("executor", "busy").into_iter().map(|(busy, _)| busy).fold(0.0, f64::max);
     assert!((5.0..=100.0).contains(&busy), "{busy} %: {}", windows.0);
     assert_eq!(windows.samples("executor", "busy").last().unwrap().0, 0.0, "both callbacks have ended");

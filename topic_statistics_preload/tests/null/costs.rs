@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What messages and endpoints cost.
+//! The allocations for messages, and the memory of endpoints.
 
 use test_support::{preload, Program};
 
@@ -16,12 +16,12 @@ fn messages_calls_and_requests_allocate_nothing() {
         let mut command = Program::command("costs.py", &[rmw.to_str().unwrap(), "100000"], 0);
         let mut libraries = counting.display().to_string();
         if let Some(metrics) = metrics {
-            // No window ends: on a busy machine, those of 1000 subscriptions may wait too long to be published.
+            // No window ends during the test. On a busy machine, 1000 windows may wait too long for their publication.
             preloaded(&mut command, &[("METRICS", metrics), ("PERIOD", "3600")]);
             libraries += &format!(":{}", preload::statistics().display());
         }
         let (_, printed, errors) = output(command.env("LD_PRELOAD", libraries));
-        // On a busy machine messages may be counted without being measured.
+        // On a busy machine, the library may count messages without measuring them. Then it writes this line.
         assert!(errors.lines().all(|line| line.contains("was preempted for too long")), "{errors}");
         let figures: Vec<f64> = printed.split_whitespace().map(|figure| figure.parse().unwrap()).collect();
         [figures[8], figures[9]]
@@ -33,15 +33,15 @@ fn messages_calls_and_requests_allocate_nothing() {
     {
         let [bytes, allocations] = measure(Some(metrics));
         assert_eq!(allocations, 0.0, "{metrics}");
-        // Of a subscription. That of the library is in benches/tests/it/cost.rs.
+        // The memory of a subscription. For rclrs_topic_statistics, benches/tests/it/cost.rs tests it.
         assert!((100.0..10_000.0).contains(&(bytes - plain)), "{metrics}: {bytes} bytes, {plain} without it");
     }
 }
 
 #[test]
 fn memory_of_endpoints_and_of_what_waits_is_bounded() {
-    // The first ones fill what is bounded, as the schedule's lists. `mallinfo2().h` is uordblks. What 10,000 endpoints of a kind
-    // leave behind takes 24 bytes for each at least; 30 kB are what the windows under way take.
+    // The first endpoints fill lists with a bound, such as the schedule's lists. `mallinfo2().h` is uordblks: the
+    // allocated bytes. A leak of 10,000 endpoints takes at least 24 bytes for each. Unpublished windows take 30 kB.
     let script = "
 class Mallinfo(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in 'abcdefghij']

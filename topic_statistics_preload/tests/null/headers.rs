@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The types of `abi.rs` are those of the headers of this ROS 2.
+//! The types of `abi.rs` have the layout of the types in the C headers of the installed ROS 2.
 
 use std::{mem::offset_of, process::Command};
 
 use test_support::{cpp::includes, skip};
 
-// Not the library's own module: this program would link the library, and be measured by it.
+// This test includes the file, because a program that links the library is measured by the library.
 #[allow(dead_code)]
 #[path = "../../src/abi.rs"]
 mod abi;
 use abi::*;
 
-/// Lines of C that are true if C has each type and each field where Rust has it.
+/// Returns lines of C that compile only if each field has the same offset in C as in Rust, and each type with `sizeof`
+/// has the same size.
 macro_rules! layout {
     ($($type:ty as $c_type:literal { $($field:ident $(as $c_field:literal)?),* } $(; $size:ident)?)*) => {
         [$($(equal(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The file of expectations, and what of it a process cannot judge.
+//! The file of expectations, and the conditions in the file that a process cannot judge.
 
 use std::{fs, path::Path};
 
@@ -8,8 +8,8 @@ use crate::{output, preloaded, python, run, Windows};
 
 const SUBSCRIBE: &str = "subscribe('/imu')\nsubscribe('/own_text', of=type_of('std_msgs', 'msg', 'Int32'))\n";
 
-/// Runs a process with a file of expectations. Returns what it prints on standard error, and asserts that its windows
-/// are published.
+/// Runs a process with a file of expectations. Returns what the process prints on standard error. Asserts that the
+/// process publishes windows.
 fn judge(file: &str) -> Option<String> {
     let path = tempfile::NamedTempFile::new().unwrap();
     fs::write(&path, file).unwrap();
@@ -63,7 +63,7 @@ fn without_diagnostic_msgs_nothing_is_judged() {
     let Some(mut command) = python(&[SUBSCRIBE, "\nwait_for_windows()\n"].concat()) else { return };
     let (prefix, file) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
     fs::write(&file, "topics: {imu: {}}").unwrap();
-    // A folder with all libraries but those of diagnostic_msgs.
+    // This folder has links to all libraries except the libraries of diagnostic_msgs.
     let paths = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let prefixes = std::env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
     let folders = std::env::split_paths(&prefixes).map(|prefix| prefix.join("lib"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the library does to its host: nothing. And what it says of itself: one line.
+//! The library does not change its host. If something is wrong, the library prints one line.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::{output, preloaded, python, run};
 
 #[test]
 fn a_process_without_ros_is_untouched() {
-    // Wrong options are not even read.
+    // Without ROS, the library does not read its options, so it does not report a wrong option.
     for (program, arguments) in [("true", &[][..]), ("python3", &["-c", "import rclpy; raise SystemExit(5)"])]
     {
         let mut command = Command::new(program);
@@ -43,7 +43,7 @@ fn what_is_wrong_is_said_in_one_line_and_the_process_runs() {
         assert_said(command, &[(name, value)], &format!("TOPIC_STATISTICS_{name} is {value:?}: {expected}"));
     }
     assert_said(python(script).unwrap(), &[], "");
-    // Without a prefix, as if its package were not installed: its libraries are not found.
+    // Without the prefix of statistics_msgs, as if this package were not installed: its libraries are not found.
     let mut without = python(script).unwrap();
     for name in ["LD_LIBRARY_PATH", "AMENT_PREFIX_PATH"] {
         let paths = std::env::var_os(name).unwrap_or_default();
@@ -58,8 +58,8 @@ fn what_is_wrong_is_said_in_one_line_and_the_process_runs() {
 
 #[test]
 fn a_fork_at_any_moment_and_an_exit_while_windows_end() {
-    // The middleware aborts the process if a message is published while it ends. A child in which a lock of the
-    // statistics is held for ever would be killed by its alarm.
+    // If a message is published while the middleware ends, the middleware aborts the process. If a child waits forever
+    // for a lock of the statistics, the child's alarm kills the child.
     let script = "
 import signal
 publisher = advertise('/own_out')

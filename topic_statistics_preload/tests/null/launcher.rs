@@ -11,8 +11,8 @@ use test_support::preload;
 
 use crate::output;
 
-/// Makes a directory with the launcher, without its library. It is a link: a file that was written a moment ago may still
-/// be open in a child of another test, and then it cannot be executed.
+/// Makes a directory with the launcher, without the library. The launcher is a hard link, not a copy: a child of
+/// another test may still have a new copy open for writing, and then the copy cannot be executed.
 fn directory_with_launcher() -> (tempfile::TempDir, PathBuf) {
     let built = Path::new(env!("CARGO_BIN_EXE_topic_statistics"));
     let directory = tempfile::tempdir_in(built.parent().unwrap()).unwrap();
@@ -34,7 +34,7 @@ fn the_launcher_runs_a_command_with_the_library_beside_it() {
 
     let print = ["run", "--", "sh", "-c", "echo \"$LD_PRELOAD\"; exit 7"];
     assert_eq!(run(&print), (Some(7), format!("{}\n", beside.display()), String::new()));
-    // After what is preloaded already.
+    // The library comes after the libraries that are already in LD_PRELOAD.
     let other = directory.path().join("other.so");
     std::fs::copy(&beside, &other).unwrap();
     let expected = format!("{}:{}\n", other.display(), beside.display());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The middleware comes and goes in any order: it is loaded late by another library, as librmw_implementation does
-//! that, with RTLD_LOCAL, closed and opened again, before and after a fork.
+//! The middleware is loaded in different ways: late by another library (as librmw_implementation loads it), with
+//! RTLD_LOCAL, closed and opened again, and with a fork after it is loaded.
 
 use test_support::{command, preload};
 
@@ -26,7 +26,7 @@ assert ctypes.CDLL(None).rmw_send_request(None, None, None) == 3, 'unsupported'
 load(os.RTLD_LOCAL)
 use()
 ";
-/// The child has statistics of its own.
+/// The child has its own statistics, because the fork comes before the parent uses the middleware.
 const FORK: &str = "
 load(os.RTLD_LOCAL)
 child = os.fork()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The preloaded library with a middleware that does nothing, which plays the calls of client libraries: no ROS starts.
+//! Tests of the preloaded library without ROS nodes. A middleware that does nothing also makes the calls of client
+//! libraries.
 
 mod callbacks;
 mod costs;
@@ -19,7 +20,8 @@ use std::{path::Path, process::Command};
 use support::{output, preloaded};
 use test_support::{command, preload};
 
-/// Loads the middleware. `does` does the steps of null_rclcpp.c by the endpoints of a case.
+/// Functions for the scripts of the tests. `load` loads the middleware. `case` creates endpoints, with which `does`
+/// runs steps: letters that null_rclcpp.c describes.
 const START: &str = "
 import _ctypes, ctypes, os, sys, time
 def load(mode):
@@ -57,20 +59,20 @@ def wait_for_windows():
 
 /// Returns a command that runs a script with the middleware. `None` without a C compiler.
 fn python(script: &str) -> Option<Command> {
-    // The windows of these services are counted.
+    // wait_for_windows waits for the windows of this service and this client.
     let script = [START, "load(os.RTLD_GLOBAL)\nrmw.create_services()\n", script].concat();
     let rmw = preload::library("null_rclcpp")?;
     Some(command("python3", &["-c", &script, rmw.to_str().unwrap()], 0))
 }
 
-/// Has a command find libraries in a folder before others.
+/// Makes a command search for libraries in this folder first.
 fn add_libraries(command: &mut Command, folder: &Path) {
     let others = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&others));
     command.env("LD_LIBRARY_PATH", std::env::join_paths(folders).unwrap());
 }
 
-/// Runs a script with the library and windows of 50 ms. Returns all windows, and what it prints on standard error.
+/// Runs a script with the library and windows of 50 ms. Returns all windows, and the process's standard error.
 fn run(script: &str, options: &[(&str, &str)]) -> Option<(Windows, String)> {
     let mut command = python(&[script, "\nwait_for_windows()\n"].concat())?;
     preloaded(&mut command, &[&[("PERIOD", "0.05")], options].concat());
@@ -98,7 +100,7 @@ impl Windows {
         (count, sum / count)
     }
 
-    /// Returns the sum of a metric, which is a number for each window, in all windows of a source.
+    /// Returns the sum, over all windows of a source, of a metric that has one number for each window.
     fn sum(&self, source: &str, metric: &str) -> f64 {
         self.samples(source, metric).iter().map(|(value, _)| value).filter(|value| !value.is_nan()).sum()
     }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is measured of the calls of client libraries: takes, publications, callbacks, requests and responses.
+//! What the library measures of the calls of client libraries: takes, publications, callbacks, requests and responses.
 
 use crate::run;
 
 const CLIENT: &str = "/plan";
 const SERVICE: &str = "/plan (2)";
 
-/// From the times that the middleware plays to those of the test, in milliseconds: in no sum of other delays.
+/// In milliseconds. Only a delay from the middleware's timestamps, which are years old, to the time of the test is
+/// longer.
 const YEARS: f64 = 1e10;
 const NAN: f64 = f64::NAN;
 
@@ -27,8 +28,8 @@ fn unreported_fields_are_unknown_and_reported_ones_exact() {
         "input_to_output_ms",
     ];
     const ALL: [f64; 6] = [250.0, 1000.0, YEARS, YEARS, 0.0, YEARS];
-    // The middleware by its name in the table of docs/late.md, its source and received timestamp, its sequence number
-    // if it is always the same, and the mean of each metric.
+    // The name of a middleware in the table of docs/late.md, the source and the received timestamp, the sequence number
+    // of each message (0 if the numbers increase), and the expected mean of each metric.
     let cases = [
         ("rmw_fastrtps_cpp", SOURCE, RECEIVED, 0, ALL),
         ("rmw_fastrtps_dynamic_cpp", SOURCE, RECEIVED, 0, ALL),
@@ -51,7 +52,7 @@ def play(number, name, source, received, sequence, steps):
     does(steps, cases[number])
 ",
     );
-    // A hop begins at the end of the first window that has it.
+    // A hop becomes a source at the end of the window in which the hop is first seen.
     for steps in ["wc", "cc"] {
         for (number, (name, source, received, sequence, _)) in cases.iter().enumerate() {
             script += &format!("play({number}, b'{name}', {source}, {received}, {sequence}, '{steps}')\n");
@@ -61,7 +62,7 @@ def play(number, name, source, received, sequence, steps):
     script +=
         &format!("rmw.play(b'rmw_fastrtps_cpp', long({SOURCE}), long({RECEIVED}), ctypes.c_ulong(0))\n");
     script += "rmw.call(long(10), 0)\n";
-    // When a request arrived, Fast DDS does not report.
+    // Fast DDS does not report when a request arrived, so the received timestamp is 0.
     script += &format!("rmw.play(b'rmw_fastrtps_cpp', long({SOURCE}), long(0), ctypes.c_ulong(0))\n");
     script += "rmw.serve(long(10), True)\n";
     let Some((windows, errors)) = run(&script, &[("METRICS", "all")]) else { return };
@@ -95,17 +96,17 @@ def play(number, name, source, received, sequence, steps):
 fn only_the_callback_of_a_subscription_makes_a_hop() {
     let cases = [
         ("Itdtdtdt", 0.0),   // timers of the EventsExecutor after discarded copies
-        ("dtcdtcIdtc", 3.0), // and between callbacks; of the first hop, only the end of a window knows
-        ("xtpTpt", 0.0),     // callbacks that throw, timers that take
-        ("IdcIdIdpwc", 2.0), // copies that are watched from outside
+        ("dtcdtcIdtc", 3.0), // such timers between callbacks: only the callbacks make hops
+        ("xtpTpt", 0.0),     // a callback that throws, timers, and a timer that takes a message
+        ("IdcIdIdpwc", 2.0), // discarded copies: a subscription in another process exists
         ("fcffwcfp", 2.0),   // feedback of an action
-        ("occo", 4.0),       // a callback that takes what it needs besides
-        ("IidIidc", 3.0),    // intra-process callbacks, and one of another process
-        ("JJii", 2.0),       // and nobody else receives the topic
-        ("cpxwp", 1.0),      // a callback that has returned, and one that has thrown and a wait
+        ("occo", 4.0),       // callbacks that also take from another subscription
+        ("IidIidc", 3.0),    // intra-process callbacks, and a callback for a message of another process
+        ("JJii", 2.0),       // intra-process callbacks: no other process receives the topic
+        ("cpxwp", 1.0),      // publications after a callback has returned, and after one has thrown
     ];
     let mut script = format!("cases = [case(number) for number in range({})]\n", cases.len());
-    // A hop begins at the end of the first window that has it.
+    // A hop becomes a source at the end of the window in which the hop is first seen.
     script += "for case in cases:\n    does('wcwp', case)\nwait_for_windows()\nwait_for_windows()\n";
     for (number, (steps, _)) in cases.iter().enumerate() {
         script += &format!("does('w{steps}', cases[{number}])\n");
@@ -123,9 +124,9 @@ fn only_the_callback_of_a_subscription_makes_a_hop() {
 
 #[test]
 fn takes_without_a_callback_history_and_unknown_types() {
-    // Copies are discarded of its own publisher, before that has intra-process communication; of other processes; of
-    // its own publisher, discarded by one subscription, and received by another one without intra-process communication.
-    // Durabilities are rmw's: transient local, the best that is available, the default of the system and volatile. All
+    // Messages count if they are from another process, or from the own publisher before it uses intra-process
+    // communication. Later copies from the own publisher do not count, except at a subscription without intra-process
+    // communication. The durabilities are rmw's: transient local, best available, system default and volatile. All
     // messages were sent long ago.
     let script = "
 own = case('copies')
@@ -170,7 +171,7 @@ age(4)
 
 #[test]
 fn what_a_content_filter_leaves_out_is_not_lost() {
-    // Times are numbers: those of messages that the middleware received then.
+    // `take` takes messages with these sequence numbers, which the middleware received at the time `at`.
     let script = "
 now = time.time_ns()
 source = subscribe('/own_in')

@@ -9,14 +9,15 @@ use test_support::{command, preload};
 
 use crate::{add_libraries, preloaded};
 
-/// The last letters: see orderings.c.
+/// The letters that end a script: see orderings.c.
 const ENDS: [char; 7] = ['r', 't', '_', 'A', 'Q', 'K', 'I'];
-/// Most runs wait: for windows, and at the exit.
+/// The number of runs at the same time. Most runs only wait, for windows or at the exit.
 const AT_ONCE: usize = 16;
 
-/// Returns whether the program may do a letter of orderings.c after others, and shows something new by it.
+/// Returns whether the program can do the action `letter` of orderings.c after the actions `others`, and whether this
+/// tests something new.
 fn is_possible(others: &str, letter: char, is_linked: bool) -> bool {
-    // Since it has executed itself.
+    // The actions since the program last executed itself.
     let done = others.rsplit('x').next().unwrap();
     let last = |letters: &[char]| done.rfind(letters);
     let was_closed = done.contains('c');
@@ -45,7 +46,8 @@ fn orderings(begin: &str, letters: usize, is_linked: bool, to: &mut Vec<String>)
     }
 }
 
-/// Returns all orderings of at most `letters` letters: up to `all` letters with each end, longer ones with one end.
+/// Returns all orderings of at most `letters` letters. An ordering of up to `all` letters is combined with each end, a
+/// longer ordering with one end.
 fn all(is_linked: bool, all: usize, letters: usize) -> Vec<String> {
     let mut scripts = vec![];
     orderings("", letters, is_linked, &mut scripts);
@@ -64,7 +66,7 @@ fn run(program: &Path, libraries: &Path, script: &str, with_statistics: bool) ->
         preloaded(&mut command, &[("PERIOD", "0.001")]);
     }
     let mut output = command.output().unwrap();
-    // What a busy machine may have the core say; all else on standard error is compared.
+    // On a busy machine, the core may print this line. All other lines on standard error are compared.
     let errors = String::from_utf8_lossy(&output.stderr);
     let errors: Vec<&str> =
         errors.lines().filter(|line| !line.contains("was preempted for too long")).collect();
@@ -72,8 +74,8 @@ fn run(program: &Path, libraries: &Path, script: &str, with_statistics: bool) ->
     output
 }
 
-/// Runs scripts of the program that opens the middleware, and of the one that is linked to it, with the library and
-/// without it.
+/// Runs the scripts with and without the library. One program opens the middleware, another program is linked to it.
+/// Asserts that the output is the same.
 fn compare(scripts: impl Fn(bool) -> Vec<String>) {
     let Some(middleware) = preload::library("null_rmw") else { return };
     let directory = tempfile::tempdir().unwrap();

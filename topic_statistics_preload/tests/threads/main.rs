@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Threads that create, use and destroy endpoints at once, with short windows, of a middleware that does nothing. The
-//! library is linked to this program, so that a sanitizer sees both: `cargo xtask prove races memory`.
+//! Threads create, use and destroy endpoints at the same time. The windows are short, and the middleware does nothing.
+//! The library is linked to this program, so that a sanitizer checks both: `cargo xtask prove races memory`.
 
 use std::{
     ffi::{c_char, c_int, CStr, CString},
@@ -60,7 +60,7 @@ extern "C-unwind" {
     fn ros_trace_rclcpp_intra_publish(publisher: P, message: P);
 }
 
-/// Runs with a node. All nodes share a context.
+/// Runs a function with a new node. All nodes share a context.
 fn with_node(name: &str, run: impl FnOnce(P)) {
     static CONTEXT: u8 = 0;
     let name = CString::new(name).unwrap();
@@ -73,11 +73,11 @@ fn with_node(name: &str, run: impl FnOnce(P)) {
     };
     let node = from_ref(&node).expose_provenance();
     run(node);
-    // SAFETY: Its endpoints are destroyed.
+    // SAFETY: The endpoints of the node are already destroyed.
     unsafe { rmw_destroy_node(node) };
 }
 
-/// The endpoints of a thread, of each kind one.
+/// An endpoint of each kind, and a timer.
 struct Endpoints {
     subscription: P,
     publisher: P,
@@ -96,15 +96,16 @@ struct Timer {
     callback: u8,
 }
 
-/// The callback of intra-process messages of the subscription that was created last. It may be destroyed.
+/// The address of the intra-process callback of the subscription that was created last. The subscription may already be
+/// destroyed.
 static INTRA_PROCESS: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs with endpoints of a node.
+/// Runs a function with new endpoints of a node.
 fn with_endpoints(node: P, name: &str, run: impl FnOnce(&Endpoints)) {
     let owned = CString::new(name).unwrap();
     let name = owned.as_ptr();
-    // SAFETY: null_rmw.c reads the name only, which lives as long as the endpoints. Callbacks, whose addresses follow the
-    // subscription's, are not read.
+    // SAFETY: null_rmw.c reads only the name, which lives as long as the endpoints. Nothing reads the callbacks and the
+    // buffer: their addresses are the subscription's address plus 1, 2 and 3.
     unsafe {
         let subscription = rmw_create_subscription(node, 0, name, 0, 0);
         ros_trace_rcl_subscription_init(0, 0, subscription, name, 1);
@@ -130,16 +131,16 @@ fn with_endpoints(node: P, name: &str, run: impl FnOnce(&Endpoints)) {
 }
 
 impl Endpoints {
-    /// Takes and publishes in its callback, serves and calls.
+    /// Uses each endpoint once: takes a message and publishes in its callback, answers a request, and makes a call.
     fn use_once(&self) {
         let (mut message, mut taken, mut number) = ([0_u64; 8], false, 0);
         let (message, callback) = (message.as_mut_ptr().expose_provenance(), self.subscription + 2);
         let intra_process = INTRA_PROCESS.load(Ordering::Relaxed);
-        // SAFETY: The endpoints live, and null_rmw.c writes no more than that.
+        // SAFETY: The endpoints live, and null_rmw.c writes only to these variables.
         unsafe {
             let (mut info, mut service_info): (MessageInfoBuffer, ServiceInfo) = (zeroed(), zeroed());
             rmw_wait(0, 0, 0, 0, 0, 0, 0);
-            // The buffer may be destroyed, too.
+            // The ring buffer of this subscription may already be destroyed, too.
             ros_trace_rclcpp_ring_buffer_enqueue(intra_process + 2, 0, 1, false);
             ros_trace_rclcpp_ring_buffer_dequeue(intra_process + 2, 0, 0);
             ros_trace_callback_start(intra_process, true);
@@ -161,7 +162,8 @@ impl Endpoints {
     }
 }
 
-/// What is counted. Of one topic, the sources that are created later have a number.
+/// The counted metrics. If a node has several sources with the same topic, the sources that are created later have a
+/// number.
 const COUNTED: [(&str, &str); 4] = [
     ("/shared:/own_shared (2)", "publish_duration_ms"),
     ("/shared:/own_shared (3)", "requests"),
@@ -170,7 +172,7 @@ const COUNTED: [(&str, &str); 4] = [
 ];
 static COUNTS: Mutex<[f64; 4]> = Mutex::new([0.0; 4]);
 
-/// null_rmw.c calls it for each metric of a window.
+/// Counts a published metric. null_rmw.c calls this function for each metric of a window.
 unsafe extern "C" fn accept(source: Name, metric: Name, average: f64, count: f64) {
     // SAFETY: Both are strings of the message.
     let [source, metric] = [source, metric].map(|text| unsafe { CStr::from_ptr(text) }.to_str().unwrap());
@@ -184,7 +186,7 @@ fn threads_that_create_use_and_destroy_at_once_lose_no_sample_of_another() {
     const THREADS: usize = 4;
     const ROUNDS: usize = 50;
     const USES: usize = 20;
-    // As many windows as are published in time with a sanitizer.
+    // With this period, the windows are also published in time with a sanitizer.
     std::env::set_var("TOPIC_STATISTICS_PERIOD", "0.02");
     std::env::set_var("TOPIC_STATISTICS_METRICS", "all");
     let Some(rmw) = preload::library("null_rclcpp") else { return };
@@ -207,7 +209,7 @@ fn threads_that_create_use_and_destroy_at_once_lose_no_sample_of_another() {
             });
         });
     };
-    // The first node has the publisher of the windows, and ends while the others go on.
+    // The first node has the publisher of the windows. It is destroyed while the other nodes continue.
     let (begins, ends) = (Barrier::new(2), Barrier::new(2));
     let wait = |_: &Endpoints| {
         begins.wait();
