@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests with programs that print their arguments. `python3 -m unittest discover test`, or `colcon test`."""
+"""Tests with programs that print their arguments. Run with `python3 -m unittest discover test` or `colcon test`."""
 
 import importlib.util
 import os
@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent
-# A command with a verb, as ros2cli makes it, whose program is `program` of the package `programs`.
+# A command with a verb, like a command of ros2cli. The verb runs the program `program` of the package `programs`.
 VERB = """
 import argparse, sys
 from ros2topicstats.api import Arguments, Program

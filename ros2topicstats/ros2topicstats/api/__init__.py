@@ -13,12 +13,12 @@ import sys
 from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 
 REPOSITORY = "https://github.com/rclrs-topic-statistics/rclrs_topic_statistics"
-# In the program's help: `-V, --version`, `--period <SECONDS>`, `--topics <TOPIC>...`, `--from-statistics[=<TOPIC>]`.
+# An option in the help: `-V, --version`, `--period <SECONDS>`, `--topics <TOPIC>...`, `--from-statistics[=<TOPIC>]`.
 OPTION = re.compile(r"^ +(?:-\w, )?(--[\w-]+)(\[=)?((?: ?<[^>]+>)*)(\.\.\.)?", re.MULTILINE)
 
 
 class Program:
-    """A program of a ROS package, which may be installed without ROS, too."""
+    """A program of a ROS package. The program may also be installed without ROS."""
 
     def __init__(self, name, package, how_to_install):
         self.name = name
@@ -26,11 +26,11 @@ class Program:
         self.how_to_install = how_to_install
 
     def path(self):
-        """Return the path of the program: that of the ROS package, or else the one on PATH."""
+        """Return the path of the program in the ROS package, or else on PATH."""
         directories = [os.environ.get("PATH", os.defpath)]
         try:
             directories.insert(0, os.path.join(get_package_prefix(self.package), "lib", self.package))
-        except (OSError, PackageNotFoundError):  # no AMENT_PREFIX_PATH; no such package in it
+        except (OSError, PackageNotFoundError):  # AMENT_PREFIX_PATH is not set, or does not have the package
             pass
         for path in directories:
             if found := shutil.which(self.name, path=path):
@@ -41,7 +41,7 @@ class Program:
         )
 
     def run(self, arguments):
-        """Replace this process by the program: signals and the exit status are the program's. 3 if there is none."""
+        """Replace this process by the program, so that the program gets all signals. Return 3 without a program."""
         try:
             path = self.path()
         except RuntimeError as error:
@@ -49,14 +49,14 @@ class Program:
             return 3
         sys.stdout.flush()
         sys.stderr.flush()
-        if os.name == "nt":  # where the shell would not wait for the program
+        if os.name == "nt":  # after execv on Windows, the shell would not wait for the program
             return subprocess.call([path, *arguments])
-        for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores them, and a new program would, too
+        for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores these signals, and the program would inherit that
             signal.signal(getattr(signal, name), signal.SIG_DFL)
         os.execv(path, [path, *arguments])
 
     def add_options(self, parser):
-        """Add the program's options to a parser, for the completion of their names."""
+        """Add the program's options to a parser, so that argcomplete completes the options' names."""
         try:
             command = [self.path(), "-h"]
             answer = subprocess.run(command, capture_output=True, check=False, encoding="utf-8", timeout=5)
@@ -64,19 +64,19 @@ class Program:
             return
         for name, optional, values, several in OPTION.findall(answer.stdout):
             count = values.count("<")
-            if optional or not count:  # an optional value is in the word of its option
+            if optional or not count:  # an optional value follows its option after `=`, in the same word
                 settings = {"action": "store_true"}
             else:
                 settings = {"nargs": "+" if several else count}
-            with contextlib.suppress(argparse.ArgumentError):  # the verb has one of this name
+            with contextlib.suppress(argparse.ArgumentError):  # the verb itself has an option with this name
                 parser.add_argument(name, **settings)
 
 
 class Arguments:
-    """The arguments of a verb: a few are the verb's, all others are passed on as they are."""
+    """The arguments of a verb. The verb uses its own options, and passes on all other arguments unchanged."""
 
     def __init__(self, parser, program, add_arguments):
-        """Have a parser of ros2cli take all arguments. `add_arguments` adds the verb's options to a parser."""
+        """Make a parser of ros2cli accept all arguments. `add_arguments` adds the verb's options to a parser."""
         self.parser = parser
         self.program = program
         self.options = argparse.ArgumentParser(prog=parser.prog, add_help=False, allow_abbrev=False)
@@ -87,7 +87,7 @@ class Arguments:
             return
         parse = parser.parse_known_args
 
-        def take_all(args=None, namespace=None):  # argparse itself refuses options that it does not know
+        def take_all(args=None, namespace=None):  # argparse itself would refuse unknown options
             namespace, _ = parse([], namespace)
             namespace.arguments = list(args)
             return namespace, []
@@ -95,7 +95,7 @@ class Arguments:
         parser.parse_known_args = take_all
 
     def parse(self, args):
-        """Set the verb's options in `args`, and return the program's arguments, after `--` and `--ros-args` all."""
+        """Set the verb's options in `args`. Return the other arguments, and all from `--` or `--ros-args` on."""
         arguments = args.arguments
         end = next((i for i, argument in enumerate(arguments) if argument in ("--", "--ros-args")), len(arguments))
         _, rest = self.options.parse_known_args(arguments[:end], args)
@@ -105,7 +105,7 @@ class Arguments:
         return [*rest, *arguments[end:]]
 
     def _print_help(self, asked):
-        """Print the help of the verb, then that of the program, which is short for `-h`."""
+        """Print the help of the verb, and then the help of the program. `-h` asks the program for its short help."""
         self.parser.print_help()
         try:
             path = self.program.path()

@@ -36,6 +36,6 @@ def add_options(parser):
     parser.add_argument(
         "--include-hidden-topics",
         action="store_true",
-        default=argparse.SUPPRESS,  # that of `ros2 topic` stays
+        default=argparse.SUPPRESS,  # so `ros2 topic --include-hidden-topics stats` keeps its value
         help="Consider hidden topics as well",
     )
