@@ -19,7 +19,7 @@ profile=${PROFILE:-release}
 out=$PWD/target/packages
 prefix=$out/prefix # bin/, lib/, share/
 
-# Installs a program, and its manual page and completions.
+# Copies a program to the prefix, with its manual page and its completions for shells.
 program() {
   local file=$1 name share=$prefix/share
   name=$(basename "$file" .exe)
@@ -28,13 +28,13 @@ program() {
   [ -z "${NATIVE:-}" ] || file=$NATIVE/$name
   mkdir -p "$share"/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
   "$file" --generate man > "$share/man/man1/$name.1"
-  [ "$name" != topic_statistics ] || return 0 # it has only one verb, so it needs no completions
+  [ "$name" != topic_statistics ] || return 0 # this program has only one verb, so it needs no completions
   "$file" --generate complete-bash > "$share/bash-completion/completions/$name"
   "$file" --generate complete-zsh > "$share/zsh/site-functions/_$name"
   "$file" --generate complete-fish > "$share/fish/vendor_completions.d/$name.fish"
 }
 
-# Builds for the target, and fills the prefix.
+# Builds the programs for the target, and copies them to the prefix.
 build() {
   local built=$CARGO_TARGET_DIR/$target/${profile/#dev/debug}
   local cargo=(cargo build) packages=(--package topic_statistics_bag) to=$target
@@ -57,7 +57,7 @@ build() {
   esac
 }
 
-# Fails if a wheel has other files than these, because otherwise only users would notice.
+# Fails if a wheel does not have exactly these files, because otherwise only users would notice a wrong file.
 check_wheel() {
   local expected=(scripts/bag_statistics)
   [[ $target != *-windows-* ]] || expected=(scripts/bag_statistics.exe)
@@ -78,7 +78,7 @@ sys.stdout.buffer.write("".join(name + "\n" for name in sorted(filter(None, name
     || { echo "$1 lacks the files with <, or has those with > besides" >&2 && exit 1; }
 }
 
-# Debian's changelog of a package.
+# Prints the Debian changelog of a package.
 changelog() {
   printf '%s (%s-1) unstable; urgency=medium\n\n  * https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/CHANGELOG.md\n\n -- %s  %s\n' \
     "$1" "$version" "$maintainer" "$(date -uR -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}")"
@@ -115,7 +115,7 @@ case $what in
     for package in topic_statistics_monitor:topic_monitor topic_statistics_exporter:exporter; do
       program=${package#*:} package=${package%:*}
       name=ros-$ROS_DISTRO-${package//_/-} root=$out/root
-      # Without the feature `interfaces`: the distributions have no topic_statistics_interfaces.
+      # Without the feature `interfaces`, because no ROS distribution has topic_statistics_interfaces.
       cargo build --locked --release --package "$package" --no-default-features
       rm -rf "$root"
       prefix=$root/opt/ros/$ROS_DISTRO

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the programs that `../build.sh` has built into the wheel, and tags it for their platform."""
+"""Puts the programs that `../build.sh` has built into the wheel, and tags the wheel for the programs' platform."""
 
 import os
 from pathlib import Path
@@ -14,6 +14,6 @@ class Programs(BuildHookInterface):
         prefix = Path(os.environ["WHEEL_PREFIX"])
         for file in filter(Path.is_file, prefix.rglob("*")):
             place = file.relative_to(prefix)
-            # pip installs scripts to bin/, and data to the prefix.
+            # pip installs scripts to bin/, and data to the prefix of the Python environment.
             kind = "shared_scripts" if place.parts[0] == "bin" else "shared_data"
             build_data[kind][str(file)] = place.name if kind == "shared_scripts" else str(place)
