@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The C types of rmw and rosidl that this library reads or writes. Their layout is the one of Jazzy and Kilted. A test
+//! The C types of rmw and rosidl that this library reads or writes. The layout is that of Jazzy and Kilted. A test
 //! compares these types with the C headers.
 //!
 //! A type that the middleware creates is declared only up to the last field that this library uses.

@@ -36,8 +36,8 @@ pub static INTRA_PROCESS_PUBLISHERS: Pointers<Endpoint> = Pointers::new();
 /// `ENDING` for reading, because callbacks and buffers may outlive the subscription.
 pub static ENDING: RwLock<()> = RwLock::new(());
 
-/// The addresses of a subscription's callbacks; 0 for no callback. A subscription of rclcpp has one callback, or two
-/// callbacks with intra-process communication.
+/// The addresses of a subscription's callbacks; 0 for no callback. A subscription of rclcpp has one callback. With
+/// intra-process communication, it has two callbacks.
 #[derive(Default)]
 pub struct Callbacks {
     addresses: [AtomicUsize; 2],

@@ -71,7 +71,7 @@ impl Executor {
     /// The largest number of threads that are measured.
     const THREADS: usize = 64;
 
-    /// Returns the recorder of this thread; `None` if the process has more threads than are measured.
+    /// Returns the recorder of this thread; `None` if [`THREADS`](Self::THREADS) other threads are already measured.
     #[inline]
     fn thread(&self, thread: &Thread) -> Option<&ThreadRecorder> {
         match thread.number.get() {

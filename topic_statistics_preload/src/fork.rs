@@ -75,7 +75,7 @@ unsafe extern "C" fn in_child() {
 /// because they inherit this thread's signal mask. So only the host's own threads handle signals.
 fn with_blocked_signals<T>(run: impl FnOnce() -> T) -> T {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: The first call fills `all`. The second one reads it and fills `before`.
+    // SAFETY: The first call fills `all`. The second call reads `all` and fills `before`.
     let is_blocked = unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) == 0

@@ -33,7 +33,7 @@
 //! | [`stamp`] | header stamps in messages of any type |
 //! | [`options`] | environment variables |
 //! | [`log`] | lines on standard error |
-//! | [`real`], [`abi`] | the process's own functions; the C types of rmw and rosidl |
+//! | [`real`], [`abi`] | the process's own functions, and the C types of rmw and rosidl |
 //!
 //! The library never harms its host. If something that the library needs is missing, the exported functions only call
 //! the host's own functions.

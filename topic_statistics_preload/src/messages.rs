@@ -117,7 +117,7 @@ impl Delivered for Reported<'_> {
 }
 
 /// Returns the time at which a message arrived on this host, in nanoseconds since the epoch; 0 if the middleware does
-/// not report it.
+/// not report this time.
 fn received(transport: &Transport, info: &MessageInfo) -> i64 {
     match transport.received {
         ReceivedTimestamp::Reception => info.received_timestamp.max(0),
@@ -161,7 +161,7 @@ pub fn start_publication(address: *const Endpoint) -> Option<Started> {
     Some(Started { publisher, at: monotonic(), is_counted })
 }
 
-/// Records a publication that has succeeded now. The publisher is not destroyed while it publishes.
+/// Records a publication that has succeeded now. The host does not destroy a publisher during a publication.
 #[inline]
 pub fn record_published(started: &Started, size: u32) {
     let Started { publisher, at, is_counted } = *started;

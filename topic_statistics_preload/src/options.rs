@@ -17,8 +17,8 @@ pub struct Options {
     pub has_hops: bool,
     /// Whether the executors are measured.
     pub has_executor: bool,
-    /// Names and patterns of the measured topics and services; `!` excludes. If the list is empty, all topics and
-    /// services are measured.
+    /// Names and patterns of the measured topics and services. A pattern after `!` excludes topics. If the list is
+    /// empty, all topics and services are measured.
     pub topics: Vec<String>,
     /// The topic on which windows are published.
     pub publish_topic: String,
@@ -194,7 +194,7 @@ fn topics(value: &str) -> Result<Vec<String>, String> {
     })
 }
 
-/// Returns whether a text is a valid topic name, if the characters in `others` are also allowed.
+/// Returns whether a text is a valid topic name. The characters in `others` are also valid.
 fn is_topic(name: &str, others: &[u8]) -> bool {
     let is_part = |part: &str| {
         !part.is_empty()
@@ -203,7 +203,7 @@ fn is_topic(name: &str, others: &[u8]) -> bool {
     name.strip_prefix('/').is_some_and(|name| name.split('/').all(is_part))
 }
 
-/// Returns whether a name matches a pattern. `*` matches within one part of the name, `**` across parts.
+/// Returns whether a name matches a pattern. `*` matches within one part of the name, `**` matches across parts.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match pattern {
         [] => name.is_empty(),

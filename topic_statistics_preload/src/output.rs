@@ -288,7 +288,8 @@ impl State {
         };
         let options = PublisherOptions { payload: null_mut(), unique_network_flow_endpoints: 0 };
         let create = real::rmw_create_publisher().ok_or("rmw_create_publisher is not found")?;
-        // SAFETY: The node lives, and the arguments have the types of rmw.h. The middleware copies what it keeps.
+        // SAFETY: The node lives, and the arguments have the types of rmw.h. The middleware copies all data that it
+        // keeps.
         let publisher = unsafe {
             create(node.0.as_ptr(), topic.type_support.as_ptr(), topic.name.as_ptr(), &qos, &options)
         };
@@ -428,7 +429,7 @@ pub fn string(text: &CStr) -> RosString {
     RosString { data: text.as_ptr(), size: bytes.len(), capacity: bytes.len() + 1 }
 }
 
-/// Converts nanoseconds to a ROS time. For times after 2038, `sec` has its largest value.
+/// Converts nanoseconds since the epoch to a ROS time. For times after 2038, `sec` is the largest `i32`.
 fn time(nanoseconds: i64) -> Time {
     const SECOND: i64 = 1_000_000_000;
     Time {

@@ -536,7 +536,7 @@ pub fn forget_client(client: *const Endpoint) {
     drop(forget(&CLIENTS, client.addr()));
 }
 
-/// Removes the statistics of an endpoint or a timer from their table.
+/// Removes the statistics of an endpoint or a timer from a table, and returns the statistics.
 pub fn forget<T>(table: &Table<T>, key: usize) -> Option<Box<T>> {
     let has_statistics = STATE.load(Ordering::Relaxed) != FORKED && initialised().is_some();
     has_statistics.then(|| table.remove(key))?
@@ -562,7 +562,7 @@ pub fn forget_node(node: *const Node) {
     lock(&process.outputs).retain(|output| !(output.has_context(context) && output.remove_node(node)));
 }
 
-/// Returns the statistics of an endpoint or a timer by its address, if it is measured.
+/// Returns the statistics of an endpoint or a timer with the address `key`, if the endpoint or timer is measured.
 #[inline]
 pub fn measured<T>(table: &'static Table<T>, key: usize) -> Option<&'static T> {
     // SAFETY: The endpoint is not destroyed while a function of rmw or a callback uses it, and the value is used only

@@ -19,7 +19,7 @@ use topic_statistics_core::{
 
 use crate::abi::{RequestId, ServiceInfo};
 
-/// Requests or calls that wait for their response, oldest first.
+/// Requests or calls that wait for their response. The oldest entry is the first.
 struct Waiting<K, V>(VecDeque<(K, V)>);
 
 impl<K: PartialEq, V> Waiting<K, V> {
@@ -91,7 +91,7 @@ pub struct Client {
     calls: Mutex<Calls>,
 }
 
-/// The calls of a client by their numbers.
+/// The calls of a client, by the sequence numbers of the calls' requests.
 struct Calls {
     waiting: Waiting<i64, WaitingCall>,
     /// The number of requests that are being sent. Their sequence numbers are not known yet.

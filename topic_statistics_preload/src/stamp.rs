@@ -39,7 +39,7 @@ impl MessageType {
     ///
     /// # Safety
     ///
-    /// The type support must be one that rmw accepts.
+    /// The type support must be null, or a type support that rmw accepts.
     pub unsafe fn of(type_support: *const TypeSupport) -> Self {
         // SAFETY: By contract.
         match unsafe { introspect(type_support) } {
@@ -62,7 +62,7 @@ impl MessageType {
 ///
 /// # Safety
 ///
-/// The type support must be one that rmw accepts.
+/// The type support must be null, or a type support that rmw accepts.
 pub unsafe fn is_of_lifecycle(type_support: *const TypeSupport) -> bool {
     const NAMESPACES: [&CStr; 4] =
         [c"lifecycle_msgs__msg", c"lifecycle_msgs::msg", c"lifecycle_msgs__srv", c"lifecycle_msgs::srv"];
@@ -77,7 +77,7 @@ pub unsafe fn is_of_lifecycle(type_support: *const TypeSupport) -> bool {
 ///
 /// # Safety
 ///
-/// The type support must be one that rmw accepts.
+/// The type support must be null, or a type support that rmw accepts.
 unsafe fn introspect(type_support: *const TypeSupport) -> Option<&'static Members> {
     // SAFETY: By contract. The data of an introspection type support are the type's members, which are constants.
     let members = unsafe { introspection(type_support)?.cast::<Members>().as_ref() }?;
@@ -88,7 +88,7 @@ unsafe fn introspect(type_support: *const TypeSupport) -> Option<&'static Member
 ///
 /// # Safety
 ///
-/// The type support must be one that rmw accepts.
+/// The type support must be null, or a type support that rmw accepts.
 unsafe fn introspection(type_support: *const TypeSupport) -> Option<*const c_void> {
     // SAFETY: The caller guarantees that the pointer is null or valid.
     let support = unsafe { type_support.as_ref() }?;

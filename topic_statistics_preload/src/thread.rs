@@ -40,7 +40,7 @@ pub struct Created {
     pub callbacks: usize,
 }
 
-/// A message that was taken by a subscription whose callbacks are reported.
+/// A taken message of a subscription whose callbacks rclcpp reports.
 #[derive(Clone, Copy)]
 pub struct TakenMessage {
     pub subscription: usize,
@@ -52,8 +52,8 @@ pub struct TakenMessage {
 /// The last publication within the process that a thread started.
 #[derive(Clone, Copy)]
 pub struct IntraProcessPublication {
-    /// The address of the measured publisher; 0 if there is none, or once it publishes the message by the middleware,
-    /// too.
+    /// The address of the measured publisher; 0 if the publisher is not measured, or once it also publishes the message
+    /// by the middleware.
     pub publisher: usize,
     /// The start of the publication, in nanoseconds on the monotonic clock; 0 if unknown.
     pub at: i64,

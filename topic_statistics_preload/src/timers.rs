@@ -138,7 +138,7 @@ pub fn call(timer: *const c_void, info: &TimerCallInfo, thread: usize) {
 }
 
 impl Timer {
-    /// Records that the callback starts now on a thread. Returns the running callback, and its start.
+    /// Records that the callback starts now on a thread. Returns the running callback, and the time of the start.
     pub fn start(&self, thread: usize) -> (RunningTimerCallback, Started) {
         let called = lock(&self.called).take();
         // If another thread has called the timer, several calls may wait in a queue. Then it is unknown to which call

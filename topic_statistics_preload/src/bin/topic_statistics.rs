@@ -92,8 +92,8 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Reads the arguments. Returns `None` if they are wrong. An option that is not given has the value of its
-    /// environment variable.
+    /// Reads the arguments. Returns `None` if the arguments are wrong. If an option is not given, the value of the
+    /// option's environment variable is used.
     fn parse(mut arguments: &'a [OsString]) -> Option<Self> {
         let (mut expect, mut expect_namespace) =
             (std::env::var_os(EXPECT), std::env::var_os(EXPECT_NAMESPACE));

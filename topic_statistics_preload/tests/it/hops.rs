@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Hops: the time from a message to the publication in its callback, in real rclpy nodes.
+//! Hops in real rclpy nodes: the time from a message to the publication in the message's callback.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ fn callbacks_of_rclpy_make_hops_and_timers_none() {
         settle(&mut reader, &hops);
         HOPS.map(|hop| count(&reader.metrics, hop, METRIC))
     };
-    // The threads of the first node may change the order of the messages, so the last one may not arrive last.
+    // The threads of the first node may change the order of the messages, so the last message may not arrive last.
     let last = source.request("last");
     let (mut before, mut published) = (settled(), String::new());
     wait_for("the last message", || {

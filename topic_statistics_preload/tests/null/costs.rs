@@ -21,7 +21,7 @@ fn messages_calls_and_requests_allocate_nothing() {
             libraries += &format!(":{}", preload::statistics().display());
         }
         let (_, printed, errors) = output(command.env("LD_PRELOAD", libraries));
-        // On a busy machine, the library may count messages without measuring them. Then it writes this line.
+        // On a busy machine, the library may count messages without measuring them. Then the library writes this line.
         assert!(errors.lines().all(|line| line.contains("was preempted for too long")), "{errors}");
         let figures: Vec<f64> = printed.split_whitespace().map(|figure| figure.parse().unwrap()).collect();
         [figures[8], figures[9]]

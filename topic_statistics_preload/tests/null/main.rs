@@ -92,7 +92,7 @@ impl Windows {
         figures.map(|(average, count)| (average.parse().unwrap(), count.parse().unwrap())).collect()
     }
 
-    /// Returns the number of samples of a metric in all windows of a source, and their mean.
+    /// Returns the number of samples of a metric in all windows of a source, and the mean of the samples.
     fn total(&self, source: &str, metric: &str) -> (f64, f64) {
         let samples = self.samples(source, metric).into_iter().filter(|(_, count)| *count > 0.0);
         let (count, sum) = samples

@@ -124,10 +124,10 @@ fn only_the_callback_of_a_subscription_makes_a_hop() {
 
 #[test]
 fn takes_without_a_callback_history_and_unknown_types() {
-    // Messages count if they are from another process, or from the own publisher before it uses intra-process
-    // communication. Later copies from the own publisher do not count, except at a subscription without intra-process
-    // communication. The durabilities are rmw's: transient local, best available, system default and volatile. All
-    // messages were sent long ago.
+    // Messages count if they are from another process, or from the own publisher before this publisher uses
+    // intra-process communication. Later copies from the own publisher do not count, except at a subscription without
+    // intra-process communication. The durabilities are rmw's: transient local, best available, system default and
+    // volatile. All messages were sent long ago.
     let script = "
 own = case('copies')
 does('llcc' + 'Id' * 20 + 'c', own)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A C program that loads, uses and closes the middleware, forks, executes itself and ends, in every ordering: its exit
-//! status and what it prints are the same as without the library.
+//! A C program loads, uses and closes the middleware, forks, executes itself and ends, in every ordering of these
+//! steps. Its exit status and its output are the same as without the library.
 
 use std::{path::Path, process::Output, thread};
 
