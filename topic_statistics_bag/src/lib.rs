@@ -47,6 +47,7 @@ pub mod compare;
 mod data;
 mod decompressed;
 mod error;
+mod feed;
 mod gaps;
 mod mcap;
 mod message;
