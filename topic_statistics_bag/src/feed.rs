@@ -26,7 +26,6 @@ use crate::{
     qos,
     recording::RecordingInfo,
     runs::{Place, Runs},
-    session::Progress,
     topic::{Stamps, TopicDefinition},
 };
 
@@ -43,7 +42,8 @@ pub(crate) enum Event {
     Topic(Box<TopicDefinition>),
     /// The next channel: the index of its topic, and its publisher.
     Channel(usize, Option<Box<Publisher>>),
-    Progress(Progress),
+    /// The progress of the reading, in bytes and messages.
+    Progress { done: u64, total: u64, messages: u64 },
 }
 
 /// The definition of a channel in a file.
@@ -322,7 +322,7 @@ impl<'a> Feed<'a> {
     /// Reports the progress. `read` is the number of bytes that were read of the current file.
     pub(crate) fn progress(&mut self, read: u64) -> ControlFlow<()> {
         let done = self.done.saturating_add(read).min(self.total);
-        self.push(Event::Progress(Progress { done, total: self.total, messages: self.messages }))?;
+        self.push(Event::Progress { done, total: self.total, messages: self.messages })?;
         self.flush()
     }
 

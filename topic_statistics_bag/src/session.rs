@@ -112,7 +112,9 @@ impl<'a> Session<'a> {
     pub(crate) fn accept(&mut self, event: Event) -> ControlFlow<()> {
         match event {
             Event::Message(time, message) => return self.record(time, &message),
-            Event::Progress(progress) => return self.visitor.progress(progress),
+            Event::Progress { done, total, messages } => {
+                return self.visitor.progress(Progress { done, total, messages });
+            }
             Event::WithoutTime(channel) => {
                 let topic = &mut self.topics[self.channels[channel.0 as usize].topic];
                 topic.messages += 1;
