@@ -7,7 +7,10 @@ use std::{
     fs::{self, File},
     io::{self, Cursor, Read, Seek, SeekFrom},
     ops::ControlFlow,
+    panic,
     path::{Path, PathBuf},
+    sync::mpsc,
+    thread,
 };
 
 use topic_statistics_core::Timestamp;
@@ -15,6 +18,7 @@ use topic_statistics_core::Timestamp;
 use crate::{
     decompressed::{self, Decompressed, ZSTD},
     error::{BagError, Note, NoteKind},
+    feed::Feed,
     mcap,
     metadata::{self, Metadata},
     options::{BagTime, ReadOptions},
@@ -267,23 +271,42 @@ impl Bag {
             [options.from, options.to].iter().any(|time| matches!(time, Some(BagTime::After(_))));
         let start = if is_relative { self.start(options.unpack_all)?.unwrap_or(0) } else { 0 };
         let total = self.files.iter().map(|file| file.size).sum();
-        let mut session = Session::new(options, visitor, start, total)?;
-        self.notes.iter().for_each(|note| session.notes.add(&note.path, note.kind.clone()));
-        let mut is_interrupted = false;
+        let mut session = Session::new(options, visitor)?;
+        let (sender, events) = mpsc::sync_channel(Feed::WAITING);
+        let mut feed = Feed::new(options, start, total, sender)?;
+        let (flow, found) = thread::scope(|scope| {
+            let reader = thread::Builder::new().name("reader".to_owned()).spawn_scoped(scope, move || {
+                self.notes.iter().for_each(|note| feed.note(&note.path, note.kind.clone()));
+                let read = self.read_files(&mut feed);
+                let _flow = feed.flush();
+                read.map(|()| feed.finish())
+            });
+            let reader = reader.map_err(|source| BagError::Thread { source })?;
+            // After a break, this iterator is dropped, so the reader stops.
+            let flow = events.into_iter().flatten().try_for_each(|event| session.accept(event));
+            let found = reader.join().unwrap_or_else(|panic| panic::resume_unwind(panic))?;
+            Ok::<_, BagError>((flow, found))
+        })?;
+        let is_interrupted = flow.is_break();
+        let times = session.finish(found.seen.filter(|_| !is_interrupted));
+        let topics = session.topics;
+        let messages = topics.iter().map(Topic::messages).sum();
+        let (notes, recording) = (found.notes.finish(), found.recording);
+        Ok(BagStatistics { topics, times, messages, notes, recording, is_interrupted })
+    }
+
+    /// Reads the files into the feed, until its session ends.
+    fn read_files(&self, feed: &mut Feed<'_>) -> Result<(), BagError> {
         for file in &self.files {
             if file.is_behind_missing {
-                session.miss(None);
+                feed.miss(None);
             }
-            session.start_file(&file.path);
-            let flow = file.read(&mut session)?;
-            is_interrupted = flow.is_break() || session.end_file(file.size).is_break();
-            if is_interrupted {
+            feed.start_file(&file.path);
+            if file.read(feed)?.is_break() || feed.end_file(file.size).is_break() {
                 break;
             }
         }
-        let times = session.finish();
-        let Session { topics, messages, notes, recording, .. } = session;
-        Ok(BagStatistics { topics, times, messages, notes: notes.finish(), recording, is_interrupted })
+        Ok(())
     }
 
     /// Returns the earliest log time of the bag. `None` if the bag has no message.
@@ -394,11 +417,11 @@ impl BagFile {
         }
     }
 
-    fn read(&self, session: &mut Session<'_>) -> Result<ControlFlow<()>, BagError> {
-        let unpacked = self.unpacked(session.unpacks_all())?;
+    fn read(&self, feed: &mut Feed<'_>) -> Result<ControlFlow<()>, BagError> {
+        let unpacked = self.unpacked(feed.unpacks_all())?;
         if let Some(Decompressed { size, fault: Some(reason), .. }) = &unpacked {
             let kind = NoteKind::Decompression { bytes: *size, reason: reason.clone() };
-            session.notes.add(&self.path, kind);
+            feed.note(&self.path, kind);
         }
         let (content, size) = match &unpacked {
             Some(unpacked) => (&*unpacked.path, unpacked.size),
@@ -407,12 +430,12 @@ impl BagFile {
         let flow = match self.format {
             Format::Mcap => {
                 let file = File::open(content);
-                file.and_then(|file| mcap::read(file, &self.path, session)).map_err(|source| self.io(source))
+                file.and_then(|file| mcap::read(file, &self.path, feed)).map_err(|source| self.io(source))
             }
-            Format::Sqlite => sqlite::read(content, &self.path, size, session),
+            Format::Sqlite => sqlite::read(content, &self.path, size, feed),
         }?;
         if unpacked.is_some_and(|unpacked| unpacked.fault.is_some()) {
-            session.miss(None);
+            feed.miss(None);
         }
         Ok(flow)
     }

@@ -22,6 +22,12 @@ pub enum BagError {
         /// The reason.
         source: io::Error,
     },
+    /// The operating system allows no further thread.
+    #[error("Cannot start a thread that reads the bag: {source}")]
+    Thread {
+        /// The reason.
+        source: io::Error,
+    },
     /// No file was named.
     #[error("No bag is named: name at least one file or directory")]
     NoPath,

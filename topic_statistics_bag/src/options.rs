@@ -77,7 +77,7 @@ impl BagTime {
 }
 
 /// A function that returns whether the topic with the given name is read.
-type TopicFilter = Box<dyn Fn(&str) -> bool>;
+type TopicFilter = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// The options for reading a bag. By default, the whole bag is read, in windows of one second of log time.
 #[must_use]
@@ -158,7 +158,7 @@ impl ReadOptions {
     }
 
     /// Reads only the topics for whose names `is_wanted` returns true. Default: all topics.
-    pub fn topics(self, is_wanted: impl Fn(&str) -> bool + 'static) -> Self {
+    pub fn topics(self, is_wanted: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self { topics: Some(Box::new(is_wanted)), ..self }
     }
 

@@ -82,6 +82,15 @@ pub struct BagPublisher {
     pub totals: PublisherTotals,
 }
 
+/// The definition of a topic in a file.
+#[derive(Debug)]
+pub(crate) struct TopicDefinition {
+    pub(crate) name: String,
+    pub(crate) message_type: Option<String>,
+    pub(crate) stamps: Stamps,
+    pub(crate) is_latched: bool,
+}
+
 /// A topic of a bag.
 #[derive(Debug)]
 pub struct Topic {
@@ -109,16 +118,11 @@ impl Topic {
     /// The largest number of publishers whose node names are stored. The core measures the same number of publishers.
     const MAX_NODES: usize = 256;
 
-    pub(crate) fn new(
-        name: &str,
-        message_type: Option<&str>,
-        stamps: Stamps,
-        is_latched: bool,
-        clock: &ReadClock,
-    ) -> Self {
+    pub(crate) fn new(definition: TopicDefinition, clock: &ReadClock) -> Self {
+        let TopicDefinition { name, message_type, stamps, is_latched } = definition;
         let options = RecorderOptions::new().metrics(METRICS).first_period(FirstPeriod::CarriedOver);
         let options = options.transient_local(is_latched);
-        let recorder = Recorder::new(name, options, None, clock);
+        let recorder = Recorder::new(&name, options, None, clock);
         recorder.set_distributions(true);
         match stamps {
             Stamps::Read => {}
@@ -126,8 +130,8 @@ impl Topic {
             Stamps::Unknown => recorder.accept_no_stamps(),
         }
         Self {
-            name: name.to_owned(),
-            message_type: message_type.map(str::to_owned),
+            name,
+            message_type,
             stamps,
             is_latched,
             recorder,

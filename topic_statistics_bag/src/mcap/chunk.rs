@@ -85,10 +85,10 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             None if is_cut => return ControlFlow::Continue(()),
             Some(chunk) if chunk.body() == Some(body) => {
                 start = i64::try_from(chunk.start).ok();
-                self.state.session.recording.add_compression(&chunk.compression);
+                self.state.feed.recording.add_compression(&chunk.compression);
                 if let Some((first, last)) = self.skipped(at, &chunk) {
-                    self.state.session.see(first);
-                    self.state.session.see(last);
+                    self.state.feed.see(first);
+                    self.state.feed.see(last);
                     self.state.counts.has_skipped = true;
                     return ControlFlow::Continue(());
                 }
@@ -99,7 +99,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             }
             _ => ChunkFault::Content,
         };
-        self.state.session.miss(start);
+        self.state.feed.miss(start);
         self.state.note(NoteKind::Chunk { at, length: body + HEAD, fault });
         ControlFlow::Continue(())
     }
@@ -107,7 +107,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
     /// Returns the first and the last log time of a chunk that can be skipped, because it has no message to read.
     fn skipped(&self, at: u64, chunk: &ChunkHead) -> Option<(i64, i64)> {
         let (start, end) = (i64::try_from(chunk.start).ok()?, i64::try_from(chunk.end).ok()?);
-        let is_wanted = self.summary.wants_chunk(at) && self.state.session.wants_times(start, end);
+        let is_wanted = self.summary.wants_chunk(at) && self.state.feed.wants_times(start, end);
         (!is_wanted).then_some((start, end))
     }
 
@@ -121,7 +121,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
         let result = match &*chunk.compression {
             b"" if chunk.size != chunk.length => Err(ChunkFault::Content),
             // The checksum cannot be verified here, because the payloads are skipped.
-            b"" if summary.has_chunks() && !state.session.verifies() => {
+            b"" if summary.has_chunks() && !state.feed.verifies() => {
                 state.records(&mut input.until(end), chunk, &mut others)
             }
             b"" => state.summed(input.until(end), chunk, &mut others),
@@ -208,8 +208,8 @@ impl State<'_, '_> {
                 op::SCHEMA | op::CHANNEL if length <= Self::MAX_DEFINITION => {
                     let mut body = vec![0; length as usize];
                     bytes.fill(&mut body).map_err(fault)?;
-                    let Self { definitions, path, session, .. } = self;
-                    match definitions.define(kind, &body, path, session) {
+                    let Self { definitions, path, feed, .. } = self;
+                    match definitions.define(kind, &body, path, feed) {
                         Ok(defined) => others.defined.extend(defined),
                         Err(_) => return Err(ChunkFault::Content),
                     }
@@ -224,10 +224,10 @@ impl State<'_, '_> {
     fn accept_pending(&mut self, others: &Others) -> ControlFlow<()> {
         let (first, last) = others.times.unzip();
         for time in [first, last].into_iter().flatten().filter_map(|time| i64::try_from(time).ok()) {
-            self.session.see(time);
+            self.feed.see(time);
         }
         self.counts.found += others.count + self.pending.len() as u64;
-        self.pending.drain(..).try_for_each(|message| self.session.accept(message))
+        self.pending.drain(..).try_for_each(|message| self.feed.accept(message))
     }
 }
 

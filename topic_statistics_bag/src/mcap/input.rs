@@ -81,6 +81,12 @@ impl<R: Read + Seek> Bytes for Span<'_, R> {
         }
         self.input.seek(self.input.position + count)
     }
+
+    fn buffered(&self) -> &[u8] {
+        let bytes = self.input.reader.buffer();
+        let length = usize::try_from(self.left()).unwrap_or(usize::MAX).min(bytes.len());
+        &bytes[..length]
+    }
 }
 
 /// The decoders for zstd and lz4 need `Read`.
@@ -157,5 +163,9 @@ impl<R: Read> Bytes for Content<R> {
             count -= skipped as u64;
         }
         Ok(())
+    }
+
+    fn buffered(&self) -> &[u8] {
+        self.reader.buffer()
     }
 }
