@@ -73,7 +73,7 @@ impl RecorderOptions {
 }
 
 impl RecorderOptions {
-    /// The delays before the callback: each is a part of the time from the header stamp to the callback, or a sum of parts.
+    /// The delays before the callback: parts of the time from the header stamp to the callback, or sums of them.
     const DELAYS: MetricSet = MetricSet::of(&[
         Metric::HeaderToSource,
         Metric::SourceToReceive,
