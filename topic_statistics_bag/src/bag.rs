@@ -50,7 +50,8 @@ pub struct BagFile {
     pub size: u64,
     /// Whether the file is compressed as a whole (rosbag2's `--compression-mode file`).
     pub is_compressed: bool,
-    /// The number of the directory whose metadata.yaml names this file. `None` if no metadata.yaml was used.
+    /// The directory whose metadata.yaml names this file, as an index into the paths of [`Bag::open`]. `None` if no
+    /// metadata.yaml was used.
     list: Option<usize>,
     /// Whether the file just before this file in the same directory cannot be read.
     is_behind_missing: bool,
@@ -89,8 +90,8 @@ impl Bag {
     ///
     /// The files of a directory are those that its metadata.yaml names. If there is no metadata.yaml, for example after
     /// a crash, they are all files whose names end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or
-    /// `.db3.zstd`). If a file exists with and without compression, only the complete one of the two is read. A file
-    /// that is named twice is read once.
+    /// `.db3.zstd`). If a file exists with and without compression, only one of the two is read: the complete one. A
+    /// file that is named twice is read once.
     ///
     /// Returns an error if there is no path, if a file or a directory is not a bag or cannot be read, or if its
     /// messages are compressed with an algorithm other than zstd.
@@ -217,7 +218,8 @@ impl Bag {
         self.files = kept;
     }
 
-    /// Sorts the files by the times of their first messages. A file without a message stays behind the file before it.
+    /// Sorts the files by the times of their first messages. A file without a message stays directly after the file
+    /// that was before it.
     fn sort(&mut self) {
         /// The longest delay with which a recorder writes a message, in nanoseconds.
         const LATE: i64 = 1_000_000_000;
@@ -233,7 +235,8 @@ impl Bag {
                 start
             })
             .collect();
-        // The clock of the recorder was set back if the times of files overlap. These files keep metadata.yaml's order.
+        // If the times of the files in a metadata.yaml overlap, the clock of the recorder was set back. Then these
+        // files keep the order of the metadata.yaml.
         for list in self.files.iter().filter_map(|file| file.list).collect::<BTreeSet<_>>() {
             let is_listed = |place: &usize| self.files[*place].list == Some(list);
             let places: Vec<_> = (0..self.files.len()).filter(is_listed).collect();
@@ -295,7 +298,7 @@ impl Bag {
         Ok(BagStatistics { topics, times, messages, notes, recording, is_interrupted })
     }
 
-    /// Reads the files into the feed, until its session ends.
+    /// Reads the files into the feed. Stops if the session has ended.
     fn read_files(&self, feed: &mut Feed<'_>) -> Result<(), BagError> {
         for file in &self.files {
             if file.is_behind_missing {

@@ -170,8 +170,9 @@ pub enum NoteKind {
     /// The summary at the end of the file does not match its checksum, or does not have the format of a summary. The
     /// file was read without its summary.
     Summary,
-    /// The number of messages in the summary of the file differs from the number of messages that were found. Either
-    /// there are notes about chunks that were not used, and their messages are missing; or records are damaged.
+    /// The number of messages in the summary of the file differs from the number of messages that were found. One
+    /// possible reason is that chunks were not used; then there are notes about these chunks. The other reason is that
+    /// records are damaged.
     Count {
         /// The number in the summary.
         summary: u64,
@@ -354,7 +355,7 @@ impl fmt::Display for ChunkFault {
     }
 }
 
-/// The notes about a bag, up to a largest number.
+/// The notes about a bag. The number of stored notes is limited; `more` counts the further notes.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     notes: Vec<Note>,

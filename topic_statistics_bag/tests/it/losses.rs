@@ -78,7 +78,8 @@ fn a_number_that_is_not_the_publishers_tells_nothing() {
     }
 }
 
-/// The messages of a damaged chunk are not counted as lost, and do not appear as a silence of the publisher.
+/// The messages of a damaged chunk are not counted as lost, and their absence does not count as silence of the
+/// publisher.
 #[test]
 fn what_cannot_be_read_is_neither_lost_nor_silent() {
     let channels = [proved("/imu", ONE, "/driver"), proved("/slow", TWO, "/rear")];

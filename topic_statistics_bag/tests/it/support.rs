@@ -260,10 +260,10 @@ pub fn records_of(file: &[u8], kind: u8) -> Vec<usize> {
 
 /// The kind of a chunk record.
 pub const CHUNK: u8 = 6;
-/// The kind of the record after all messages.
+/// The kind of the record that follows all messages of a file.
 pub const DATA_END: u8 = 0x0f;
 
-/// Prints that a test is skipped. This function does not use `eprintln!`, because the test harness captures its output.
+/// Prints that a test is skipped. `eprintln!` is not used, because the test harness captures the output of `eprintln!`.
 pub fn skip(what: &str, why: &str) {
     let _closed = writeln!(std::io::stderr(), "skipped: {what}: {why}");
 }
