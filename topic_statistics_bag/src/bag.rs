@@ -90,8 +90,8 @@ impl Bag {
     ///
     /// The files of a directory are those that its metadata.yaml names. If there is no metadata.yaml, for example after
     /// a crash, they are all files whose names end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or
-    /// `.db3.zstd`). If a file exists with and without compression, only one of the two is read: the complete one. A
-    /// file that is named twice is read once.
+    /// `.db3.zstd`). If a file exists with and without compression, only one of the two is read: a complete one, if
+    /// there is one. A file that is named twice is read once.
     ///
     /// Returns an error if there is no path, if a file or a directory is not a bag or cannot be read, or if its
     /// messages are compressed with an algorithm other than zstd.
