@@ -72,7 +72,7 @@ pub struct BagStatistics {
     /// The topics that were read, including topics without a message, in the order in which the bag names them.
     pub topics: Vec<Topic>,
     /// The times of the first and the last message on the clock of the windows. `None` if no message was read. If this
-    /// clock is the log time, the last message can belong to a topic that was not read.
+    /// clock is the log time, these messages can belong to topics that were not read.
     pub times: Option<(Timestamp, Timestamp)>,
     /// The number of messages that were read.
     pub messages: u64,
@@ -93,8 +93,8 @@ impl Bag {
     /// `.db3.zstd`). If a file exists with and without compression, only one of the two is read: a complete one, if
     /// there is one. A file that is named twice is read once.
     ///
-    /// Returns an error if there is no path, if a file or a directory is not a bag or cannot be read, or if its
-    /// messages are compressed with an algorithm other than zstd.
+    /// Returns an error if there is no path, if a file or a directory is not a bag or cannot be read, or if messages
+    /// are compressed with an algorithm other than zstd.
     pub fn open(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, BagError> {
         let mut bag = Self { files: vec![], notes: vec![] };
         let mut refused = vec![];
@@ -104,7 +104,8 @@ impl Bag {
                 added => added?,
             }
         }
-        // An empty or unknown file is an error only if no other file is a copy of the same recording.
+        // A file that is empty or has an unknown format is an error only if no other file is a copy of the same
+        // recording.
         for (path, what) in refused {
             let place = place_of(&path);
             match bag.files.iter().find(|file| place_of(&file.path) == place) {
@@ -285,7 +286,7 @@ impl Bag {
                 read.map(|()| feed.finish())
             });
             let reader = reader.map_err(|source| BagError::Thread { source })?;
-            // After a break, this iterator is dropped, so the reader stops.
+            // After a break, this iterator is dropped. Then the reader cannot send further events, and stops.
             let flow = events.into_iter().flatten().try_for_each(|event| session.accept(event));
             let found = reader.join().unwrap_or_else(|panic| panic::resume_unwind(panic))?;
             Ok::<_, BagError>((flow, found))
@@ -412,7 +413,8 @@ impl BagFile {
         Ok(Some(unpacked))
     }
 
-    /// Returns whether the content is complete. rosbag2 writes some complete files without an end of the zstd frame.
+    /// Returns whether the content is complete, even if the zstd frame has no end, as in some complete files of
+    /// rosbag2.
     fn is_whole(&self, content: &Path, size: u64) -> io::Result<bool> {
         match self.format {
             Format::Mcap => ends_with(content, ::mcap::MAGIC),

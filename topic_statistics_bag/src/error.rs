@@ -128,7 +128,8 @@ pub struct Note {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoteKind {
-    /// The recorder did not close the file: it was killed, or still wrote. All records in the file were read.
+    /// The recorder did not close the file, because it was killed or is still writing. All records in the file were
+    /// read.
     Unfinished,
     /// The file ends within a record.
     CutOff {
@@ -267,7 +268,7 @@ impl fmt::Display for Note {
 
 impl NoteKind {
     /// Returns whether this problem means that messages may be missing in the statistics. For example, no messages are
-    /// missing if a file is a copy of another file, or if a file was only not closed.
+    /// missing if a file is a copy of another file, or if the only problem is that a file was not closed.
     pub fn is_of_missing_messages(&self) -> bool {
         !matches!(
             self,

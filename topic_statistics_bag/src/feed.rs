@@ -248,7 +248,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Accepts a message in the order of the file.
+    /// Accepts the next message in the order of the file.
     pub(crate) fn accept(&mut self, message: Message) -> ControlFlow<()> {
         match self.runs.accept(&message) {
             Place::Next => self.place(message),

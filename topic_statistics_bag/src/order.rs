@@ -50,7 +50,8 @@ impl Ord for Timed {
 /// the buffer until the end of the bag, and does not make other messages late.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
-    /// The messages that arrived in order. Most bags use only this queue, which is faster than a heap.
+    /// The messages that arrived in the order of their times. Most bags use only this queue, which is faster than a
+    /// heap.
     sorted: VecDeque<Timed>,
     /// The messages that arrived after a message with a later time.
     late: BinaryHeap<Reverse<Timed>>,

@@ -33,7 +33,6 @@ const MAX_ROW: i32 = 16 << 20;
 /// The largest message that is read as a whole, in bytes. Only the first bytes of a larger message are read.
 const SMALL: i64 = 2048;
 
-/// An open database.
 struct Database {
     connection: Connection,
     /// The temporary directory with a copy of the database, if the database is read from a copy.

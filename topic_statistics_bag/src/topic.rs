@@ -75,7 +75,7 @@ pub enum Stamps {
     Unknown,
 }
 
-/// A publisher whose messages on a topic were received.
+/// A publisher of a topic, with messages in the bag.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BagPublisher {
@@ -266,7 +266,7 @@ impl Topic {
         self.stamps
     }
 
-    /// Returns the number of messages read so far, including those without a time on the clock of the windows.
+    /// Returns the number of messages read so far, including messages without a time on the clock of the windows.
     pub fn messages(&self) -> u64 {
         self.messages
     }

@@ -262,7 +262,7 @@ struct Counts {
     unknown_channel: u64,
     /// The number of messages whose log time is out of range.
     invalid_time: u64,
-    /// The number of valid messages, including those whose topics are not read.
+    /// The number of valid messages, including messages of topics that are not read.
     found: u64,
     /// Whether a chunk was skipped because it has no message to read.
     has_skipped: bool,

@@ -17,7 +17,7 @@ use crate::bytes::Bytes;
 pub(super) struct Summary {
     /// Whether the file ends with a footer, because its recorder has closed the file.
     pub(super) is_complete: bool,
-    /// Whether there is a summary that is damaged, for example because it does not match its checksum.
+    /// Whether the summary is damaged, for example because it does not match its checksum.
     pub(super) is_damaged: bool,
     /// The number of messages in the file. `None` if the summary does not contain this number.
     pub(super) messages: Option<u64>,

@@ -130,7 +130,7 @@ impl Changes {
         self.0.iter().any(|change| change.verdict == Verdict::Worse || is_missing(change))
     }
 
-    /// Adds a test for each quantity: whether it became worse.
+    /// Adds a test for each quantity. The test fails if the quantity became worse, or is no longer measured.
     pub fn add_to(&self, tests: &mut Tests) {
         for change in &self.0 {
             let (before, now) = (figure(change.baseline), figure(change.now));

@@ -29,7 +29,7 @@ fn regular(topic: &str, rate: i64, from: i64, to: i64, age: i64) -> Part {
     (Channel::new(topic, IMU), (0..(to - from) * rate).map(message).collect())
 }
 
-/// Returns the same topic with a channel that proves losses, without the messages with the numbers in `lost`.
+/// Gives the topic a channel that proves losses, and removes the messages with the numbers in `lost`.
 fn numbered((channel, mut messages): Part, lost: &[u32]) -> Part {
     messages.retain(|message| !lost.contains(&message.sequence));
     (proved(&channel.topic, ONE, "/talker"), messages)
@@ -86,7 +86,6 @@ struct Ended {
     errors: String,
 }
 
-/// Runs the program on a bag.
 fn run(bag: &Path, arguments: &[&str]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bag_statistics"));
     let Output { status, stdout, stderr } = command.arg(bag).args(arguments).output().unwrap();

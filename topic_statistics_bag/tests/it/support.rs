@@ -34,7 +34,6 @@ builtin_interfaces/Time stamp
 string frame_id
 ";
 
-/// A channel of a file.
 #[derive(Clone, Debug)]
 pub struct Channel {
     pub topic: String,
@@ -143,7 +142,6 @@ pub fn proved(topic: &str, gid: &str, node: &str) -> Channel {
     Channel { metadata, ..Channel::new(topic, IMU) }
 }
 
-/// The GID of a publisher.
 pub const ONE: &str = "010f78fd6b5290710000000000001003";
 
 /// Returns messages of channel 0 every 10 ms, with increasing sequence numbers.
@@ -151,7 +149,6 @@ pub fn every_10_ms(count: i64) -> Vec<Message> {
     (0..count).map(|number| Message { sequence: number as u32, ..Message::at(0, number * 10 * MS) }).collect()
 }
 
-/// Returns a channel for the topic /imu.
 pub fn imu() -> [Channel; 1] {
     [Channel::new("/imu", IMU)]
 }
@@ -166,7 +163,6 @@ pub fn two_topics(seconds: i64) -> (Vec<Channel>, Vec<Message>) {
     (channels, messages)
 }
 
-/// The windows of a bag.
 #[derive(Debug, Default)]
 pub struct Windows(pub Vec<(String, WindowStatistics, bool)>);
 
