@@ -50,7 +50,8 @@ pub struct BagFile {
     pub size: u64,
     /// Whether the file is compressed as a whole (rosbag2's `--compression-mode file`).
     pub is_compressed: bool,
-    /// The number of the directory whose metadata.yaml names this file. `None` if no metadata.yaml was used.
+    /// The directory whose metadata.yaml names this file, as an index into the paths of [`Bag::open`]. `None` if no
+    /// metadata.yaml was used.
     list: Option<usize>,
     /// Whether the file just before this file in the same directory cannot be read.
     is_behind_missing: bool,
@@ -71,7 +72,7 @@ pub struct BagStatistics {
     /// The topics that were read, including topics without a message, in the order in which the bag names them.
     pub topics: Vec<Topic>,
     /// The times of the first and the last message on the clock of the windows. `None` if no message was read. If this
-    /// clock is the log time, the last message can belong to a topic that was not read.
+    /// clock is the log time, these messages can belong to topics that were not read.
     pub times: Option<(Timestamp, Timestamp)>,
     /// The number of messages that were read.
     pub messages: u64,
@@ -89,11 +90,11 @@ impl Bag {
     ///
     /// The files of a directory are those that its metadata.yaml names. If there is no metadata.yaml, for example after
     /// a crash, they are all files whose names end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or
-    /// `.db3.zstd`). If a file exists with and without compression, only the complete one of the two is read. A file
-    /// that is named twice is read once.
+    /// `.db3.zstd`). If a file exists with and without compression, only one of the two is read: a complete one, if
+    /// there is one. A file that is named twice is read once.
     ///
-    /// Returns an error if there is no path, if a file or a directory is not a bag or cannot be read, or if its
-    /// messages are compressed with an algorithm other than zstd.
+    /// Returns an error if there is no path, if a file or a directory is not a bag or cannot be read, or if messages
+    /// are compressed with an algorithm other than zstd.
     pub fn open(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, BagError> {
         let mut bag = Self { files: vec![], notes: vec![] };
         let mut refused = vec![];
@@ -103,7 +104,8 @@ impl Bag {
                 added => added?,
             }
         }
-        // An empty or unknown file is an error only if no other file is a copy of the same recording.
+        // A file that is empty or has an unknown format is an error only if no other file is a copy of the same
+        // recording.
         for (path, what) in refused {
             let place = place_of(&path);
             match bag.files.iter().find(|file| place_of(&file.path) == place) {
@@ -217,7 +219,8 @@ impl Bag {
         self.files = kept;
     }
 
-    /// Sorts the files by the times of their first messages. A file without a message stays behind the file before it.
+    /// Sorts the files by the times of their first messages. A file without a message stays directly after the file
+    /// that was before it.
     fn sort(&mut self) {
         /// The longest delay with which a recorder writes a message, in nanoseconds.
         const LATE: i64 = 1_000_000_000;
@@ -233,7 +236,8 @@ impl Bag {
                 start
             })
             .collect();
-        // The clock of the recorder was set back if the times of files overlap. These files keep metadata.yaml's order.
+        // If the times of the files in a metadata.yaml overlap, the clock of the recorder was set back. Then these
+        // files keep the order of the metadata.yaml.
         for list in self.files.iter().filter_map(|file| file.list).collect::<BTreeSet<_>>() {
             let is_listed = |place: &usize| self.files[*place].list == Some(list);
             let places: Vec<_> = (0..self.files.len()).filter(is_listed).collect();
@@ -282,7 +286,7 @@ impl Bag {
                 read.map(|()| feed.finish())
             });
             let reader = reader.map_err(|source| BagError::Thread { source })?;
-            // After a break, this iterator is dropped, so the reader stops.
+            // After a break, this iterator is dropped. Then the reader cannot send further events, and stops.
             let flow = events.into_iter().flatten().try_for_each(|event| session.accept(event));
             let found = reader.join().unwrap_or_else(|panic| panic::resume_unwind(panic))?;
             Ok::<_, BagError>((flow, found))
@@ -295,7 +299,7 @@ impl Bag {
         Ok(BagStatistics { topics, times, messages, notes, recording, is_interrupted })
     }
 
-    /// Reads the files into the feed, until its session ends.
+    /// Reads the files into the feed. Stops if the session has ended.
     fn read_files(&self, feed: &mut Feed<'_>) -> Result<(), BagError> {
         for file in &self.files {
             if file.is_behind_missing {
@@ -409,7 +413,8 @@ impl BagFile {
         Ok(Some(unpacked))
     }
 
-    /// Returns whether the content is complete. rosbag2 writes some complete files without an end of the zstd frame.
+    /// Returns whether the content is complete, even if the zstd frame has no end, as in some complete files of
+    /// rosbag2.
     fn is_whole(&self, content: &Path, size: u64) -> io::Result<bool> {
         match self.format {
             Format::Mcap => ends_with(content, ::mcap::MAGIC),

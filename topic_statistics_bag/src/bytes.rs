@@ -12,7 +12,7 @@ pub(crate) trait Bytes {
     /// Skips `count` bytes. Returns an error if there are too few bytes.
     fn skip(&mut self, count: u64) -> io::Result<()>;
 
-    /// Returns the next bytes, as far as they are in memory already.
+    /// Returns the next bytes that are already in memory.
     fn buffered(&self) -> &[u8] {
         &[]
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The way of messages from a reader to the [`Session`](crate::session::Session), which runs on another thread.
+//! Passes messages from the reader of a file to the [`Session`](crate::session::Session), which runs on another thread.
 //!
-//! The feed finds the place of each message on the clock of the windows, and sorts the messages. It knows the topics
-//! and channels of the bag, so the reader never waits for an answer of the session, and both threads work at the same
-//! time. The number of events that wait for the session is limited, so the use of memory does not depend on the bag.
+//! The feed determines the time of each message on the clock of the windows, and sorts the messages by this time. The
+//! feed stores the topics and channels of the bag, so the reader never waits for an answer of the session. Both threads
+//! work at the same time. The number of events that wait for the session is limited, so the use of memory does not
+//! depend on the bag.
 
 use std::{
     collections::HashMap,
@@ -29,18 +30,19 @@ use crate::{
     topic::{Stamps, TopicDefinition},
 };
 
-/// What a session has to know, in the order in which it has to know it.
+/// An event for the session. The session processes the events in the order in which the feed passes them.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A message, and its time on the clock of the windows. Messages are in the order of these times.
+    /// A message, and its time on the clock of the windows. Messages are passed in the order of these times.
     Message(i64, Message),
     /// A message of this channel has no time on the clock of the windows.
     WithoutTime(ChannelKey),
     /// The start and the end of a period in which messages may be missing.
     Gap((i64, i64)),
-    /// The next topic.
+    /// A new topic. Its index is the number of topics before it.
     Topic(Box<TopicDefinition>),
-    /// The next channel: the index of its topic, and its publisher.
+    /// A new channel: the index of its topic, and its publisher if the bag names one. Its [`ChannelKey`] is the number
+    /// of channels before it.
     Channel(usize, Option<Box<Publisher>>),
     /// The progress of the reading, in bytes and messages.
     Progress { done: u64, total: u64, messages: u64 },
@@ -57,12 +59,13 @@ pub(crate) struct ChannelDefinition<'a> {
     pub(crate) offered_qos: &'a str,
 }
 
-/// What is known about a bag when all files were read.
+/// The notes and other information about a bag after all files were read.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) notes: Notes,
     pub(crate) recording: RecordingInfo,
-    /// The first and the last selected log time. `None` if the clock of the windows is not the log time.
+    /// The first and the last log time in the selected part of the bag, of any topic. `None` if the clock of the
+    /// windows is not the log time.
     pub(crate) seen: Option<(i64, i64)>,
 }
 
@@ -77,9 +80,10 @@ pub(crate) struct Feed<'a> {
     channels: HashMap<(usize, Option<(Gid, bool)>), ChannelKey>,
     has_too_many: bool,
     runs: Runs,
-    /// How much is added to the times of the current run of the bag, so that they follow the previous run.
+    /// The number of nanoseconds that are added to the times of the current run, so that these times follow the
+    /// previous run.
     shift: i64,
-    /// Whether messages may be missing after the messages that wait in `runs`.
+    /// Whether a part of the file after the messages that wait in `runs` could not be read.
     is_missing_behind_held: bool,
     gap: OpenGap,
     order: Order,
@@ -87,11 +91,12 @@ pub(crate) struct Feed<'a> {
     seen: Option<(i64, i64)>,
     notes: Notes,
     pub(crate) recording: RecordingInfo,
-    /// The number of messages of the selected topics.
+    /// The number of messages of the selected topics in the selected part of the bag, so far.
     messages: u64,
     /// The path of the current file.
     path: PathBuf,
-    /// The first file with times of another clock, and the number of messages with such a time.
+    /// The first file with a publish time or a stamp of another clock than the log time, and the number of messages
+    /// with such a time in all files.
     other_clock: Option<(PathBuf, u64)>,
     /// The total size of the files before the current file, in bytes. `total` is the size of all files.
     done: u64,
@@ -103,7 +108,7 @@ pub(crate) struct Feed<'a> {
 impl<'a> Feed<'a> {
     /// The largest number of topics that are read.
     pub(crate) const MAX_TOPICS: usize = 2048;
-    /// The largest number of channels that are read, for the publishers of all topics.
+    /// The largest number of channels that are read, for all topics together.
     const MAX_CHANNELS: usize = 1 << 16;
     /// The largest number of batches that wait for the session.
     pub(crate) const WAITING: usize = 4;
@@ -219,7 +224,7 @@ impl<'a> Feed<'a> {
         self.notes.add(path, kind);
     }
 
-    /// Accepts a log time of the bag. The message with this time may be of a topic that is not read.
+    /// Accepts a log time of the bag. The topic of the message with this time may be a topic that is not read.
     pub(crate) fn see(&mut self, log: i64) {
         let log = log.saturating_add(self.shift);
         let (first, last) = self.seen.unwrap_or((log, log));
@@ -230,7 +235,7 @@ impl<'a> Feed<'a> {
     }
 
     /// Tells the session that a part of a file could not be read, so messages may be missing. `start` is the earliest
-    /// possible log time of these messages, if it is known.
+    /// possible log time of these messages, if this time is known.
     pub(crate) fn miss(&mut self, start: Option<i64>) {
         let start = start.map(|start| start.saturating_add(self.shift));
         self.gap.begin(start.filter(|_| self.options.clock == BagClock::Log));
@@ -243,7 +248,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Accepts a message in the order of the file.
+    /// Accepts the next message in the order of the file.
     pub(crate) fn accept(&mut self, message: Message) -> ControlFlow<()> {
         match self.runs.accept(&message) {
             Place::Next => self.place(message),
@@ -287,7 +292,7 @@ impl<'a> Feed<'a> {
         if has_other_publish || has_other_header {
             self.other_clock.get_or_insert_with(|| (self.path.clone(), 0)).1 += 1;
         }
-        // A time of another clock is not shifted, because this clock does not go back when the log times go back.
+        // A time of another clock is not shifted, because the other clock does not go back when the log times go back.
         let shifted = |time: i64, is_other: bool| match time {
             time if time == 0 || is_other => time,
             time => time.saturating_add(self.shift),
@@ -356,7 +361,8 @@ impl<'a> Feed<'a> {
         self.flush()
     }
 
-    /// Adds an event. Returns `Break` if the batch is full, and the session has ended.
+    /// Adds an event. If the batch is full, passes the batch to the session, and returns `Break` if the session has
+    /// ended.
     fn push(&mut self, event: Event) -> ControlFlow<()> {
         self.batch.push(event);
         match self.batch.len() < Self::BATCH {
@@ -365,7 +371,8 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Passes the events to the session. Waits if too many batches wait already.
+    /// Passes the batch to the session. Waits if [`WAITING`](Self::WAITING) batches already wait for the session.
+    /// Returns `Break` if the session has ended.
     pub(crate) fn flush(&mut self) -> ControlFlow<()> {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(Self::BATCH));
         match self.sender.send(batch) {

@@ -24,12 +24,12 @@ pub struct TopicWindow<'a> {
     pub topic: &'a Topic,
     /// The figures of the window. All times in the figures are on the clock of the windows, which never steps.
     ///
-    /// If a part of a file could not be read, the figures of the windows in this period are unknown: the count is not
-    /// exact, and the rate and all metrics are NaN. The totals do not count the unread messages as lost.
+    /// If a part of a file could not be read, the figures of the windows that this part can affect are unknown: the
+    /// count is not exact, and the rate and all metrics are NaN. The totals do not count the unread messages as lost.
     pub statistics: WindowStatistics,
     /// Whether the window has the full length. The first window of a topic starts with the first message of the topic,
-    /// and the last window of all topics ends with the bag. The counts of these shorter windows are right, but not
-    /// their rates.
+    /// and the last window of all topics ends with the bag. The counts of these shorter windows are right, but their
+    /// rates are not.
     pub is_whole: bool,
 }
 
@@ -87,7 +87,8 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A silence of more windows becomes one long window, because a file can claim a silence of centuries.
+    /// The largest number of windows without a message. A longer silence becomes one long window, because a file can
+    /// claim a silence of centuries.
     const MAX_SILENT: i64 = 600;
 
     pub(crate) fn new(options: &'a ReadOptions, visitor: &'a mut dyn Visitor) -> Result<Self, BagError> {
@@ -108,7 +109,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Accepts what the reader has found. Returns whether to continue.
+    /// Processes an event of the feed. Returns whether to continue.
     pub(crate) fn accept(&mut self, event: Event) -> ControlFlow<()> {
         match event {
             Event::Message(time, message) => return self.record(time, &message),
@@ -205,9 +206,9 @@ impl<'a> Session<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Ends the current windows at the end of the bag. `seen` are the first and the last selected log time of the bag, if
-    /// the clock of the windows is the log time: messages of other topics can show that the bag starts before the first
-    /// message that is read, and ends after the last one.
+    /// Ends the current windows at the end of the bag. `seen` has the first and the last log time in the selected part
+    /// of the bag, if the clock of the windows is the log time. Messages of topics that are not read can show that the
+    /// bag starts before the first message that is read, and ends after the last message that is read.
     ///
     /// Returns the times of the first and the last message on the clock of the windows.
     pub(crate) fn finish(&mut self, seen: Option<(i64, i64)>) -> Option<(Timestamp, Timestamp)> {

@@ -33,7 +33,6 @@ const MAX_ROW: i32 = 16 << 20;
 /// The largest message that is read as a whole, in bytes. Only the first bytes of a larger message are read.
 const SMALL: i64 = 2048;
 
-/// An open database.
 struct Database {
     connection: Connection,
     /// The temporary directory with a copy of the database, if the database is read from a copy.
@@ -49,7 +48,8 @@ fn beside(path: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Returns the sizes and modification times of a database, its log and its journal, to see whether it was changed.
+/// Returns the sizes and modification times of a database, its log and its journal. If they differ before and after a
+/// reading, the database was changed.
 fn state(path: &Path) -> [Option<(u64, Option<SystemTime>)>; 3] {
     let [log, journal] = beside(path);
     [path, &log, &journal].map(|path| {
@@ -65,9 +65,9 @@ fn has_files_beside(path: &Path) -> bool {
 
 /// Opens a database. Returns an error if the database cannot be copied or opened.
 ///
-/// This function takes no lock, because the recorder of rosbag2 ends when it finds a lock, and writes no file next to
-/// the database. To read a log or a journal, SQLite needs both, so a database with a log or a journal is read from a
-/// copy.
+/// This function takes no lock, because the recorder of rosbag2 ends when it finds a lock. It also writes no file next
+/// to the database. But to read a log or a journal, SQLite needs a lock and such a file. So a database with a log or a
+/// journal is read from a copy.
 fn open(content: &Path, path: &Path) -> Result<Database, BagError> {
     let io = |source| BagError::Io { path: path.to_owned(), source };
     let sqlite = |source| BagError::Sqlite { path: path.to_owned(), source };
@@ -173,7 +173,8 @@ struct Topic {
     layout: Option<HeaderLayout>,
 }
 
-/// Reads a file into the feed, up to a damage. Returns an error if the file is not a bag.
+/// Reads the messages of a file into the feed, until an error or the end of the file. Returns an error if the file is
+/// not a bag.
 ///
 /// `content` is the path of the decompressed content (`bytes` bytes), or equal to `path` if it is not compressed.
 pub(crate) fn read(
@@ -253,7 +254,7 @@ fn topics(
     while let Some(row) = rows.next()? {
         let (id, name, message_type, format): (i64, String, String, String) =
             (row.get("id")?, row.get("name")?, row.get("type")?, row.get("serialization_format")?);
-        // The first versions of rosbag2 do not write this column.
+        // The first versions of rosbag2 do not write the column of the QoS.
         let offered_qos: String = row.get("offered_qos_profiles").unwrap_or_default();
         let stamp = match (&*format, definitions.get(&message_type)) {
             ("cdr", Some((_, stamp))) => stamp.clone(),
@@ -299,8 +300,9 @@ impl Reader<'_, '_> {
     fn messages(&mut self, bytes: u64) -> rusqlite::Result<ControlFlow<()>> {
         let last: Option<i64> =
             self.connection.query_row("SELECT max(rowid) FROM messages", [], |row| row.get(0))?;
-        // Rows are in the order in which they were recorded. If only a part is read, SQLite has to find the rows with
-        // the index of times: the `+` prevents SQLite from scanning all rows in their order instead.
+        // The order of `rowid` is the order in which the rows were recorded. If only a part of the bag is read, SQLite
+        // has to find the rows with the index of times. Without the `+`, SQLite would scan all rows in the order of
+        // `rowid` instead.
         let (from, to, order) = match self.feed.range() {
             None => (i64::MIN, i64::MAX, "rowid"),
             Some((from, to)) => {
@@ -366,7 +368,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A large message, of which only the first bytes are read.
+/// The data of a large message. Only the first bytes of the data are read.
 struct Blob<'a> {
     blob: rusqlite::blob::Blob<'a>,
     position: usize,

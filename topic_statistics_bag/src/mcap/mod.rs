@@ -56,7 +56,8 @@ pub(crate) fn read<R: Read + Seek>(file: R, path: &Path, feed: &mut Feed<'_>) ->
                 summary.messages = Some(statistics.message_count);
             }
         }
-        // If a writer leaves the schemas out of the summary, a chunk defines the channel later, with its schema.
+        // If a writer leaves the schemas out of the summary, the channel is ignored here, because a chunk defines the
+        // channel and its schema later.
         op::CHANNEL if !definitions.has_schema_of(body) => {}
         _ => {
             // A damaged definition is ignored here. The damage is reported when the record is read outside the summary.
@@ -261,7 +262,7 @@ struct Counts {
     unknown_channel: u64,
     /// The number of messages whose log time is out of range.
     invalid_time: u64,
-    /// The number of valid messages, including those whose topics are not read.
+    /// The number of valid messages, including messages of topics that are not read.
     found: u64,
     /// Whether a chunk was skipped because it has no message to read.
     has_skipped: bool,
@@ -290,7 +291,7 @@ impl State<'_, '_> {
 
     /// Reads the body of a message record.
     fn message(&mut self, bytes: &mut impl Bytes, length: u64) -> io::Result<ReadMessage> {
-        // Most messages are in memory already, and are read faster from there.
+        // Most messages are already in the read buffer, and reading them from this buffer is faster.
         let body = usize::try_from(length).ok().and_then(|length| bytes.buffered().get(..length));
         match body {
             Some(mut body) => {
@@ -368,7 +369,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
                 }
             }
             let (kind, length) = head(&self.input.until(u64::MAX).array()?);
-            // A length beyond the largest possible file is damaged, and does not show how many bytes are missing.
+            // A length that is larger than any file is damaged. It does not show how many bytes are missing.
             let is_record = kind != 0 && length <= i64::MAX as u64;
             if matches!(kind, op::DATA_END | op::FOOTER) {
                 if !self.summary.is_complete {
