@@ -7,7 +7,10 @@ use std::{
     fs::{self, File},
     io::{self, Cursor, Read, Seek, SeekFrom},
     ops::ControlFlow,
+    panic,
     path::{Path, PathBuf},
+    sync::mpsc,
+    thread,
 };
 
 use topic_statistics_core::Timestamp;
@@ -15,6 +18,7 @@ use topic_statistics_core::Timestamp;
 use crate::{
     decompressed::{self, Decompressed, ZSTD},
     error::{BagError, Note, NoteKind},
+    feed::Feed,
     mcap,
     metadata::{self, Metadata},
     options::{BagTime, ReadOptions},
@@ -46,7 +50,8 @@ pub struct BagFile {
     pub size: u64,
     /// Whether the file is compressed as a whole (rosbag2's `--compression-mode file`).
     pub is_compressed: bool,
-    /// The number of the directory whose metadata.yaml names this file. `None` if no metadata.yaml was used.
+    /// The directory whose metadata.yaml names this file, as an index into the paths of [`Bag::open`]. `None` if no
+    /// metadata.yaml was used.
     list: Option<usize>,
     /// Whether the file just before this file in the same directory cannot be read.
     is_behind_missing: bool,
@@ -67,7 +72,7 @@ pub struct BagStatistics {
     /// The topics that were read, including topics without a message, in the order in which the bag names them.
     pub topics: Vec<Topic>,
     /// The times of the first and the last message on the clock of the windows. `None` if no message was read. If this
-    /// clock is the log time, the last message can belong to a topic that was not read.
+    /// clock is the log time, these messages can belong to topics that were not read.
     pub times: Option<(Timestamp, Timestamp)>,
     /// The number of messages that were read.
     pub messages: u64,
@@ -85,11 +90,11 @@ impl Bag {
     ///
     /// The files of a directory are those that its metadata.yaml names. If there is no metadata.yaml, for example after
     /// a crash, they are all files whose names end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or
-    /// `.db3.zstd`). If a file exists with and without compression, only the complete one of the two is read. A file
-    /// that is named twice is read once.
+    /// `.db3.zstd`). If a file exists with and without compression, only one of the two is read: a complete one, if
+    /// there is one. A file that is named twice is read once.
     ///
-    /// Returns an error if there is no path, if a file or a directory is not a bag or cannot be read, or if its
-    /// messages are compressed with an algorithm other than zstd.
+    /// Returns an error if there is no path, if a file or a directory is not a bag or cannot be read, or if messages
+    /// are compressed with an algorithm other than zstd.
     pub fn open(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, BagError> {
         let mut bag = Self { files: vec![], notes: vec![] };
         let mut refused = vec![];
@@ -99,7 +104,8 @@ impl Bag {
                 added => added?,
             }
         }
-        // An empty or unknown file is an error only if no other file is a copy of the same recording.
+        // A file that is empty or has an unknown format is an error only if no other file is a copy of the same
+        // recording.
         for (path, what) in refused {
             let place = place_of(&path);
             match bag.files.iter().find(|file| place_of(&file.path) == place) {
@@ -213,7 +219,8 @@ impl Bag {
         self.files = kept;
     }
 
-    /// Sorts the files by the times of their first messages. A file without a message stays behind the file before it.
+    /// Sorts the files by the times of their first messages. A file without a message stays directly after the file
+    /// that was before it.
     fn sort(&mut self) {
         /// The longest delay with which a recorder writes a message, in nanoseconds.
         const LATE: i64 = 1_000_000_000;
@@ -229,7 +236,8 @@ impl Bag {
                 start
             })
             .collect();
-        // The clock of the recorder was set back if the times of files overlap. These files keep metadata.yaml's order.
+        // If the times of the files in a metadata.yaml overlap, the clock of the recorder was set back. Then these
+        // files keep the order of the metadata.yaml.
         for list in self.files.iter().filter_map(|file| file.list).collect::<BTreeSet<_>>() {
             let is_listed = |place: &usize| self.files[*place].list == Some(list);
             let places: Vec<_> = (0..self.files.len()).filter(is_listed).collect();
@@ -267,23 +275,42 @@ impl Bag {
             [options.from, options.to].iter().any(|time| matches!(time, Some(BagTime::After(_))));
         let start = if is_relative { self.start(options.unpack_all)?.unwrap_or(0) } else { 0 };
         let total = self.files.iter().map(|file| file.size).sum();
-        let mut session = Session::new(options, visitor, start, total)?;
-        self.notes.iter().for_each(|note| session.notes.add(&note.path, note.kind.clone()));
-        let mut is_interrupted = false;
+        let mut session = Session::new(options, visitor)?;
+        let (sender, events) = mpsc::sync_channel(Feed::WAITING);
+        let mut feed = Feed::new(options, start, total, sender)?;
+        let (flow, found) = thread::scope(|scope| {
+            let reader = thread::Builder::new().name("reader".to_owned()).spawn_scoped(scope, move || {
+                self.notes.iter().for_each(|note| feed.note(&note.path, note.kind.clone()));
+                let read = self.read_files(&mut feed);
+                let _flow = feed.flush();
+                read.map(|()| feed.finish())
+            });
+            let reader = reader.map_err(|source| BagError::Thread { source })?;
+            // After a break, this iterator is dropped. Then the reader cannot send further events, and stops.
+            let flow = events.into_iter().flatten().try_for_each(|event| session.accept(event));
+            let found = reader.join().unwrap_or_else(|panic| panic::resume_unwind(panic))?;
+            Ok::<_, BagError>((flow, found))
+        })?;
+        let is_interrupted = flow.is_break();
+        let times = session.finish(found.seen.filter(|_| !is_interrupted));
+        let topics = session.topics;
+        let messages = topics.iter().map(Topic::messages).sum();
+        let (notes, recording) = (found.notes.finish(), found.recording);
+        Ok(BagStatistics { topics, times, messages, notes, recording, is_interrupted })
+    }
+
+    /// Reads the files into the feed. Stops if the session has ended.
+    fn read_files(&self, feed: &mut Feed<'_>) -> Result<(), BagError> {
         for file in &self.files {
             if file.is_behind_missing {
-                session.miss(None);
+                feed.miss(None);
             }
-            session.start_file(&file.path);
-            let flow = file.read(&mut session)?;
-            is_interrupted = flow.is_break() || session.end_file(file.size).is_break();
-            if is_interrupted {
+            feed.start_file(&file.path);
+            if file.read(feed)?.is_break() || feed.end_file(file.size).is_break() {
                 break;
             }
         }
-        let times = session.finish();
-        let Session { topics, messages, notes, recording, .. } = session;
-        Ok(BagStatistics { topics, times, messages, notes: notes.finish(), recording, is_interrupted })
+        Ok(())
     }
 
     /// Returns the earliest log time of the bag. `None` if the bag has no message.
@@ -386,7 +413,8 @@ impl BagFile {
         Ok(Some(unpacked))
     }
 
-    /// Returns whether the content is complete. rosbag2 writes some complete files without an end of the zstd frame.
+    /// Returns whether the content is complete, even if the zstd frame has no end, as in some complete files of
+    /// rosbag2.
     fn is_whole(&self, content: &Path, size: u64) -> io::Result<bool> {
         match self.format {
             Format::Mcap => ends_with(content, ::mcap::MAGIC),
@@ -394,11 +422,11 @@ impl BagFile {
         }
     }
 
-    fn read(&self, session: &mut Session<'_>) -> Result<ControlFlow<()>, BagError> {
-        let unpacked = self.unpacked(session.unpacks_all())?;
+    fn read(&self, feed: &mut Feed<'_>) -> Result<ControlFlow<()>, BagError> {
+        let unpacked = self.unpacked(feed.unpacks_all())?;
         if let Some(Decompressed { size, fault: Some(reason), .. }) = &unpacked {
             let kind = NoteKind::Decompression { bytes: *size, reason: reason.clone() };
-            session.notes.add(&self.path, kind);
+            feed.note(&self.path, kind);
         }
         let (content, size) = match &unpacked {
             Some(unpacked) => (&*unpacked.path, unpacked.size),
@@ -407,12 +435,12 @@ impl BagFile {
         let flow = match self.format {
             Format::Mcap => {
                 let file = File::open(content);
-                file.and_then(|file| mcap::read(file, &self.path, session)).map_err(|source| self.io(source))
+                file.and_then(|file| mcap::read(file, &self.path, feed)).map_err(|source| self.io(source))
             }
-            Format::Sqlite => sqlite::read(content, &self.path, size, session),
+            Format::Sqlite => sqlite::read(content, &self.path, size, feed),
         }?;
         if unpacked.is_some_and(|unpacked| unpacked.fault.is_some()) {
-            session.miss(None);
+            feed.miss(None);
         }
         Ok(flow)
     }

@@ -12,6 +12,11 @@ pub(crate) trait Bytes {
     /// Skips `count` bytes. Returns an error if there are too few bytes.
     fn skip(&mut self, count: u64) -> io::Result<()>;
 
+    /// Returns the next bytes that are already in memory.
+    fn buffered(&self) -> &[u8] {
+        &[]
+    }
+
     /// Reads a fixed number of bytes.
     fn array<const N: usize>(&mut self) -> io::Result<[u8; N]>
     where

@@ -28,7 +28,7 @@ impl Data {
         let Some(left) = length.checked_sub(4) else { return Self { size, header: 0 } };
         let Ok(first) = bytes.array() else { return Self { size, header: 0 } };
         let mut begun = Begun { first, at: 0, rest: bytes, left };
-        // Uncompressed data never begin like this: they begin with a CDR encapsulation header, whose first byte is 0.
+        // Uncompressed data never begin with these bytes, because the first byte of a CDR encapsulation header is 0.
         if first == ZSTD {
             return Self::decompress(begun, layout).unwrap_or(Self { size, header: 0 });
         }
@@ -64,7 +64,7 @@ struct Begun<'a, B> {
 }
 
 impl<B> Begun<'_, B> {
-    /// Copies those of the first four bytes that were not read again yet. Returns their number.
+    /// Copies the first four bytes, without the bytes that were already read again. Returns the number of copied bytes.
     fn of_first(&mut self, bytes: &mut [u8]) -> usize {
         let count = bytes.len().min(self.first.len() - self.at);
         bytes[..count].copy_from_slice(&self.first[self.at..self.at + count]);

@@ -29,7 +29,8 @@ pub(crate) struct Decompressed {
 impl Decompressed {
     /// The limit on the size of the content of small files, in bytes.
     const MAX_SIZE: u64 = 1 << 28;
-    /// The limit on the content of larger files, as a multiple of the file. Sensor data do not compress to a hundredth.
+    /// The limit on the content of larger files, as a multiple of the size of the compressed file. Sensor data do not
+    /// compress to a hundredth of their size.
     const MAX_RATIO: u64 = 100;
 
     /// Decompresses a file. Returns an error if the file cannot be read, or if the disk has no room for the content.
@@ -66,7 +67,7 @@ impl Decompressed {
     }
 }
 
-/// Returns the first bytes of the content of a compressed file, up to `limit`.
+/// Returns the first bytes of the content of a compressed file, at most `limit` bytes.
 pub(crate) fn first_bytes(file: File, limit: u64) -> Vec<u8> {
     let mut first = vec![];
     if let Ok(decoder) = Decoder::with_buffer(BufReader::new(file)) {

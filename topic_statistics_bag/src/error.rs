@@ -22,6 +22,12 @@ pub enum BagError {
         /// The reason.
         source: io::Error,
     },
+    /// The operating system allows no further thread.
+    #[error("Cannot start a thread that reads the bag: {source}")]
+    Thread {
+        /// The reason.
+        source: io::Error,
+    },
     /// No file was named.
     #[error("No bag is named: name at least one file or directory")]
     NoPath,
@@ -122,7 +128,8 @@ pub struct Note {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoteKind {
-    /// The recorder did not close the file: it was killed, or still wrote. All records in the file were read.
+    /// The recorder did not close the file, because it was killed or is still writing. All records in the file were
+    /// read.
     Unfinished,
     /// The file ends within a record.
     CutOff {
@@ -164,8 +171,9 @@ pub enum NoteKind {
     /// The summary at the end of the file does not match its checksum, or does not have the format of a summary. The
     /// file was read without its summary.
     Summary,
-    /// The number of messages in the summary of the file differs from the number of messages that were found. Either
-    /// there are notes about chunks that were not used, and their messages are missing; or records are damaged.
+    /// The number of messages in the summary of the file differs from the number of messages that were found. One
+    /// possible reason is that chunks were not used; then there are notes about these chunks. The other reason is that
+    /// records are damaged.
     Count {
         /// The number in the summary.
         summary: u64,
@@ -260,7 +268,7 @@ impl fmt::Display for Note {
 
 impl NoteKind {
     /// Returns whether this problem means that messages may be missing in the statistics. For example, no messages are
-    /// missing if a file is a copy of another file, or if a file was only not closed.
+    /// missing if a file is a copy of another file, or if the only problem is that a file was not closed.
     pub fn is_of_missing_messages(&self) -> bool {
         !matches!(
             self,
@@ -348,7 +356,7 @@ impl fmt::Display for ChunkFault {
     }
 }
 
-/// The notes about a bag, up to a largest number.
+/// The notes about a bag. The number of stored notes is limited; `more` counts the further notes.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     notes: Vec<Note>,

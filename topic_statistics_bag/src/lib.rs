@@ -27,11 +27,13 @@
 //! # Ok::<(), topic_statistics_bag::BagError>(())
 //! ```
 //!
-//! The modules process the data in this order:
+//! The modules process the data in this order, on two threads. Visitors are called on the thread of the caller:
 //!
 //! ```text
-//!  bag ──▶ mcap, sqlite ──▶ session ──▶ order ──▶ topic (the core's recorder) ──▶ Visitor
-//!              │  stamp: the header stamps          └──▶ BagStatistics
+//!  reader:  bag ──▶ mcap, sqlite ──▶ feed ──▶ order ──▶ events
+//!                       └── stamp: the header stamps
+//!  caller:  events ──▶ session ──▶ topic (the core's recorder) ──▶ Visitor
+//!                                    └──▶ BagStatistics
 //! ```
 //!
 //! A figure that is not known is `None` or NaN, never 0: for example losses without [proof], delays without a publish
@@ -47,6 +49,7 @@ pub mod compare;
 mod data;
 mod decompressed;
 mod error;
+mod feed;
 mod gaps;
 mod mcap;
 mod message;

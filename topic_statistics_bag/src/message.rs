@@ -23,11 +23,11 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Returns whether a time of this message cannot be from the same clock as the log time, because one of the two
-    /// times is simulated and the other is not.
+    /// Returns whether `time` and the log time are on different clocks, because one of the two times is simulated and
+    /// the other is not. `time` is the publish time or the header stamp of this message.
     ///
     /// Simulated time starts at 0, or it is the time of a bag that is played back. So the clocks differ if only one of
-    /// the two times is before the year 2000, or if `time` is later than the log time by more than a minute.
+    /// the two times is before the year 2000, or if `time` is more than a minute later than the log time.
     pub(crate) fn is_of_other_clock(&self, time: i64) -> bool {
         const SECOND: i64 = 1_000_000_000;
         const YEAR_2000: i64 = 946_684_800 * SECOND;

@@ -15,7 +15,7 @@ use crate::error::BagError;
 /// The name of the metadata file in the directory of a bag.
 pub(crate) const FILE_NAME: &str = "metadata.yaml";
 
-/// The used fields of metadata.yaml.
+/// The fields of metadata.yaml that this crate uses.
 #[derive(Debug)]
 pub(crate) struct Metadata {
     pub(crate) relative_file_paths: Vec<String>,
@@ -71,7 +71,8 @@ impl Metadata {
         self.compression_mode.eq_ignore_ascii_case("message") && self.compression_format != "zstd"
     }
 
-    /// Returns the files of the bag in a directory. Up to version 3, the paths begin with the name of the directory.
+    /// Returns the files that this metadata.yaml names. `directory` is its directory. Up to version 3 of the format,
+    /// the paths in metadata.yaml begin with the name of the directory.
     ///
     /// Returns an error if a path is outside the directory.
     pub(crate) fn files(&self, directory: &Path) -> Result<Vec<PathBuf>, BagError> {

@@ -13,8 +13,8 @@ use topic_statistics_core::Timestamp;
 #[non_exhaustive]
 pub enum BagClock {
     /// The log time: when the recorder received a message. The log time is the default, because every message of every
-    /// bag has a log time, and because one clock, that of the recorder, measures the log times of all topics. A live
-    /// subscription measures the same times.
+    /// bag has a log time, and because the recorder's clock measures the log times of all topics. A live subscription
+    /// measures the same times.
     #[default]
     Log,
     /// The publish time, which is the source timestamp on the clock of the publisher's host. A message whose publish
@@ -77,7 +77,7 @@ impl BagTime {
 }
 
 /// A function that returns whether the topic with the given name is read.
-type TopicFilter = Box<dyn Fn(&str) -> bool>;
+type TopicFilter = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// The options for reading a bag. By default, the whole bag is read, in windows of one second of log time.
 #[must_use]
@@ -141,8 +141,8 @@ impl ReadOptions {
         Self { period, ..self }
     }
 
-    /// Sets a time at which a window starts, and so the starts of all other windows before and after. Default:
-    /// 1970-01-01T00:00:00Z, so windows of one second start at whole seconds, whatever part of a bag is read.
+    /// Sets a time at which a window starts. The other windows follow before and after this window without gaps.
+    /// Default: 1970-01-01T00:00:00Z, so windows of one second start at whole seconds, whatever part of a bag is read.
     pub fn origin(self, origin: Timestamp) -> Self {
         Self { origin, ..self }
     }
@@ -158,7 +158,7 @@ impl ReadOptions {
     }
 
     /// Reads only the topics for whose names `is_wanted` returns true. Default: all topics.
-    pub fn topics(self, is_wanted: impl Fn(&str) -> bool + 'static) -> Self {
+    pub fn topics(self, is_wanted: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self { topics: Some(Box::new(is_wanted)), ..self }
     }
 

@@ -46,11 +46,12 @@ impl Ord for Timed {
 
 /// Sorts messages with a buffer of [`CAPACITY`](Self::CAPACITY) messages.
 ///
-/// When the buffer is full, the earliest message leaves the buffer. So a message with a time far in the future waits
-/// until the end of the bag, and the other messages are not late.
+/// When the buffer is full, the earliest message leaves the buffer. So a message with a time far in the future waits in
+/// the buffer until the end of the bag, and does not make other messages late.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
-    /// The messages that arrived in order. Most bags use only this queue, which is faster than a heap.
+    /// The messages that arrived in the order of their times. Most bags use only this queue, which is faster than a
+    /// heap.
     sorted: VecDeque<Timed>,
     /// The messages that arrived after a message with a later time.
     late: BinaryHeap<Reverse<Timed>>,
@@ -58,7 +59,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// The largest number of waiting messages. A message in a recording is at most a few seconds out of order.
+    /// The largest number of messages in the buffer. A message in a recording is at most a few seconds out of order.
     pub(crate) const CAPACITY: usize = 1 << 16;
 
     /// Adds a message. If the buffer is full, returns the earliest message.

@@ -56,7 +56,7 @@ impl RecordingInfo {
     const MAX_QOS_LENGTH: usize = 1 << 15;
 
     /// Returns the totals of the whole recording for each topic. Each file of a split recording has the totals of all
-    /// files up to this file; the totals with the most messages are those of the whole recording.
+    /// files up to this file. So the totals with the most messages are the totals of the whole recording.
     pub fn whole(&self) -> Vec<&RecordedTotals> {
         let mut whole: BTreeMap<_, &RecordedTotals> = BTreeMap::new();
         let count = |totals: &RecordedTotals| {
@@ -79,7 +79,8 @@ impl RecordingInfo {
         }
     }
 
-    /// Adds the information of a channel whose topic is read. The number of such topics is limited.
+    /// Adds the information of a channel whose topic is read. The number of topics that are read is limited, so the
+    /// number of entries here is limited too.
     pub(crate) fn add_channel(&mut self, topic: &str, encoding: &str, metadata: &BTreeMap<String, String>) {
         if !self.topics.contains_key(topic) {
             let encoding = encoding.chars().take(Self::MAX_ENCODING).collect();

@@ -7,22 +7,23 @@ use crate::message::Message;
 
 /// Finds the messages where the log times go back permanently.
 ///
-/// A new run begins if [`MESSAGES`](Self::MESSAGES) messages of a channel are each earlier, by more than
-/// [`LATE`](Self::LATE), than each of the same number of messages before them. No new run begins at a single wrong
-/// time, at a late message, or if a recorder has written the topics one after the other.
+/// A new run begins with [`MESSAGES`](Self::MESSAGES) messages of a channel in a row if each of them is earlier, by
+/// more than [`LATE`](Self::LATE), than each of the same number of messages before them. No new run begins at a single
+/// wrong time or at a late message, or if a recorder has written the topics one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     channels: Vec<Channel>,
-    /// The messages that wait until it is clear whether a new run has begun. The log time of the first one went back.
+    /// The messages that wait until it is clear whether a new run has begun. The log time of the first of these
+    /// messages went back.
     held: Vec<Message>,
 }
 
 /// The log times of a channel.
 #[derive(Clone, Copy, Debug)]
 struct Channel {
-    /// The last log times of this run, in any order.
+    /// The latest log times of this channel in the current run, in any order.
     last: [i64; Runs::MESSAGES],
-    /// The number of messages of this channel in the run.
+    /// The number of messages of this channel in the current run.
     count: usize,
     /// How many of the waiting messages of this channel have log times that went back.
     back: usize,

@@ -22,9 +22,9 @@ use crate::{
     bytes::Bytes,
     data::{Data, HeaderLayout},
     error::{BagError, NoteKind},
+    feed::{ChannelDefinition, Feed},
     message::{ChannelKey, Message},
     metadata::Metadata,
-    session::{ChannelDefinition, Session},
     stamp::HeaderStamp,
 };
 
@@ -33,7 +33,6 @@ const MAX_ROW: i32 = 16 << 20;
 /// The largest message that is read as a whole, in bytes. Only the first bytes of a larger message are read.
 const SMALL: i64 = 2048;
 
-/// An open database.
 struct Database {
     connection: Connection,
     /// The temporary directory with a copy of the database, if the database is read from a copy.
@@ -49,7 +48,8 @@ fn beside(path: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Returns the sizes and modification times of a database, its log and its journal, to see whether it was changed.
+/// Returns the sizes and modification times of a database, its log and its journal. If they differ before and after a
+/// reading, the database was changed.
 fn state(path: &Path) -> [Option<(u64, Option<SystemTime>)>; 3] {
     let [log, journal] = beside(path);
     [path, &log, &journal].map(|path| {
@@ -65,9 +65,9 @@ fn has_files_beside(path: &Path) -> bool {
 
 /// Opens a database. Returns an error if the database cannot be copied or opened.
 ///
-/// This function takes no lock, because the recorder of rosbag2 ends when it finds a lock, and writes no file next to
-/// the database. To read a log or a journal, SQLite needs both, so a database with a log or a journal is read from a
-/// copy.
+/// This function takes no lock, because the recorder of rosbag2 ends when it finds a lock. It also writes no file next
+/// to the database. But to read a log or a journal, SQLite needs a lock and such a file. So a database with a log or a
+/// journal is read from a copy.
 fn open(content: &Path, path: &Path) -> Result<Database, BagError> {
     let io = |source| BagError::Io { path: path.to_owned(), source };
     let sqlite = |source| BagError::Sqlite { path: path.to_owned(), source };
@@ -173,14 +173,15 @@ struct Topic {
     layout: Option<HeaderLayout>,
 }
 
-/// Reads a file into the session, up to a damage. Returns an error if the file is not a bag.
+/// Reads the messages of a file into the feed, until an error or the end of the file. Returns an error if the file is
+/// not a bag.
 ///
 /// `content` is the path of the decompressed content (`bytes` bytes), or equal to `path` if it is not compressed.
 pub(crate) fn read(
     content: &Path,
     path: &Path,
     bytes: u64,
-    session: &mut Session<'_>,
+    feed: &mut Feed<'_>,
 ) -> Result<ControlFlow<()>, BagError> {
     let fault = |source| BagError::Sqlite { path: path.to_owned(), source };
     let before = state(content);
@@ -197,29 +198,29 @@ pub(crate) fn read(
     let missing = if has_files_beside(content) { Ok(None) } else { missing(content, bytes) };
     let missing = missing.map_err(|source| BagError::Io { path: path.to_owned(), source })?;
     if let Some(missing) = missing {
-        session.notes.add(path, NoteKind::CutOff { at: bytes, missing });
+        feed.note(path, NoteKind::CutOff { at: bytes, missing });
     }
-    let topics = topics(connection, path, session).map_err(fault)?;
-    let mut reader = Reader { connection, topics, session, read: 0, invalid_time: 0, invalid_data: 0 };
+    let topics = topics(connection, path, feed).map_err(fault)?;
+    let mut reader = Reader { connection, topics, feed, read: 0, invalid_time: 0, invalid_data: 0 };
     let flow = match reader.messages(bytes) {
         Ok(flow) => flow,
         Err(error) => {
             let (messages, reason) = (reader.read, error.to_string());
-            reader.session.miss(None);
-            reader.session.notes.add(path, NoteKind::Database { messages, reason });
+            reader.feed.miss(None);
+            reader.feed.note(path, NoteKind::Database { messages, reason });
             ControlFlow::Continue(())
         }
     };
     if state(content) != before {
-        reader.session.miss(None);
-        reader.session.notes.add(path, NoteKind::Changed);
+        reader.feed.miss(None);
+        reader.feed.note(path, NoteKind::Changed);
     }
     for (messages, kind) in [
         (reader.invalid_time, NoteKind::InvalidTime { messages: reader.invalid_time }),
         (reader.invalid_data, NoteKind::InvalidData { messages: reader.invalid_data }),
     ] {
         if messages > 0 {
-            reader.session.notes.add(path, kind);
+            reader.feed.note(path, kind);
         }
     }
     Ok(flow)
@@ -229,7 +230,7 @@ pub(crate) fn read(
 fn topics(
     connection: &Connection,
     path: &Path,
-    session: &mut Session<'_>,
+    feed: &mut Feed<'_>,
 ) -> rusqlite::Result<HashMap<i64, Option<Topic>>> {
     let mut definitions: HashMap<String, (String, HeaderStamp)> = HashMap::new();
     if has_table(connection, "message_definitions")? {
@@ -239,7 +240,7 @@ fn topics(
         while let Some(row) = rows.next()? {
             let (message_type, encoding, text): (String, String, String) =
                 (row.get(0)?, row.get(1)?, row.get(2)?);
-            if definitions.len() < Session::MAX_TOPICS {
+            if definitions.len() < Feed::MAX_TOPICS {
                 definitions.entry(message_type).or_insert_with_key(|name| {
                     let stamp = HeaderStamp::find(name, &encoding, &text);
                     (encoding, stamp)
@@ -253,7 +254,7 @@ fn topics(
     while let Some(row) = rows.next()? {
         let (id, name, message_type, format): (i64, String, String, String) =
             (row.get("id")?, row.get("name")?, row.get("type")?, row.get("serialization_format")?);
-        // The first versions of rosbag2 do not write this column.
+        // The first versions of rosbag2 do not write the column of the QoS.
         let offered_qos: String = row.get("offered_qos_profiles").unwrap_or_default();
         let stamp = match (&*format, definitions.get(&message_type)) {
             ("cdr", Some((_, stamp))) => stamp.clone(),
@@ -268,12 +269,12 @@ fn topics(
             offered_qos: &offered_qos,
         };
         let layout = (format == "cdr").then(|| stamp.layout());
-        if topics.len() < 2 * Session::MAX_TOPICS {
-            let key = session.add_channel(path, &definition);
+        if topics.len() < 2 * Feed::MAX_TOPICS {
+            let key = feed.add_channel(path, &definition);
             if key.is_some() {
                 let qos = (!offered_qos.is_empty()).then(|| (OFFERED_QOS.to_owned(), offered_qos));
                 let encoding = definitions.get(&message_type).map_or("", |(encoding, _)| encoding);
-                session.recording.add_channel(&name, encoding, &qos.into_iter().collect::<BTreeMap<_, _>>());
+                feed.recording.add_channel(&name, encoding, &qos.into_iter().collect::<BTreeMap<_, _>>());
             }
             topics.insert(id, key.map(|key| Topic { key, layout }));
         }
@@ -285,7 +286,7 @@ struct Reader<'a, 's> {
     connection: &'a Connection,
     /// The topics by their identifiers. `None` if a topic is not selected for reading.
     topics: HashMap<i64, Option<Topic>>,
-    session: &'a mut Session<'s>,
+    feed: &'a mut Feed<'s>,
     /// The number of rows read.
     read: u64,
     invalid_time: u64,
@@ -299,14 +300,15 @@ impl Reader<'_, '_> {
     fn messages(&mut self, bytes: u64) -> rusqlite::Result<ControlFlow<()>> {
         let last: Option<i64> =
             self.connection.query_row("SELECT max(rowid) FROM messages", [], |row| row.get(0))?;
-        // Rows are in the order in which they were recorded. If only a part is read, SQLite has to find the rows with
-        // the index of times: the `+` prevents SQLite from scanning all rows in their order instead.
-        let (from, to, order) = match self.session.range() {
+        // The order of `rowid` is the order in which the rows were recorded. If only a part of the bag is read, SQLite
+        // has to find the rows with the index of times. Without the `+`, SQLite would scan all rows in the order of
+        // `rowid` instead.
+        let (from, to, order) = match self.feed.range() {
             None => (i64::MIN, i64::MAX, "rowid"),
             Some((from, to)) => {
                 let end: Option<i64> =
                     self.connection.query_row("SELECT max(timestamp) FROM messages", [], |row| row.get(0))?;
-                end.into_iter().for_each(|end| self.session.see(end));
+                end.into_iter().for_each(|end| self.feed.see(end));
                 (from, to, "+rowid")
             }
         };
@@ -322,7 +324,7 @@ impl Reader<'_, '_> {
             let (rowid, topic, time): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
             if self.read % Self::PROGRESS == 0 {
                 let share = rowid.max(0) as f64 / last.unwrap_or(1).max(1) as f64;
-                let flow = self.session.progress((share * bytes as f64) as u64);
+                let flow = self.feed.progress((share * bytes as f64) as u64);
                 if flow.is_break() {
                     return Ok(flow);
                 }
@@ -340,7 +342,7 @@ impl Reader<'_, '_> {
                 Some(Some(topic)) => topic,
                 // The topic is not selected for reading.
                 Some(None) => {
-                    self.session.see(time);
+                    self.feed.see(time);
                     continue;
                 }
                 None => {
@@ -358,7 +360,7 @@ impl Reader<'_, '_> {
                 (None, _) => Data { size: u32::try_from(length).unwrap_or(0), header: 0 },
             };
             let message = Message { channel: topic.key, sequence: 0, size, log: time, publish: 0, header };
-            if self.session.accept(message).is_break() {
+            if self.feed.accept(message).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -366,7 +368,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A large message, of which only the first bytes are read.
+/// The data of a large message. Only the first bytes of the data are read.
 struct Blob<'a> {
     blob: rusqlite::blob::Blob<'a>,
     position: usize,

@@ -19,7 +19,8 @@ use topic_statistics_observe::recording::Merged;
 
 use crate::{message::Message, proof::Publisher};
 
-/// The metrics that can be measured from a bag. Metrics of callbacks cannot, because a bag has no data about callbacks.
+/// The metrics that can be measured from a bag. Metrics of callbacks cannot be measured, because a bag has no data
+/// about callbacks.
 pub const METRICS: [Metric; 7] = [
     Metric::MessageAge,
     Metric::MessagePeriod,
@@ -30,7 +31,8 @@ pub const METRICS: [Metric; 7] = [
     Metric::MessageSize,
 ];
 
-/// What a bag reports with each message. An unknown time is 0, and an unknown sequence number is `u64::MAX`.
+/// The description of a bag in place of a middleware: which times and numbers it has for each message. An unknown time
+/// is 0, and an unknown sequence number is `u64::MAX`.
 static TRANSPORT: Transport =
     Transport { name: "the bag", received: ReceivedTimestamp::Reception, has_sequence_numbers: true };
 
@@ -67,12 +69,13 @@ pub enum Stamps {
     Read,
     /// The message type has no header.
     NoHeader,
-    /// The position of the header stamp is unknown. Either the file has no definition of the type, and the type is not
-    /// a common one; or the definition cannot be read, or has another encoding than those of ROS 2.
+    /// The position of the header stamp is unknown. One reason is that the file has no definition of the type, and the
+    /// type is not a common type. Another reason is that the definition cannot be read, or that its encoding is not an
+    /// encoding of ROS 2.
     Unknown,
 }
 
-/// A publisher whose messages on a topic were received.
+/// A publisher of a topic, with messages in the bag.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BagPublisher {
@@ -80,6 +83,15 @@ pub struct BagPublisher {
     pub node: Option<String>,
     /// The totals of the publisher's messages. `last_message` is a time on the clock of the windows.
     pub totals: PublisherTotals,
+}
+
+/// The definition of a topic in a file.
+#[derive(Debug)]
+pub(crate) struct TopicDefinition {
+    pub(crate) name: String,
+    pub(crate) message_type: Option<String>,
+    pub(crate) stamps: Stamps,
+    pub(crate) is_latched: bool,
 }
 
 /// A topic of a bag.
@@ -109,16 +121,11 @@ impl Topic {
     /// The largest number of publishers whose node names are stored. The core measures the same number of publishers.
     const MAX_NODES: usize = 256;
 
-    pub(crate) fn new(
-        name: &str,
-        message_type: Option<&str>,
-        stamps: Stamps,
-        is_latched: bool,
-        clock: &ReadClock,
-    ) -> Self {
+    pub(crate) fn new(definition: TopicDefinition, clock: &ReadClock) -> Self {
+        let TopicDefinition { name, message_type, stamps, is_latched } = definition;
         let options = RecorderOptions::new().metrics(METRICS).first_period(FirstPeriod::CarriedOver);
         let options = options.transient_local(is_latched);
-        let recorder = Recorder::new(name, options, None, clock);
+        let recorder = Recorder::new(&name, options, None, clock);
         recorder.set_distributions(true);
         match stamps {
             Stamps::Read => {}
@@ -126,8 +133,8 @@ impl Topic {
             Stamps::Unknown => recorder.accept_no_stamps(),
         }
         Self {
-            name: name.to_owned(),
-            message_type: message_type.map(str::to_owned),
+            name,
+            message_type,
             stamps,
             is_latched,
             recorder,
@@ -186,7 +193,8 @@ impl Topic {
         self.recorder.record_start(&received, || time);
     }
 
-    /// Tells the recorder that messages may be missing, so that it compares no later message with an earlier one.
+    /// Tells the recorder that messages may be missing here. Then the recorder does not compare later messages with
+    /// earlier messages.
     pub(crate) fn forget_last(&mut self, clock: &ReadClock) {
         if self.started.is_some() {
             self.recorder.disable();
@@ -196,8 +204,8 @@ impl Topic {
 
     /// Ends the window at the current time of the clock. Returns `None` before the first message.
     ///
-    /// `gap` is the window, if messages of the window may be missing. Then the result has only the number of received
-    /// messages; all other figures are unknown.
+    /// `gap` has the start and the end of the window if messages of the window may be missing. Then the result has only
+    /// the number of received messages, and all other figures are unknown.
     pub(crate) fn end_window(&mut self, clock: &ReadClock, gap: Option<Window>) -> Option<WindowStatistics> {
         let started = Timestamp::from_nanoseconds(self.started?);
         let mut window = self.recorder.end_window(clock)?.statistics;
@@ -225,7 +233,7 @@ impl Topic {
         Some(window)
     }
 
-    /// Returns totals without the number of publishers, if the publisher of a message is unknown.
+    /// Returns the totals. If the publisher of a message is unknown, removes the number of publishers from the totals.
     fn known(&self, totals: Totals) -> Totals {
         match self.lacks_publisher {
             true => {
@@ -258,7 +266,7 @@ impl Topic {
         self.stamps
     }
 
-    /// Returns the number of messages read so far, including those without a time on the clock of the windows.
+    /// Returns the number of messages read so far, including messages without a time on the clock of the windows.
     pub fn messages(&self) -> u64 {
         self.messages
     }
@@ -270,8 +278,9 @@ impl Topic {
 
     /// Returns the number of messages whose times are before the current window. These messages are in no window.
     ///
-    /// Such a message was written too late, by more than 65 536 messages. Or the clock is the header stamp, and the
-    /// stamps of this topic are much earlier than those of other topics, as for a map.
+    /// There are two possible reasons. The recorder has written the message too late, after more than 65 536 later
+    /// messages. Or the clock of the windows is the header stamp, and the stamps of this topic are much earlier than
+    /// the stamps of other topics, as for a map.
     pub fn misplaced(&self) -> u64 {
         self.misplaced
     }
@@ -298,8 +307,8 @@ impl Topic {
         publishers.map(|totals| BagPublisher { node: node(totals.gid), totals }).collect()
     }
 
-    /// Returns the figures of a metric over all windows so far. If it was not measured, the figures are NaN, with a
-    /// count of 0.
+    /// Returns the figures of a metric over all windows so far. If the metric was not measured, the figures are NaN,
+    /// and the count is 0.
     pub fn summary(&self, metric: Metric) -> Summary {
         let merged = self.summaries.iter().find(|(measured, _)| *measured == metric);
         merged.map_or_else(Summary::default, |(_, merged)| merged.summary())

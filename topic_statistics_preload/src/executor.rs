@@ -4,12 +4,10 @@
 //! rclcpp does not report which executor runs a callback, so the threads of all executors are one source.
 
 use std::{
+    cell::Cell,
     collections::HashMap,
     ffi::{c_void, CStr},
-    sync::{
-        atomic::{AtomicUsize, Ordering},
-        Arc, LazyLock, Mutex, OnceLock,
-    },
+    sync::{Arc, LazyLock, Mutex, Once, OnceLock},
 };
 
 use topic_statistics_core::{
@@ -25,9 +23,9 @@ use topic_statistics_core::{
 use crate::{
     abi::Node,
     log::line,
-    process::{add_untitled, wants_executor},
+    process::{add_untitled, has_ended, protect, wants_executor},
     table::Pointers,
-    thread::{Started, Thread},
+    thread::{self, Started, Thread},
 };
 
 static EXECUTOR: OnceLock<Option<Executor>> = OnceLock::new();
@@ -62,13 +60,12 @@ struct Executor {
     names: ExecutorNames,
     /// The ID that all callbacks without a name share.
     others: CallbackId,
+    /// The recorders by the numbers of their threads. A new thread gets the number, and the recorder, of an ended one.
     threads: [OnceLock<ThreadRecorder>; Executor::THREADS],
-    /// The number of threads that have run a callback.
-    count: AtomicUsize,
 }
 
 impl Executor {
-    /// The largest number of threads that are measured.
+    /// The largest number of threads that are measured at once.
     const THREADS: usize = 64;
 
     /// Returns the recorder of this thread; `None` if [`THREADS`](Self::THREADS) other threads are already measured.
@@ -82,15 +79,23 @@ impl Executor {
 
     #[cold]
     fn add_thread(&self, thread: &Thread) -> Option<&ThreadRecorder> {
-        let index = self.count.fetch_add(1, Ordering::Relaxed).min(Self::THREADS);
-        thread.number.set(index + 1);
-        if index == Self::THREADS {
-            line(format_args!("a thread is not in the figures of the executor, which has more than {index}"));
-        }
+        static IS_FULL: Once = Once::new();
         // SAFETY: The function has no preconditions.
         let name = format!("thread {}", unsafe { libc::gettid() });
-        let recorder = ThreadRecorder::new(Arc::clone(&self.executions), &self.names, name);
-        Some(self.threads.get(index)?.get_or_init(|| recorder))
+        let recorder = ThreadRecorder::within(Self::THREADS, Arc::clone(&self.executions), &self.names, name);
+        let number = recorder.as_ref().map_or(Self::THREADS, ThreadRecorder::number);
+        thread.number.set(number + 1);
+        let Some(recorder) = recorder else {
+            IS_FULL.call_once(|| {
+                let bound = Self::THREADS;
+                line(format_args!(
+                    "a thread is not in the figures of the executor, which has more than {bound}"
+                ));
+            });
+            return None;
+        };
+        let _thread_ends = END.try_with(|end| end.number.set(Some(number)));
+        Some(self.threads.get(number)?.get_or_init(|| recorder))
     }
 }
 
@@ -113,10 +118,29 @@ pub unsafe fn begin(node: *const Node) {
             unsafe { add_untitled(node, "executor", |options, _| options.has_executor.then_some(wanted)) }?;
         let others = names.id(ExecutorCallback::new(CallbackKind::Task, "(without a name)"));
         let threads = [const { OnceLock::new() }; Executor::THREADS];
-        Some(Executor { _source: source, executions, names, others, threads, count: AtomicUsize::new(0) })
+        Some(Executor { _source: source, executions, names, others, threads })
     });
     if let Some(executor) = begun {
         names.iter().for_each(|(callback, named)| executor.number(*callback, named));
+    }
+}
+
+/// Ends the figures of a thread when the thread ends.
+struct ThreadEnd {
+    /// The number of the thread in the executor; `None` if the thread has run no callback.
+    number: Cell<Option<usize>>,
+}
+
+thread_local! {
+    static END: ThreadEnd = const { ThreadEnd { number: Cell::new(None) } };
+}
+
+impl Drop for ThreadEnd {
+    fn drop(&mut self) {
+        let Some(number) = self.number.get().filter(|_| !has_ended()) else { return };
+        // Another destructor of the thread may still run a callback, which is not measured.
+        thread::with(|thread| thread.number.set(Executor::THREADS + 1));
+        let _panic = protect(|| executor().inspect(|executor| executor.names.end_thread(number)));
     }
 }
 

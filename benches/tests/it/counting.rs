@@ -14,7 +14,8 @@ use std::{
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     static BYTES: Cell<i64> = const { Cell::new(0) };
-    /// The thread's count of allocations when `rcl_wait` returned, and the kind and number of takes since then.
+    /// The thread's count of allocations when `rcl_wait` last returned; what the thread has taken since then, as a
+    /// [`Taken`]; and how many takes there were.
     static ROUND: Cell<(u64, u64, u64)> = const { Cell::new((0, 0, 0)) };
     /// The thread's count of allocations at the last callback.
     static CALLED: Cell<Option<u64>> = const { Cell::new(None) };

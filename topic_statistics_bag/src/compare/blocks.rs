@@ -14,7 +14,7 @@ pub(super) struct Blocks {
     /// The base-2 logarithm of the number of windows in a block.
     size: u32,
     means: Vec<f64>,
-    /// The sum of the windows in the last block, which is not complete. `windows` is the number of these windows.
+    /// The sum of the values in the last block, which is not complete yet. `windows` is the number of these values.
     sum: f64,
     windows: u64,
 }

@@ -5,8 +5,8 @@
 //! A single message is not a sample of the test. Consecutive messages are similar: a late message delays the next
 //! message, and a busy second has many late messages. A test that treats messages as independent would find a change in
 //! every bag. So a sample is a block of windows: the mean of a quantity over 1, 2, 4, ... windows. Blocks are made
-//! longer until a block no longer depends on the previous block: until chance can explain the autocorrelation of the
-//! blocks' ranks at lag 1. If fewer than [`MIN_BLOCKS`] blocks are left, the quantity is not tested.
+//! longer until a block no longer depends on the previous block. This is so when chance can explain the autocorrelation
+//! of the blocks' ranks at lag 1. If fewer than [`MIN_BLOCKS`] blocks are left, the quantity is not tested.
 //!
 //! Blocks are compared by the two-sided Mann-Whitney U test (Mann and Whitney 1947) with the normal approximation,
 //! corrected for ties and for continuity. The test assumes no particular distribution: it uses only the order of the
@@ -82,7 +82,7 @@ impl Profile {
         add(BANDWIDTH, statistics.bandwidth());
         for (metric, summary) in &statistics.metrics {
             if *metric == Metric::TimeSinceLastMessage {
-                continue; // this depends only on when the window ends between two messages
+                continue; // this metric depends only on where the window ends between two messages
             }
             add(metric.name(), summary.average);
             if has_maximum(*metric) {
@@ -241,8 +241,8 @@ fn adjust(comparisons: &mut [Comparison]) {
     }
 }
 
-/// Returns whether the blocks can be independent: whether the autocorrelation of their ranks at lag 1 is below a limit
-/// that 97 of 100 sequences of independent blocks keep.
+/// Returns whether the blocks can be independent. This is so if the autocorrelation of their ranks at lag 1 does not
+/// exceed a limit that 97 of 100 sequences of independent blocks do not exceed.
 fn is_independent(blocks: &[f64]) -> bool {
     let ranks = ranks(blocks);
     let count = ranks.len() as f64;

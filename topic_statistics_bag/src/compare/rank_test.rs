@@ -5,9 +5,11 @@
 /// The result of a Mann-Whitney U test.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RankTest {
-    /// The probability of a difference at least as large as the observed one, if both sides have the same distribution.
+    /// The probability of a difference at least as large as the observed difference, if both sides have the same
+    /// distribution.
     pub(super) p_value: f64,
-    /// The share of pairs in which the value of the second side is larger. A pair of equal values counts as half.
+    /// The share of the pairs (a value of each side) in which the value of the second side is larger. A pair of equal
+    /// values counts as half a pair.
     pub(super) superiority: f64,
 }
 

@@ -61,7 +61,7 @@ impl ChunkHead {
     }
 }
 
-/// The content of a chunk besides the messages that are read.
+/// The content of a chunk without the messages that are read.
 #[derive(Default)]
 struct Others {
     /// The number of messages that are not read.
@@ -73,7 +73,7 @@ struct Others {
 }
 
 impl<R: Read + Seek> Reader<'_, '_, R> {
-    /// The largest content of a compressed chunk, in bytes. Recorders write chunks of a few megabytes.
+    /// The largest content of a compressed chunk that is read, in bytes. Recorders write chunks of a few megabytes.
     const MAX_CONTENT: u64 = 1 << 30;
 
     /// Reads a chunk that starts at `at` and ends at `end`. `end` may be after the end of the file.
@@ -85,10 +85,10 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             None if is_cut => return ControlFlow::Continue(()),
             Some(chunk) if chunk.body() == Some(body) => {
                 start = i64::try_from(chunk.start).ok();
-                self.state.session.recording.add_compression(&chunk.compression);
+                self.state.feed.recording.add_compression(&chunk.compression);
                 if let Some((first, last)) = self.skipped(at, &chunk) {
-                    self.state.session.see(first);
-                    self.state.session.see(last);
+                    self.state.feed.see(first);
+                    self.state.feed.see(last);
                     self.state.counts.has_skipped = true;
                     return ControlFlow::Continue(());
                 }
@@ -99,15 +99,15 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             }
             _ => ChunkFault::Content,
         };
-        self.state.session.miss(start);
+        self.state.feed.miss(start);
         self.state.note(NoteKind::Chunk { at, length: body + HEAD, fault });
         ControlFlow::Continue(())
     }
 
-    /// Returns the first and the last log time of a chunk that can be skipped, because it has no message to read.
+    /// If the chunk can be skipped, because it has no message to read, returns its first and its last log time.
     fn skipped(&self, at: u64, chunk: &ChunkHead) -> Option<(i64, i64)> {
         let (start, end) = (i64::try_from(chunk.start).ok()?, i64::try_from(chunk.end).ok()?);
-        let is_wanted = self.summary.wants_chunk(at) && self.state.session.wants_times(start, end);
+        let is_wanted = self.summary.wants_chunk(at) && self.state.feed.wants_times(start, end);
         (!is_wanted).then_some((start, end))
     }
 
@@ -121,7 +121,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
         let result = match &*chunk.compression {
             b"" if chunk.size != chunk.length => Err(ChunkFault::Content),
             // The checksum cannot be verified here, because the payloads are skipped.
-            b"" if summary.has_chunks() && !state.session.verifies() => {
+            b"" if summary.has_chunks() && !state.feed.verifies() => {
                 state.records(&mut input.until(end), chunk, &mut others)
             }
             b"" => state.summed(input.until(end), chunk, &mut others),
@@ -142,8 +142,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
         }
     }
 
-    /// Returns the offset of the next chunk after `at`: from the index, or, if there is no index, by a search for bytes
-    /// that look like a chunk.
+    /// Returns the offset of the next chunk after `at`. Without an index, searches for bytes that look like a chunk.
     pub(super) fn find_chunk(&mut self, at: u64) -> io::Result<Option<u64>> {
         if self.summary.has_chunks() {
             return Ok(self.summary.chunk_behind(at).filter(|chunk| *chunk < self.input.len()));
@@ -153,7 +152,8 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
 }
 
 impl State<'_, '_> {
-    /// The largest number of messages that wait until the checksum of their chunk is verified. Most chunks have fewer.
+    /// The largest number of messages that wait until the checksum of their chunk is verified. Most chunks have fewer
+    /// messages.
     const MAX_PENDING: usize = 1 << 20;
 
     /// Reads the records of a chunk, and verifies their checksum.
@@ -200,16 +200,16 @@ impl State<'_, '_> {
                         }
                     }
                     if self.pending.len() >= Self::MAX_PENDING {
-                        // These messages are accepted before the checksum is verified. If the visitor wants to stop, it
-                        // is asked again with the next message.
+                        // These messages are accepted before the checksum is verified. A `Break` can be ignored here:
+                        // if the session has ended, a later call returns `Break` again.
                         let _flow = self.accept_pending(&Others::default());
                     }
                 }
                 op::SCHEMA | op::CHANNEL if length <= Self::MAX_DEFINITION => {
                     let mut body = vec![0; length as usize];
                     bytes.fill(&mut body).map_err(fault)?;
-                    let Self { definitions, path, session, .. } = self;
-                    match definitions.define(kind, &body, path, session) {
+                    let Self { definitions, path, feed, .. } = self;
+                    match definitions.define(kind, &body, path, feed) {
                         Ok(defined) => others.defined.extend(defined),
                         Err(_) => return Err(ChunkFault::Content),
                     }
@@ -220,14 +220,14 @@ impl State<'_, '_> {
         Ok(())
     }
 
-    /// Accepts the messages of a chunk that wait for the checksum.
+    /// Accepts the messages of a chunk that waited for the checksum, and the times of the messages that are not read.
     fn accept_pending(&mut self, others: &Others) -> ControlFlow<()> {
         let (first, last) = others.times.unzip();
         for time in [first, last].into_iter().flatten().filter_map(|time| i64::try_from(time).ok()) {
-            self.session.see(time);
+            self.feed.see(time);
         }
         self.counts.found += others.count + self.pending.len() as u64;
-        self.pending.drain(..).try_for_each(|message| self.session.accept(message))
+        self.pending.drain(..).try_for_each(|message| self.feed.accept(message))
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reads the bytes of a file or of a chunk. Bytes that are not needed are skipped; in a file, they are not even read.
+//! Reads the bytes of a file or of a chunk. Bytes that are not needed are skipped. In a file, skipped bytes are usually
+//! not read at all.
 
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
@@ -14,7 +15,8 @@ pub(crate) struct Input<R> {
 }
 
 impl<R: Read + Seek> Input<R> {
-    /// The size of the read buffer, in bytes. After a skip, this many bytes are read: less than an image has.
+    /// The size of the read buffer, in bytes. After a skip, the whole buffer is filled again, so the buffer is smaller
+    /// than an image.
     const BUFFER: usize = 32 * 1024;
 
     pub(crate) fn new(mut file: R) -> io::Result<Self> {
@@ -80,6 +82,12 @@ impl<R: Read + Seek> Bytes for Span<'_, R> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.input.seek(self.input.position + count)
+    }
+
+    fn buffered(&self) -> &[u8] {
+        let bytes = self.input.reader.buffer();
+        let length = usize::try_from(self.left()).unwrap_or(usize::MAX).min(bytes.len());
+        &bytes[..length]
     }
 }
 
@@ -157,5 +165,9 @@ impl<R: Read> Bytes for Content<R> {
             count -= skipped as u64;
         }
         Ok(())
+    }
+
+    fn buffered(&self) -> &[u8] {
+        self.reader.buffer()
     }
 }

@@ -27,22 +27,18 @@ use crate::{
     bytes::{Bytes, Limited},
     data::{Data, HeaderLayout},
     error::NoteKind,
+    feed::{ChannelDefinition, Feed},
     message::{ChannelKey, Message},
     proof::Publisher,
     recording::RecordingInfo,
-    session::{ChannelDefinition, Session},
     stamp::HeaderStamp,
 };
 use head::{head, HEAD, MAGIC};
 use input::Input;
 use summary::Summary;
 
-/// Reads a file into the session. After an error, the session has the messages before the error.
-pub(crate) fn read<R: Read + Seek>(
-    file: R,
-    path: &Path,
-    session: &mut Session<'_>,
-) -> io::Result<ControlFlow<()>> {
+/// Reads a file into the feed. After an error, the feed has the messages before the error.
+pub(crate) fn read<R: Read + Seek>(file: R, path: &Path, feed: &mut Feed<'_>) -> io::Result<ControlFlow<()>> {
     let mut input = Input::new(file)?;
     let mut definitions = Definitions::default();
     let mut summary = Summary::default();
@@ -60,32 +56,33 @@ pub(crate) fn read<R: Read + Seek>(
                 summary.messages = Some(statistics.message_count);
             }
         }
-        // If a writer leaves the schemas out of the summary, a chunk defines the channel later, with its schema.
+        // If a writer leaves the schemas out of the summary, the channel is ignored here, because a chunk defines the
+        // channel and its schema later.
         op::CHANNEL if !definitions.has_schema_of(body) => {}
         _ => {
             // A damaged definition is ignored here. The damage is reported when the record is read outside the summary.
-            let _damaged = definitions.define(kind, body, path, session);
+            let _damaged = definitions.define(kind, body, path, feed);
         }
     })?;
     if summary.is_damaged {
-        session.notes.add(path, NoteKind::Summary);
+        feed.note(path, NoteKind::Summary);
     }
     let mut reader = Reader {
         input,
         summary,
-        state: State { path, session, definitions, pending: vec![], counts: Counts::default() },
+        state: State { path, feed, definitions, pending: vec![], counts: Counts::default() },
     };
     let flow = reader.run()?;
     let (Counts { unknown_channel, invalid_time, found, has_skipped }, summary) =
         (reader.state.counts, reader.summary.messages);
     if unknown_channel > 0 {
-        session.notes.add(path, NoteKind::UnknownChannel { messages: unknown_channel });
+        feed.note(path, NoteKind::UnknownChannel { messages: unknown_channel });
     }
     if invalid_time > 0 {
-        session.notes.add(path, NoteKind::InvalidTime { messages: invalid_time });
+        feed.note(path, NoteKind::InvalidTime { messages: invalid_time });
     }
     if let Some(summary) = summary.filter(|summary| *summary != found && !has_skipped && flow.is_continue()) {
-        session.notes.add(path, NoteKind::Count { summary, found });
+        feed.note(path, NoteKind::Count { summary, found });
     }
     Ok(flow)
 }
@@ -193,7 +190,7 @@ impl Definitions {
         kind: u8,
         body: &[u8],
         path: &Path,
-        session: &mut Session<'_>,
+        feed: &mut Feed<'_>,
     ) -> Result<Option<Defined>, Damaged> {
         match (kind, mcap::parse_record(kind, body)) {
             (op::SCHEMA | op::CHANNEL, Err(_)) => Err(Damaged),
@@ -228,10 +225,10 @@ impl Definitions {
                     offered_qos: channel.metadata.get(OFFERED_QOS).map_or("", |qos| &**qos),
                 };
                 let layout = (channel.message_encoding == "cdr").then(|| stamp.layout());
-                let key = session.add_channel(path, &definition);
+                let key = feed.add_channel(path, &definition);
                 if key.is_some() {
                     let encoding = schema.map_or("", |schema| &*schema.encoding);
-                    session.recording.add_channel(&channel.topic, encoding, &channel.metadata);
+                    feed.recording.add_channel(&channel.topic, encoding, &channel.metadata);
                 }
                 self.channels[place] = Some(key.map(|key| Channel { key, layout }));
                 Ok(Some(Defined::Channel(channel.id)))
@@ -251,7 +248,7 @@ impl Definitions {
 /// The state of the reading of a file.
 struct State<'a, 's> {
     path: &'a Path,
-    session: &'a mut Session<'s>,
+    feed: &'a mut Feed<'s>,
     definitions: Definitions,
     /// The messages of the current chunk, which wait until the chunk is verified.
     pending: Vec<Message>,
@@ -265,7 +262,7 @@ struct Counts {
     unknown_channel: u64,
     /// The number of messages whose log time is out of range.
     invalid_time: u64,
-    /// The number of valid messages, including those whose topics are not read.
+    /// The number of valid messages, including messages of topics that are not read.
     found: u64,
     /// Whether a chunk was skipped because it has no message to read.
     has_skipped: bool,
@@ -289,11 +286,24 @@ impl State<'_, '_> {
     const MAX_DEFINITION: u64 = 16 << 20;
 
     fn note(&mut self, kind: NoteKind) {
-        self.session.notes.add(self.path, kind);
+        self.feed.note(self.path, kind);
     }
 
     /// Reads the body of a message record.
-    fn message<B: Bytes>(&mut self, bytes: &mut B, length: u64) -> io::Result<ReadMessage> {
+    fn message(&mut self, bytes: &mut impl Bytes, length: u64) -> io::Result<ReadMessage> {
+        // Most messages are already in the read buffer, and reading them from this buffer is faster.
+        let body = usize::try_from(length).ok().and_then(|length| bytes.buffered().get(..length));
+        match body {
+            Some(mut body) => {
+                let read = self.message_of(&mut body, length)?;
+                bytes.skip(length)?;
+                Ok(read)
+            }
+            None => self.message_of(bytes, length),
+        }
+    }
+
+    fn message_of(&mut self, bytes: &mut impl Bytes, length: u64) -> io::Result<ReadMessage> {
         const FIELDS: u64 = 22;
         let mut bytes = Limited::new(bytes, length);
         let [c0, c1, s0, s1, s2, s3, times @ ..] = bytes.array::<{ FIELDS as usize }>()?;
@@ -332,9 +342,9 @@ impl State<'_, '_> {
     fn accept(&mut self, read: &ReadMessage) -> ControlFlow<()> {
         self.counts.found += 1;
         match (read.message, i64::try_from(read.log)) {
-            (Some(message), _) => self.session.accept(message),
+            (Some(message), _) => self.feed.accept(message),
             (None, Ok(log)) => {
-                self.session.see(log);
+                self.feed.see(log);
                 ControlFlow::Continue(())
             }
             (None, Err(_)) => ControlFlow::Continue(()),
@@ -354,12 +364,12 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             let at = self.input.position();
             if at.saturating_sub(reported) >= Self::PROGRESS {
                 reported = at;
-                if self.state.session.progress(at).is_break() {
+                if self.state.feed.progress(at).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
             let (kind, length) = head(&self.input.until(u64::MAX).array()?);
-            // A length beyond the largest possible file is damaged, and does not show how many bytes are missing.
+            // A length that is larger than any file is damaged. It does not show how many bytes are missing.
             let is_record = kind != 0 && length <= i64::MAX as u64;
             if matches!(kind, op::DATA_END | op::FOOTER) {
                 if !self.summary.is_complete {
@@ -371,13 +381,13 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             let is_cut = end > self.input.len();
             if !is_record || is_cut || self.summary.has_chunk_between(at, end) {
                 if let Some(next) = self.find_chunk(at)? {
-                    self.state.session.miss(None);
+                    self.state.feed.miss(None);
                     self.state.note(NoteKind::Skipped { from: at, to: next });
                     self.input.seek(next)?;
                     continue;
                 }
                 if !is_record {
-                    self.state.session.miss(None);
+                    self.state.feed.miss(None);
                     self.state.note(NoteKind::Skipped { from: at, to: self.input.len() });
                     return Ok(ControlFlow::Continue(()));
                 }
@@ -385,7 +395,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             }
             let flow = self.record(kind, at, end)?;
             if is_cut {
-                self.state.session.miss(None);
+                self.state.feed.miss(None);
                 self.state.note(NoteKind::CutOff { at, missing: end - self.input.len() });
                 return Ok(flow);
             }
@@ -412,7 +422,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
                 match self.state.message(&mut self.input.until(end), length) {
                     Ok(read) => return Ok(self.state.accept(&read)),
                     Err(_) => {
-                        self.state.session.miss(None);
+                        self.state.feed.miss(None);
                         self.state.note(NoteKind::Record { at });
                     }
                 }
@@ -423,8 +433,8 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             op::SCHEMA | op::CHANNEL => {
                 let mut body = vec![0; length as usize];
                 self.input.until(end).fill(&mut body)?;
-                let State { definitions, path, session, .. } = &mut self.state;
-                if definitions.define(kind, &body, path, session).is_err() {
+                let State { definitions, path, feed, .. } = &mut self.state;
+                if definitions.define(kind, &body, path, feed).is_err() {
                     self.state.note(NoteKind::Record { at });
                 }
             }
@@ -432,8 +442,8 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
                 let mut body = vec![0; length as usize];
                 self.input.until(end).fill(&mut body)?;
                 if let Ok(Record::Metadata(record)) = mcap::parse_record(kind, &body) {
-                    let State { path, session, .. } = &mut self.state;
-                    session.recording.add_metadata(path, &record.name, &record.metadata);
+                    let State { path, feed, .. } = &mut self.state;
+                    feed.recording.add_metadata(path, &record.name, &record.metadata);
                 }
             }
             _ => {}

@@ -15,11 +15,11 @@ use crate::bytes::Bytes;
 /// The information in the summary of a file.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
-    /// Whether the file has a footer at its end, so it was closed by its recorder.
+    /// Whether the file ends with a footer, because its recorder has closed the file.
     pub(super) is_complete: bool,
-    /// Whether there is a summary that is damaged, for example because it does not match its checksum.
+    /// Whether the summary is damaged, for example because it does not match its checksum.
     pub(super) is_damaged: bool,
-    /// The number of messages in the file. `None` if the summary does not say the number.
+    /// The number of messages in the file. `None` if the summary does not contain this number.
     pub(super) messages: Option<u64>,
     /// The chunks, sorted by their offsets.
     chunks: Vec<Chunk>,
@@ -33,7 +33,7 @@ struct Chunk {
 }
 
 impl Summary {
-    /// The largest number of chunks that are stored. So many chunks hold about a terabyte.
+    /// The largest number of chunks that are stored. This number of chunks holds about a terabyte.
     const MAX_CHUNKS: usize = 1 << 20;
     /// The largest record in a summary that is read, in bytes.
     const MAX_RECORD: u64 = 16 << 20;

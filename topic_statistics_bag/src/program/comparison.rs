@@ -120,7 +120,7 @@ impl Changes {
     /// Compares the selected topics. Returns an error if the windows of the two profiles have different lengths.
     pub fn new(baseline: &Profile, now: &Profile, selection: &Selection) -> Result<Self, Failure> {
         let mut changes = compare(baseline, now)?;
-        // The profile of an earlier run can have more topics than are selected now.
+        // The profile of an earlier run can contain topics that are not selected now.
         changes.retain(|change| selection.is_wanted(&change.topic));
         Ok(Self(changes))
     }
@@ -130,7 +130,7 @@ impl Changes {
         self.0.iter().any(|change| change.verdict == Verdict::Worse || is_missing(change))
     }
 
-    /// Adds a test for each quantity: whether it became worse.
+    /// Adds a test for each quantity. The test fails if the quantity became worse, or is no longer measured.
     pub fn add_to(&self, tests: &mut Tests) {
         for change in &self.0 {
             let (before, now) = (figure(change.baseline), figure(change.now));

@@ -91,7 +91,7 @@ impl Outcome<'_> {
         tests
     }
 
-    /// Writes standard output. Returns the exit status of what is written.
+    /// Writes the results to standard output. Returns the exit status that follows from these results.
     pub fn show(&mut self, changes: Option<&Changes>) -> Result<u8, Failure> {
         let report = self.session.report.take();
         let mut output = BufWriter::new(io::stdout());
@@ -196,8 +196,8 @@ impl Outcome<'_> {
         page::render(&self.session.recording, &origin, self.session.now())
     }
 
-    /// Reports failed conditions, and topics with the state ERROR at the end. Returns true if there are none, and if
-    /// all messages of the topics with conditions or expectations were measured.
+    /// Reports failed conditions, and topics with the state ERROR at the end of the bag. Returns true if no condition
+    /// failed, no topic has this state, and all messages of the topics with conditions or expectations were measured.
     pub fn is_fulfilled(&self) -> bool {
         let failures = self.session.recording.failures();
         failures.iter().for_each(|failure| print_error(failure));

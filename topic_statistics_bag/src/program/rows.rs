@@ -30,7 +30,6 @@ pub struct BagRows {
     times: Option<Times>,
 }
 
-/// The row of a topic.
 #[derive(Debug)]
 struct BagRow {
     row: Row,

@@ -39,7 +39,8 @@ pub struct Session {
     pub report: Option<Report<BufWriter<Stdout>>>,
     expected: Option<Expected>,
     bar: Bar,
-    /// The end of the last windows, and the names of the rows with a window that ended at this time.
+    /// The time at which the latest windows ended, and the names of the topics with a full window that ended at this
+    /// time.
     batch: (Timestamp, Vec<String>),
     /// The error that occurred when standard output was written.
     error: Option<io::Error>,
@@ -65,7 +66,7 @@ impl Session {
         }
     }
 
-    /// Ends the session: processes the last windows, and adds rows for topics without a window.
+    /// Ends the session. Processes the last windows, and adds rows for topics without a window.
     pub fn finish(&mut self, read: &BagStatistics) -> io::Result<()> {
         self.bar.finish();
         if let Some(error) = self.error.take() {
@@ -93,7 +94,7 @@ impl Session {
         }
     }
 
-    /// Reports the topics with the state ERROR at the end. Returns whether there are none.
+    /// Reports the topics with the state ERROR at the end of the bag. Returns true if no topic has this state.
     pub fn report_errors(&self) -> bool {
         self.expected.as_ref().is_none_or(|expected| expected.report_errors(print_error))
     }

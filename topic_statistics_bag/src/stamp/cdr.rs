@@ -11,7 +11,8 @@ use super::layout::{Layout, Step};
 use crate::bytes::Bytes;
 
 impl Layout {
-    /// The largest number of steps. No real message needs more steps, and a malicious file cannot use much time.
+    /// The largest number of steps for a message. No real message needs more steps. The limit bounds the time that a
+    /// malicious message can take.
     const BUDGET: u32 = 1 << 16;
 
     /// Reads the header stamp of a message, in nanoseconds of Unix time. Returns `None` if the encapsulation is

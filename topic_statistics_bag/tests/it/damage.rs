@@ -59,7 +59,7 @@ fn a_file_that_is_cut_off_anywhere_is_read_up_to_there() {
                 (vec![NoteKind::Unfinished], whole.windows.text())
             );
         }
-        // A block has at most 128 kB in zstd and 64 kB in lz4, so this chunk has several blocks.
+        // A block of zstd has at most 128 kB, and a block of lz4 has at most 64 kB. So this chunk has several blocks.
         let large: Vec<_> = messages.into_iter().map(|message| Message { size: 3000, ..message }).collect();
         let file = mcap(WriteOptions::new().compression(compression), &two_topics(0).0, &large);
         let end = records_of(&file, CHUNK)[0] + 9;

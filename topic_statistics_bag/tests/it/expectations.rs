@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! One file of expectations judges one stream of messages in a process, live and in a bag. The clocks are the test's.
+//! The same file of expectations judges the same stream of messages in three places: in a process with a node, in
+//! topic_monitor, and in a bag. The test sets the clocks.
 
 use std::{
     process::Command,
@@ -39,7 +40,7 @@ use crate::support::*;
 
 const FILE: &str = "topics: {imu: {warn_unless: age<50ms, error_unless: rate>=50, stale_after: 3}}";
 
-/// The stream: from each second on, the rate (Hz) and the age (ms).
+/// The stream. Each item has a time (s), and the rate (Hz) and the age (ms) of the messages from this time on.
 const STREAM: [(i64, i64, i64); 7] =
     [(0, 100, 5), (10, 100, 80), (15, 100, 5), (20, 25, 5), (25, 100, 5), (30, 0, 0), (36, 100, 5)];
 const END: i64 = 44;
@@ -82,7 +83,7 @@ struct Process {
     source: Arc<Source>,
     windows: Vec<Arc<WindowStatistics>>,
     changes: Vec<String>,
-    /// The last status on /diagnostics.
+    /// The name and the message of the last status on /diagnostics.
     status: (String, String),
 }
 
@@ -115,7 +116,7 @@ impl Process {
         let _no_callback = self.recorder.record(&received, || self.clock.monotonic());
     }
 
-    /// Ends the window that is due.
+    /// Sets the clock to `to`, and does all work of the schedule that is due at this time, such as the end of a window.
     fn pass(&mut self, to: i64) {
         self.clock.0.store(to, Ordering::Relaxed);
         let now = self.started + Duration::from_nanos(to as u64);
@@ -188,7 +189,7 @@ fn one_file_judges_one_stream_in_a_process_live_and_in_a_bag() {
 
     assert_eq!(live(file, &process.windows, process.started), expected, "live");
 
-    // Another topic continues, so that the bag has the time of the silence.
+    // Another topic continues, so that the bag does not end while /imu is silent.
     let other = (0..END * 10).map(|number| Message::at(1, number * 100 * MS));
     let mut all: Vec<_> = messages().into_iter().chain(other).collect();
     all.sort_by_key(|message| message.log);

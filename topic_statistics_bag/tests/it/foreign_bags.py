@@ -23,7 +23,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 S = 1_000_000_000
 START = 1_790_000_000 * S + 123_456_789
 STORE = get_typestore(Stores.ROS2_KILTED)
-# The header is not first, and what comes before it has no fixed size.
+# The header of this type is not the first field, and the fields before the header have no fixed size.
 LATE = "other_msgs/msg/Late"
 LATE_DEFINITION = """
 uint8 first
@@ -36,7 +36,7 @@ std_msgs/Header header
 float64 last
 """
 STORE.register(get_types_from_msg(LATE_DEFINITION, LATE))
-# The types of a sourced ROS that rosbags does not have. It cannot write a wstring.
+# Adds the types of a sourced ROS that rosbags does not have, except types with a wstring, which rosbags cannot write.
 for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(":"):
     for path in Path(prefix, "share").glob("*/msg/*.msg"):
         name, text = f"{path.parent.parent.name}/msg/{path.stem}", path.read_text()
@@ -105,12 +105,12 @@ def flow(seed, count=400):
             message = any_message(name, chance)
             if topic == "/camera":
                 message.data = numpy.full(20_000 + chance.randrange(9), 7, dtype="uint8")
-            # A second of silence now and then.
+            # Sometimes, there are 3 s of silence.
             time += int(period * S * chance.uniform(0.1, 1.9)) + (S * 3 if chance.random() < 0.01 else 0)
             if time > START + 8 * S:
                 break
             log = time + chance.randrange(5_000_000)
-            # A driver that does not set the stamp.
+            # Sometimes, the stamp is 0, as from a driver that does not set the stamp.
             set_stamp(message, name, 0 if chance.random() < 0.05 else time - chance.randrange(20_000_000))
             messages.append((topic, name, message, log, log - chance.randrange(1, 3_000_000)))
     messages.sort(key=lambda message: message[3] + chance.randrange(50_000_000))

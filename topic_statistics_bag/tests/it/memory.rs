@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests that the use of memory is limited, even for malicious files. The kernel measures the memory.
+//! Tests that the use of memory is limited, even for malicious files. The test reads the use of memory from the kernel.
 
 #![cfg(target_os = "linux")]
 
@@ -26,7 +26,7 @@ fn shares_its_process() -> bool {
     !is_alone
 }
 
-/// Returns the peak memory of a reading, in kB.
+/// Returns by how much the memory of this process rises during a reading, in kB.
 fn peak(bytes: &[u8]) -> u64 {
     let file = TestFile::new(bytes);
     let figure = |name: &str| -> u64 {

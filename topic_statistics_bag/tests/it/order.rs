@@ -62,8 +62,8 @@ fn split_files_are_in_the_order_of_their_times() {
     }
 }
 
-/// `ros2 bag reindex` writes a metadata.yaml in the order of the names; then the times decide the order of the files.
-/// If the clock of a recorder went back, the files keep the order of the metadata.yaml.
+/// `ros2 bag reindex` lists the files in metadata.yaml in the order of their names. Then the times decide the order. If
+/// the clock of a recorder went back, the files keep the order of the metadata.yaml.
 #[test]
 fn the_order_of_a_metadata_yaml_counts_where_times_do_not_tell() {
     let (channels, messages) = two_topics(4);
@@ -149,7 +149,8 @@ fn of_a_file_and_its_copies_one_is_read_and_it_is_complete() {
     }
 }
 
-/// As with `ros2 bag record --use-sim-time`, log times and stamps are from /clock, publish times from the system clock.
+/// As with `ros2 bag record --use-sim-time`, log times and stamps are from /clock, and publish times are from the
+/// system clock.
 #[test]
 fn delays_and_ages_across_two_clocks_are_unknown() {
     let simulated = |number: i64| {
@@ -182,7 +183,7 @@ fn delays_and_ages_across_two_clocks_are_unknown() {
     }
 }
 
-/// In one recording, /clock goes back to its start.
+/// During the recording, /clock goes back to its start.
 #[test]
 fn runs_of_a_simulation_lie_behind_each_other() {
     let slow = (0..14).map(|number| Message::at(1, number * 700 * MS + MS));
@@ -204,7 +205,7 @@ fn runs_of_a_simulation_lie_behind_each_other() {
     let slow = read_with(&two, &ReadOptions::new().topics(|topic| topic == "/slow"));
     assert_eq!((slow.topic("/slow").totals().received, slow.notes().len()), (28, 1));
     assert_eq!(slow.topic("/slow").summary(Metric::MessagePeriod).minimum, 700.0);
-    // No new run begins if topics were written one after the other, at a time far in the future, or at late messages.
+    // No new run begins at a time far in the future, at late messages, or if topics were written one after the other.
     let mut orders = [every_10_ms(1000), every_10_ms(1000), every_10_ms(1000)];
     orders[0].extend(every_10_ms(1000).into_iter().map(|message| Message { channel: 1, ..message }));
     orders[1][100] = Message::at(0, 1_000_000 * S);

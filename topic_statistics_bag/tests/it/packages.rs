@@ -18,7 +18,7 @@ pub fn packages() -> Option<PathBuf> {
     if is_installed() {
         return Some(directory);
     }
-    // Installs into a temporary directory first: the tests of topic_monitor may install the libraries at the same time.
+    // Installs into a temporary directory first, because the tests of topic_monitor may install them at the same time.
     let whole =
         tempfile::Builder::new().prefix("foreign_bags").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut pip = Command::new("python3");

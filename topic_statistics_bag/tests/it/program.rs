@@ -29,7 +29,7 @@ fn regular(topic: &str, rate: i64, from: i64, to: i64, age: i64) -> Part {
     (Channel::new(topic, IMU), (0..(to - from) * rate).map(message).collect())
 }
 
-/// Returns the same topic with a channel that proves losses, without the messages with the numbers in `lost`.
+/// Gives the topic a channel that proves losses, and removes the messages with the numbers in `lost`.
 fn numbered((channel, mut messages): Part, lost: &[u32]) -> Part {
     messages.retain(|message| !lost.contains(&message.sequence));
     (proved(&channel.topic, ONE, "/talker"), messages)
@@ -86,7 +86,6 @@ struct Ended {
     errors: String,
 }
 
-/// Runs the program on a bag.
 fn run(bag: &Path, arguments: &[&str]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bag_statistics"));
     let Output { status, stdout, stderr } = command.arg(bag).args(arguments).output().unwrap();
@@ -235,7 +234,8 @@ fn slow_from_8_to_12_s() -> [Part; 3] {
 
 #[test]
 fn messages_that_are_not_measured_fail_what_is_judged() {
-    // The last message, of the first window, is too late: the buffer for sorting holds fewer messages than the file.
+    // The last message of the file belongs to the first window. This message is too late, because the buffer for
+    // sorting holds fewer messages than the file.
     let mut messages = regular("/imu", 2000, 0, 35, 5);
     messages.1.push(messages.1[0]);
     let late = write_as_it_is("late.mcap", &[regular("/odom", 10, 0, 35, 5), messages], |_| ());
@@ -363,7 +363,8 @@ fn the_table_lines_and_info_have_the_figures_of_all_messages() {
 fn json_has_each_whole_window_and_then_the_figures_of_all_messages() {
     let ended = run_well(&write("a.mcap", &imu_and_odom()).path, &["--json"]);
     let windows = ended.windows("/imu");
-    // There are 9 full windows, from 1 s to 10 s. The window before 1 s is shorter: it begins with the first message.
+    // There are 9 full windows, from 1 s to 10 s. The window before 1 s is shorter, because a topic's first window
+    // begins with the topic's first message.
     assert_eq!(windows.len(), 9);
     for (second, window) in (1..).zip(&windows) {
         assert_eq!(window["window_start"], START + second * S);
@@ -444,7 +445,7 @@ fn topics_are_selected_by_name_and_pattern_as_in_topic_monitor() {
             (Some(0), &expected.iter().map(|topic| (*topic).to_owned()).collect::<Vec<_>>()[..])
         );
     }
-    // The bandwidth of a topic is over the time of the whole bag, whichever topics are read.
+    // The bandwidth of a topic is computed over the time of the whole bag, even if only some topics are read.
     let bag = write("a.mcap", &[regular("/imu", 100, 0, 20, 5), regular("/chat", 1, 8, 12, 5)]);
     let figures = |arguments: &[&str]| {
         let chat = run(&bag.path, &[&["--json"], arguments].concat()).recording("/chat");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests which parts of a bag are read, and on which clock.
+//! Tests of the selected part of a bag, and of the clock of the windows.
 
 use std::{
     fs,
@@ -34,7 +34,7 @@ fn a_bag_has_the_windows_of_a_subscription() {
     let bag = read(&mcap(WriteOptions::new(), &channels, &messages));
     assert_eq!(bag.notes(), []);
     let windows = bag.windows.of("/imu");
-    // The last window ends with the bag, whose last message is that of /imu at 2.99 s.
+    // The last window ends with the last message of the bag, which is the message of /imu at 2.99 s.
     assert_eq!(counts(&bag, "/imu"), [100, 100, 100]);
     let [first, second, last] = windows[..] else { panic!() };
     assert_eq!(first.window.start, Timestamp::from_nanoseconds(START));

@@ -2,7 +2,7 @@
 
 //! Tests with the SQLite files of rosbag2.
 
-use std::{fs, io::Write, path::PathBuf};
+use std::{fs, io::Write, path::PathBuf, sync::Mutex};
 
 use rusqlite::Connection;
 use topic_statistics_bag::{Bag, BagClock, BagError, BagTime, NoteKind, ReadOptions, Stamps};
@@ -146,7 +146,9 @@ fn a_recorder_goes_on_while_its_bag_is_read() {
         recorder.execute_batch(&begin).unwrap();
         let before = names(&database);
         // The recorder writes while the topics are read.
+        let recorder = Mutex::new(recorder);
         let options = ReadOptions::new().topics(move |_| {
+            let recorder = recorder.lock().unwrap();
             recorder.execute_batch("INSERT INTO metadata VALUES (NULL, 9, zeroblob(9000))").unwrap();
             true
         });

@@ -34,7 +34,6 @@ builtin_interfaces/Time stamp
 string frame_id
 ";
 
-/// A channel of a file.
 #[derive(Clone, Debug)]
 pub struct Channel {
     pub topic: String,
@@ -143,7 +142,6 @@ pub fn proved(topic: &str, gid: &str, node: &str) -> Channel {
     Channel { metadata, ..Channel::new(topic, IMU) }
 }
 
-/// The GID of a publisher.
 pub const ONE: &str = "010f78fd6b5290710000000000001003";
 
 /// Returns messages of channel 0 every 10 ms, with increasing sequence numbers.
@@ -151,7 +149,6 @@ pub fn every_10_ms(count: i64) -> Vec<Message> {
     (0..count).map(|number| Message { sequence: number as u32, ..Message::at(0, number * 10 * MS) }).collect()
 }
 
-/// Returns a channel for the topic /imu.
 pub fn imu() -> [Channel; 1] {
     [Channel::new("/imu", IMU)]
 }
@@ -166,7 +163,6 @@ pub fn two_topics(seconds: i64) -> (Vec<Channel>, Vec<Message>) {
     (channels, messages)
 }
 
-/// The windows of a bag.
 #[derive(Debug, Default)]
 pub struct Windows(pub Vec<(String, WindowStatistics, bool)>);
 
@@ -260,10 +256,10 @@ pub fn records_of(file: &[u8], kind: u8) -> Vec<usize> {
 
 /// The kind of a chunk record.
 pub const CHUNK: u8 = 6;
-/// The kind of the record after all messages.
+/// The kind of the record that follows all messages of a file.
 pub const DATA_END: u8 = 0x0f;
 
-/// Prints that a test is skipped. This function does not use `eprintln!`, because the test harness captures its output.
+/// Prints that a test is skipped. `eprintln!` is not used, because the test harness captures the output of `eprintln!`.
 pub fn skip(what: &str, why: &str) {
     let _closed = writeln!(std::io::stderr(), "skipped: {what}: {why}");
 }

@@ -117,7 +117,7 @@ fn conditions_fail_for_silent_sources_not_for_lost_samples() {
     // No call begins in this window, but an earlier call still waits.
     let waits: Metrics = &[("calls", 0.0, 1), ("oldest_call_ms", 2000.0, 1), ("round_trip_ms", NONE, 0)];
     let responds: Metrics = &[("calls", 1.0, 1), ("oldest_call_ms", 0.0, 1), ("round_trip_ms", 20.0, 1)];
-    // A metric that needs no message, such as the clock offset, does not prove silence, so the state does not change.
+    // A sample of the clock offset needs no message, so this source is silent although it has such a sample.
     let silent: Metrics =
         &[("message_age", NONE, 0), ("time_since_last_message_ms", 1500.0, 1), ("clock_offset_ms", 0.1, 1)];
     for (conditions, good, empty, empties, expected) in [

@@ -28,7 +28,7 @@ pub struct Slot {
     pub ended: Duration,
     /// The length of the shortest window in the slot.
     pub window: Duration,
-    /// The rates of the windows, in Hz.
+    /// The message rates of the windows, in Hz.
     pub rate: Merged,
     /// The number of messages lost. `None` if the number is unknown in every window.
     pub lost: Option<u64>,

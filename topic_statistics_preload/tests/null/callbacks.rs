@@ -138,6 +138,31 @@ rmw.destroy_timer(gone)
 }
 
 #[test]
+fn ended_threads_leave_the_executor() {
+    // As a container with an executor for each component, which are loaded and unloaded: 40 threads that end, and 40
+    // more in later windows; 64 are measured at once.
+    let script = "
+import threading
+subscription = subscribe('/own_in')
+def call():
+    rmw.receive(subscription, long(0), long(0))
+for _ in range(2):
+    for _ in range(40):
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+    wait_for_windows()
+call()
+wait_for_windows()
+";
+    let Some((windows, errors)) = run(script, &[("METRICS", "busy")]) else { return };
+    assert_eq!(errors, "");
+    let threads: Vec<f64> = windows.samples("executor", "busy").iter().map(|(_, threads)| *threads).collect();
+    assert!(threads.iter().sum::<f64>() >= 80.0, "{threads:?}");
+    assert_eq!(threads.last(), Some(&1.0), "the main thread: {threads:?}");
+}
+
+#[test]
 fn the_executor_is_a_source_if_it_is_chosen() {
     let script = "
 timer = pointer(rmw.create_timer, long(10_000_000), 3)

@@ -23,7 +23,7 @@ print(all(importlib.util.find_spec(name) for name in ("venv", "ensurepip")))
 print(os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
 "#;
 
-/// Checks that an embedded ROS 2 can be made in `directory`.
+/// Checks that this machine can make an embedded ROS 2, from PyPI wheels, in `directory`.
 pub fn check(directory: &Path) -> Result<()> {
     let (os, arch) = (env::consts::OS, env::consts::ARCH);
     ensure!((os, arch) == ("linux", "x86_64"), "There are no ROS 2 wheels for {arch} {os}: {SOURCED_WORKS}");

@@ -28,7 +28,7 @@ pub trait PublishWindows: Send + Sync {
     ) -> Result<(), PublishError>;
 
     /// Publishes the distribution of a metric of a window of the source. Returns the error of the middleware if this
-    /// fails. The default implementation does nothing, for publishers that have no message for distributions.
+    /// fails. The default implementation does nothing. Publishers without a message type for distributions keep it.
     fn publish_distribution(
         &self,
         _source: &str,

@@ -49,7 +49,7 @@ pub static MIDDLEWARES: [Middleware; 5] = [
 pub static UNKNOWN: Middleware =
     Middleware { matches_qos: false, ..dds("unknown", ReceivedTimestamp::Unknown, true) };
 
-/// Returns the table row of a middleware that behaves like a typical DDS implementation with the type support for C.
+/// Returns the table row of a typical DDS implementation that serializes messages with the type support for C.
 const fn dds(name: &'static str, received: ReceivedTimestamp, has_sequence_numbers: bool) -> Middleware {
     let transport = Transport { name, received, has_sequence_numbers };
     Middleware { transport, matches_qos: true, pads: true, sends_to_nul: true }

@@ -49,7 +49,28 @@ pub struct ExecutorNames(Arc<Mutex<Names>>);
 struct Names {
     callbacks: Vec<ExecutorCallback>,
     ids: HashMap<ExecutorCallback, CallbackId>,
-    threads: Vec<Arc<str>>,
+    /// The names of the threads, by their numbers; `None` for a number that the next new thread gets.
+    threads: Vec<Option<Arc<str>>>,
+    /// The numbers of the threads that have ended in this window.
+    ended: Vec<usize>,
+}
+
+impl Names {
+    fn add_thread(&mut self, name: Arc<str>) -> usize {
+        let number = self.threads.iter().position(Option::is_none).unwrap_or(self.threads.len());
+        match self.threads.get_mut(number) {
+            Some(free) => *free = Some(name),
+            None => self.threads.push(Some(name)),
+        }
+        number
+    }
+
+    /// Returns the numbers of the threads that have ended. New threads may get these numbers from now on.
+    fn free_ended(&mut self) -> Vec<usize> {
+        let ended = std::mem::take(&mut self.ended);
+        ended.iter().for_each(|number| self.threads[*number] = None);
+        ended
+    }
 }
 
 impl ExecutorNames {
@@ -80,15 +101,24 @@ impl ExecutorNames {
     }
 
     fn add_thread(&self, name: Arc<str>) -> usize {
-        let threads = &mut lock(&self.0).threads;
-        threads.push(name);
-        threads.len() - 1
+        lock(&self.0).add_thread(name)
+    }
+
+    /// Records that a thread with this [number](ThreadRecorder::number) has ended. It is in the window in which it
+    /// ends, and in no later one.
+    pub fn end_thread(&self, number: usize) {
+        lock(&self.0).ended.push(number);
     }
 }
 
 impl Default for ExecutorNames {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Names { callbacks: vec![], ids: HashMap::new(), threads: vec![] })))
+        Self(Arc::new(Mutex::new(Names {
+            callbacks: vec![],
+            ids: HashMap::new(),
+            threads: vec![],
+            ended: vec![],
+        })))
     }
 }
 
@@ -107,6 +137,24 @@ impl ThreadRecorder {
         name: impl Into<Arc<str>>,
     ) -> Self {
         Self { executions, thread: names.add_thread(name.into()) }
+    }
+
+    /// As [`new`](Self::new), with a number below `bound`; `None` if as many threads are measured already.
+    pub fn within(
+        bound: usize,
+        executions: Arc<Windowed<Executions>>,
+        names: &ExecutorNames,
+        name: impl Into<Arc<str>>,
+    ) -> Option<Self> {
+        let names = &mut *lock(&names.0);
+        let count = names.threads.iter().flatten().count();
+        (count < bound).then(|| Self { executions, thread: names.add_thread(name.into()) })
+    }
+
+    /// Returns the number of the thread in its executor. After the thread has [ended](ExecutorNames::end_thread), a new
+    /// thread may get the number.
+    pub fn number(&self) -> usize {
+        self.thread
     }
 
     /// Returns whether the statistics are enabled.
@@ -344,13 +392,14 @@ impl Collector for Executions {
         let length = ended.length();
         let stop = self.start.saturating_add(i64::try_from(length.as_nanos()).unwrap_or(i64::MAX));
         let shared = self.names.clone();
-        let names = lock(&shared.0);
+        let names = &mut *lock(&shared.0);
         if names.threads.len() > self.threads.len() {
             self.add_threads(names.threads.len());
         }
         let mut busy = SummaryCollector::default();
         let mut threads = Vec::with_capacity(self.threads.len());
         for (index, name) in names.threads.iter().enumerate() {
+            let Some(name) = name else { continue };
             let thread = &mut self.threads[index];
             let mut of_window = std::mem::take(&mut thread.busy);
             if let Some((callback, start)) = thread.running {
@@ -364,9 +413,10 @@ impl Collector for Executions {
         }
         let callback = |id: CallbackId| names.callbacks[id.0 as usize].clone();
         let milliseconds = |duration: i64| milliseconds_between(0, duration);
+        let thread = |number: usize| names.threads[number].clone().unwrap_or_default();
         let longest = self.longest.take().map(|longest| LongestCallback {
             callback: callback(longest.callback),
-            thread: Arc::clone(&names.threads[longest.thread]),
+            thread: thread(longest.thread),
             milliseconds: milliseconds(longest.duration),
         });
         if ended.step.is_some() && self.is_ready_of_system_time {
@@ -386,6 +436,10 @@ impl Collector for Executions {
         ];
         self.finished = Some(Arc::new(ExecutorWindow { threads, longest, waits }));
         self.start = stop;
+        for number in names.free_ended() {
+            self.threads[number].running = None;
+            self.threads[number].last.clear();
+        }
         // A callback that is still running also counts in the next window, so that a stuck executor does not look
         // silent.
         let running = self.threads.iter().filter(|thread| thread.running.is_some()).count() as u64;
@@ -398,6 +452,7 @@ impl Collector for Executions {
 
     fn clear(&mut self, start: i64, _: bool) {
         let is_ready_of_system_time = self.is_ready_of_system_time;
+        lock(&self.names.0).free_ended();
         *self = Self { start, is_ready_of_system_time, ..Self::new(self.names.clone()) };
     }
 }

@@ -124,8 +124,8 @@ fn is_run_of(messages: &[Recorded], periods: &Summary) -> bool {
         })
 }
 
-/// Two threads record messages while a window ends. A window has no periods if its messages were recorded out of order,
-/// or if an earlier message is missing.
+/// Two threads record messages while a window ends. A window has no samples of the period if its messages were
+/// recorded out of order, or if an earlier message is not recorded yet.
 #[test]
 fn a_message_has_a_period_since_the_one_before_it() {
     let [has_none, has_all] = [(); 2].map(|()| Reached::default());

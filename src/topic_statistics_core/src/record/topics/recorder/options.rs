@@ -73,7 +73,7 @@ impl RecorderOptions {
 }
 
 impl RecorderOptions {
-    /// The metrics of the delays that add up to an age.
+    /// The delays before the callback: parts of the time from the header stamp to the callback, or sums of them.
     const DELAYS: MetricSet = MetricSet::of(&[
         Metric::HeaderToSource,
         Metric::SourceToReceive,

@@ -211,6 +211,33 @@ fn the_last_runs_of_a_thread_are_bounded() {
 }
 
 #[test]
+fn an_ended_thread_is_in_its_last_window_only() {
+    let mut test = Test::new(&["a", "b"]);
+    let timer = test.timer("timer");
+    let threads = |window: &ExecutorWindow| -> Vec<(String, f64)> {
+        window.threads.iter().map(|thread| (thread.name.to_string(), thread.busy)).collect()
+    };
+    test.run(0, timer, None, 0, 500 * MS);
+    test.start(0, timer, None, 600 * MS); // it throws an exception, so it has no end
+    test.names.end_thread(0);
+    assert_eq!(threads(&test.take().1), [("a".to_owned(), 90.0), ("b".to_owned(), 0.0)]);
+    assert_eq!(threads(&test.take().1), [("b".to_owned(), 0.0)]);
+    // A new thread gets the number of the ended one.
+    assert_eq!(test.names.add_thread("c".into()), 0);
+    assert_eq!(test.names.add_thread("d".into()), 2);
+    assert_eq!(test.take().1.threads.len(), 3);
+    assert_eq!(test.counts, [2, 0, 0]);
+}
+
+#[test]
+fn threads_are_bounded() {
+    let names = ExecutorNames::default();
+    let executions = Arc::new(Windowed::new(Executions::new(names.clone())));
+    let new = || ThreadRecorder::within(2, Arc::clone(&executions), &names, "thread").map(|new| new.number());
+    assert_eq!([new(), new(), new()], [Some(0), Some(1), None]);
+}
+
+#[test]
 fn names_are_bounded() {
     let names = ExecutorNames::default();
     let id = |name: usize| names.id(ExecutorCallback::new(CallbackKind::Task, name.to_string()));

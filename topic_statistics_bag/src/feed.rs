@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Passes messages from the reader of a file to the [`Session`](crate::session::Session), which runs on another thread.
+//!
+//! The feed determines the time of each message on the clock of the windows, and sorts the messages by this time. The
+//! feed stores the topics and channels of the bag, so the reader never waits for an answer of the session. Both threads
+//! work at the same time. The number of events that wait for the session is limited, so the use of memory does not
+//! depend on the bag.
+
+use std::{
+    collections::HashMap,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::mpsc::SyncSender,
+    time::Duration,
+};
+
+use topic_statistics_core::record::transport::Gid;
+
+use crate::{
+    error::{BagError, NoteKind, Notes},
+    gaps::OpenGap,
+    message::{ChannelKey, Message},
+    options::{BagClock, ReadOptions},
+    order::Order,
+    proof::Publisher,
+    qos,
+    recording::RecordingInfo,
+    runs::{Place, Runs},
+    topic::{Stamps, TopicDefinition},
+};
+
+/// An event for the session. The session processes the events in the order in which the feed passes them.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A message, and its time on the clock of the windows. Messages are passed in the order of these times.
+    Message(i64, Message),
+    /// A message of this channel has no time on the clock of the windows.
+    WithoutTime(ChannelKey),
+    /// The start and the end of a period in which messages may be missing.
+    Gap((i64, i64)),
+    /// A new topic. Its index is the number of topics before it.
+    Topic(Box<TopicDefinition>),
+    /// A new channel: the index of its topic, and its publisher if the bag names one. Its [`ChannelKey`] is the number
+    /// of channels before it.
+    Channel(usize, Option<Box<Publisher>>),
+    /// The progress of the reading, in bytes and messages.
+    Progress { done: u64, total: u64, messages: u64 },
+}
+
+/// The definition of a channel in a file.
+#[derive(Clone, Debug)]
+pub(crate) struct ChannelDefinition<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) message_type: Option<&'a str>,
+    pub(crate) stamps: Stamps,
+    pub(crate) publisher: Option<Publisher>,
+    /// The QoS of the topic's publishers, as rosbag2 writes it. Empty if the QoS is unknown.
+    pub(crate) offered_qos: &'a str,
+}
+
+/// The notes and other information about a bag after all files were read.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) notes: Notes,
+    pub(crate) recording: RecordingInfo,
+    /// The first and the last log time in the selected part of the bag, of any topic. `None` if the clock of the
+    /// windows is not the log time.
+    pub(crate) seen: Option<(i64, i64)>,
+}
+
+/// The reader's end of the connection to a session.
+pub(crate) struct Feed<'a> {
+    options: &'a ReadOptions,
+    /// The earliest log time that is read.
+    from: i64,
+    /// The end (exclusive) of the log times that are read.
+    to: i64,
+    topics: HashMap<String, usize>,
+    channels: HashMap<(usize, Option<(Gid, bool)>), ChannelKey>,
+    has_too_many: bool,
+    runs: Runs,
+    /// The number of nanoseconds that are added to the times of the current run, so that these times follow the
+    /// previous run.
+    shift: i64,
+    /// Whether a part of the file after the messages that wait in `runs` could not be read.
+    is_missing_behind_held: bool,
+    gap: OpenGap,
+    order: Order,
+    /// The earliest and the latest log time in the bag, of any topic.
+    seen: Option<(i64, i64)>,
+    notes: Notes,
+    pub(crate) recording: RecordingInfo,
+    /// The number of messages of the selected topics in the selected part of the bag, so far.
+    messages: u64,
+    /// The path of the current file.
+    path: PathBuf,
+    /// The first file with a publish time or a stamp of another clock than the log time, and the number of messages
+    /// with such a time in all files.
+    other_clock: Option<(PathBuf, u64)>,
+    /// The total size of the files before the current file, in bytes. `total` is the size of all files.
+    done: u64,
+    total: u64,
+    batch: Vec<Event>,
+    sender: SyncSender<Vec<Event>>,
+}
+
+impl<'a> Feed<'a> {
+    /// The largest number of topics that are read.
+    pub(crate) const MAX_TOPICS: usize = 2048;
+    /// The largest number of channels that are read, for all topics together.
+    const MAX_CHANNELS: usize = 1 << 16;
+    /// The largest number of batches that wait for the session.
+    pub(crate) const WAITING: usize = 4;
+    /// The number of events in a full batch.
+    const BATCH: usize = 4096;
+
+    /// Creates a feed. `start` is the first log time of the bag, and `total` is the size of all files in bytes.
+    pub(crate) fn new(
+        options: &'a ReadOptions,
+        start: i64,
+        total: u64,
+        sender: SyncSender<Vec<Event>>,
+    ) -> Result<Self, BagError> {
+        let from = options.from.map_or(i64::MIN, |time| time.resolve(start));
+        let to = options.to.map_or(i64::MAX, |time| time.resolve(start));
+        if from >= to {
+            return Err(BagError::EmptyRange { from, to });
+        }
+        Ok(Self {
+            options,
+            from,
+            to,
+            topics: HashMap::new(),
+            channels: HashMap::new(),
+            has_too_many: false,
+            runs: Runs::default(),
+            shift: 0,
+            is_missing_behind_held: false,
+            gap: OpenGap::default(),
+            order: Order::default(),
+            seen: None,
+            notes: Notes::default(),
+            recording: RecordingInfo::default(),
+            messages: 0,
+            path: PathBuf::new(),
+            other_clock: None,
+            done: 0,
+            total,
+            batch: vec![],
+            sender,
+        })
+    }
+
+    /// Returns whether every byte has to be read and every checksum verified.
+    pub(crate) fn verifies(&self) -> bool {
+        self.options.verify
+    }
+
+    /// Returns whether compressed files are read without a limit on the size of their content.
+    pub(crate) fn unpacks_all(&self) -> bool {
+        self.options.unpack_all
+    }
+
+    /// Returns whether log times from `first` to `last`, both inclusive, overlap the selected part of the bag.
+    pub(crate) fn wants_times(&self, first: i64, last: i64) -> bool {
+        last >= self.from && first < self.to
+    }
+
+    /// Returns the selected range of log times: start (inclusive) and end (exclusive). `None` if the whole bag is read.
+    pub(crate) fn range(&self) -> Option<(i64, i64)> {
+        (self.from > i64::MIN || self.to < i64::MAX).then_some((self.from, self.to))
+    }
+
+    /// Adds a channel. Returns `None` if the topic of the channel is not read.
+    pub(crate) fn add_channel(
+        &mut self,
+        path: &Path,
+        definition: &ChannelDefinition<'_>,
+    ) -> Option<ChannelKey> {
+        let ChannelDefinition { topic: name, message_type, stamps, ref publisher, offered_qos } = *definition;
+        if self.options.topics.as_ref().is_some_and(|is_wanted| !is_wanted(name)) {
+            return None;
+        }
+        let topic = match self.topics.get(name) {
+            Some(topic) => *topic,
+            None if self.topics.len() >= Self::MAX_TOPICS => {
+                self.too_many(path);
+                return None;
+            }
+            None => {
+                let topic = self.topics.len();
+                self.topics.insert(name.to_owned(), topic);
+                let _flow = self.push(Event::Topic(Box::new(TopicDefinition {
+                    name: name.to_owned(),
+                    message_type: message_type.map(str::to_owned),
+                    stamps,
+                    is_latched: qos::is_transient_local(offered_qos),
+                })));
+                topic
+            }
+        };
+        let gid = publisher.as_ref().map(|publisher| (publisher.gid, publisher.is_numbered));
+        if let Some(key) = self.channels.get(&(topic, gid)) {
+            return Some(*key);
+        }
+        if self.channels.len() >= Self::MAX_CHANNELS {
+            self.too_many(path);
+            return None;
+        }
+        let key = ChannelKey(self.channels.len() as u32);
+        let _flow = self.push(Event::Channel(topic, publisher.clone().map(Box::new)));
+        self.channels.insert((topic, gid), key);
+        Some(key)
+    }
+
+    fn too_many(&mut self, path: &Path) {
+        if !std::mem::replace(&mut self.has_too_many, true) {
+            self.note(path, NoteKind::TooMany { limit: Self::MAX_TOPICS });
+        }
+    }
+
+    pub(crate) fn note(&mut self, path: &Path, kind: NoteKind) {
+        self.notes.add(path, kind);
+    }
+
+    /// Accepts a log time of the bag. The topic of the message with this time may be a topic that is not read.
+    pub(crate) fn see(&mut self, log: i64) {
+        let log = log.saturating_add(self.shift);
+        let (first, last) = self.seen.unwrap_or((log, log));
+        self.seen = Some((first.min(log), last.max(log)));
+        if self.options.clock == BagClock::Log {
+            self.close_gap(log);
+        }
+    }
+
+    /// Tells the session that a part of a file could not be read, so messages may be missing. `start` is the earliest
+    /// possible log time of these messages, if this time is known.
+    pub(crate) fn miss(&mut self, start: Option<i64>) {
+        let start = start.map(|start| start.saturating_add(self.shift));
+        self.gap.begin(start.filter(|_| self.options.clock == BagClock::Log));
+        self.is_missing_behind_held |= self.runs.is_holding();
+    }
+
+    fn close_gap(&mut self, time: i64) {
+        if let Some(gap) = self.gap.accept(time) {
+            let _flow = self.push(Event::Gap(gap));
+        }
+    }
+
+    /// Accepts the next message in the order of the file.
+    pub(crate) fn accept(&mut self, message: Message) -> ControlFlow<()> {
+        match self.runs.accept(&message) {
+            Place::Next => self.place(message),
+            Place::Held => ControlFlow::Continue(()),
+            Place::Late(held) => self.place_all(held),
+            Place::NewRun(held) => {
+                self.start_run(&held);
+                self.place_all(held)
+            }
+        }
+    }
+
+    /// Starts a new run. The times of its messages are moved so that they follow the last message of the previous run.
+    /// There is a gap between the two runs.
+    fn start_run(&mut self, messages: &[Message]) {
+        let first = messages.iter().map(|message| message.log.saturating_add(self.shift)).min();
+        let (Some(first), Some((_, last))) = (first, self.seen) else { return };
+        let back = last.saturating_sub(first).max(0);
+        self.notes.add(&self.path, NoteKind::NewRun { back: Duration::from_nanos(back.unsigned_abs()) });
+        self.miss(None);
+        self.shift = self.shift.saturating_add(back).saturating_add(1);
+    }
+
+    fn place_all(&mut self, messages: Vec<Message>) -> ControlFlow<()> {
+        messages.into_iter().try_for_each(|message| self.place(message))?;
+        if std::mem::take(&mut self.is_missing_behind_held) {
+            self.miss(None);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Adds a message at its time on the clock of the windows, if the message is in the selected part of the bag.
+    fn place(&mut self, message: Message) -> ControlFlow<()> {
+        self.see(message.log);
+        if !self.wants_times(message.log, message.log) {
+            return ControlFlow::Continue(());
+        }
+        self.messages += 1;
+        let [has_other_publish, has_other_header] =
+            [message.publish, message.header].map(|time| message.is_of_other_clock(time));
+        if has_other_publish || has_other_header {
+            self.other_clock.get_or_insert_with(|| (self.path.clone(), 0)).1 += 1;
+        }
+        // A time of another clock is not shifted, because the other clock does not go back when the log times go back.
+        let shifted = |time: i64, is_other: bool| match time {
+            time if time == 0 || is_other => time,
+            time => time.saturating_add(self.shift),
+        };
+        let time = match self.options.clock {
+            BagClock::Log => message.log.saturating_add(self.shift),
+            BagClock::Publish => shifted(message.publish, has_other_publish),
+            BagClock::Stamp => shifted(message.header, has_other_header),
+        };
+        // The publish time and the stamp are not shifted here: `Topic::record` moves all times of a message together.
+        let message = Message {
+            publish: if has_other_publish { 0 } else { message.publish },
+            header: if has_other_header { 0 } else { message.header },
+            ..message
+        };
+        // A time before 1970 is not valid on any clock, and 0 means that the time is unknown.
+        if time < 0 || time == 0 && self.options.clock != BagClock::Log {
+            return self.push(Event::WithoutTime(message.channel));
+        }
+        self.close_gap(time);
+        match self.order.push(time, message) {
+            Some(earliest) => self.push(Event::Message(earliest.time, earliest.message)),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Begins a file.
+    pub(crate) fn start_file(&mut self, path: &Path) {
+        self.path = path.to_owned();
+    }
+
+    /// Reports the progress. `read` is the number of bytes that were read of the current file.
+    pub(crate) fn progress(&mut self, read: u64) -> ControlFlow<()> {
+        let done = self.done.saturating_add(read).min(self.total);
+        self.push(Event::Progress { done, total: self.total, messages: self.messages })?;
+        self.flush()
+    }
+
+    /// Ends a file of `bytes` bytes.
+    pub(crate) fn end_file(&mut self, bytes: u64) -> ControlFlow<()> {
+        self.done = self.done.saturating_add(bytes);
+        self.progress(0)
+    }
+
+    /// Ends the bag: passes all waiting messages to the session.
+    pub(crate) fn finish(mut self) -> Found {
+        let _flow = self.flush_waiting();
+        if let Some((path, messages)) = &self.other_clock {
+            self.notes.add(path, NoteKind::OtherClock { messages: *messages });
+        }
+        let seen = self.seen.filter(|_| self.options.clock == BagClock::Log);
+        let seen =
+            seen.map(|(first, last)| (first.max(self.from), last.min(self.to.saturating_add(self.shift))));
+        Found { notes: self.notes, recording: self.recording, seen }
+    }
+
+    fn flush_waiting(&mut self) -> ControlFlow<()> {
+        let held = self.runs.take();
+        self.place_all(held)?;
+        if let Some(gap) = self.gap.finish() {
+            self.push(Event::Gap(gap))?;
+        }
+        while let Some(earliest) = self.order.pop() {
+            self.push(Event::Message(earliest.time, earliest.message))?;
+        }
+        self.flush()
+    }
+
+    /// Adds an event. If the batch is full, passes the batch to the session, and returns `Break` if the session has
+    /// ended.
+    fn push(&mut self, event: Event) -> ControlFlow<()> {
+        self.batch.push(event);
+        match self.batch.len() < Self::BATCH {
+            true => ControlFlow::Continue(()),
+            false => self.flush(),
+        }
+    }
+
+    /// Passes the batch to the session. Waits if [`WAITING`](Self::WAITING) batches already wait for the session.
+    /// Returns `Break` if the session has ended.
+    pub(crate) fn flush(&mut self) -> ControlFlow<()> {
+        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(Self::BATCH));
+        match self.sender.send(batch) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Feed<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Feed").finish_non_exhaustive()
+    }
+}
