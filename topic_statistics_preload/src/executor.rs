@@ -60,7 +60,7 @@ struct Executor {
     names: ExecutorNames,
     /// The ID that all callbacks without a name share.
     others: CallbackId,
-    /// The recorders by the numbers of their threads. A new thread gets the number, and the recorder, of an ended one.
+    /// The recorders, by the threads' numbers. A new thread gets the number and the recorder of an ended thread.
     threads: [OnceLock<ThreadRecorder>; Executor::THREADS],
 }
 

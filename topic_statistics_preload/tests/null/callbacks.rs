@@ -139,8 +139,8 @@ rmw.destroy_timer(gone)
 
 #[test]
 fn ended_threads_leave_the_executor() {
-    // As a container with an executor for each component, which are loaded and unloaded: 40 threads that end, and 40
-    // more in later windows; 64 are measured at once.
+    // Like a container with an executor for each component. 40 threads run a callback and end, 40 more do so in later
+    // windows. At most 64 threads are measured at once.
     let script = "
 import threading
 subscription = subscribe('/own_in')
