@@ -169,7 +169,8 @@ fn add_buffer() {
         return;
     };
     let Some(measured) = measured_subscription(subscription) else { return };
-    BUFFERS.remove(buffer); // may be there, from a subscription that was never destroyed
+    // May be there, from a subscription that was never destroyed. rclcpp has freed that buffer, so no thread uses it.
+    BUFFERS.remove(buffer);
     if BUFFERS.insert(buffer, Box::new(Buffer::new(buffer, capacity, subscription.addr()))) {
         measured.callbacks.buffer.store(buffer, Ordering::Relaxed);
     }
@@ -216,7 +217,7 @@ pub unsafe extern "C-unwind" fn ros_trace_rclcpp_ring_buffer_dequeue(
 #[inline]
 fn with_buffer(buffer: *const c_void, run: impl FnOnce(&Buffer)) {
     if let Some(_not_ending) = not_ending() {
-        // SAFETY: Only a thread that has locked ENDING for writing removes the entry.
+        // SAFETY: The entry of a buffer that exists is only removed by a thread that has locked ENDING for writing.
         unsafe { BUFFERS.get(buffer.addr()) }.map(run);
     }
 }
