@@ -187,7 +187,7 @@ fn threads_that_create_use_and_destroy_at_once_lose_no_sample_of_another() {
     const ROUNDS: usize = 50;
     const USES: usize = 20;
     // With this period, the windows are also published in time with a sanitizer.
-    std::env::set_var("TOPIC_STATISTICS_PERIOD", "0.02");
+    std::env::set_var("TOPIC_STATISTICS_PERIOD", "0.1");
     std::env::set_var("TOPIC_STATISTICS_METRICS", "all");
     let Some(rmw) = preload::library("null_rclcpp") else { return };
     let rmw = CString::new(rmw.to_str().unwrap()).unwrap();
