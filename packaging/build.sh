@@ -28,7 +28,6 @@ program() {
   [ -z "${NATIVE:-}" ] || file=$NATIVE/$name
   mkdir -p "$share"/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
   "$file" --generate man > "$share/man/man1/$name.1"
-  [ "$name" != topic_statistics ] || return 0 # this program has only one verb, so it needs no completions
   "$file" --generate complete-bash > "$share/bash-completion/completions/$name"
   "$file" --generate complete-zsh > "$share/zsh/site-functions/_$name"
   "$file" --generate complete-fish > "$share/fish/vendor_completions.d/$name.fish"
@@ -65,6 +64,9 @@ check_wheel() {
     scripts/topic_statistics
     data/lib/libtopic_statistics_preload.so
     data/share/man/man1/topic_statistics.1
+    data/share/bash-completion/completions/topic_statistics
+    data/share/fish/vendor_completions.d/topic_statistics.fish
+    data/share/zsh/site-functions/_topic_statistics
   )
   expected+=(
     data/share/man/man1/bag_statistics.1

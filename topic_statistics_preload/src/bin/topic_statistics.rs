@@ -48,17 +48,31 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             ExitCode::SUCCESS
         }
-        // Packages need this option for the manual page. The project's other programs also have it.
-        Some((option, [what])) if option == "--generate" && what == "man" => {
-            print!("{}", manual_page());
-            ExitCode::SUCCESS
-        }
+        // Packages need this option. The project's other programs also have it.
+        Some((option, [what])) if option == "--generate" => match generated(what) {
+            Some(text) => {
+                print!("{text}");
+                ExitCode::SUCCESS
+            }
+            None => usage(),
+        },
         Some((verb, arguments)) if verb == "run" => match Run::parse(arguments) {
             Some(run) => run.check().map_or_else(|error| wrong(&error), Run::start),
             None => usage(),
         },
         _ => usage(),
     }
+}
+
+/// Returns the manual page, or the completions of a shell. `None` if `what` is not known.
+fn generated(what: &OsStr) -> Option<String> {
+    Some(match what.to_str()? {
+        "man" => manual_page(),
+        "complete-bash" => include_str!("../../completions/topic_statistics.bash").to_owned(),
+        "complete-zsh" => include_str!("../../completions/topic_statistics.zsh").to_owned(),
+        "complete-fish" => include_str!("../../completions/topic_statistics.fish").to_owned(),
+        _ => return None,
+    })
 }
 
 /// Returns the usage as a manual page, in roff.

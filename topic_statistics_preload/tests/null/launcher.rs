@@ -54,6 +54,13 @@ fn the_launcher_runs_a_command_with_the_library_beside_it() {
     }
     assert!(run(&["--help"]).1.contains("TOPIC_STATISTICS_PERIOD"));
     assert!(run(&["--generate", "man"]).1.contains(".TH TOPIC_STATISTICS 1"));
+    assert!(run(&["--generate", "complete-zsh"]).1.starts_with("#compdef topic_statistics"));
+    assert!(run(&["--generate", "complete-fish"]).1.contains("complete -c topic_statistics"));
+    assert_eq!(run(&["--generate", "other"]).0, Some(2));
+    let complete = "eval \"$0\"; COMP_WORDS=(topic_statistics run --e) COMP_CWORD=2; _topic_statistics; echo ${COMPREPLY[*]}";
+    let (_, completed, _) =
+        output(Command::new("bash").args(["-c", complete, &run(&["--generate", "complete-bash"]).1]));
+    assert_eq!(completed, "--expect --expect-namespace\n");
 }
 
 #[test]

@@ -1,0 +1,5 @@
+complete -c topic_statistics -n __fish_use_subcommand -f -a run -d 'Run a command with topic statistics'
+complete -c topic_statistics -n __fish_use_subcommand -l help -d 'Show the usage'
+complete -c topic_statistics -n '__fish_seen_subcommand_from run' -l expect -r -F -d 'Judge the subscriptions by this file'
+complete -c topic_statistics -n '__fish_seen_subcommand_from run' -l expect-namespace -x -d 'The namespace of names without a slash'
+complete -c topic_statistics -n '__fish_seen_subcommand_from run' -a '(__fish_complete_subcommand --fcs-skip=2)'
