@@ -137,7 +137,7 @@ fn files_of_engines_that_are_not_run_are_valid() {
     };
     let compose = wrong(deployed("compose.yml"), "volumes:", "volume:");
     let dashboard = wrong(dashboards[0].clone(), "\"gridPos\"", "\"gridPosition\"");
-    let collector = wrong(deployed("robot-collector.yml"), "  otlp: # gRPC", "  oltp: # gRPC");
+    let collector = wrong(deployed("robot-collector.yml"), "\nexporters:\n  otlp:", "\nexporters:\n  oltp:");
     let invalid = invalid(compose, collector, &[dashboard]);
     for found in ["'volume' does not match", "gridPosition", "no otlp in exporters"] {
         assert!(invalid.contains(found), "{invalid}");
