@@ -47,7 +47,9 @@ fn callbacks_of_rclpy_make_hops_and_timers_none() {
     wait_for("the last messages", || second.request("count") == expected);
     assert_eq!(settled(), before.map(|count| count + 5.0));
     let (least, greatest) = extremes(&reader.metrics, HOPS[1], METRIC);
-    assert!(least >= 200.0 && greatest < 10_000.0 && extremes(&reader.metrics, HOPS[0], METRIC).0 > 0.0);
+    // A hop begins at the source timestamp. While the test waits for the first windows, 100 messages of 200 ms may queue.
+    assert!(least >= 200.0 && greatest < 100_000.0, "{least} to {greatest} ms");
+    assert!(extremes(&reader.metrics, HOPS[0], METRIC).0 > 0.0);
     let found: BTreeSet<&str> = reader
         .metrics
         .iter()
