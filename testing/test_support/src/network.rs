@@ -348,12 +348,14 @@ impl Copier {
     }
 }
 
-/// Returns the number of messages in a frame: RTPS DATA submessages of writers that are not built-in writers of the
-/// middleware.
+/// Returns the number of messages in a frame: RTPS DATA submessages of the publishers of nodes. The middleware's
+/// built-in writers and rmw's publisher of the graph, `ros_discovery_info`, do not count.
 fn messages(frame: &[u8]) -> u64 {
     const IPV4: [u8; 2] = [0x08, 0x00];
     const UDP: u8 = 17;
     const DATA: u8 = 0x15;
+    // rmw_fastrtps creates this writer first in each participant. It sends again when a reader is discovered late.
+    const GRAPH: [u8; 4] = [0, 0, 1, 3];
     let count = || {
         let ip = frame.get(14..).filter(|_| frame[12..14] == IPV4)?;
         let header = usize::from(ip.first()? & 0xf) * 4;
@@ -369,7 +371,7 @@ fn messages(frame: &[u8]) -> u64 {
             let body = rest.get(4..)?;
             // The writer follows two fields of flags and the reader. Its last byte is its kind. Built-in writers have
             // the upper two bits set.
-            if kind == DATA && body.get(11)? & 0xc0 == 0 {
+            if kind == DATA && body.get(11)? & 0xc0 == 0 && body[8..12] != GRAPH {
                 messages += 1;
             }
             // The last submessage may have the length 0: it extends to the end.
