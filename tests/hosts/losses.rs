@@ -9,13 +9,12 @@ use serde_json::Value;
 use test_support::{
     domain,
     network::{Conditions, Way},
-    preload, program, wait_for, windows_of, Metric, Program,
+    on_the_network, preload, program, wait_for, windows_of, Metric, Program,
 };
 
 use super::{
     lossy,
     monitor::Monitor,
-    on_the_network,
     program::{Receiver, Sender},
     read_statistics, two_hosts,
 };

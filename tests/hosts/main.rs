@@ -20,7 +20,7 @@ use std::{
 
 use test_support::{
     network::{Conditions, Host, Network},
-    preload, Reader,
+    on_the_network, preload, Reader,
 };
 
 /// Returns conditions in which the network loses a tenth of the messages and nothing else.
@@ -31,16 +31,6 @@ fn lossy() -> Conditions {
 /// Creates two hosts. Returns `None` and logs the reason if this is not possible.
 fn two_hosts() -> Option<Network> {
     Network::new().map_err(|lacking| test_support::skip("two hosts", &lacking)).ok()
-}
-
-/// Makes a program communicate with all programs on the network of its host.
-fn on_the_network(mut command: Command) -> Command {
-    // Processes on one machine would use shared memory instead of the network.
-    for (name, _) in test_support::on_this_host() {
-        command.env_remove(name);
-    }
-    command.env("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
-    command
 }
 
 /// Returns the command of a program that communicates with all programs on the network of its host.

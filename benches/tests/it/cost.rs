@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The memory, threads, publishers and messages of a node's statistics.
+//! The memory, threads and publishers of a node's statistics.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use benchmarks::heap;
 use rclrs_topic_statistics::{NodeStatistics, StatisticsOptions};
 use ros_env::sensor_msgs::msg::Imu;
-use test_support::{domain, node, wait_for, Reader, Spinning};
+use test_support::{node, wait_for};
 
 use crate::counting::{allocations, bytes};
 
@@ -86,25 +86,4 @@ fn a_node_has_one_thread_and_publisher_for_all_subscriptions() {
     }
     drop((subscriptions, statistics));
     wait_for("end of the thread", || threads() == 0);
-}
-
-#[test]
-fn a_reader_of_depth_10_keeps_up_with_100_subscriptions() {
-    const SUBSCRIPTIONS: usize = 100;
-    let (executor, node) = node("crowded", &[]);
-    let statistics = NodeStatistics::new(&node).unwrap();
-    let create = |index| statistics.create_subscription(&format!("imu_{index}"), |_: Imu| ()).unwrap();
-    let _subscriptions: Vec<_> = (0..SUBSCRIPTIONS).map(create).collect();
-    let _spinning = Spinning::start(executor);
-    let mut reader = Reader::start_with_depth(domain(), 10);
-    // The statistics publish slowly enough for a reader. Otherwise it would lose most messages.
-    reader.read_until("five windows in a row of each metric", |read| {
-        let mut rows: BTreeMap<(&str, &str), (i64, usize)> = BTreeMap::new();
-        for window in read.iter().filter(|_| read.len() % SUBSCRIPTIONS == 0) {
-            let (stop, row) = rows.entry((&window.source, &window.metric)).or_default();
-            *row = if *stop == window.start || *row >= 5 { *row + 1 } else { 1 };
-            *stop = window.stop;
-        }
-        rows.len() == 2 * SUBSCRIPTIONS && rows.values().all(|(_, row)| *row >= 5)
-    });
 }

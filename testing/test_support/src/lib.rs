@@ -232,6 +232,17 @@ pub fn on_this_host() -> Vec<(&'static str, String)> {
     ]
 }
 
+/// Makes a program communicate with all programs on the network of its host.
+pub fn on_the_network(mut command: Command) -> Command {
+    // Processes on one machine would use shared memory instead of the network.
+    for (name, _) in on_this_host() {
+        command.env_remove(name);
+    }
+    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/src/network.xml");
+    command.env("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4").env("FASTDDS_DEFAULT_PROFILES_FILE", profile);
+    command
+}
+
 /// A program of the tests, usually in Python. It reads commands from its standard input, one per line.
 pub struct Program {
     process: Process,

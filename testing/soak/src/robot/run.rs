@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{ensure, Context, Result};
 use simulator::scenario::{Kind, DISTURBANCES};
-use test_support::{clock::SteppedClock, command, domain, network::Network, on_this_host, Process};
+use test_support::{clock::SteppedClock, command, domain, network::Network, on_the_network, Process};
 
 use super::{compare, topics, Fate, Host, PROCESSES};
 use crate::run::program;
@@ -60,11 +60,7 @@ impl Robot {
         let mut child = match &self.network {
             None => command.spawn()?,
             Some(network) => {
-                for (name, _) in on_this_host() {
-                    command.env_remove(name);
-                }
-                command.env("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
-                [&network.talking, &network.listening][host as usize].spawn(command)
+                [&network.talking, &network.listening][host as usize].spawn(on_the_network(command))
             }
         };
         let input = child.stdin.take();
