@@ -26,6 +26,7 @@ mod arguments;
 mod chains;
 mod diagnostics;
 mod error;
+mod graph;
 mod origin;
 mod output;
 mod provider;
@@ -36,6 +37,7 @@ mod statistics;
 #[doc(hidden)]
 pub mod testing;
 mod topics;
+mod type_support;
 mod views;
 mod waiting;
 mod why;

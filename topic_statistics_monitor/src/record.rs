@@ -25,12 +25,10 @@ mod reports;
 mod serialize;
 #[cfg(feature = "interfaces")]
 mod service;
-mod time;
 mod topic;
 mod totals;
 mod writer;
 
-pub use definition::Prefixes;
 pub use error::RecordError;
 pub use options::{bytes, update_rate, Compression, Options};
 pub use recording::Recording;
@@ -39,12 +37,11 @@ pub use topic::RecordedTopic;
 
 use std::{sync::Arc, thread::JoinHandle};
 
-use rclrs::Node;
+use rclrs::{ClockType, Node};
 use topic_statistics_core::health::Change;
 
 use black_box::BlackBox;
 use reports::Reports;
-use time::SimulatedClock;
 use writer::{Outcome, Writer};
 
 /// A running recording, with its writer and its reports.
@@ -68,7 +65,8 @@ impl Recorder {
         // The queue of the black box is limited further, because most of the memory is for the messages of the ring.
         let most = if black_box.is_some() { Options::MAX_CACHE } else { u64::MAX };
         let max_cache = options.max_cache.min(most);
-        let recording = Arc::new(Recording::new(max_cache, SimulatedClock::new(node)));
+        let clock = Some(node.get_clock()).filter(|clock| matches!(clock.clock_type(), ClockType::RosTime));
+        let recording = Arc::new(Recording::new(max_cache, clock));
         let update_rate = options.update_rate;
         let thread = std::thread::Builder::new().name("recorder".to_owned());
         let (writer, black_box) = match black_box {

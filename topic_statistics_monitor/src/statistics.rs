@@ -37,7 +37,7 @@ use topic_statistics_observe::{
 
 use crate::{
     diagnostics::Diagnostics,
-    topics::{Graph, Qos},
+    graph::{Graph, Qos},
 };
 pub use sources::Sources;
 

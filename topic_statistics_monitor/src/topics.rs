@@ -2,17 +2,12 @@
 
 //! Watches topics: finds topics in the ROS graph, subscribes to these topics, and keeps a row for each topic.
 
-mod graph;
 mod message_type;
-mod qos;
 mod subscribed;
-mod time;
 mod topic;
 mod windows;
 
-pub use graph::Graph;
 pub use message_type::explain;
-pub use qos::{matched, Qos};
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +24,7 @@ use topic_statistics_observe::{
     row::{Problem, Row},
 };
 
-use crate::record::Recording;
+use crate::{graph::Graph, record::Recording};
 use topic::{SubscribeContext, Topic};
 
 /// Returns the metrics of the monitor's subscriptions: all metrics except the duration of the callback, because the

@@ -16,19 +16,19 @@ use std::{
         mpsc::{self, Receiver, SyncSender},
         Arc,
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime},
 };
 
 use rclrs::*;
 use ros_env::action_msgs::msg::GoalStatusArray;
-use topic_statistics_core::Window as Times;
+use topic_statistics_core::{record::clock::system_time, Window as Times};
 use topic_statistics_observe::{
     format::name,
     pattern::Selection,
     row::{Kind, Problem, Row, Window},
 };
 
-use crate::topics::{Graph, Qos};
+use crate::graph::{node_name, Graph, Qos};
 pub use calls::{Calls, Event};
 use foreign::{ForeignMessage, ForeignType};
 pub use goals::{GoalId, Goals};
@@ -138,7 +138,7 @@ impl WaitingWatcher {
             watched: BTreeMap::new(),
             queue: Queue { sender, dropped: Arc::default() },
             messages,
-            began: (Instant::now(), now()),
+            began: (Instant::now(), system_time()),
             left_out: 0,
             options,
         };
@@ -178,7 +178,7 @@ impl WaitingWatcher {
         if length < self.options.period {
             return vec![];
         }
-        let stop = now();
+        let stop = system_time();
         let window = Window::new(Times::from_nanoseconds(self.began.1, stop), ended, length);
         let began = std::mem::replace(&mut self.began, (ended, stop)).0;
         self.watched.values_mut().filter_map(|watched| watched.end_window(&window, began)).collect()
@@ -387,7 +387,7 @@ fn subscribe_to_events(
         // SAFETY: The subscription has the type `foreign_type`, whose first field is a `ServiceEventInfo`.
         let info: EventInfo = unsafe { message.first_fields(foreign_type) };
         let call = (info.client_gid, info.sequence_number);
-        match Event::new(info.event_type, call, info.stamp, Instant::now(), now()) {
+        match Event::new(info.event_type, call, info.stamp, Instant::now(), system_time()) {
             Some(event) => put(&to, What::Event(event)),
             None => {
                 to.1.dropped.fetch_add(1, Ordering::Relaxed);
@@ -472,18 +472,9 @@ fn without_publisher(row: &Row, node: &NodeState) -> String {
 /// Returns the names of the publishers' nodes, without duplicates.
 fn nodes(publishers: &[TopicEndpointInfo]) -> Vec<String> {
     const MAX_NODES: usize = 256;
-    let node_name = |publisher: &TopicEndpointInfo| {
-        format!("{}/{}", publisher.node_namespace.trim_end_matches('/'), publisher.node_name)
-    };
     let mut nodes: Vec<_> = publishers.iter().map(node_name).collect();
     nodes.sort_unstable();
     nodes.dedup();
     nodes.truncate(MAX_NODES);
     nodes
-}
-
-/// Returns the time of the system clock, in nanoseconds since the Unix epoch.
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_nanos().try_into().unwrap_or(i64::MAX)
 }

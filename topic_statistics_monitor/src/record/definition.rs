@@ -19,31 +19,8 @@ pub struct Definition {
     pub type_hash: Option<String>,
 }
 
-/// The source of the definition files.
-pub trait Files {
-    /// Returns the directory of a package's definitions.
-    fn directory(&self, package: &str) -> Option<PathBuf>;
-}
-
-/// The definition files in the prefixes on AMENT_PREFIX_PATH.
-pub struct Prefixes(Option<ament_rs::Ament>);
-
-impl Prefixes {
-    pub fn new() -> Self {
-        Self(ament_rs::Ament::new().ok())
-    }
-
-    /// Returns the prefix that has a package.
-    pub fn of_package(&self, package: &str) -> Option<PathBuf> {
-        Some(self.0.as_ref()?.find_package(package)?.into())
-    }
-}
-
-impl Files for Prefixes {
-    fn directory(&self, package: &str) -> Option<PathBuf> {
-        Some(self.of_package(package)?.join("share").join(package))
-    }
-}
+/// Returns the directory with the definition files of a package.
+type Directory<'a> = &'a dyn Fn(&str) -> Option<PathBuf>;
 
 impl Definition {
     /// The maximum size of a definition file, in bytes.
@@ -53,11 +30,14 @@ impl Definition {
 
     /// Returns the definition of a type. The definition is empty if a file is missing. In this case, a reader of the
     /// recording knows only the name of the type.
-    pub fn new(files: &impl Files, message_type: &MessageTypeName) -> Self {
-        Self::find(files, message_type).unwrap_or_default()
+    pub fn new(message_type: &MessageTypeName) -> Self {
+        let ament = ament_rs::Ament::new().ok();
+        let prefix = |package: &str| ament.as_ref()?.find_package(package);
+        let directory = |package: &str| Some(format!("{}/share/{package}", prefix(package)?).into());
+        Self::find(&directory, message_type).unwrap_or_default()
     }
 
-    fn find(files: &impl Files, message_type: &MessageTypeName) -> Option<Self> {
+    fn find(files: Directory, message_type: &MessageTypeName) -> Option<Self> {
         // rosidl installs a JSON file next to the definition of a type, with the hashes of the type and of all types
         // that it contains.
         let description: Value = serde_json::from_str(&read(files, message_type, "json")?).ok()?;
@@ -82,7 +62,7 @@ impl Definition {
 /// Returns the text with the definitions of a type and of the types that it contains. `None` if a definition is
 /// missing.
 fn text(
-    files: &impl Files,
+    files: Directory,
     root: &MessageTypeName,
     contained: &[MessageTypeName],
     encoding: &str,
@@ -103,9 +83,9 @@ fn text(
 }
 
 /// Reads the file of a type with this extension.
-fn read(files: &impl Files, message_type: &MessageTypeName, extension: &str) -> Option<String> {
+fn read(files: Directory, message_type: &MessageTypeName, extension: &str) -> Option<String> {
     let MessageTypeName { package_name, type_name } = message_type;
-    let path = files.directory(package_name)?.join("msg").join(format!("{type_name}.{extension}"));
+    let path = files(package_name)?.join("msg").join(format!("{type_name}.{extension}"));
     read_text(&path, Definition::MAX_FILE).ok()
 }
 
@@ -115,24 +95,6 @@ mod tests {
     use serde_json::json;
     use std::fs;
 
-    struct Directory(tempfile::TempDir);
-
-    impl Files for Directory {
-        fn directory(&self, package: &str) -> Option<PathBuf> {
-            Some(self.0.path().join(package)).filter(|path| path.is_dir())
-        }
-    }
-
-    fn files(all: &[(&str, &str)]) -> Directory {
-        let directory = tempfile::tempdir().unwrap();
-        for (path, text) in all {
-            let path = directory.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        Directory(directory)
-    }
-
     #[test]
     fn a_definition_has_all_types_that_it_contains_once() {
         let json = |types: &[&str]| {
@@ -141,7 +103,8 @@ mod tests {
             json!({"type_hashes": hashes.collect::<Vec<_>>()}).to_string()
         };
         let root = ["a_msgs/msg/Inner", "a_msgs/msg/Root", "b_msgs/msg/Leaf"];
-        let files = files(&[
+        let directory = tempfile::tempdir().unwrap();
+        for (path, text) in [
             ("a_msgs/msg/Root.msg", "b_msgs/Leaf[<=3] leaves\nInner inner\n"),
             ("a_msgs/msg/Root.json", &json(&root)),
             ("a_msgs/msg/Inner.msg", "b_msgs/msg/Leaf leaf\nint32[4] values\n"),
@@ -151,8 +114,13 @@ mod tests {
             ("c_msgs/msg/Leaf.idl", "module c_msgs {};\n"),
             ("a_msgs/msg/Lost.msg", "d_msgs/Missing field\n"),
             ("a_msgs/msg/Lost.json", &json(&["a_msgs/msg/Lost", "d_msgs/msg/Missing"])),
-        ]);
-        let definition = |name: &str| Definition::new(&files, &name.try_into().unwrap());
+        ] {
+            let path = directory.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let files = |package: &str| Some(directory.path().join(package)).filter(|path| path.is_dir());
+        let definition = |name: &str| Definition::find(&files, &name.try_into().unwrap()).unwrap_or_default();
         let Definition { encoding, text, type_hash } = definition("a_msgs/msg/Root");
         let parts: Vec<_> = text.split(&format!("\n{}\n", "=".repeat(80))).collect();
         assert_eq!((encoding, parts.len()), ("ros2msg", 3), "{text}");
@@ -166,7 +134,7 @@ mod tests {
         assert_eq!((definition("a_msgs/msg/Lost").encoding, &*definition("a_msgs/msg/Lost").text), ("", ""));
         assert_eq!(definition("a_msgs/msg/Inner"), Definition::default());
         // Types on the AMENT_PREFIX_PATH of the test are found.
-        let imu = Definition::new(&Prefixes::new(), &"sensor_msgs/msg/Imu".try_into().unwrap());
+        let imu = Definition::new(&"sensor_msgs/msg/Imu".try_into().unwrap());
         let parts =
             ["std_msgs/Header header", "MSG: builtin_interfaces/Time", "MSG: geometry_msgs/Quaternion"];
         assert!(imu.encoding == "ros2msg" && parts.iter().all(|part| imu.text.contains(part)), "{imu:?}");

@@ -290,7 +290,7 @@ impl BagFile {
             self.writer.add_schema(&topic.message_type, definition.encoding, definition.text.as_bytes())?;
         self.pending += bytes;
         self.end += bytes + 2048; // with two records of totals, and their index
-        let channels = Channels { schema, qos: topic.offered_qos() };
+        let channels = Channels { schema, qos: topic.offered_qos(false).to_string() };
         self.insert(topic, before, Some(channels.clone()));
         Ok(channels)
     }

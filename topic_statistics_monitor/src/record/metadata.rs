@@ -100,13 +100,12 @@ pub fn write<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{definition::Definition, queue::Queue};
+    use crate::record::{queue::Queue, topic::tests};
     use std::{fs, sync::Arc};
 
     #[test]
     fn a_split_recording_has_the_metadata_of_rosbag2_version_9() {
-        let queue = Arc::new(Queue::new(1000));
-        let topic = RecordedTopic::without_type("/imu", "sensor_msgs/msg/Imu", Definition::default(), &queue);
+        let topic = tests::topic(0, &Arc::new(Queue::new(1000)));
         let file = |number: u64, times| FileInfo { name: format!("run_{number}.mcap"), times, messages: 100 };
         let files = [file(0, Some((1000, 2000))), file(1, Some((1900, 3000))), file(2, None)];
         let topics = || {

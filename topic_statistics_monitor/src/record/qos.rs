@@ -7,23 +7,11 @@ use std::time::Duration;
 use rclrs::{QoSDuration, QoSHistoryPolicy, QoSProfile};
 use serde_json::{json, Value};
 
-/// Returns QoS profiles, without duplicates, as the value of `offered_qos_profiles`: JSON, which is also valid YAML.
+/// Returns QoS profiles, without duplicates, as the value of `offered_qos_profiles`, which is also valid YAML.
 ///
-/// Policies are written as the numbers of `rmw/types.h`, because all versions of rosbag2 can read numbers. Only newer
-/// versions of rosbag2 can also read names.
-pub fn offered<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>) -> String {
-    let mut unique: Vec<Value> = vec![];
-    for profile in profiles {
-        let profile = encode(profile);
-        if !unique.contains(&profile) {
-            unique.push(profile);
-        }
-    }
-    Value::Array(unique).to_string()
-}
-
-/// Returns QoS profiles, without duplicates, as a list in which policies have names.
-pub fn offered_by_name<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>) -> Value {
+/// Policies are written as the numbers of `rmw/types.h`, because all versions of rosbag2 can read numbers, or with
+/// `has_names` as names, which newer versions of rosbag2 can read.
+pub fn offered<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>, has_names: bool) -> Value {
     let names: [(&str, &[&str]); 4] = [
         ("history", &["system_default", "keep_last", "keep_all", "unknown"]),
         ("reliability", &["system_default", "reliable", "best_effort", "unknown", "best_available"]),
@@ -36,7 +24,7 @@ pub fn offered_by_name<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>) -
     let mut unique: Vec<Value> = vec![];
     for profile in profiles {
         let mut profile = encode(profile);
-        for (key, names) in names {
+        for (key, names) in names.into_iter().filter(|_| has_names) {
             let number = profile[key].as_u64().and_then(|number| usize::try_from(number).ok());
             profile[key] = number.and_then(|number| names.get(number)).copied().unwrap_or("unknown").into();
         }
@@ -44,7 +32,7 @@ pub fn offered_by_name<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>) -
             unique.push(profile);
         }
     }
-    Value::Array(unique)
+    unique.into()
 }
 
 fn encode(profile: &QoSProfile) -> Value {
@@ -92,7 +80,7 @@ mod tests {
         let discovered = QoSProfile::topics_default().keep_last(0);
         let imu = QoSProfile::sensor_data_default().keep_last(5);
         let map = QoSProfile::topics_default().keep_last(1).transient_local();
-        let value: Value = serde_json::from_str(&offered([&imu, &map, &imu, &discovered])).unwrap();
+        let value = offered([&imu, &map, &imu, &discovered], false);
         let policies = |profile: &Value| {
             ["history", "depth", "reliability", "durability"].map(|key| profile[key].as_u64().unwrap())
         };
@@ -101,7 +89,7 @@ mod tests {
         assert_eq!(policies(&profiles[0]), [1, 5, 2, 2]);
         assert_eq!(policies(&profiles[1]), [1, 1, 1, 1]);
         assert_eq!(policies(&profiles[2]), [3, 0, 1, 2], "the history is unknown");
-        let named = offered_by_name([&imu, &map, &imu, &discovered]);
+        let named = offered([&imu, &map, &imu, &discovered], true);
         let policies = ["history", "reliability", "durability", "liveliness"].map(|key| &named[2][key]);
         assert_eq!(policies, ["unknown", "reliable", "volatile", "system_default"]);
         assert_eq!((&named[1]["durability"], &named[0]["depth"]), (&json!("transient_local"), &json!(5)));

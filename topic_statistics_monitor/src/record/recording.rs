@@ -10,24 +10,18 @@ use std::{
     },
 };
 
-use rclrs::MessageTypeName;
+use rclrs::{Clock, MessageTypeName};
 use topic_statistics_core::mutex::lock;
 
-use super::{
-    error::RecordError,
-    queue::Queue,
-    time::SimulatedClock,
-    topic::{QueuedMessage, RecordedTopic},
-};
+use super::{error::RecordError, queue::Queue, topic::RecordedTopic};
 
 /// The topics of a recording, and the queue to its writer.
 pub struct Recording {
-    pub queue: Arc<Queue<QueuedMessage>>,
+    pub queue: Arc<Queue>,
     /// The clock of the log times. `None` without simulated time.
-    clock: Option<SimulatedClock>,
+    clock: Option<Clock>,
     /// The recorded topics, by name and type.
     topics: Mutex<BTreeMap<(String, String), Arc<RecordedTopic>>>,
-    /// Whether the writer has ended.
     has_ended: AtomicBool,
 }
 
@@ -37,7 +31,7 @@ impl Recording {
 
     /// Creates a recording without topics, whose queue has room for `max_cache` bytes. `clock` is the clock of a node
     /// on simulated time.
-    pub fn new(max_cache: u64, clock: Option<SimulatedClock>) -> Self {
+    pub fn new(max_cache: u64, clock: Option<Clock>) -> Self {
         let queue = Arc::new(Queue::new(max_cache));
         Self { queue, clock, topics: Mutex::default(), has_ended: AtomicBool::new(false) }
     }
@@ -77,12 +71,10 @@ impl Recording {
         self.queue.close();
     }
 
-    /// Declares that the writer has ended.
     pub fn set_ended(&self) {
         self.has_ended.store(true, Ordering::Release);
     }
 
-    /// Returns whether the writer has ended.
     pub fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
     }

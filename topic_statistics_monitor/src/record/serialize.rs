@@ -9,8 +9,8 @@ use std::{ffi::c_void, mem, ptr};
 
 use rclrs::{DynamicMessageView, MessageTypeName};
 
-use super::{definition::Prefixes, error::RecordError};
-use crate::origin;
+use super::error::RecordError;
+use crate::{origin, type_support::type_support};
 
 /// `rcutils_allocator_t`.
 #[repr(C)]
@@ -47,8 +47,6 @@ pub struct Serializer {
     bytes: ByteArray,
     /// Whether the middleware pads a sent message to a multiple of 4 bytes, as DDS does.
     pads: bool,
-    /// The library, which stays loaded as long as the type support is used.
-    _library: libloading::Library,
 }
 
 // SAFETY: The pointers are to constants of the library, and to memory of libc's allocator. Neither of them is bound to
@@ -59,19 +57,20 @@ impl Serializer {
     /// Loads the type support of a message type.
     pub fn new(message_type: &MessageTypeName) -> Result<Self, RecordError> {
         let MessageTypeName { package_name, type_name } = message_type;
-        let symbol = format!("msg__{type_name}");
-        let (library, type_support) = load(package_name, "get_message_type_support_handle", &symbol)
-            .map_err(|reason| RecordError::TypeSupport { message_type: message_type.to_string(), reason })?;
+        let error = |reason| RecordError::TypeSupport { message_type: message_type.to_string(), reason };
+        let function = "get_message_type_support_handle";
+        let name = format!("msg__{type_name}");
+        let type_support =
+            type_support(package_name, "rosidl_typesupport_c", function, &name).map_err(error)?;
         // SAFETY: The function has no arguments.
         let allocator = unsafe { rcutils_get_default_allocator() };
         let mut bytes = ByteArray { buffer: ptr::null_mut(), length: 0, capacity: 0, allocator };
         // SAFETY: The array is zero-initialized, and the allocator is valid.
         if unsafe { rcutils_uint8_array_init(&mut bytes, 0, &allocator) } != OK {
-            let reason = "no memory".to_owned();
-            return Err(RecordError::TypeSupport { message_type: message_type.to_string(), reason });
+            return Err(error("no memory".to_owned()));
         }
         let pads = origin::middleware() != "rmw_zenoh_cpp";
-        Ok(Self { type_support, bytes, pads, _library: library })
+        Ok(Self { type_support, bytes, pads })
     }
 
     /// Returns the bytes of a message of this type, in CDR with the encapsulation header. `None` if the middleware
@@ -102,29 +101,6 @@ impl Drop for Serializer {
     fn drop(&mut self) {
         // SAFETY: The array was initialized, and nothing refers to it.
         unsafe { rcutils_uint8_array_fini(&mut self.bytes) };
-    }
-}
-
-/// Loads the C type support of a message or service type, as rclrs does.
-pub fn load(
-    package_name: &str,
-    function: &str,
-    type_name: &str,
-) -> Result<(libloading::Library, *const c_void), String> {
-    let prefix = Prefixes::new().of_package(package_name);
-    let prefix = prefix.ok_or_else(|| format!("{package_name} is not on AMENT_PREFIX_PATH"))?;
-    let path = prefix.join("lib").join(format!("lib{package_name}__rosidl_typesupport_c.so"));
-    let symbol = format!("rosidl_typesupport_c__{function}__{package_name}__{type_name}");
-    // SAFETY: The library is a type support. Loading the library runs only the library's own initialization.
-    let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
-    // SAFETY: rosidl generates functions of this name with this signature.
-    let type_support = unsafe {
-        let handle = library.get::<unsafe extern "C" fn() -> *const c_void>(symbol.as_bytes());
-        handle.map_err(|error| error.to_string())?()
-    };
-    match type_support.is_null() {
-        true => Err(format!("{symbol} returns nothing")),
-        false => Ok((library, type_support)),
     }
 }
 
@@ -209,10 +185,7 @@ mod tests {
         assert_same(test_msgs::msg::rmw::MultiNested::default());
         assert_same(test_msgs::msg::rmw::Builtins::default());
         assert_same(sensor_msgs::msg::rmw::CameraInfo::default());
-    }
-
-    #[test]
-    fn a_message_that_is_a_sequence_of_messages_is_serialized_too() {
+        // Messages that are a sequence of messages:
         use ros_env::action_msgs::msg::rmw::{GoalStatus, GoalStatusArray};
         for count in [0, 1, 3] {
             let status = |number: i8| GoalStatus { status: number, ..Default::default() };

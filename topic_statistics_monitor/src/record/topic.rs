@@ -9,7 +9,7 @@ use std::{
 };
 
 use rclrs::{
-    DynamicMessage, MessageInfo, MessageTypeName, QoSDurabilityPolicy, QoSProfile, TopicEndpointInfo,
+    Clock, DynamicMessage, MessageInfo, MessageTypeName, QoSDurabilityPolicy, QoSProfile, TopicEndpointInfo,
 };
 use topic_statistics_core::{collector::SequenceTracker, mutex::lock, record::transport::Gid};
 use topic_statistics_observe::recorded::{
@@ -17,17 +17,14 @@ use topic_statistics_observe::recorded::{
 };
 
 use super::{
-    definition::{Definition, Prefixes},
+    definition::Definition,
     error::RecordError,
     qos,
-    queue::{Queue, Queued},
+    queue::Queue,
     serialize::Serializer,
-    time::{SimulatedClock, Times},
     totals::{Losses, Written},
 };
-
-/// The node name that the middleware reports for a publisher whose node is not discovered yet.
-const UNKNOWN_NODE: &str = "_NODE_NAME_UNKNOWN_";
+use crate::graph::{gid, node_name};
 
 /// A message that waits to be written. Times are in nanoseconds since the Unix epoch.
 pub struct QueuedMessage {
@@ -47,12 +44,6 @@ pub struct QueuedMessage {
     pub losses: Losses,
 }
 
-impl Queued for QueuedMessage {
-    fn bytes(&self) -> usize {
-        self.data.len()
-    }
-}
-
 /// A recorded topic.
 pub struct RecordedTopic {
     pub name: String,
@@ -60,8 +51,9 @@ pub struct RecordedTopic {
     pub definition: Definition,
     /// The number of the topic in the recording, counted from 0.
     pub index: usize,
-    queue: Arc<Queue<QueuedMessage>>,
-    clock: Option<SimulatedClock>,
+    queue: Arc<Queue>,
+    /// The clock of the log times. `None` without simulated time.
+    clock: Option<Clock>,
     received: Mutex<Received>,
     publishers: Mutex<Publishers>,
     /// The messages that the writer has written.
@@ -70,7 +62,7 @@ pub struct RecordedTopic {
 
 /// The state of the reception: counts of received and lost messages.
 struct Received {
-    serializer: Option<Serializer>,
+    serializer: Serializer,
     numbers: SequenceTracker<Gid>,
     messages: u64,
     lost_in_recorder: u64,
@@ -91,53 +83,27 @@ impl RecordedTopic {
         name: &str,
         message_type: &MessageTypeName,
         index: usize,
-        queue: &Arc<Queue<QueuedMessage>>,
-        clock: Option<SimulatedClock>,
+        queue: &Arc<Queue>,
+        clock: Option<Clock>,
     ) -> Result<Self, RecordError> {
-        let serializer = Serializer::new(message_type)?;
-        let definition = Definition::new(&Prefixes::new(), message_type);
-        let message_type = message_type.to_string();
-        Ok(Self::with_serializer(name, message_type, definition, Some(serializer), index, queue, clock))
-    }
-
-    /// Creates a topic whose messages cannot be serialized.
-    #[cfg(test)]
-    pub fn without_type(
-        name: &str,
-        message_type: &str,
-        definition: Definition,
-        queue: &Arc<Queue<QueuedMessage>>,
-    ) -> Self {
-        Self::with_serializer(name, message_type.to_owned(), definition, None, 0, queue, None)
-    }
-
-    fn with_serializer(
-        name: &str,
-        message_type: String,
-        definition: Definition,
-        serializer: Option<Serializer>,
-        index: usize,
-        queue: &Arc<Queue<QueuedMessage>>,
-        clock: Option<SimulatedClock>,
-    ) -> Self {
         let received = Received {
-            serializer,
+            serializer: Serializer::new(message_type)?,
             numbers: SequenceTracker::default(),
             messages: 0,
             lost_in_recorder: 0,
             is_closed: false,
         };
-        Self {
+        Ok(Self {
             name: name.to_owned(),
-            message_type,
-            definition,
+            message_type: message_type.to_string(),
+            definition: Definition::new(message_type),
             index,
             queue: Arc::clone(queue),
             clock,
             received: Mutex::new(received),
             publishers: Mutex::default(),
             written: Mutex::default(),
-        }
+        })
     }
 
     /// Puts a message in the queue to the writer. Does not wait for the disk.
@@ -150,14 +116,14 @@ impl RecordedTopic {
         let (publisher, number) = (gid(info), info.publication_sequence_number);
         received.messages += 1;
         received.numbers.accept(publisher, number, now as i64);
-        let data = received.serializer.as_mut().and_then(|serializer| serializer.serialize(&message.view()));
-        let times = Times::new(
-            self.clock.as_ref().map(|clock| clock.now()),
+        let data = received.serializer.serialize(&message.view());
+        let times = times(
+            self.clock.as_ref().map(|clock| clock.now().nsec.try_into().unwrap_or_default()),
             nanoseconds(info.received_timestamp).unwrap_or(now),
             nanoseconds(info.source_timestamp),
         );
         let losses = received.losses();
-        let queue = |(data, Times { log_time, publish_time })| {
+        let queue = |(data, (log_time, publish_time))| {
             self.queue.push(QueuedMessage {
                 topic: Arc::clone(self),
                 publisher,
@@ -236,14 +202,9 @@ impl RecordedTopic {
         fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    /// Returns the QoS of all present publishers, as rosbag2 writes it up to version 8 of its metadata.
-    pub fn offered_qos(&self) -> String {
-        qos::offered(&lock(&self.publishers).qos)
-    }
-
-    /// Returns the QoS of all present publishers, as rosbag2 writes it from version 9 of its metadata on.
-    pub fn offered_qos_by_name(&self) -> serde_json::Value {
-        qos::offered_by_name(&lock(&self.publishers).qos)
+    /// Returns the QoS of all present publishers, as rosbag2 writes it: with names from version 9 of its metadata on.
+    pub fn offered_qos(&self, has_names: bool) -> serde_json::Value {
+        qos::offered(&lock(&self.publishers).qos, has_names)
     }
 
     /// Returns whether a present publisher is transient local, so that it keeps its last messages for later
@@ -270,11 +231,18 @@ impl Received {
     }
 }
 
-/// Returns the GID of a message's publisher.
-fn gid(info: &MessageInfo) -> Gid {
-    let mut gid = Gid::default();
-    gid.iter_mut().zip(&info.publisher_gid.data).for_each(|(to, from)| *to = *from);
-    gid
+/// Returns the log time and the publish time of a message. `None` before simulated time begins, because the message has
+/// no time.
+///
+/// `simulated` is the time of the message's callback on simulated time, if the node uses simulated time; 0 before the
+/// first message on `/clock`. As in rosbag2, all times are then on this clock, so the source timestamp, which is on the
+/// system clock, is not used.
+fn times(simulated: Option<u64>, received: u64, source: Option<u64>) -> Option<(u64, u64)> {
+    match simulated {
+        Some(0) => None,
+        Some(now) => Some((now, now)),
+        None => Some((received, source.unwrap_or(received))),
+    }
 }
 
 /// Returns a time in nanoseconds since the Unix epoch. `None` without a time, or if the time is before 1970.
@@ -285,19 +253,36 @@ pub fn nanoseconds(time: Option<SystemTime>) -> Option<u64> {
 /// Returns the fully qualified name of the node that all these publishers belong to. `None` if the publishers belong to
 /// several nodes, or if the node of a publisher is unknown.
 fn node_of(all: &[TopicEndpointInfo]) -> Option<String> {
-    let name = |publisher: &TopicEndpointInfo| {
-        let is_known = publisher.node_name != UNKNOWN_NODE;
-        is_known
-            .then(|| format!("{}/{}", publisher.node_namespace.trim_end_matches('/'), publisher.node_name))
-    };
-    let mut nodes = all.iter().map(name);
-    let first = nodes.next().flatten();
-    first.filter(|first| nodes.all(|node| node.as_ref() == Some(first)))
+    /// The node name that the middleware reports for a publisher whose node is not discovered yet.
+    const UNKNOWN: &str = "_NODE_NAME_UNKNOWN_";
+    let first = all.first()?;
+    let is_known = all.iter().all(|other| other.node_name != UNKNOWN && node_name(other) == node_name(first));
+    is_known.then(|| node_name(first))
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
+
+    /// Returns a topic of the type `std_msgs/msg/Empty`, number `index` of a recording.
+    pub fn topic(index: usize, queue: &Arc<Queue>) -> RecordedTopic {
+        let empty = "std_msgs/msg/Empty".try_into().unwrap();
+        RecordedTopic::new("/topic", &empty, index, queue, None).unwrap()
+    }
+
+    /// Returns message `number` of a publisher, with this number of bytes.
+    pub fn message(topic: &Arc<RecordedTopic>, publisher: u8, number: u64, bytes: usize) -> QueuedMessage {
+        QueuedMessage {
+            topic: Arc::clone(topic),
+            publisher: [publisher; 16],
+            number: Some(number),
+            log_time: number,
+            publish_time: number,
+            received: Instant::now(),
+            data: vec![0; bytes],
+            losses: Losses { in_transport: Some(number), in_recorder: 0 },
+        }
+    }
 
     /// Returns the information that the middleware reports with a message of this sequence number.
     pub fn info(number: u64) -> MessageInfo {
@@ -313,9 +298,10 @@ pub mod tests {
 
     #[test]
     fn what_cannot_be_recorded_is_lost_in_the_recorder() {
-        let (queue, name) = (Arc::new(Queue::new(1000)), "std_msgs/msg/Empty");
-        let topic = Arc::new(RecordedTopic::without_type("/topic", name, Definition::default(), &queue));
-        let message = DynamicMessage::new(name.try_into().unwrap()).unwrap();
+        let queue = Arc::new(Queue::new(1000));
+        queue.close();
+        let topic = Arc::new(topic(0, &queue));
+        let message = DynamicMessage::new("std_msgs/msg/Empty".try_into().unwrap()).unwrap();
         let record = |number| {
             topic.record(&message, &info(number));
             topic.losses()
@@ -328,6 +314,17 @@ pub mod tests {
         assert_eq!(record(100), losses(3), "messages before it were not subscribed");
         topic.close();
         assert_eq!(record(200), losses(3));
+    }
+
+    #[test]
+    fn a_recording_has_one_clock() {
+        const S: u64 = 1_000_000_000;
+        let (received, source) = (1_795_802_456 * S, 1_795_802_456 * S - 300_000);
+        assert_eq!(times(None, received, Some(source)), Some((received, source)));
+        assert_eq!(times(None, received, None), Some((received, received)));
+        // A message with a header stamp of 99.9 s has an age of 100 ms, not of 57 years.
+        assert_eq!(times(Some(100 * S), received, Some(source)), Some((100 * S, 100 * S)));
+        assert_eq!(times(Some(0), received, Some(source)), None, "no message on /clock yet");
     }
 
     #[test]

@@ -182,7 +182,7 @@ fn write_metadata(options: &Options, files: &[FileInfo], topics: &[Arc<RecordedT
     let directory = options.path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let topics = topics.iter().filter(|topic| topic.written().messages > 0).map(|topic| TopicInfo {
         topic,
-        qos: topic.offered_qos_by_name(),
+        qos: topic.offered_qos(true),
         messages: topic.written().messages,
     });
     match metadata::write(directory.unwrap_or(Path::new(".")), files, topics) {

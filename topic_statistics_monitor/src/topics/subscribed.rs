@@ -6,13 +6,11 @@ use std::time::{Duration, Instant};
 
 use rclrs::{DynamicMessage, Node};
 use rclrs_topic_statistics::{PublisherTotals, StatsWorkerSubscription, Totals};
+use topic_statistics_core::record::clock::system_time;
 use topic_statistics_observe::row::{Publisher, Row};
 
-use super::{
-    qos::Qos,
-    time::{age, between},
-    windows::Windows,
-};
+use super::windows::Windows;
+use crate::graph::Qos;
 
 /// A subscription, with the values from the last call of [`read`](Self::read).
 pub struct Subscribed {
@@ -164,9 +162,35 @@ impl Subscribed {
     }
 }
 
+/// Returns how long ago a time on the system clock is. The result is wrong if the system clock was stepped after this
+/// time.
+fn age(time: i64) -> Duration {
+    Duration::from_nanos(system_time().saturating_sub(time).try_into().unwrap_or_default())
+}
+
+/// Returns the time of an event from its age. The result is at least `earliest` and at most `now`.
+///
+/// The age was measured on the system clock. A step of the system clock changes the result by at most the time from
+/// `earliest` to `now`, which is one tick of the monitor.
+fn between(earliest: Instant, now: Instant, age: Duration) -> Instant {
+    now.checked_sub(age).map_or(earliest, |time| time.max(earliest))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_between_two_readings_of_any_clock() {
+        let now = Instant::now();
+        let (earliest, second) = (now - Duration::from_secs(2), Duration::from_secs(1));
+        assert_eq!(between(earliest, now, second), now - second);
+        assert_eq!(between(earliest, now, Duration::ZERO), now);
+        assert_eq!(between(earliest, now, 3600 * second), earliest, "the clock was set forward by an hour");
+        assert_eq!(between(earliest, now, Duration::MAX), earliest);
+        assert_eq!(age(i64::MAX), Duration::ZERO, "the clock was set back");
+        assert!(age(i64::MIN) > Duration::from_secs(200 * 365 * 86_400));
+    }
 
     #[test]
     fn a_subscription_without_messages_changes_no_count() {

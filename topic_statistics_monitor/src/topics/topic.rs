@@ -18,12 +18,12 @@ use topic_statistics_observe::{
 
 use crate::{
     error::print_error,
+    graph::{node_name, Qos},
     record::{RecordedTopic, Recording},
 };
 
 use super::{
     message_type::{default_depth, explain},
-    qos::Qos,
     subscribed::{Earlier, Subscribed},
 };
 
@@ -88,12 +88,7 @@ impl Topic {
         context: &mut SubscribeContext,
     ) {
         self.row.publisher_count = Some(publishers.len());
-        let nodes = publishers.iter().take(Self::MAX_NODES);
-        self.row.nodes = nodes
-            .map(|publisher| {
-                format!("{}/{}", publisher.node_namespace.trim_end_matches('/'), publisher.node_name)
-            })
-            .collect();
+        self.row.nodes = publishers.iter().take(Self::MAX_NODES).map(node_name).collect();
         let Some(first) = publishers.first() else {
             self.gone_since.get_or_insert_with(Instant::now);
             let name = name(&self.row.name);
@@ -113,7 +108,7 @@ impl Topic {
         };
         let of_type = publishers.iter().filter(|publisher| publisher.topic_type == message_type);
         let offered = Qos::of_all(of_type.map(|publisher| &publisher.qos_profile));
-        self.row.is_latched = offered.is_latched();
+        self.row.is_latched = offered.transient_local;
         let qos = if context.best_effort { Qos::WEAKEST } else { offered };
         let is_served = self.subscribed.as_ref().is_some_and(|subscribed| {
             subscribed.message_type == message_type && subscribed.qos.receives_all_of(qos)

@@ -3,12 +3,13 @@
 //! The windows of a subscription. Each window is read when it ends.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use rclrs::{DynamicMessage, Node};
 use rclrs_topic_statistics::{StatsWorkerSubscription, Totals, WindowStatistics};
+use topic_statistics_core::mutex::lock;
 use topic_statistics_observe::row::{row_window, LastMinute, Window};
 
 /// The windows of a subscription. A task of the executor reads each window when it ends, so that the percentiles of the
@@ -58,10 +59,6 @@ impl Windows {
         let mut state = lock(&self.0);
         Some((state.latest.take()?.0, state.last_minute.clone()))
     }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {

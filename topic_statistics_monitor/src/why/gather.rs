@@ -5,13 +5,16 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    sync::{Arc, Mutex},
+    time::Instant,
 };
 
 use rclrs::*;
 use ros_env::rcl_interfaces::srv::{GetParameters, GetParameters_Request, GetParameters_Response};
-use topic_statistics_core::record::{middleware::MIDDLEWARES, transport::Gid};
+use topic_statistics_core::{
+    mutex::lock,
+    record::{clock::system_time, middleware::MIDDLEWARES, transport::Gid},
+};
 use topic_statistics_observe::{
     format::name,
     pattern::{Pattern, Selection},
@@ -24,9 +27,10 @@ use super::{
     transforms::{Transform, Transforms},
 };
 use crate::{
+    graph::{full_name, gid, matched, node_name, Qos},
     origin,
     statistics::StatisticsReader,
-    topics::{explain, matched, Qos},
+    topics::explain,
 };
 
 /// The maximum numbers of topics that the program listens to, of nodes that it asks for `use_sim_time`, of publishers
@@ -202,10 +206,6 @@ impl Gatherer {
     }
 }
 
-fn lock(heard: &Mutex<Heard>) -> std::sync::MutexGuard<'_, Heard> {
-    heard.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Subscribes to a topic with a QoS that its publishers can serve. If the topic is not latched, the subscription is
 /// best effort, so that the publishers wait for no acknowledgements.
 fn subscribe(
@@ -222,8 +222,7 @@ fn subscribe(
     options.qos = if ends.is_latched() { Qos::LATCHED } else { Qos::WEAKEST }.profile(DEPTH);
     let (heard, of, is_of_transforms) = (Arc::clone(heard), topic.to_owned(), message_type == TRANSFORMS);
     let receive = move |_: &mut (), message: DynamicMessage, info: MessageInfo| {
-        let (at, mut publisher, mut heard) = (started.elapsed(), Gid::default(), lock(&heard));
-        publisher.iter_mut().zip(&info.publisher_gid.data).for_each(|(to, from)| *to = *from);
+        let (at, publisher, mut heard) = (started.elapsed(), gid(&info), lock(&heard));
         if of == ROSOUT {
             let logger = message.get("name").and_then(text);
             if let Some(logger) = logger.filter(|_| heard.loggers.len() < MAX_LOGGERS) {
@@ -292,23 +291,17 @@ fn text(value: Value<'_>) -> Option<String> {
     }
 }
 
-/// Returns the time of the system clock, in nanoseconds since the Unix epoch.
-fn system_time() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
 /// Reads the graph, without the nodes of this program and of the `ros2` command.
 pub fn read(node: &Node) -> Graph {
-    let full = |namespace: &str, name: &str| format!("{}/{name}", namespace.trim_end_matches('/'));
     let own = node.fully_qualified_name();
     let is_tool =
         |node: &str| node == own || node.rsplit('/').next().is_some_and(|name| name.starts_with("_ros2cli"));
     let nodes = node.get_node_names().unwrap_or_default().into_iter();
-    let nodes = nodes.map(|node| full(&node.namespace, &node.name)).filter(|node| !is_tool(node)).collect();
+    let nodes =
+        nodes.map(|node| full_name(&node.namespace, &node.name)).filter(|node| !is_tool(node)).collect();
     let ends = |ends: Result<Vec<TopicEndpointInfo>, RclrsError>| {
         let ends = ends.unwrap_or_default().into_iter().map(|end| Endpoint {
-            node: full(&end.node_namespace, &end.node_name),
+            node: node_name(&end),
             message_type: end.topic_type,
             qos: matched(&end.qos_profile),
         });

@@ -134,40 +134,25 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{definition::Definition, topic::RecordedTopic};
+    use crate::record::topic::{tests, RecordedTopic};
     use rclrs::{QoSProfile, TopicEndpointInfo};
     use std::{sync::Arc, time::Duration};
 
     /// The size in memory of a message with 744 bytes of data.
     const SIZE: u64 = 1000;
 
-    fn topic(index: usize, qos: QoSProfile) -> Arc<RecordedTopic> {
-        let queue = Arc::new(Queue::new(0));
-        let mut topic =
-            RecordedTopic::without_type("/topic", "std_msgs/msg/String", Definition::default(), &queue);
-        topic.index = index;
-        let publisher = TopicEndpointInfo {
-            node_name: "talker".to_owned(),
-            node_namespace: "/".to_owned(),
-            topic_type: topic.message_type.clone(),
-            qos_profile: qos,
-        };
-        topic.set_publishers(&[publisher]);
+    fn topic(index: usize, qos_profile: QoSProfile) -> Arc<RecordedTopic> {
+        let topic = tests::topic(index, &Arc::new(Queue::new(0)));
+        let (node_name, node_namespace) = ("talker".to_owned(), "/".to_owned());
+        let topic_type = topic.message_type.clone();
+        topic.set_publishers(&[TopicEndpointInfo { node_name, node_namespace, topic_type, qos_profile }]);
         Arc::new(topic)
     }
 
     /// Returns message `number` of a publisher, received `number` seconds after `start`.
     fn message(topic: &Arc<RecordedTopic>, publisher: u8, number: u64, start: Instant) -> QueuedMessage {
-        QueuedMessage {
-            topic: Arc::clone(topic),
-            publisher: [publisher; 16],
-            number: Some(number),
-            log_time: number,
-            publish_time: number,
-            received: start + Duration::from_secs(number),
-            data: vec![0; 744],
-            losses: Losses { in_transport: Some(number), in_recorder: 0 },
-        }
+        let received = start + Duration::from_secs(number);
+        QueuedMessage { received, ..tests::message(topic, publisher, number, 744) }
     }
 
     fn numbers<'a>(messages: impl Iterator<Item = &'a QueuedMessage>) -> Vec<(u64, u64)> {

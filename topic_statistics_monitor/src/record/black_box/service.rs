@@ -15,7 +15,7 @@ use std::{
 use rclrs::{Node, WorkerService};
 use rosidl_runtime_rs::{Message, RmwMessage, Service as ServiceType};
 
-use crate::record::serialize::load;
+use crate::type_support::type_support;
 
 /// The name of the service, relative to the node.
 const SERVICE: &str = "~/write_recording";
@@ -85,10 +85,9 @@ message!(Response, "std_srvs/srv/Trigger_Response");
 /// Creates the service on a separate worker. `trigger` returns the message of the response. Errors with a description if
 /// std_srvs is not installed, or if the service cannot be created.
 pub fn serve(node: &Node, trigger: impl Fn() -> String + Send + 'static) -> Result<Service, String> {
-    let (library, type_support) = load("std_srvs", "get_service_type_support_handle", "srv__Trigger")
+    let function = "get_service_type_support_handle";
+    let type_support = type_support("std_srvs", "rosidl_typesupport_c", function, "srv__Trigger")
         .map_err(|reason| format!("the recording has no service {SERVICE}: {reason}"))?;
-    // rclrs uses the type support as long as the service exists, so the library stays loaded.
-    std::mem::forget(library);
     TYPE_SUPPORT.store(type_support.cast_mut(), Ordering::Release);
     let service = node.create_worker(()).create_service(SERVICE, move |_: Request| Response {
         success: true,

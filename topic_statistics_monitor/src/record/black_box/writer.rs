@@ -280,9 +280,8 @@ mod tests {
     use super::*;
     use crate::record::{
         black_box::{recover, Options as BlackBoxOptions},
-        definition::Definition,
         queue::Queue,
-        topic::RecordedTopic,
+        topic::tests,
         writer::tests::Disk,
     };
     use std::{fs, path::Path};
@@ -305,18 +304,8 @@ mod tests {
     }
 
     fn accept(writer: &mut Writer, number: u64) {
-        let queue = Arc::new(Queue::new(0));
-        let topic = RecordedTopic::without_type("/topic", "my_msgs/msg/A", Definition::default(), &queue);
-        writer.accept(QueuedMessage {
-            topic: Arc::new(topic),
-            publisher: [1; 16],
-            number: Some(number),
-            log_time: number,
-            publish_time: number,
-            received: Instant::now(),
-            data: vec![0; SIZE],
-            losses: Losses::NONE,
-        });
+        let topic = Arc::new(tests::topic(0, &Arc::new(Queue::new(0))));
+        writer.accept(tests::message(&topic, 1, number, SIZE));
     }
 
     fn begin(writer: &mut Writer) -> PathBuf {
