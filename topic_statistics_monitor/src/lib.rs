@@ -113,11 +113,8 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
             false => Err(error),
         });
     }
-    let recorder = arguments
-        .record
-        .options()
-        .map(|options| Recorder::start(&node, options, arguments.record.black_box()))
-        .transpose()?;
+    let options = Some(&arguments.record).filter(|options| options.record.is_some());
+    let recorder = options.map(|options| Recorder::start(&node, options.clone())).transpose()?;
     let recording = recorder.as_ref().map(Recorder::recording);
     let mut provider = RowProvider::new(&node, arguments, patterns, recording)?;
     let diagnostics = arguments.diagnostics.then(|| Diagnostics::new(&node, arguments)).transpose()?;

@@ -12,7 +12,7 @@
 //! A callback serializes its message, and never waits for the writer. If the queue is full, the message is counted as
 //! lost in the recorder. Messages missing in a publisher's sequence numbers are counted as lost in the transport.
 
-pub mod black_box;
+mod black_box;
 mod definition;
 mod error;
 mod file;
@@ -30,7 +30,7 @@ mod totals;
 mod writer;
 
 pub use error::RecordError;
-pub use options::{bytes, update_rate, Compression, Options};
+pub use options::Options;
 pub use recording::Recording;
 pub use reports::events_topic;
 pub use topic::RecordedTopic;
@@ -57,25 +57,21 @@ pub struct Recorder {
 impl Recorder {
     /// Creates the first file, and starts the writer. With the black box, no file is created before the first trigger.
     /// Errors if the file exists or cannot be created.
-    pub fn start(
-        node: &Node,
-        options: Options,
-        black_box: Option<black_box::Options>,
-    ) -> Result<Self, RecordError> {
+    pub fn start(node: &Node, options: Options) -> Result<Self, RecordError> {
         // The queue of the black box is limited further, because most of the memory is for the messages of the ring.
-        let most = if black_box.is_some() { Options::MAX_CACHE } else { u64::MAX };
-        let max_cache = options.max_cache.min(most);
+        let most = if options.black_box.last.is_some() { Options::MAX_CACHE } else { u64::MAX };
+        let max_cache = options.max_cache_size.unwrap_or(Options::MAX_CACHE).min(most);
         let clock = Some(node.get_clock()).filter(|clock| matches!(clock.clock_type(), ClockType::RosTime));
         let recording = Arc::new(Recording::new(max_cache, clock));
-        let update_rate = options.update_rate;
+        let update_rate = options.statistics_update_rate;
         let thread = std::thread::Builder::new().name("recorder".to_owned());
-        let (writer, black_box) = match black_box {
+        let (writer, black_box) = match options.black_box.last {
             None => {
                 let writer = Writer::new(options, Arc::clone(&recording))?;
                 (thread.spawn(move || writer.run()), None)
             }
-            Some(black_box) => {
-                let black_box = Arc::new(BlackBox::new(&options, black_box)?);
+            Some(last) => {
+                let black_box = Arc::new(BlackBox::new(&options, last)?);
                 let writer = black_box::Writer::new(options, Arc::clone(&black_box), Arc::clone(&recording))?;
                 (thread.spawn(move || writer.run()), Some(black_box))
             }

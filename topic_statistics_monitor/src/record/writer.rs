@@ -179,7 +179,7 @@ fn whole(in_file: &TopicInFile) -> (Written, Losses) {
 /// Writes metadata.yaml in the directory of the files. Returns a text for the summary: empty, or the reason why
 /// metadata.yaml was not written.
 fn write_metadata(options: &Options, files: &[FileInfo], topics: &[Arc<RecordedTopic>]) -> String {
-    let directory = options.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = options.path().parent().filter(|parent| !parent.as_os_str().is_empty());
     let topics = topics.iter().filter(|topic| topic.written().messages > 0).map(|topic| TopicInfo {
         topic,
         qos: topic.offered_qos(true),
@@ -212,7 +212,7 @@ fn summary(topics: impl Iterator<Item = (Written, Losses)>, options: &Options, f
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::record::topic::tests::info;
+    use crate::record::{options::tests::options, topic::tests::info};
     use rclrs::{DynamicMessage, MessageTypeName};
     use ros_env::std_msgs::msg::rmw::String as Text;
     use std::process::Command;
@@ -250,7 +250,7 @@ pub mod tests {
         let recording = Arc::new(Recording::new(100_000_000, None));
         let name = MessageTypeName::try_from("std_msgs/msg/String").unwrap();
         let topic = recording.topic("/chatter", &name).unwrap();
-        let writer = Writer::new(Options::to(&path), Arc::clone(&recording)).unwrap();
+        let writer = Writer::new(options(&path), Arc::clone(&recording)).unwrap();
         let text = Text { data: "x".repeat(100_000).as_str().into() };
         let message = DynamicMessage::convert_from_rmw_message(text).unwrap();
         (1..=100).for_each(|number| topic.record(&message, &info(number)));
@@ -266,7 +266,7 @@ pub mod tests {
         assert_eq!((read, summary.stats.unwrap().message_count), (written.messages, written.messages));
         assert_eq!(summary.metadata_indexes.iter().filter(|index| index.name == TOTALS).count(), 2);
         // An existing file is not overwritten.
-        let error = Writer::new(Options::to(&path), recording).map(drop).unwrap_err();
+        let error = Writer::new(options(&path), recording).map(drop).unwrap_err();
         assert!(error.to_string().contains("cannot be created"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
     }

@@ -3,6 +3,7 @@
 //! The files of the black box: their names, and the removal of the oldest files.
 
 use std::{
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
     time::Duration,
@@ -30,8 +31,7 @@ impl Files {
         };
         access(&directory, Access::WRITE_OK | Access::EXEC_OK)
             .map_err(|error| RecordError::Create { path: path.to_owned(), source: error.into() })?;
-        let extension =
-            path.extension().map_or_else(|| "mcap".into(), |extension| extension.to_string_lossy());
+        let extension = path.extension().unwrap_or(OsStr::new("mcap")).to_string_lossy();
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self { directory, stem, extension: extension.into_owned(), max })
     }

@@ -96,7 +96,7 @@ impl Writer {
         recording: Arc<Recording>,
     ) -> Result<Self, RecordError> {
         let signal = user_signal().map_err(RecordError::Thread)?;
-        let ring = Ring::new(black_box.options.max_bytes, Instant::now());
+        let ring = Ring::new(black_box.max_bytes, Instant::now());
         let has_reported_size = false;
         Ok(Self { options, black_box, recording, signal, ring, file: None, files: 0, has_reported_size })
     }
@@ -134,13 +134,13 @@ impl Writer {
         }
         self.ring.push(message);
         let kept = Instant::now().saturating_duration_since(self.ring.complete_since());
-        let wanted = self.black_box.options.last;
+        let wanted = self.black_box.last;
         if self.ring.is_cut() && kept < wanted && !self.has_reported_size {
             self.has_reported_size = true;
             self.black_box.report(format!(
                 "only the last {:.1} s of messages fit in {} bytes, not {:.1} s: increase --max-cache-size",
                 kept.as_secs_f64(),
-                self.black_box.options.max_bytes,
+                self.black_box.max_bytes,
                 wanted.as_secs_f64(),
             ));
         }
@@ -201,13 +201,13 @@ impl Writer {
         if let Err(error) = self.black_box.files.remove_oldest(&path) {
             self.black_box.report(format!("the oldest recording cannot be removed: {error}"));
         }
-        let wanted = self.black_box.options.last;
+        let wanted = self.black_box.last;
         let kept = first.at.saturating_duration_since(self.ring.complete_since()).min(wanted);
         let metadata = [
             ("last_seconds", wanted.as_secs_f64().to_string()),
-            ("after_seconds", self.black_box.options.after.as_secs_f64().to_string()),
+            ("after_seconds", self.black_box.after.as_secs_f64().to_string()),
             ("kept_seconds", kept.as_secs_f64().to_string()),
-            ("max_cache_size", self.black_box.options.max_bytes.to_string()),
+            ("max_cache_size", self.black_box.max_bytes.to_string()),
             ("is_cut_by_max_cache_size", (self.ring.is_cut() && kept < wanted).to_string()),
         ];
         let metadata = BTreeMap::from(metadata.map(|(key, value)| (key.to_owned(), value)));
@@ -279,7 +279,8 @@ impl Writer {
 mod tests {
     use super::*;
     use crate::record::{
-        black_box::{recover, Options as BlackBoxOptions},
+        black_box::recover,
+        options::tests::options,
         queue::Queue,
         topic::tests,
         writer::tests::Disk,
@@ -290,16 +291,11 @@ mod tests {
     const SIZE: usize = 100_000;
 
     fn writer(directory: &Path, max_bytes: u64) -> Writer {
-        let black_box = BlackBoxOptions {
-            last: Duration::from_secs(60),
-            after: Duration::from_secs(60),
-            on: vec![],
-            max_bytes,
-            max_files: 10,
-        };
-        let options = Options::to(directory.join("run.mcap"));
+        let minute = Duration::from_secs(60);
+        let mut options = options(directory.join("run.mcap"));
+        (options.max_cache_size, options.black_box.after) = (Some(max_bytes), Some(minute));
         let recording = Arc::new(Recording::new(0, None));
-        let black_box = Arc::new(BlackBox::new(&options, black_box).unwrap());
+        let black_box = Arc::new(BlackBox::new(&options, minute).unwrap());
         Writer::new(options, black_box, recording).unwrap()
     }
 
