@@ -15,13 +15,14 @@ use topic_statistics_observe::ros::executor::Spinning;
 use crate::{
     arguments::Arguments,
     error::{print_error, Failure, UNFULFILLED},
-    provider::{notice_of_statistics, Notices},
+    provider::{Notices, RowProvider},
     signals::Interrupt,
     statistics::StatisticsReader,
     views::{DISCOVERY, TICK},
+    why,
 };
 use hops::Hops;
-use missing::Nodes;
+use missing::missing;
 use output::Output;
 
 /// Reports the paths from one topic to another until the program ends. Returns the exit status.
@@ -36,7 +37,6 @@ pub fn run(
     let topic = arguments.from_statistics.as_ref().and_then(|topic| topic.name()).unwrap_or("/statistics");
     let max = arguments.max_topics.map_or(StatisticsReader::MAX_SOURCES, |max| max as usize);
     let mut reader = StatisticsReader::new(node, topic, vec![], max);
-    let nodes = Nodes::new(node);
     let mut hops = Hops::default();
     let mut output = Output::new(BufWriter::new(output), arguments.json);
     let mut notices = Notices::default();
@@ -50,7 +50,7 @@ pub fn run(
         reader.poll_windows(|row| {
             row.window.iter().for_each(|window| hops.accept(&row.name, window));
         })?;
-        if let Some(notice) = notices.next(notice_of_statistics(&reader), now) {
+        if let Some(notice) = notices.next(reader.notice(), now) {
             print_error(&notice);
         }
         if is_over || now - reported >= arguments.period {
@@ -58,7 +58,7 @@ pub fn run(
             hops.forget(now);
             let paths = hops.paths(first, last);
             let missing = match paths.is_empty() && (is_over || now - started >= DISCOVERY) {
-                true => nodes.missing(&hops, first, last),
+                true => missing(&why::read(node), &hops, first, last),
                 false => vec![],
             };
             output.write([first, last], &paths, &missing)?;

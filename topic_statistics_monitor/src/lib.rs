@@ -30,6 +30,7 @@ mod graph;
 mod origin;
 mod output;
 mod provider;
+mod queue;
 mod record;
 mod session;
 mod signals;
@@ -61,7 +62,7 @@ use crate::{
     diagnostics::Diagnostics,
     error::{has_no_reader, print_error, Failure, FAILED, UNFULFILLED},
     output::take_stdout,
-    provider::RowProvider,
+    provider::provider,
     record::Recorder,
     session::Session,
     signals::Interrupt,
@@ -116,7 +117,7 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     let options = Some(&arguments.record).filter(|options| options.record.is_some());
     let recorder = options.map(|options| Recorder::start(&node, options.clone())).transpose()?;
     let recording = recorder.as_ref().map(Recorder::recording);
-    let mut provider = RowProvider::new(&node, arguments, patterns, recording)?;
+    let mut provider = provider(&node, arguments, patterns, recording)?;
     let diagnostics = arguments.diagnostics.then(|| Diagnostics::new(&node, arguments)).transpose()?;
     let spinning = Spinning::start(executor)?;
     let mut session = Session::new(arguments, expected, diagnostics, spinning, interrupt);
@@ -135,11 +136,11 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     // The recording is finished even if the run ended with an error.
     let recorded = session.finish_recording();
     let is_fulfilled = match report {
-        Some(file) => session.write_report(&file, &provider)?,
+        Some(file) => session.write_report(&file, &*provider)?,
         None => true,
     };
     if let Some(file) = junit {
-        session.write_junit(&file, &provider)?;
+        session.write_junit(&file, &*provider)?;
     }
     let is_healthy = session.report_errors();
     drop((session, provider));

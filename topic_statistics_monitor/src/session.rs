@@ -13,7 +13,6 @@ use topic_statistics_observe::{
     page::{render as render_page, PageFile},
     recording::Recording,
     ros::executor::Spinning,
-    row::Rows,
 };
 
 use crate::{
@@ -58,7 +57,7 @@ impl<'a> Session<'a> {
     }
 
     /// Polls the rows, judges the rows and shows the rows until the run is over. Returns the exit status.
-    pub fn run(&mut self, provider: &mut RowProvider, view: &mut dyn View) -> Result<u8, Failure> {
+    pub fn run(&mut self, provider: &mut Box<dyn RowProvider>, view: &mut dyn View) -> Result<u8, Failure> {
         loop {
             let is_over = self.is_over()?;
             let new = provider.poll()?;
@@ -84,7 +83,7 @@ impl<'a> Session<'a> {
     fn judge(
         &mut self,
         new: &[String],
-        provider: &mut RowProvider,
+        provider: &mut Box<dyn RowProvider>,
     ) -> Result<Vec<(String, Change)>, Failure> {
         let Some(expected) = &mut self.expected else { return Ok(vec![]) };
         let now = Instant::now();
@@ -124,7 +123,7 @@ impl<'a> Session<'a> {
     }
 
     /// Writes the file of `--junit`, after the report.
-    pub fn write_junit(&self, file: &PageFile, provider: &RowProvider) -> Result<(), Failure> {
+    pub fn write_junit(&self, file: &PageFile, provider: &dyn RowProvider) -> Result<(), Failure> {
         let (mut tests, rows) = (Tests::new("topic_monitor"), provider.rows());
         match &self.recording {
             Some(recording) => tests.add_recording(recording),
@@ -140,7 +139,7 @@ impl<'a> Session<'a> {
     }
 
     /// Writes the page of `--report`. Returns whether all conditions were fulfilled in each window.
-    pub fn write_report(&mut self, file: &PageFile, provider: &RowProvider) -> Result<bool, Failure> {
+    pub fn write_report(&mut self, file: &PageFile, provider: &dyn RowProvider) -> Result<bool, Failure> {
         let Some(recording) = &mut self.recording else { return Ok(true) };
         self.interrupt.let_end();
         let now = Instant::now();

@@ -21,10 +21,15 @@ use rclrs_topic_statistics::{
 };
 use topic_statistics_observe::{
     pattern::Selection,
-    row::{Problem, Row},
+    row::{Problem, Row, Rows},
 };
 
-use crate::{graph::Graph, record::Recording};
+use crate::{
+    error::Failure,
+    graph::Graph,
+    provider::{notice, RowProvider},
+    record::Recording,
+};
 use topic::{SubscribeContext, Topic};
 
 /// Returns the metrics of the monitor's subscriptions: all metrics except the duration of the callback, because the
@@ -99,30 +104,6 @@ impl TopicWatcher {
         })
     }
 
-    /// Reads the graph if the graph has changed, and updates the rows. Returns the names of the topics with a new whole
-    /// window.
-    pub fn poll(&mut self) -> Vec<String> {
-        if self.graph.is_due() {
-            self.refresh();
-        }
-        let now = Instant::now();
-        let has_ended = |topic: &mut Topic| topic.read(now).then(|| topic.row.name.clone());
-        self.topics.values_mut().filter_map(has_ended).collect()
-    }
-
-    pub fn rows(&self) -> impl Iterator<Item = &Row> {
-        self.topics.values().map(|topic| &topic.row)
-    }
-
-    pub fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
-        self.topics.get_mut(name).map(|topic| &mut topic.row)
-    }
-
-    /// Returns the number of topics that are not watched because of [`Options::max_topics`].
-    pub fn left_out(&self) -> usize {
-        self.left_out
-    }
-
     /// Reads the graph, adds new topics, and updates the subscriptions of all topics.
     fn refresh(&mut self) {
         let Some(graph) = self.graph.topics() else { return };
@@ -166,5 +147,31 @@ impl TopicWatcher {
         let Some(topic) = first.cloned().and_then(|name| self.topics.remove(&name)) else { return false };
         self.free_workers.extend(topic.into_worker());
         true
+    }
+}
+
+impl RowProvider for TopicWatcher {
+    /// Reads the graph if the graph has changed, and updates the rows.
+    fn poll(&mut self) -> Result<Vec<String>, Failure> {
+        if self.graph.is_due() {
+            self.refresh();
+        }
+        let now = Instant::now();
+        let has_ended = |topic: &mut Topic| topic.read(now).then(|| topic.row.name.clone());
+        Ok(self.topics.values_mut().filter_map(has_ended).collect())
+    }
+
+    fn notice(&self) -> Option<String> {
+        notice(self.left_out, 0, None)
+    }
+}
+
+impl Rows for TopicWatcher {
+    fn rows(&self) -> Vec<&Row> {
+        self.topics.values().map(|topic| &topic.row).collect()
+    }
+
+    fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
+        self.topics.get_mut(name).map(|topic| &mut topic.row)
     }
 }

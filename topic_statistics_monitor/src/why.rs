@@ -27,9 +27,13 @@ use crate::{
     statistics::StatisticsReader,
     views::{DISCOVERY, TICK},
 };
-use gather::{read, Gatherer};
+pub use gather::read;
+use gather::Gatherer;
+#[cfg(test)]
+pub use rules::tests::graph;
 use rules::{findings, Finding, Findings};
-use snapshot::{Graph, Snapshot};
+pub use snapshot::Graph;
+use snapshot::Snapshot;
 
 /// How long the program listens to topics by default, and the shortest time with `--duration`.
 const LISTENS: Duration = Duration::from_secs(5);

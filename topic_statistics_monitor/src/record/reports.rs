@@ -8,15 +8,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        mpsc::{self, RecvTimeoutError},
-        Arc, Weak,
-    },
-    thread::JoinHandle,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use rclrs::{Node, Publisher};
+use rclrs::{Clock, Node, Publisher, Timer};
 use ros_env::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
 use topic_statistics_observe::recorded::{RecordedTotals, Scope};
 
@@ -38,8 +34,8 @@ pub fn events_topic(node: &Node) -> String {
 pub struct Reports {
     #[cfg(feature = "interfaces")]
     _service: rclrs::WorkerService<ros_env::topic_statistics_interfaces::srv::GetTopicStatistics, ()>,
-    /// The thread of the events, and the sender that ends this thread when dropped. `None` without events.
-    events: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
+    /// The timer of the events. `None` without events.
+    _events: Option<Timer>,
 }
 
 impl Reports {
@@ -50,39 +46,36 @@ impl Reports {
         );
         #[cfg(feature = "interfaces")]
         let _service = super::service::serve(node, recording)?;
-        let events = if update_rate > 0.0 {
-            let (node, publisher) = (Arc::clone(node), node.create_publisher(EVENTS)?);
-            let events = Events { node, publisher, started: Instant::now(), reported: HashMap::new() };
-            let (sender, end) = mpsc::channel();
-            let (recording, period) = (Arc::downgrade(recording), Duration::from_secs_f64(1.0 / update_rate));
-            let thread = std::thread::Builder::new().name("recorder_events".to_owned());
-            let run = move || events.run(&recording, period, &end);
-            Some((sender, thread.spawn(run).map_err(RecordError::Thread)?))
-        } else {
-            None
-        };
+        let events = (update_rate > 0.0).then(|| {
+            // The timer has no `Node`, because the node must be dropped before the process ends. Otherwise threads of
+            // the middleware would still run while the destructors of the process run.
+            let mut events = Events {
+                node: node.name(),
+                clock: node.get_clock(),
+                publisher: node.create_publisher(EVENTS)?,
+                started: Instant::now(),
+                reported: HashMap::new(),
+            };
+            let recording = Arc::downgrade(recording);
+            node.create_timer_repeating(Duration::from_secs_f64(1.0 / update_rate), move || {
+                if let Some(recording) = recording.upgrade() {
+                    events.publish(&recording);
+                }
+            })
+        });
         Ok(Self {
             #[cfg(feature = "interfaces")]
             _service,
-            events,
+            _events: events.transpose()?,
         })
-    }
-}
-
-impl Drop for Reports {
-    /// Waits for the thread, because the thread keeps the node alive. The node must be dropped before the process ends.
-    /// Otherwise threads of the middleware would still run while the destructors of the process run.
-    fn drop(&mut self) {
-        if let Some((sender, thread)) = self.events.take() {
-            drop(sender);
-            let _panicked = thread.join();
-        }
     }
 }
 
 /// Publishes the losses since the last event.
 struct Events {
-    node: Node,
+    /// The name of the node without its namespace.
+    node: String,
+    clock: Clock,
     publisher: Publisher<DiagnosticArray>,
     started: Instant,
     /// The data of the last event of each topic, by the number of the topic.
@@ -97,20 +90,17 @@ struct Reported {
 }
 
 impl Events {
-    fn run(mut self, recording: &Weak<Recording>, period: Duration, end: &mpsc::Receiver<()>) {
-        while end.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
-            let Some(recording) = recording.upgrade() else { return };
-            let status = recording.topics().iter().filter_map(|topic| self.status(topic)).collect();
-            let mut message = DiagnosticArray { status, ..Default::default() };
-            if message.status.is_empty() {
-                continue;
-            }
-            // The conversion of a time of the node's clock to a ROS time does not fail.
-            message.header.stamp = self.node.get_clock().now().to_ros_msg().unwrap_or_default();
-            // An error is ignored, because the totals at the end of the file include the losses of an event that was
-            // not published.
-            let _lost = self.publisher.publish(message);
+    fn publish(&mut self, recording: &Recording) {
+        let status = recording.topics().iter().filter_map(|topic| self.status(topic)).collect();
+        let mut message = DiagnosticArray { status, ..Default::default() };
+        if message.status.is_empty() {
+            return;
         }
+        // The conversion of a time of the node's clock to a ROS time does not fail.
+        message.header.stamp = self.clock.now().to_ros_msg().unwrap_or_default();
+        // An error is ignored, because the totals at the end of the file include the losses of an event that was not
+        // published.
+        let _lost = self.publisher.publish(message);
     }
 
     /// Returns the numbers of recorded and lost messages of a topic since its last event. `None` if no message was
@@ -137,7 +127,7 @@ impl Events {
         let values = values.to_metadata().into_iter().filter(|(key, _)| key != "scope");
         Some(DiagnosticStatus {
             level: DiagnosticStatus::WARN,
-            name: format!("{}: {}", self.node.name(), topic.name),
+            name: format!("{}: {}", self.node, topic.name),
             message: "Messages lost since the last event".to_owned(),
             hardware_id: String::new(),
             values: values.map(|(key, value)| KeyValue { key, value }).collect(),

@@ -582,4 +582,4 @@ fn list(items: impl Iterator<Item = String>) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

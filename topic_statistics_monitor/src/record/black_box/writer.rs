@@ -279,11 +279,7 @@ impl Writer {
 mod tests {
     use super::*;
     use crate::record::{
-        black_box::recover,
-        options::tests::options,
-        queue::Queue,
-        topic::tests,
-        writer::tests::Disk,
+        black_box::recover, options::tests::options, queue::Queue, topic::tests, writer::tests::Disk,
     };
     use std::{fs, path::Path};
 

@@ -27,10 +27,10 @@ fn endpoint(message_type: &str, node: &str) -> Endpoint {
     Endpoint { node: node.to_owned(), message_type: message_type.to_owned(), qos }
 }
 
-type Topic<'a> = (&'a str, &'a str, &'a [&'a str], &'a [&'a str]);
+pub type Topic<'a> = (&'a str, &'a str, &'a [&'a str], &'a [&'a str]);
 
 /// Returns a graph of topics. Each topic has a name, a type, publishers and subscriptions.
-fn graph(topics: &[Topic]) -> Graph {
+pub fn graph(topics: &[Topic]) -> Graph {
     let mut graph = Graph::default();
     for (topic, message_type, publishers, subscriptions) in topics {
         let ends = |nodes: &[&str]| nodes.iter().map(|node| endpoint(message_type, node)).collect::<Vec<_>>();
