@@ -227,7 +227,6 @@ ROS arguments come after --ros-args:
   topic_monitor imu --ros-args -p use_sim_time:=true";
 
 impl Arguments {
-    /// Errors if an argument has a wrong value, or if arguments contradict each other.
     pub fn check(&self) -> Result<(), clap::Error> {
         let of_conditions = self.conditions().filter_map(|condition| condition.topic.as_ref());
         let sources = self.check_sources(self.topics.iter().chain(of_conditions)).err();
@@ -254,13 +253,11 @@ impl Arguments {
         }
     }
 
-    /// Returns the first and the last topic of `--chains`. `None` without `--chains`.
     pub fn chain_ends(&self) -> Option<[&str; 2]> {
         let [first, last] = &self.chains[..] else { return None };
         Some([first.name()?, last.name()?])
     }
 
-    /// Returns whether topics, sources of statistics, services or actions are watched.
     pub fn kind(&self) -> Kind {
         match (self.services, self.actions) {
             (true, _) => Kind::Service,
@@ -270,18 +267,15 @@ impl Arguments {
         }
     }
 
-    /// Returns the length of the run. `None` if only a signal ends the run.
     pub fn duration(&self) -> Option<Duration> {
         const TO_SUGGEST: Duration = Duration::from_secs(10);
         self.duration.or(self.print_expectations.map(|_| TO_SUGGEST))
     }
 
-    /// Returns the conditions of all `--require` arguments.
     pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.require.iter().flat_map(|conditions| &conditions.0)
     }
 
-    /// Returns whether the output is a live view.
     pub fn is_live(&self, on_terminal: bool) -> bool {
         on_terminal
             && !self.plain
@@ -291,7 +285,6 @@ impl Arguments {
             && self.print_expectations.is_none()
     }
 
-    /// Returns the names and patterns of the topics to watch. Empty for all topics.
     pub fn patterns(&self, expected: Option<&ExpectationFile>) -> Vec<Pattern> {
         arguments::patterns(&self.topics, expected, self.conditions())
     }

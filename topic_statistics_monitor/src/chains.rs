@@ -25,7 +25,6 @@ use hops::Hops;
 use missing::missing;
 use output::Output;
 
-/// Reports the paths from one topic to another until the program ends. Returns the exit status.
 pub fn run(
     node: &Node,
     arguments: &Arguments,

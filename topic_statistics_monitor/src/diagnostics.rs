@@ -15,12 +15,9 @@ use topic_statistics_observe::row::{MetricFigures, Row};
 
 use crate::arguments::Arguments;
 
-/// The parts of a status that are the same for all rows.
 #[derive(Clone)]
 struct Identity {
-    /// The name of the monitor's node without its namespace.
     node: String,
-    /// The name of the monitor's node with its namespace.
     fully_qualified: String,
     hardware_id: String,
     /// Whether a status is named like its topic, without the node.
@@ -33,7 +30,6 @@ pub struct Diagnostics {
     node: Node,
     identity: Identity,
     publisher: Publisher<DiagnosticArray>,
-    /// When all rows were published last. `None` if they were never published.
     published: Option<Instant>,
 }
 

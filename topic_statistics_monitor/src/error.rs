@@ -12,18 +12,13 @@ pub fn print_error(text: &str) {
     error::print_error("topic_monitor", text);
 }
 
-/// Writes each text to standard error, on a separate line.
 pub fn print_all(texts: &[String]) {
     texts.iter().for_each(|text| print_error(text));
 }
 
 /// Returns whether an error means that the process that reads the output has ended, or that the terminal is closed.
 pub fn has_no_reader(error: &(dyn Error + 'static), is_terminal: bool) -> bool {
-    let io = error.downcast_ref::<io::Error>();
-    error::has_no_reader(error) || is_terminal && io.is_some_and(is_closed)
-}
-
-/// Returns whether an error of a write to a terminal means that the terminal is closed.
-fn is_closed(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+    const CLOSED: Option<i32> = Some(rustix::io::Errno::IO.raw_os_error());
+    let is_closed = |error: &io::Error| error.raw_os_error() == CLOSED;
+    error::has_no_reader(error) || is_terminal && error.downcast_ref().is_some_and(is_closed)
 }

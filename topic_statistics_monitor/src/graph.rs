@@ -77,17 +77,14 @@ fn on_next_graph_change(node: &NodeState, act: impl FnOnce() + Send + 'static) -
     })
 }
 
-/// Returns the name of a node with its namespace.
 pub fn full_name(namespace: &str, name: &str) -> String {
     format!("{}/{name}", namespace.trim_end_matches('/'))
 }
 
-/// Returns the fully qualified name of the node of a publisher or a subscription.
 pub fn node_name(end: &TopicEndpointInfo) -> String {
     full_name(&end.node_namespace, &end.node_name)
 }
 
-/// Returns the GID of a message's publisher.
 pub fn gid(info: &MessageInfo) -> Gid {
     let mut gid = Gid::default();
     gid.iter_mut().zip(&info.publisher_gid.data).for_each(|(to, from)| *to = *from);
@@ -107,7 +104,6 @@ impl Qos {
     /// acknowledgements, and does not resend messages.
     pub const WEAKEST: Self = Self { reliable: false, transient_local: false };
 
-    /// The QoS of a latched topic.
     pub const LATCHED: Self = Self { reliable: true, transient_local: true };
 
     /// Returns the strongest policies that all publishers can serve.
@@ -142,7 +138,6 @@ impl Qos {
     }
 }
 
-/// Returns the policies of an endpoint in the graph as the core compares them.
 pub fn matched(qos: &QoSProfile) -> MatchedQos {
     let limit = |limit| match limit {
         QoSDuration::Infinite => Some(None),

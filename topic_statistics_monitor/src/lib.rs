@@ -19,16 +19,14 @@
 //! reads `statistics`, and adds up the hops of nodes (a hop is the way of messages through one node). `why` analyses
 //! the graph once, and reports why messages do not arrive. A `Row` of `topic_statistics_observe` holds plain values.
 //! `topics`, `waiting` and `statistics` write rows. `views` and `diagnostics` read rows. The writers and the readers do
-//! not import each other. `arguments` is the command line. `signals`, `output`, `error` and `origin` are about the
-//! process.
+//! not import each other. `arguments` is the command line. `signals`, `error` and `process` are about the process.
 
 mod arguments;
 mod chains;
 mod diagnostics;
 mod error;
 mod graph;
-mod origin;
-mod output;
+mod process;
 mod provider;
 mod queue;
 mod record;
@@ -61,7 +59,7 @@ use crate::{
     arguments::Arguments,
     diagnostics::Diagnostics,
     error::{has_no_reader, print_error, Failure, FAILED, UNFULFILLED},
-    output::take_stdout,
+    process::take_stdout,
     provider::provider,
     record::Recorder,
     session::Session,

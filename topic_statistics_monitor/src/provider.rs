@@ -22,7 +22,6 @@ use crate::{
     waiting::{self, WaitingWatcher},
 };
 
-/// The provider of the rows that a view shows.
 pub trait RowProvider: Rows {
     /// Updates the rows. Returns the names of the rows with a new whole window.
     fn poll(&mut self) -> Result<Vec<String>, Failure>;
@@ -42,7 +41,6 @@ impl Rows for Box<dyn RowProvider> {
     }
 }
 
-/// Returns the provider that the arguments ask for.
 pub fn provider(
     node: &Node,
     arguments: &Arguments,
@@ -97,7 +95,6 @@ impl Notices {
     /// The shortest time between two reports of a notice whose numbers change.
     const MIN_INTERVAL: Duration = Duration::from_secs(60);
 
-    /// Returns the notice if it has to be reported now.
     pub fn next(&mut self, notice: Option<String>, now: Instant) -> Option<String> {
         let notice = notice?;
         if self.last.as_ref().is_some_and(|(text, at)| *text == notice || now < *at + Self::MIN_INTERVAL) {

@@ -11,14 +11,12 @@ use std::{
     time::Instant,
 };
 
-/// The sending end of the queue.
 pub struct Queue<M> {
     sender: SyncSender<(Instant, M)>,
     dropped: AtomicU64,
 }
 
 impl<M> Queue<M> {
-    /// The size of the queue, in messages.
     pub const SIZE: usize = 10_000;
 
     /// Returns the two ends of the queue. A receiver gets each message with the time at which it was put.

@@ -44,7 +44,6 @@ use black_box::BlackBox;
 use reports::Reports;
 use writer::{Outcome, Writer};
 
-/// A running recording, with its writer and its reports.
 pub struct Recorder {
     recording: Arc<Recording>,
     writer: Option<JoinHandle<Outcome>>,
@@ -82,19 +81,16 @@ impl Recorder {
         Ok(Self { recording, writer, black_box, _service: service, _reports: reports })
     }
 
-    /// Triggers the black box if the level of a topic has changed to a level of `--on`.
     pub fn judged(&self, changes: &[(String, Change)]) {
         if let Some(black_box) = &self.black_box {
             black_box.judged(changes);
         }
     }
 
-    /// Returns the last line that the black box has written to standard error.
     pub fn status(&self) -> Option<String> {
         self.black_box.as_ref()?.status()
     }
 
-    /// Returns the recording, which the callbacks of topics use.
     pub fn recording(&self) -> Arc<Recording> {
         Arc::clone(&self.recording)
     }

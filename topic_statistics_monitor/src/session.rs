@@ -19,25 +19,21 @@ use crate::{
     arguments::Arguments,
     diagnostics::Diagnostics,
     error::{print_all, print_error, Failure},
-    origin,
+    process,
     provider::RowProvider,
     record::Recorder,
     signals::Interrupt,
     views::{Polled, View},
 };
 
-/// One run of the program.
 pub struct Session<'a> {
     arguments: &'a Arguments,
     spinning: Spinning,
     interrupt: Interrupt,
     started: Instant,
-    /// The comparison with the expectations. `None` without `--expect`.
     expected: Option<Expected>,
     diagnostics: Option<Diagnostics>,
-    /// The content of the report. `None` without a report.
     recording: Option<Recording>,
-    /// The recorder of the messages. `None` without `--record`.
     pub recorder: Option<Recorder>,
 }
 
@@ -100,7 +96,6 @@ impl<'a> Session<'a> {
         Ok(changes)
     }
 
-    /// Reports the topics whose level is ERROR now. Returns whether no topic has this level.
     pub fn report_errors(&self) -> bool {
         self.expected.as_ref().is_none_or(|expected| expected.report_errors(print_error))
     }
@@ -114,7 +109,6 @@ impl<'a> Session<'a> {
         Ok(is_late || has_recorded || self.interrupt.is_set())
     }
 
-    /// Ends the recording of `--record`, and reports on standard error what was recorded.
     pub fn finish_recording(&mut self) -> Result<(), Failure> {
         let Some(recorder) = self.recorder.take() else { return Ok(()) };
         self.interrupt.let_end();
@@ -122,7 +116,6 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Writes the file of `--junit`, after the report.
     pub fn write_junit(&self, file: &PageFile, provider: &dyn RowProvider) -> Result<(), Failure> {
         let (mut tests, rows) = (Tests::new("topic_monitor"), provider.rows());
         match &self.recording {
@@ -144,7 +137,7 @@ impl<'a> Session<'a> {
         self.interrupt.let_end();
         let now = Instant::now();
         recording.finish(&provider.rows(), now);
-        file.write(&render_page(recording, &origin::of_this_process(), now))?;
+        file.write(&render_page(recording, &process::origin(), now))?;
         let failures = recording.failures();
         print_all(&failures);
         Ok(failures.is_empty())

@@ -33,7 +33,6 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Starts to listen for the signals.
     pub fn listen() -> io::Result<Self> {
         let is_ending = Arc::<AtomicBool>::default();
         let has_more_time = Arc::clone(&is_ending);

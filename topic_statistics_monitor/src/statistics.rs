@@ -40,7 +40,6 @@ use crate::{
 };
 pub use sources::Sources;
 
-/// Reads the statistics that nodes publish.
 pub struct StatisticsReader {
     worker: Worker<()>,
     graph: Graph,
@@ -56,13 +55,11 @@ pub struct StatisticsReader {
     sources: Sources,
 }
 
-/// The content of a received message that waits in the queue.
 enum Received {
     Metric(Sender, MetricWindow),
     #[cfg(feature = "interfaces")]
     Distribution(MetricDistribution),
     Callbacks(ExecutorCallbacks),
-    /// The reason why a message was refused.
     Refused(String),
 }
 
@@ -74,9 +71,7 @@ struct Subscribed<T: rosidl_runtime_rs::Message> {
 }
 
 impl StatisticsReader {
-    /// The default for the maximum number of sources.
     pub const MAX_SOURCES: usize = 1000;
-    /// The depth of a subscription: how many messages can wait in the middleware.
     const DEPTH: u32 = 2000;
 
     pub fn new(node: &Node, topic: &str, patterns: Vec<Pattern>, max_sources: usize) -> Self {

@@ -3,7 +3,7 @@
 //! The items that the fuzz targets and the tests of the terminal use.
 
 pub use crate::{
-    output::take_stdout,
+    process::take_stdout,
     statistics::Sources,
     topics::explain,
     views::{detail, Input, LiveTerminal, Screen},

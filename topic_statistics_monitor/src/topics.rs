@@ -38,22 +38,18 @@ fn metrics() -> impl Iterator<Item = Metric> {
     Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|metric| *metric != Metric::CallbackDuration)
 }
 
-/// Options: which topics are watched, and how.
 pub struct Options {
     pub topics: Selection,
     pub period: Duration,
     pub depth: Option<u32>,
-    /// Whether subscriptions also request best effort from reliable publishers.
     pub best_effort: bool,
     pub publish: bool,
     /// The maximum number of watched topics. This also limits the number of threads and subscriptions. Topics that the
     /// user selected by name are always watched.
     pub max_topics: usize,
-    /// The recording of the messages. `None` without `--record`.
     pub recording: Option<Arc<Recording>>,
 }
 
-/// Watches topics, and has a row for each topic.
 pub struct TopicWatcher {
     node: Node,
     statistics: NodeStatistics,
@@ -67,7 +63,6 @@ pub struct TopicWatcher {
 }
 
 impl TopicWatcher {
-    /// The default of [`Options::max_topics`].
     pub const MAX_TOPICS: usize = 500;
 
     pub fn new(node: &Node, options: Options) -> Result<Self, StatisticsError> {
@@ -104,7 +99,6 @@ impl TopicWatcher {
         })
     }
 
-    /// Reads the graph, adds new topics, and updates the subscriptions of all topics.
     fn refresh(&mut self) {
         let Some(graph) = self.graph.topics() else { return };
         // A topic is not added before it has a publisher.

@@ -38,9 +38,7 @@ pub use calls::{Calls, Event};
 use foreign::{ForeignMessage, ForeignType};
 pub use goals::{GoalId, Goals};
 
-/// Options: which services or actions are watched, and how.
 pub struct Options {
-    /// Whether services or actions are watched.
     pub kind: Kind,
     pub selection: Selection,
     pub period: Duration,
@@ -49,7 +47,6 @@ pub struct Options {
     pub max: usize,
 }
 
-/// Watches services or actions, and has a row for each service or action.
 pub struct WaitingWatcher {
     options: Options,
     subscriber: Subscriber,
@@ -61,7 +58,6 @@ pub struct WaitingWatcher {
     left_out: usize,
 }
 
-/// Creates the subscriptions.
 struct Subscriber {
     node: Node,
     worker: Worker<()>,
@@ -73,7 +69,6 @@ struct Subscriber {
 
 type Queue = BoundedQueue<Received>;
 
-/// The name of a service or an action, and the content of its message.
 type Received = (Arc<str>, What);
 
 enum What {
@@ -83,7 +78,6 @@ enum What {
     Feedback(GoalId),
 }
 
-/// A watched service or action.
 struct Watched {
     row: Row,
     state: State,
@@ -101,7 +95,6 @@ struct Subscribed {
     topic_type: String,
     qos: Qos,
     since: Instant,
-    /// The subscription to the events of a service, or to the statuses of an action.
     _subscription: Box<dyn Send>,
     /// The subscription to the feedback of an action. `None` for a service, and before the action has a feedback
     /// publisher.
@@ -119,9 +112,7 @@ struct EventInfo {
 }
 
 impl WaitingWatcher {
-    /// The default of [`Options::max`].
     pub const MAX: usize = 500;
-    /// The default depth of a subscription.
     const DEPTH: u32 = 1000;
     /// The assumed maximum time until a new subscription has discovered its publishers. A window that begins before
     /// this time is over is not whole.
@@ -154,7 +145,6 @@ impl WaitingWatcher {
         self.watched.insert(name.into(), Watched { row, state, subscribed: None, failed: None });
     }
 
-    /// Reads the graph, adds new services or actions, and updates the subscriptions of all services or actions.
     fn refresh(&mut self) {
         let Some(topics) = self.subscriber.graph.topics() else { return };
         let end = topic_of("", self.options.kind);
@@ -196,7 +186,6 @@ impl WaitingWatcher {
 }
 
 impl RowProvider for WaitingWatcher {
-    /// Reads the graph if the graph has changed, and reads the received messages.
     fn poll(&mut self) -> Result<Vec<String>, Failure> {
         if self.subscriber.graph.is_due() {
             self.refresh();
@@ -303,7 +292,6 @@ impl Watched {
         }
     }
 
-    /// Subscribes to the feedback of an action when the feedback has a publisher.
     fn refresh_feedback(&mut self, action: &Arc<str>, subscriber: &Subscriber) {
         let topic = format!("{action}/_action/feedback");
         let publishers = subscriber.graph.publishers(&topic);
@@ -410,7 +398,6 @@ impl Subscriber {
     }
 }
 
-/// Returns the topic with the events of a service, or with the statuses of an action.
 fn topic_of(name: &str, kind: Kind) -> String {
     match kind {
         Kind::Action => format!("{name}/_action/status"),
@@ -418,7 +405,6 @@ fn topic_of(name: &str, kind: Kind) -> String {
     }
 }
 
-/// Describes why no message of a service or an action is received.
 fn without_publisher(row: &Row, node: &NodeState) -> String {
     let name = name(&row.name);
     // `get_service_names_and_types` of rclrs 0.8 returns only the services of the calling node.

@@ -16,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use clap::ValueEnum;
 use rclrs::Node;
 use serde_json::json;
 use topic_statistics_observe::{json::write_object, ros::executor::Spinning};
@@ -48,7 +49,6 @@ const SETTLED: Duration = Duration::from_secs(1);
 /// The maximum number of findings that are reported. More findings would hide the cause.
 const MAX_FINDINGS: usize = 100;
 
-/// Analyses the graph, and reports the findings. Returns the exit status.
 pub fn run(
     node: &Node,
     arguments: &Arguments,
@@ -100,71 +100,50 @@ pub fn run(
     Ok(0)
 }
 
-/// Reports the findings. Returns the exit status.
 fn report(
     arguments: &Arguments,
     output: File,
     snapshot: &Snapshot,
-    found: &Findings,
+    Findings { found, new_problems }: &Findings,
     length: Duration,
 ) -> Result<u8, Failure> {
-    let report =
-        Report { is_json: arguments.json, shows_notes: arguments.all || !arguments.topics.is_empty() };
-    let mut output = BufWriter::new(output);
-    let problems = report.write(&mut output, snapshot, found, length)?;
-    output.flush()?;
-    Ok(if problems > 0 { UNFULFILLED } else { 0 })
-}
-
-/// How findings are reported.
-struct Report {
-    is_json: bool,
-    shows_notes: bool,
-}
-
-impl Report {
-    /// Writes the findings, and a summary of the analysed graph. Returns the number of problems.
-    fn write(
-        &self,
-        to: &mut impl Write,
-        snapshot: &Snapshot,
-        Findings { found, new_problems }: &Findings,
-        length: Duration,
-    ) -> std::io::Result<usize> {
-        let problems = found.iter().filter(|finding| finding.is_problem).count();
-        let shown = found.iter().filter(|finding| self.is_json || self.shows_notes || finding.is_problem);
-        for finding in shown.take(MAX_FINDINGS) {
-            let Finding { kind, is_problem, topic, nodes, text, .. } = finding;
-            let level = if *is_problem { "problem" } else { "note" };
-            match self.is_json {
-                true => write_object(
-                    to,
-                    &json!({
-                        "finding": kind.name(), "level": level, "topic": topic, "nodes": nodes, "text": text,
-                    }),
-                )?,
-                false => writeln!(to, "{level}: {text}")?,
-            }
-        }
-        let (nodes, topics, listened) =
-            (snapshot.graph.nodes.len(), snapshot.graph.topics.len(), snapshot.flows.len());
-        let (seconds, notes) = (length.as_secs_f64(), found.len() - problems);
-        if self.is_json {
-            write_object(
+    let (is_json, shows_notes) = (arguments.json, arguments.all || !arguments.topics.is_empty());
+    let to = &mut BufWriter::new(output);
+    let problems = found.iter().filter(|finding| finding.is_problem).count();
+    let shown = found.iter().filter(|finding| is_json || shows_notes || finding.is_problem);
+    for finding in shown.take(MAX_FINDINGS) {
+        let Finding { kind, is_problem, topic, nodes, text, .. } = finding;
+        let level = if *is_problem { "problem" } else { "note" };
+        let kind = kind.to_possible_value();
+        match is_json {
+            true => write_object(
                 to,
-                &json!({ "looked_at": {
-                    "nodes": nodes, "topics": topics, "listened": listened, "seconds": seconds,
-                    "problems": problems, "new_problems": new_problems, "notes": notes,
-                }}),
-            )?;
-            return Ok(problems);
+                &json!({
+                    "finding": kind.as_ref().map(|kind| kind.get_name()), "level": level, "topic": topic,
+                    "nodes": nodes, "text": text,
+                }),
+            )?,
+            false => writeln!(to, "{level}: {text}")?,
         }
+    }
+    let (nodes, topics, listened) =
+        (snapshot.graph.nodes.len(), snapshot.graph.topics.len(), snapshot.flows.len());
+    let (seconds, notes) = (length.as_secs_f64(), found.len() - problems);
+    if is_json {
+        write_object(
+            to,
+            &json!({ "looked_at": {
+                "nodes": nodes, "topics": topics, "listened": listened, "seconds": seconds,
+                "problems": problems, "new_problems": new_problems, "notes": notes,
+            }}),
+        )?;
+    } else {
         let result = match problems {
             0 => "no problem".to_owned(),
             1 => "1 problem".to_owned(),
             more => format!("{more} problems"),
         };
-        let hidden = match (notes, self.shows_notes) {
+        let hidden = match (notes, shows_notes) {
             (0, _) | (_, true) => String::new(),
             (notes, false) => format!("; --all shows {notes} notes"),
         };
@@ -174,9 +153,10 @@ impl Report {
         };
         writeln!(
             to,
-            "{result}: looked at {nodes} nodes and {topics} topics for {seconds:.1} s, and listened to {listened} of \
-             them{new}{hidden}"
+            "{result}: looked at {nodes} nodes and {topics} topics for {seconds:.1} s, and listened to \
+             {listened} of them{new}{hidden}"
         )?;
-        Ok(problems)
     }
+    to.flush()?;
+    Ok(if problems > 0 { UNFULFILLED } else { 0 })
 }

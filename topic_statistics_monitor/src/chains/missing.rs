@@ -18,12 +18,13 @@ type Step<'a> = (&'a str, &'a str, bool);
 pub fn missing(graph: &Graph, hops: &Hops, first: &str, last: &str) -> Vec<String> {
     let usual = Selection::default();
     let outputs = || graph.topics.iter().filter(|(topic, _)| usual.is_wanted(topic));
+    let hops_of: Vec<_> = hops.iter().collect();
     // For each topic, the number of missing hops on the best path to the topic, and the last step of this path.
     let mut ways = BTreeMap::<&str, (usize, Option<Step>)>::from([(first, (0, None))]);
     let mut next = VecDeque::from([first]);
     while let Some(at) = next.pop_front() {
         let cost = ways[at].0;
-        let by_hops = hops.iter().filter(|hop| hop.input == at);
+        let by_hops = hops_of.iter().filter(|hop| hop.input == at);
         let by_hops = by_hops.map(|hop| (&*hop.node, &*hop.output, true));
         let readers = graph.topics.get(at).filter(|_| usual.is_wanted(at));
         let reads =
@@ -65,7 +66,6 @@ pub fn missing(graph: &Graph, hops: &Hops, first: &str, last: &str) -> Vec<Strin
     found
 }
 
-/// Explains why a node has no hop from `input` to `output`.
 fn why(hops: &Hops, node: &str, input: &str, output: &str) -> String {
     let has_hops = hops.iter().any(|hop| hop.node == node);
     let has_node = hops.has_node(node);

@@ -12,7 +12,6 @@ use topic_statistics_observe::{
 
 use super::hops::{Path, PathHop};
 
-/// Writes paths as lines or as JSON.
 pub struct Output<W: Write> {
     to: W,
     is_json: bool,
@@ -58,7 +57,6 @@ impl<W: Write> Output<W> {
     }
 }
 
-/// Returns notes about the limits of the statistics of a path.
 fn notes(path: &Path) -> Vec<String> {
     let mut notes = vec![];
     for hop in &path.0 {

@@ -95,7 +95,6 @@ pub struct BlackBox {
     max_bytes: u64,
     files: Files,
     schedule: Mutex<Schedule>,
-    /// The last line that was reported.
     status: Mutex<Option<String>>,
 }
 
@@ -119,14 +118,12 @@ impl BlackBox {
         Ok(Self { last, after, on, max_bytes, files, schedule, status: Mutex::default() })
     }
 
-    /// Creates the service that triggers the black box. The service exists until the result is dropped.
     pub fn serve(self: &std::sync::Arc<Self>, node: &Node) -> Option<Service> {
         let black_box = std::sync::Arc::clone(self);
         let service = service::serve(node, move || black_box.trigger(Cause::Service));
         service.map_err(|reason| print_error(&reason)).ok()
     }
 
-    /// Triggers the black box if a level changed to one of the levels in the options.
     pub fn judged(&self, changes: &[(String, Change)]) {
         for (topic, change) in changes {
             let on = match change.health.level {
@@ -161,7 +158,6 @@ impl BlackBox {
         line
     }
 
-    /// Returns the last line that was reported.
     pub fn status(&self) -> Option<String> {
         lock(&self.status).clone()
     }
@@ -177,7 +173,6 @@ impl BlackBox {
     }
 }
 
-/// Completes the file of an earlier run that was killed, and reports the completion.
 fn recover(path: &std::path::Path, options: &RecordOptions) {
     match recover::complete(path, BagFile::options(options)) {
         Ok(None) => {}
@@ -188,7 +183,6 @@ fn recover(path: &std::path::Path, options: &RecordOptions) {
     }
 }
 
-/// Returns a path in the form for human readers.
 fn shown(path: &std::path::Path) -> String {
     format::name(&path.display().to_string())
 }

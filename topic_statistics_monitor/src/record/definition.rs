@@ -9,7 +9,6 @@ use rclrs::MessageTypeName;
 use serde_json::Value;
 use topic_statistics_observe::input::read_text;
 
-/// The definition of a message type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {
     /// `ros2msg` or `ros2idl`. Empty if the definition was not found.
@@ -25,7 +24,6 @@ type Directory<'a> = &'a dyn Fn(&str) -> Option<PathBuf>;
 impl Definition {
     /// The maximum size of a definition file, in bytes.
     const MAX_FILE: u64 = 4 << 20;
-    /// The maximum number of types in a definition.
     const MAX_TYPES: usize = 1024;
 
     /// Returns the definition of a type. The definition is empty if a file is missing. In this case, a reader of the
@@ -82,7 +80,6 @@ fn text(
     Some(text)
 }
 
-/// Reads the file of a type with this extension.
 fn read(files: Directory, message_type: &MessageTypeName, extension: &str) -> Option<String> {
     let MessageTypeName { package_name, type_name } = message_type;
     let path = files(package_name)?.join("msg").join(format!("{type_name}.{extension}"));

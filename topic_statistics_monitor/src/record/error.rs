@@ -6,7 +6,6 @@ use std::{io, path::PathBuf};
 
 use topic_statistics_observe::format::name;
 
-/// Why a recording cannot start or continue, or why a topic cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     #[error("{} cannot be created: {source}", name(&path.display().to_string()))]

@@ -39,7 +39,6 @@ use super::{
     totals::{Losses, Written},
 };
 
-/// Why a file cannot be written.
 #[derive(Debug)]
 pub enum WriteError {
     /// The disk is full. The end of the file can still be written.
@@ -63,7 +62,6 @@ impl fmt::Display for WriteError {
     }
 }
 
-/// A buffered file that counts the bytes written to it.
 struct Sink {
     file: BufWriter<File>,
     written: Arc<AtomicU64>,
@@ -81,7 +79,6 @@ impl Write for Sink {
     }
 }
 
-/// A topic in a file.
 pub struct TopicInFile {
     pub topic: Arc<RecordedTopic>,
     pub written: Written,
@@ -89,7 +86,6 @@ pub struct TopicInFile {
     before: Losses,
     /// The losses of the topic up to the last message of this file.
     pub losses: Losses,
-    /// The losses in the last totals that were written to the file.
     reported: Losses,
     /// The properties of the topic's channels. `None` if the file has only losses of the topic, and no message.
     channels: Option<Channels>,
@@ -106,13 +102,11 @@ struct Channels {
 }
 
 impl TopicInFile {
-    /// Returns the losses of the topic in this file.
     pub fn lost(&self) -> Losses {
         self.losses.since(self.before)
     }
 }
 
-/// An MCAP file of a recording, which is being written.
 pub struct BagFile {
     path: PathBuf,
     started: Instant,
@@ -125,7 +119,6 @@ pub struct BagFile {
     pending: u64,
     /// The maximum size of the end of the file, in bytes.
     end: u64,
-    /// The topics in the file, by the number of the topic.
     pub topics: BTreeMap<usize, TopicInFile>,
     channels: HashMap<(usize, Gid), u16>,
     times: Option<(u64, u64)>,
@@ -142,7 +135,6 @@ impl BagFile {
     /// The maximum number of channels in a file: one channel for each publisher of each topic.
     const MAX_CHANNELS: usize = 1 << 15;
 
-    /// Creates the file. Errors if the file exists or cannot be created.
     pub fn create(path: &Path, options: &Options) -> Result<Self, RecordError> {
         let create = |source| RecordError::Create { path: path.to_owned(), source };
         let file = File::options().write(true).create_new(true).open(path).map_err(create)?;
@@ -173,7 +165,6 @@ impl BagFile {
         })
     }
 
-    /// Returns the options of the MCAP writer.
     pub fn options(options: &Options) -> WriteOptions {
         WriteOptions::new()
             .profile("ros2")
@@ -183,7 +174,6 @@ impl BagFile {
             .chunk_size(Some(Self::CHUNK))
     }
 
-    /// Returns whether the file has a message.
     pub fn has_messages(&self) -> bool {
         self.messages > 0
     }
@@ -193,7 +183,6 @@ impl BagFile {
         self.position.load(Ordering::Relaxed) + self.pending
     }
 
-    /// Returns whether the file has reached the limit of size or duration.
     pub fn is_at_limit(&self, options: &Options) -> bool {
         options.max_size.is_some_and(|max| self.messages > 0 && self.size() >= max)
             || options.max_duration.is_some_and(|max| self.started.elapsed() >= max)
@@ -313,7 +302,6 @@ impl BagFile {
         }
     }
 
-    /// Measures the file's duration from now on.
     pub fn restart(&mut self) {
         self.started = Instant::now();
     }
@@ -336,7 +324,6 @@ impl BagFile {
         self.file.sync_data().map_err(|error| WriteError::Failed(error.to_string()))
     }
 
-    /// Writes a metadata record.
     pub fn add_metadata(&mut self, name: &str, metadata: BTreeMap<String, String>) -> Result<(), WriteError> {
         let bytes: usize = metadata.iter().map(|(key, value)| key.len() + value.len() + 8).sum();
         self.reserve(bytes as u64 + 128)?;
@@ -374,7 +361,6 @@ impl BagFile {
         self.file.sync_all().map_err(failed)
     }
 
-    /// Returns the description of this file for the metadata of the bag.
     pub fn info(&self) -> FileInfo {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         FileInfo { name, times: self.times, messages: self.messages }

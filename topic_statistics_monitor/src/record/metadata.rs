@@ -12,17 +12,14 @@ use serde_json::{json, Value};
 
 use super::topic::RecordedTopic;
 
-/// A file of a bag.
 #[derive(Clone, Debug)]
 pub struct FileInfo {
-    /// The name of the file, without its directory.
     pub name: String,
     /// The earliest and the latest log time in the file. `None` without a message.
     pub times: Option<(u64, u64)>,
     pub messages: u64,
 }
 
-/// A topic of a bag.
 pub struct TopicInfo<'a> {
     pub topic: &'a RecordedTopic,
     /// The QoS of the topic's publishers, in the form of the metadata's version: a text up to version 8, and a list

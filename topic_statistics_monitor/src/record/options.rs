@@ -32,7 +32,6 @@ impl Compression {
     }
 }
 
-/// The options of a recording, which are arguments.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Recording")]
 pub struct Options {
@@ -84,7 +83,6 @@ impl Options {
     /// The default of [`max_cache_size`](Self::max_cache_size) without the black box.
     pub const MAX_CACHE: u64 = 100_000_000;
 
-    /// Returns the path of the file with this number. Numbers count from 0.
     pub fn file(&self, number: u32) -> PathBuf {
         let path = self.path();
         if !self.split {
@@ -128,17 +126,13 @@ pub fn update_rate(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::arguments::Arguments;
     use clap::Parser;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
-
     /// Returns the options of a recording in this file, without limits.
-    pub fn options(path: impl Into<PathBuf>) -> Options {
-        Options { record: Some(path.into()), ..Line::parse_from(["topic_monitor"]).options }
+    pub fn options(path: impl AsRef<OsStr>) -> Options {
+        let line = [OsStr::new("topic_monitor"), OsStr::new("--record"), path.as_ref()];
+        Arguments::parse_from(line).record
     }
 
     #[test]

@@ -12,12 +12,10 @@ use topic_statistics_core::mutex::lock;
 
 use super::topic::QueuedMessage;
 
-/// The result of [`Queue::pop`].
 pub enum Next {
     Message(QueuedMessage),
     /// No message arrived in time.
     Nothing,
-    /// The queue is closed, and has no message left.
     Closed,
 }
 
@@ -44,7 +42,6 @@ impl Queue {
         Self { state: Mutex::new(state), changed: Condvar::new(), max_bytes }
     }
 
-    /// Returns the bytes that a message needs in memory.
     pub fn size(message: &QueuedMessage) -> u64 {
         message.data.len() as u64 + Self::OVERHEAD
     }
@@ -82,7 +79,6 @@ impl Queue {
         }
     }
 
-    /// Returns whether the queue is closed, so that new messages are refused.
     pub fn is_closed(&self) -> bool {
         lock(&self.state).is_closed
     }

@@ -15,12 +15,10 @@ use topic_statistics_core::mutex::lock;
 
 use super::{error::RecordError, queue::Queue, topic::RecordedTopic};
 
-/// The topics of a recording, and the queue to its writer.
 pub struct Recording {
     pub queue: Arc<Queue>,
     /// The clock of the log times. `None` without simulated time.
     clock: Option<Clock>,
-    /// The recorded topics, by name and type.
     topics: Mutex<BTreeMap<(String, String), Arc<RecordedTopic>>>,
     has_ended: AtomicBool,
 }
@@ -60,7 +58,6 @@ impl Recording {
         Ok(topic)
     }
 
-    /// Returns the topics that were recorded so far.
     pub fn topics(&self) -> Vec<Arc<RecordedTopic>> {
         lock(&self.topics).values().cloned().collect()
     }

@@ -23,14 +23,11 @@ use super::{
     totals::{Losses, Written},
 };
 
-/// The topic of the events, relative to the node.
 const EVENTS: &str = "~/messages_lost";
-/// Returns the topic of the events of a node.
 pub fn events_topic(node: &Node) -> String {
     EVENTS.replace('~', &node.fully_qualified_name())
 }
 
-/// Provides the events and the service until this value is dropped.
 pub struct Reports {
     #[cfg(feature = "interfaces")]
     _service: rclrs::WorkerService<ros_env::topic_statistics_interfaces::srv::GetTopicStatistics, ()>,
@@ -71,18 +68,14 @@ impl Reports {
     }
 }
 
-/// Publishes the losses since the last event.
 struct Events {
-    /// The name of the node without its namespace.
     node: String,
     clock: Clock,
     publisher: Publisher<DiagnosticArray>,
     started: Instant,
-    /// The data of the last event of each topic, by the number of the topic.
     reported: HashMap<usize, Reported>,
 }
 
-/// The state of a topic at the time of an event.
 struct Reported {
     at: Instant,
     losses: Losses,

@@ -10,7 +10,7 @@ use std::{ffi::c_void, mem, ptr};
 use rclrs::{DynamicMessageView, MessageTypeName};
 
 use super::error::RecordError;
-use crate::{origin, type_support::type_support};
+use crate::{process, type_support::type_support};
 
 /// `rcutils_allocator_t`.
 #[repr(C)]
@@ -41,7 +41,6 @@ extern "C" {
 /// `RCUTILS_RET_OK` and `RMW_RET_OK`.
 const OK: i32 = 0;
 
-/// Serializes messages of a type.
 pub struct Serializer {
     type_support: *const c_void,
     bytes: ByteArray,
@@ -54,7 +53,6 @@ pub struct Serializer {
 unsafe impl Send for Serializer {}
 
 impl Serializer {
-    /// Loads the type support of a message type.
     pub fn new(message_type: &MessageTypeName) -> Result<Self, RecordError> {
         let MessageTypeName { package_name, type_name } = message_type;
         let error = |reason| RecordError::TypeSupport { message_type: message_type.to_string(), reason };
@@ -69,7 +67,7 @@ impl Serializer {
         if unsafe { rcutils_uint8_array_init(&mut bytes, 0, &allocator) } != OK {
             return Err(error("no memory".to_owned()));
         }
-        let pads = origin::middleware() != "rmw_zenoh_cpp";
+        let pads = process::middleware() != "rmw_zenoh_cpp";
         Ok(Self { type_support, bytes, pads })
     }
 

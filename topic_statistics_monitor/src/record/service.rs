@@ -16,10 +16,8 @@ use ros_env::{
 
 use super::{recording::Recording, topic::RecordedTopic};
 
-/// The name of the service, relative to the node.
 const SERVICE: &str = "~/get_topic_statistics";
 
-/// Creates the service on a separate worker.
 pub fn serve(
     node: &Node,
     recording: &Arc<Recording>,

@@ -40,11 +40,9 @@ pub struct QueuedMessage {
     /// When the callback got the message, on the monotonic clock.
     pub received: Instant,
     pub data: Vec<u8>,
-    /// The losses of the topic up to this message.
     pub losses: Losses,
 }
 
-/// A recorded topic.
 pub struct RecordedTopic {
     pub name: String,
     pub message_type: String,
@@ -60,7 +58,6 @@ pub struct RecordedTopic {
     written: Mutex<Written>,
 }
 
-/// The state of the reception: counts of received and lost messages.
 struct Received {
     serializer: Serializer,
     numbers: SequenceTracker<Gid>,
@@ -69,7 +66,6 @@ struct Received {
     is_closed: bool,
 }
 
-/// The publishers of the topic at the last reading of the ROS graph.
 #[derive(Default)]
 struct Publishers {
     /// The node that all publishers belong to. `None` if the publishers belong to several nodes. In this case, the node
@@ -146,32 +142,26 @@ impl RecordedTopic {
         lock(&self.received).numbers.pause();
     }
 
-    /// Ends the recording of the topic. Later messages are ignored.
     pub fn close(&self) {
         lock(&self.received).is_closed = true;
     }
 
-    /// Counts a received message as lost, because the message could not be written.
     pub fn lose(&self) {
         lock(&self.received).lost_in_recorder += 1;
     }
 
-    /// Returns the losses up to now.
     pub fn losses(&self) -> Losses {
         lock(&self.received).losses()
     }
 
-    /// Returns the counts of messages that the writer has written so far.
     pub fn written(&self) -> Written {
         *lock(&self.written)
     }
 
-    /// Counts a message as written.
     pub fn add_written(&self, log_time: u64, bytes: usize) {
         lock(&self.written).add(log_time, bytes);
     }
 
-    /// Sets the publishers of the topic in the ROS graph.
     pub fn set_publishers(&self, all: &[TopicEndpointInfo]) {
         /// The maximum number of publishers whose sequence numbers a subscription tracks.
         const MAX: usize = SequenceTracker::<Gid>::PUBLISHERS;
@@ -207,14 +197,11 @@ impl RecordedTopic {
         qos::offered(&lock(&self.publishers).qos, has_names)
     }
 
-    /// Returns whether a present publisher is transient local, so that it keeps its last messages for later
-    /// subscriptions.
     pub fn is_latched(&self) -> bool {
         let is_latched = |qos: &QoSProfile| qos.durability == QoSDurabilityPolicy::TransientLocal;
         lock(&self.publishers).qos.iter().any(is_latched)
     }
 
-    /// Returns the number of received messages.
     #[cfg(feature = "interfaces")]
     pub fn received(&self) -> u64 {
         lock(&self.received).messages

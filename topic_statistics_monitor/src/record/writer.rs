@@ -22,23 +22,18 @@ use super::{
     totals::{Losses, Written},
 };
 
-/// Why the writer has ended.
 enum Ended {
-    /// The queue was closed at the end of the run.
     Closed,
-    /// The file has reached the limit of size or duration.
     AtLimit,
     Failed(WriteError),
 }
 
-/// The result of the writer: why the writer has ended, and what was recorded.
 pub struct Outcome {
     ended: Ended,
     summary: String,
 }
 
 impl Outcome {
-    /// The result of a writer whose queue was closed at the end of the run.
     pub fn closed(summary: String) -> Self {
         Self { ended: Ended::Closed, summary }
     }
@@ -54,14 +49,11 @@ impl Outcome {
     }
 }
 
-/// Writes the waiting messages to files.
 pub struct Writer {
     options: Options,
     recording: Arc<Recording>,
     file: BagFile,
-    /// The number of files created so far.
     files: u32,
-    /// The files that have ended.
     ended: Vec<FileInfo>,
     /// The losses of each topic up to the end of the previous file, by the number of the topic.
     before: BTreeMap<usize, Losses>,
@@ -71,7 +63,6 @@ impl Writer {
     /// The longest time between two writes of a chunk to the disk.
     pub const FLUSH: Duration = Duration::from_secs(1);
 
-    /// Creates the first file.
     pub fn new(options: Options, recording: Arc<Recording>) -> Result<Self, RecordError> {
         let file = BagFile::create(&options.file(0), &options)?;
         Ok(Self { options, recording, file, files: 1, ended: vec![], before: BTreeMap::new() })
@@ -154,7 +145,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns the losses of a topic up to the end of the previous file.
     fn losses_before(&self, topic: usize) -> Losses {
         self.before.get(&topic).copied().unwrap_or(Losses::NONE)
     }
@@ -192,7 +182,6 @@ fn write_metadata(options: &Options, files: &[FileInfo], topics: &[Arc<RecordedT
     }
 }
 
-/// Returns a line that describes what was recorded.
 fn summary(topics: impl Iterator<Item = (Written, Losses)>, options: &Options, files: u32) -> String {
     let (mut messages, mut bytes, mut losses) = (0, 0, Losses::NONE);
     for (written, lost) in topics {

@@ -17,16 +17,13 @@ use topic_statistics_observe::{
 
 use super::inferred::MessageCount;
 
-/// A source of statistics.
 #[derive(Debug)]
 pub struct Source {
     pub row: Row,
-    /// When the last message of the source was received. `None` before the first message.
     pub last_received: Option<Instant>,
     /// The process that published the source. The source counts for the share of this process in the table. `None` if
     /// the user selected the source by its full name.
     pub sender: Option<Sender>,
-    /// When the first metric of the first window was received.
     pub first_window: Option<Instant>,
     /// When the first metric of the last window was received.
     last_window: Option<Instant>,
@@ -38,7 +35,6 @@ pub struct Source {
 }
 
 impl Source {
-    /// The maximum number of metrics kept for a window.
     const MAX_METRICS: usize = 64;
     /// The maximum length of a window of a node, in nanoseconds.
     const MAX_LENGTH: i64 = 86_400_000_000_000;
@@ -124,7 +120,6 @@ impl Source {
         since.filter(is_stepped).unwrap_or(stamped)
     }
 
-    /// Completes the present window, and moves the window to the row. Returns whether the source had such a window.
     fn complete(&mut self) -> bool {
         let Some((mut window, _)) = self.incomplete.take() else { return false };
         let value_of = |name: &str| {
@@ -169,7 +164,6 @@ impl Source {
         true
     }
 
-    /// Returns how long the source was observed: the time from its first window to its last window.
     pub fn observed(&self) -> Duration {
         let observed = self.last_window.zip(self.first_window);
         observed.map_or(Duration::ZERO, |(last, first)| last.saturating_duration_since(first))

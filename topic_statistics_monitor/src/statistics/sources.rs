@@ -139,7 +139,6 @@ impl Sources {
         }
     }
 
-    /// Removes the row that waits for a source of this name, if no source has published under this name.
     fn remove_waiting(&mut self, name: &str) {
         if self.sources.get(name).is_some_and(|source| source.last_received.is_none()) {
             self.sources.remove(name);
@@ -160,7 +159,6 @@ impl Sources {
     }
 }
 
-/// Returns whether the user selected a source by its full name.
 fn is_asked_for(patterns: &[Pattern], name: &str) -> bool {
     patterns.iter().any(|pattern| pattern.name().is_some() && pattern.is_match(name))
 }

@@ -65,12 +65,4 @@ mod tests {
         let text = explain("/t\u{9b}2J", hostile, &error);
         assert!(!text.contains(char::is_control) && text.contains("x\\u{1b}[2J"), "{text}");
     }
-
-    #[test]
-    fn an_unknown_type_names_the_package() {
-        let error = DynamicMessageError::RequiredPrefixNotSourced { package: "my_msgs".to_owned() };
-        let text = explain("/x", "my_msgs/msg/Foo", &error);
-        let has = |part: &str| text.contains(part);
-        assert!(has("my_msgs/msg/Foo") && has("-my-msgs, or source the workspace"), "{text}");
-    }
 }

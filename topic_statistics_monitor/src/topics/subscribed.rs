@@ -12,7 +12,6 @@ use topic_statistics_observe::row::{Publisher, Row};
 use super::windows::Windows;
 use crate::graph::Qos;
 
-/// A subscription, with the values from the last call of [`read`](Self::read).
 pub struct Subscribed {
     subscription: StatsWorkerSubscription<DynamicMessage, ()>,
     windows: Windows,
@@ -20,15 +19,12 @@ pub struct Subscribed {
     pub qos: Qos,
     last_read: Instant,
     publishers_read: Instant,
-    /// The number of messages received up to the last call of [`read`](Self::read).
     received: u64,
     before: Earlier,
 }
 
-/// The counts of messages of a topic's earlier subscriptions.
 #[derive(Clone, Debug, Default)]
 pub struct Earlier {
-    /// The number of earlier subscriptions.
     pub subscriptions: u64,
     counts: Counts,
     publishers: Vec<Publisher>,
@@ -63,13 +59,11 @@ impl Counts {
     }
 }
 
-/// Returns the sum of two counts. `None` if one of the counts is unknown.
 fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     Some(one?.saturating_add(other?))
 }
 
 impl Subscribed {
-    /// The maximum number of publishers in a row. One subscription has the same limit.
     const MAX_PUBLISHERS: usize = 256;
     /// The longest time between two readings of the publishers. The publishers are also read at the end of each window.
     /// If the system clock is stepped, the error of the time of a publisher's last message is at most this interval.
@@ -104,7 +98,6 @@ impl Subscribed {
         }
     }
 
-    /// Updates the row. Returns whether a whole window has ended.
     pub fn read(&mut self, row: &mut Row, now: Instant) -> bool {
         let totals = self.subscription.statistics().totals().unwrap();
         let counts = self.before.counts.plus(&totals);

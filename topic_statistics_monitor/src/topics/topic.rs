@@ -27,7 +27,6 @@ use super::{
     subscribed::{Earlier, Subscribed},
 };
 
-/// A watched topic, with its subscription.
 pub struct Topic {
     pub row: Row,
     /// Since when the topic has had no publisher. `None` if the topic has a publisher.
@@ -38,15 +37,12 @@ pub struct Topic {
     /// rclrs 0.8 does not end the worker's thread before the executor ends.
     worker: Option<Worker<()>>,
     subscribed: Option<Subscribed>,
-    /// The counts of messages of ended subscriptions to the topic.
     earlier: Earlier,
-    /// Records the messages of the topic. `None` without `--record`.
     recorded: Option<Arc<RecordedTopic>>,
     /// The type and QoS of the last subscription that could not be created.
     failed: Option<(String, Qos)>,
 }
 
-/// The objects and options that a topic needs to subscribe.
 pub struct SubscribeContext<'a> {
     pub statistics: &'a NodeStatistics,
     pub node: &'a Node,
@@ -54,7 +50,6 @@ pub struct SubscribeContext<'a> {
     pub depth: Option<u32>,
     pub best_effort: bool,
     pub recording: Option<&'a Recording>,
-    /// Workers that no topic uses.
     pub free_workers: &'a mut Vec<Worker<()>>,
 }
 
@@ -74,7 +69,6 @@ impl Topic {
         }
     }
 
-    /// Ends the subscription. Returns the worker, which another topic can use.
     pub fn into_worker(self) -> Option<Worker<()>> {
         self.worker
     }
@@ -203,7 +197,6 @@ impl Topic {
         Ok(Subscribed::new(subscription, node, message_type.to_owned(), qos, self.earlier.clone()))
     }
 
-    /// Updates the row. Returns whether a whole window has ended.
     pub fn read(&mut self, now: Instant) -> bool {
         self.subscribed.as_mut().is_some_and(|subscribed| subscribed.read(&mut self.row, now))
     }

@@ -23,7 +23,6 @@ struct State {
     /// `take` did not return.
     latest: Option<(Window, Totals)>,
     last_minute: LastMinute,
-    /// The totals at the end of the last window.
     totals: Totals,
 }
 

@@ -112,7 +112,6 @@ pub fn lines(row: &Row, chosen: Option<Metric>, now: Instant, width: usize) -> V
     lines
 }
 
-/// Returns the line of a metric in the table.
 fn metric_line(row: &Row, metric: &MetricFigures, has_percentiles: bool, now: Instant) -> String {
     let figures = &metric.figures;
     let mut line = format!(

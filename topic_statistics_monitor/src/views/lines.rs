@@ -25,17 +25,14 @@ use crate::{
     provider::Notices,
 };
 
-/// The view that writes a line or a JSON object for each window.
 pub struct Lines<'a> {
     arguments: &'a Arguments,
     conditions: Vec<Condition>,
     report: Report<BufWriter<File>>,
     /// For each topic, the last reported problem: why its messages are not received.
     problems: BTreeMap<String, String>,
-    /// For each topic, how many earlier subscriptions were reported.
     subscriptions: BTreeMap<String, u64>,
     notices: Notices,
-    /// The names of the rows for which a line was written.
     written: BTreeSet<String>,
     was_discovered: bool,
 }
@@ -54,7 +51,6 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Writes the changes of health, the new subscriptions and the new windows.
     fn write(&mut self, polled: &mut Polled<'_>) -> Result<(), Failure> {
         for (topic, change) in polled.changes {
             self.report.write_change(topic, change)?;
@@ -83,7 +79,6 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    /// Reports on standard error why topics have no lines.
     fn report_problems(&mut self, polled: &Polled<'_>) {
         if polled.elapsed >= DISCOVERY / 2 {
             print_all(&new_problems(&polled.rows, &mut self.problems));
@@ -97,7 +92,6 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Returns the exit status if the run is over.
     fn status(&self, polled: &Polled<'_>) -> Option<u8> {
         let Polled { rows, is_over, .. } = polled;
         let is_discovered = polled.elapsed >= DISCOVERY;
@@ -179,7 +173,6 @@ pub fn unmeasured<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Vec<String> {
     texts
 }
 
-/// Returns the problems of topics that have not been reported yet.
 fn new_problems(rows: &[&Row], reported: &mut BTreeMap<String, String>) -> Vec<String> {
     let has_problem: HashSet<&str> =
         rows.iter().filter(|row| row.problem.is_some()).map(|row| &*row.name).collect();

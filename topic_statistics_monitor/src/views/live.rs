@@ -16,19 +16,16 @@ use crate::error::Failure;
 /// The time between two drawings of the view, if no key is pressed.
 const FRAME: Duration = Duration::from_millis(250);
 
-/// The live view.
 pub struct Live {
     terminal: LiveTerminal,
     input: Input,
     screen: Screen,
-    /// The rows that were drawn last.
     rows: Vec<Row>,
     /// When the rows were drawn last. `None` to draw the rows at once.
     drawn: Option<Instant>,
 }
 
 impl Live {
-    /// Starts the live view for rows of this kind on this terminal.
     pub fn start(output: &File, kind: Kind) -> Result<Self, Failure> {
         let mut screen = Screen::default();
         screen.kind = kind;

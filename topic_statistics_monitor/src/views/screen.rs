@@ -35,11 +35,9 @@ pub struct Screen {
     is_reversed: bool,
     filter: String,
     mode: Mode,
-    /// The index of the first row on the screen.
     first: usize,
     /// The number of rows that fit the screen.
     page: usize,
-    /// The index of the first visible line of the detail view.
     scrolled: u16,
     /// The metric whose histogram the detail view shows.
     histogram: Option<Metric>,
@@ -128,7 +126,6 @@ impl Screen {
         false
     }
 
-    /// Moves the selection by a number of rows.
     fn select(&mut self, topics: isize, rows: &[Row], now: Instant) {
         let shown = self.shown(rows, now);
         let at = self.position(&shown).unwrap_or_default();
@@ -148,7 +145,6 @@ impl Screen {
         shown.iter().position(|row| Some(&row.name) == self.selected.as_ref())
     }
 
-    /// Returns the rows that match the filter, sorted by the chosen column.
     fn shown<'a>(&self, rows: &'a [Row], now: Instant) -> Vec<&'a Row> {
         let filter = self.filter.to_lowercase();
         let passes = |text: &str| text.to_lowercase().contains(&filter);
@@ -201,7 +197,6 @@ impl Screen {
         }
     }
 
-    /// Draws the first and the last line of the screen.
     fn draw_frame(&self, buffer: &mut Buffer, area: Rect, rows: &[Row], now: Instant, keys: &str) {
         let number = |is: fn(Status) -> bool| rows.iter().filter(|row| is(row.status(now))).count();
         let order = if self.is_reversed { "▲" } else { "▼" };

@@ -13,7 +13,6 @@ use crate::error::{print_all, Failure, UNFULFILLED};
 /// message was received.
 pub struct Suggestion {
     pub output: File,
-    /// The tolerance of the limits, in percent.
     pub tolerance: u32,
 }
 

@@ -33,7 +33,6 @@ pub struct LiveTerminal {
     _muted: MutedOutput,
 }
 
-/// The alternate screen, in raw mode.
 #[derive(Debug)]
 struct AlternateScreen {
     output: File,
@@ -135,7 +134,6 @@ impl Drop for MutedOutput {
     }
 }
 
-/// Restores standard error and file descriptor 1.
 fn unmute(stderr: Option<&OwnedFd>) {
     if let Some(stderr) = stderr {
         // If a call fails, the file descriptor stays redirected, without other consequences.

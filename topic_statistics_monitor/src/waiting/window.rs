@@ -20,24 +20,20 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Creates samples of these metrics.
     pub fn new(metrics: &'static [Metric]) -> Self {
         let set = MetricSet::of(metrics);
         let measurements = Measurements::new(metrics, set);
         Self { metrics, measurements, distributions: Distributions::new(set) }
     }
 
-    /// Counts one event of a metric.
     pub fn count(&mut self, metric: Metric) {
         self.measurements.count(metric);
     }
 
-    /// Returns how many events of a metric were counted in the window.
     pub fn counted(&self, metric: Metric) -> u64 {
         self.measurements.counted(metric)
     }
 
-    /// Adds a sample of a metric, in the unit of the metric.
     pub fn add(&mut self, metric: Metric, sample: f64) {
         self.measurements.add(metric, sample, &mut self.distributions);
     }

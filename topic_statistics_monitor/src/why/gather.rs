@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     graph::{full_name, gid, matched, node_name, Qos},
-    origin,
+    process,
     statistics::StatisticsReader,
     topics::explain,
 };
@@ -43,18 +43,15 @@ const ROSOUT: &str = "/rosout";
 /// The depth of a subscription. A full queue loses messages, but some messages of each publisher are still received.
 const DEPTH: u32 = 100;
 
-/// Gathers a snapshot.
 pub struct Gatherer {
     node: Node,
     snapshot: Snapshot,
     heard: Arc<Mutex<Heard>>,
     subscriptions: Vec<WorkerDynamicSubscription<()>>,
     calls: Vec<Call>,
-    /// The start of the listening.
     pub started: Instant,
 }
 
-/// The messages that the callbacks of the subscriptions have received.
 #[derive(Default)]
 struct Heard {
     flows: BTreeMap<String, Flows>,
@@ -64,7 +61,6 @@ struct Heard {
     clock: Option<i64>,
 }
 
-/// The request for the parameter `use_sim_time` of a node.
 struct Call {
     of: String,
     client: Client<GetParameters>,
@@ -74,7 +70,7 @@ struct Call {
 impl Gatherer {
     /// Starts to listen to topics of the graph, and prepares the requests for `use_sim_time`.
     pub fn new(node: &Node, graph: Graph, asked: Vec<Pattern>, max_topics: Option<usize>) -> Self {
-        let middleware = origin::middleware();
+        let middleware = process::middleware();
         let known = MIDDLEWARES.iter().find(|known| known.transport.name == middleware);
         let domain = node_domain();
         let mut gatherer = Self {
@@ -155,7 +151,6 @@ impl Gatherer {
         }
     }
 
-    /// Sends requests to nodes whose parameter service is ready, and reads the answers.
     pub fn poll(&mut self) {
         for Call { of, client, answer } in &mut self.calls {
             match answer {
@@ -189,7 +184,6 @@ impl Gatherer {
         received.seconds += window.length.as_secs_f64();
     }
 
-    /// Ends the listening, and reads the graph again.
     pub fn finish(mut self) -> Snapshot {
         self.subscriptions.clear();
         self.snapshot.listened = self.started.elapsed();

@@ -12,8 +12,9 @@ use topic_statistics_observe::{
 
 use super::snapshot::{Endpoint, Ends, Flows, Graph, Snapshot};
 
-/// The kind of a finding. The most probable cause of missing messages is first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The kind of a finding. The most probable cause of missing messages is first. JSON has the names of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
 pub enum Kind {
     NoNode,
     NoTopic,
@@ -23,6 +24,7 @@ pub enum Kind {
     NearName,
     NoPublisher,
     Silent,
+    #[value(name = "two_authorities")]
     Authorities,
     Transform,
     FewerReceived,
@@ -31,30 +33,6 @@ pub enum Kind {
     NoReader,
     Arrives,
     NotKnown,
-}
-
-impl Kind {
-    /// Returns the name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NoNode => "no_node",
-            Self::NoTopic => "no_topic",
-            Self::Type => "type",
-            Self::Qos => "qos",
-            Self::NoClock => "no_clock",
-            Self::NearName => "near_name",
-            Self::NoPublisher => "no_publisher",
-            Self::Silent => "silent",
-            Self::Authorities => "two_authorities",
-            Self::Transform => "transform",
-            Self::FewerReceived => "fewer_received",
-            Self::SlowPublisher => "slow_publisher",
-            Self::OtherDomain => "other_domain",
-            Self::NoReader => "no_reader",
-            Self::Arrives => "arrives",
-            Self::NotKnown => "not_known",
-        }
-    }
 }
 
 /// A finding: a problem or a note, with a sentence that describes it.
@@ -200,12 +178,9 @@ impl<'a> Rules<'a> {
         self.found.push(Finding { kind, is_problem, topic, nodes, text, is_consequence: false });
     }
 
-    /// Returns a text about the other ROS domains that processes of this host use. `None` if there is no other domain.
     fn other_domains(&self) -> Option<String> {
         let others = &self.snapshot.other_domains;
-        let text = || {
-            format!("processes of this host use ROS domain {}", list(others.iter().map(ToString::to_string)))
-        };
+        let text = || format!("processes of this host use ROS domain {}", list(others));
         (!others.is_empty()).then(text)
     }
 
@@ -214,7 +189,6 @@ impl<'a> Rules<'a> {
         asked.is_empty() || asked.iter().any(|pattern| pattern.is_match(topic))
     }
 
-    /// Returns whether the user asked about this topic by its full name.
     fn is_named(&self, topic: &str) -> bool {
         self.snapshot.asked.iter().any(|pattern| pattern.name() == Some(topic))
     }
@@ -229,7 +203,6 @@ impl<'a> Rules<'a> {
         self.add(Kind::NoNode, true, None, &[], text);
     }
 
-    /// Finds publishers and subscriptions whose types or QoS do not match.
     fn pairs(&mut self, topic: &str, ends: &Ends) {
         for reader in &ends.subscriptions {
             let reasons = |publisher: &Endpoint| {
@@ -268,10 +241,9 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Finds a topic that has a subscription but no publisher.
     fn no_publisher(&mut self, topic: &str, ends: &Ends) {
         let readers = nodes(&ends.subscriptions);
-        let shown = list(readers.iter().map(|node| name(node)));
+        let shown = list(&readers);
         let near = self.near(topic, |other| {
             let is_same =
                 |end: &Endpoint| ends.subscriptions.iter().any(|own| own.message_type == end.message_type);
@@ -283,7 +255,7 @@ impl<'a> Rules<'a> {
             return self.add(Kind::NoPublisher, self.is_named(topic), Some(topic), &readers, text);
         };
         let publishers = nodes(&other.publishers);
-        let named = list(publishers.iter().map(|node| name(node)));
+        let named = list(&publishers);
         let is_unread = other.subscriptions.is_empty();
         let unread = if is_unread { " and read by nobody" } else { "" };
         let text = format!(
@@ -299,7 +271,7 @@ impl<'a> Rules<'a> {
 
     fn no_reader(&mut self, topic: &str, ends: &Ends) {
         let publishers = nodes(&ends.publishers);
-        let shown = list(publishers.iter().map(|node| name(node)));
+        let shown = list(&publishers);
         let text = format!("nobody reads {}, which is published by {shown}", name(topic));
         self.add(Kind::NoReader, false, Some(topic), &publishers, text);
     }
@@ -353,12 +325,8 @@ impl<'a> Rules<'a> {
         }
         let known = if flows.is_empty() { all.clone() } else { self.silent_nodes(&all, flows) };
         let shown = match known.len() {
-            0 => format!(
-                "{silent} of {} publishers ({})",
-                ends.publishers.len(),
-                list(all.iter().map(|node| name(node)))
-            ),
-            _ => list(known.iter().map(|node| name(node))),
+            0 => format!("{silent} of {} publishers ({})", ends.publishers.len(), list(&all)),
+            _ => list(&known),
         };
         let named = if known.is_empty() { &all } else { &known };
         let others = if flows.is_empty() { "" } else { ", unlike another publisher" };
@@ -406,7 +374,7 @@ impl<'a> Rules<'a> {
             return;
         }
         let owners = self.owners(topic, gid);
-        let shown = list(owners.iter().map(|node| name(node)));
+        let shown = list(&owners);
         let text = format!(
             "a publisher of {} ({shown}) sent {} messages, and another one {fast}, so the rate of the topic does not \
              show the slow one",
@@ -434,10 +402,7 @@ impl<'a> Rules<'a> {
         if !is_silent || readers.is_empty() {
             return;
         }
-        let (are_known, shown) = (
-            readers.iter().all(|node| answer(node) == Some(true)),
-            list(readers.iter().map(|node| name(node))),
-        );
+        let (are_known, shown) = (readers.iter().all(|node| answer(node) == Some(true)), list(&readers));
         let state = if ends.publishers.is_empty() { "nobody publishes /clock" } else { "/clock is silent" };
         let text = match are_known {
             true => format!(
@@ -458,16 +423,14 @@ impl<'a> Rules<'a> {
             let owners = fault.publishers.iter().map(|(topic, gid)| self.owners(topic, gid));
             let owners: Vec<Vec<&str>> = owners.collect();
             let all: BTreeSet<&str> = owners.iter().flatten().copied().collect();
-            let shown = list(all.iter().map(|node| name(node)));
+            let all: Vec<&str> = all.into_iter().collect();
+            let shown = list(&all);
             let shown = match (all.len() <= owners.len(), owners.len()) {
                 (true, _) => shown,
                 (false, 1) => format!("one of {shown}"),
                 (false, count) => format!("{count} of {shown}"),
             };
-            let (kind, all) = (
-                if fault.is_of_authorities { Kind::Authorities } else { Kind::Transform },
-                all.into_iter().collect::<Vec<_>>(),
-            );
+            let kind = if fault.is_of_authorities { Kind::Authorities } else { Kind::Transform };
             if self.is_asked(&fault.topic) {
                 let text = format!("{shown} {}", fault.text);
                 self.add(kind, true, Some(&fault.topic), &all, text);
@@ -560,18 +523,16 @@ fn participant(gid: &Gid) -> &[u8] {
     &gid[..12]
 }
 
-/// Returns the names of the nodes, each once.
 fn nodes(ends: &[Endpoint]) -> Vec<&str> {
     let nodes: BTreeSet<&str> = ends.iter().map(|end| &*end.node).collect();
     nodes.into_iter().collect()
 }
 
 /// Returns a list as text: the first items, and the number of further items.
-fn list(items: impl Iterator<Item = String>) -> String {
+fn list<T: ToString>(all: &[T]) -> String {
     const SHOWN: usize = 4;
-    let mut items: Vec<String> = items.collect();
-    let more = items.len().saturating_sub(SHOWN);
-    items.truncate(SHOWN);
+    let more = all.len().saturating_sub(SHOWN);
+    let mut items: Vec<String> = all.iter().take(SHOWN).map(|item| name(&item.to_string())).collect();
     if more > 0 {
         items.push(format!("{more} more"));
     }

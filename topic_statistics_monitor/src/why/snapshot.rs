@@ -12,10 +12,8 @@ use topic_statistics_observe::pattern::Pattern;
 
 use super::transforms::Transforms;
 
-/// A publisher or a subscription in the graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
-    /// The fully qualified name of the node.
     pub node: String,
     /// The message type as `package/msg/Name`.
     pub message_type: String,
@@ -36,13 +34,11 @@ impl Ends {
     }
 }
 
-/// The ROS graph at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
     pub topics: BTreeMap<String, Ends>,
     /// The nodes, without topic_monitor and the `ros2` command.
     pub nodes: BTreeSet<String>,
-    /// The nodes with a lifecycle.
     pub lifecycle: BTreeSet<String>,
 }
 
@@ -59,11 +55,8 @@ pub struct Received {
 /// The graph before and after listening, and the messages received meanwhile.
 #[derive(Default)]
 pub struct Snapshot {
-    /// The graph before the program listened.
     pub earlier: Graph,
-    /// The graph after the program listened.
     pub graph: Graph,
-    /// How long the program listened to topics.
     pub listened: Duration,
     /// The number of messages of each topic that the program listened to, by the GID of the publisher.
     pub flows: BTreeMap<String, Flows>,
@@ -80,7 +73,6 @@ pub struct Snapshot {
     /// Whether the middleware matches publishers and subscriptions by QoS.
     pub matches_qos: bool,
     pub domain: usize,
-    /// The other ROS domains in which a process of this host takes part.
     pub other_domains: Vec<usize>,
     /// The topics that the user asked about. Empty for all topics.
     pub asked: Vec<Pattern>,

@@ -39,7 +39,6 @@ pub struct Transforms {
 /// The namespace of the transform topics, and the name of a frame in this namespace.
 type Frame = (String, String);
 
-/// A publisher that publishes the transform of a frame.
 struct Authority {
     topic: String,
     publisher: Gid,
@@ -57,7 +56,6 @@ struct Authority {
     is_system: bool,
 }
 
-/// A fault of the transform of a frame.
 #[derive(Debug, PartialEq)]
 pub struct Fault {
     pub topic: String,

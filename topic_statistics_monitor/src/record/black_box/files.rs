@@ -44,16 +44,16 @@ impl Files {
         (first..first + 60).map(path).find(|path| !path.exists()).unwrap_or_else(|| path(first))
     }
 
-    /// Returns whether a file name has the form of the black box's files.
     fn is_own(&self, name: &str) -> bool {
         let time = name
             .strip_prefix(&self.stem)
             .and_then(|rest| rest.strip_prefix('_'))
             .and_then(|rest| rest.strip_suffix(&self.extension))
-            .and_then(|rest| rest.strip_suffix("Z."));
-        time.and_then(|time| time.split_once('T')).is_some_and(|(date, time)| {
+            .and_then(|rest| rest.strip_suffix("Z."))
+            .and_then(|time| time.split_once('T'));
+        time.is_some_and(|(date, time)| {
             (date.len(), time.len()) == (8, 6)
-                && [date, time].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
+                && (date.bytes().chain(time.bytes())).all(|c| c.is_ascii_digit())
         })
     }
 

@@ -23,14 +23,12 @@ pub struct Ring {
     max_bytes: u64,
     /// All messages received after this time are in the ring.
     complete_since: Instant,
-    /// Whether messages have left the ring because of `max_bytes`.
     is_cut: bool,
     /// The losses of each topic up to the topic's last message that has left the ring, by the number of the topic.
     before: BTreeMap<usize, Losses>,
 }
 
 impl Ring {
-    /// The maximum number of latched messages.
     const MAX_LATCHED: usize = 4096;
 
     /// Creates a ring that has room for `max_bytes` bytes. Messages are received from `now` on.
@@ -68,7 +66,6 @@ impl Ring {
         }
     }
 
-    /// Accounts for a message that has left the ring.
     fn leave(&mut self, message: QueuedMessage) {
         self.before.insert(message.topic.index, message.losses);
         let size = Queue::size(&message);
@@ -90,13 +87,11 @@ impl Ring {
         }
     }
 
-    /// Accounts for a latched message that is not kept any more.
     fn forget(&mut self, latched: &QueuedMessage) {
         let size = Queue::size(latched);
         (self.bytes, self.latched_bytes) = (self.bytes - size, self.latched_bytes - size);
     }
 
-    /// Returns the messages of the ring, in the order of their reception.
     pub fn messages(&self) -> impl Iterator<Item = &QueuedMessage> {
         self.messages.iter()
     }
@@ -109,12 +104,10 @@ impl Ring {
         self.latched.values_mut().for_each(|message| message.log_time = message.log_time.max(start));
     }
 
-    /// Returns the latched messages that have left the ring and are still kept.
     pub fn latched(&self) -> impl Iterator<Item = &QueuedMessage> {
         self.latched.values()
     }
 
-    /// Returns the time since which all received messages are in the ring.
     pub fn complete_since(&self) -> Instant {
         self.complete_since
     }
@@ -125,7 +118,6 @@ impl Ring {
         self.is_cut
     }
 
-    /// Returns the losses of a topic up to its last message that has left the ring.
     pub fn losses_before(&self, topic: usize) -> Losses {
         self.before.get(&topic).copied().unwrap_or(Losses::NONE)
     }

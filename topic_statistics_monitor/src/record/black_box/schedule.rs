@@ -6,38 +6,28 @@ use std::time::{Duration, Instant};
 
 use super::trigger::Trigger;
 
-/// The result of a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A file begins now. The first trigger of the file was at this time, in nanoseconds since the Unix epoch.
     Begins(u64),
-    /// The trigger belongs to the file that is being written.
     Joins,
-    /// A file begins after this time.
     Waits(Duration),
-    /// The trigger is counted but not written, because too many triggers wait to be written.
     LeftOut,
 }
 
-/// Decides when files begin and end.
 #[derive(Debug)]
 pub struct Schedule {
     last: Duration,
     after: Duration,
-    /// When the last file began.
     began: Option<Instant>,
     /// The time up to which messages belong to the file that is being written. `None` if no file is being written.
     until: Option<Instant>,
-    /// The triggers that are not in a file yet.
     triggers: Vec<Trigger>,
-    /// The number of triggers that were not added to `triggers`, because `triggers` was full.
     left_out: u64,
 }
 
 impl Schedule {
-    /// The shortest time between the beginnings of two files.
     pub const INTERVAL: Duration = Duration::from_secs(60);
-    /// The maximum number of triggers that wait to be written.
     pub const MAX_TRIGGERS: usize = 100;
 
     /// `began` is when the last file of an earlier run began.
@@ -45,7 +35,6 @@ impl Schedule {
         Self { last, after, began, until: None, triggers: vec![], left_out: 0 }
     }
 
-    /// Accepts a trigger.
     pub fn trigger(&mut self, trigger: Trigger) -> Next {
         let at = trigger.at;
         if self.triggers.len() >= Self::MAX_TRIGGERS {
@@ -65,7 +54,6 @@ impl Schedule {
         }
     }
 
-    /// Returns the time until the next file may begin.
     fn wait(&self, now: Instant) -> Duration {
         self.began.map_or(Duration::ZERO, |began| (began + Self::INTERVAL).saturating_duration_since(now))
     }
@@ -77,28 +65,23 @@ impl Schedule {
         waiting.map_or(now, |trigger| trigger.at.min(now)).checked_sub(self.last)
     }
 
-    /// Returns whether triggers wait for a file.
     pub fn is_waiting(&self) -> bool {
         self.until.is_none() && !self.triggers.is_empty()
     }
 
-    /// Returns whether a file has to begin.
     pub fn is_due(&self, now: Instant) -> bool {
         self.is_waiting() && self.wait(now).is_zero()
     }
 
-    /// Begins a file for the triggers that wait.
     pub fn begin(&mut self, now: Instant) {
         let last = self.triggers.last().map_or(now, |trigger| trigger.at + self.after);
         (self.began, self.until) = (Some(now), Some(last.max(now)));
     }
 
-    /// Returns and removes the triggers that are not in the file yet.
     pub fn take_triggers(&mut self) -> Vec<Trigger> {
         std::mem::take(&mut self.triggers)
     }
 
-    /// Returns the number of triggers that were left out since the last call.
     pub fn take_left_out(&mut self) -> u64 {
         std::mem::take(&mut self.left_out)
     }
@@ -109,7 +92,6 @@ impl Schedule {
         self.until.take_if(|until| now > *until && self.triggers.is_empty())
     }
 
-    /// Ends the file before its time is over.
     pub fn abort(&mut self) {
         self.until = None;
     }

@@ -17,13 +17,10 @@ use rosidl_runtime_rs::{Message, RmwMessage, Service as ServiceType};
 
 use crate::type_support::type_support;
 
-/// The name of the service, relative to the node.
 const SERVICE: &str = "~/write_recording";
 
-/// The service, which exists until this value is dropped.
 pub type Service = WorkerService<Trigger, ()>;
 
-/// `std_srvs/srv/Trigger`.
 pub struct Trigger;
 
 /// The C struct of an empty request, which has one byte, because C has no empty structs.
@@ -33,7 +30,6 @@ pub struct Request {
     structure_needs_at_least_one_member: u8,
 }
 
-/// The C struct of a response.
 #[repr(C)]
 #[derive(Clone, Debug, Default)]
 pub struct Response {
@@ -41,7 +37,6 @@ pub struct Response {
     message: rosidl_runtime_rs::String,
 }
 
-/// The type support of the service, which [`serve`] loads.
 static TYPE_SUPPORT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 impl ServiceType for Trigger {
@@ -53,7 +48,6 @@ impl ServiceType for Trigger {
     }
 }
 
-/// Implements the traits for a C struct of the service.
 macro_rules! message {
     ($message:ty, $name:literal) => {
         impl Message for $message {

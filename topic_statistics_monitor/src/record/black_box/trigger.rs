@@ -10,7 +10,6 @@ use topic_statistics_core::{
 };
 use topic_statistics_observe::format::name;
 
-/// A trigger of the black box.
 #[derive(Clone, Debug)]
 pub struct Trigger {
     pub at: Instant,
@@ -19,14 +18,10 @@ pub struct Trigger {
     pub cause: Cause,
 }
 
-/// The cause of a trigger.
 #[derive(Clone, Debug)]
 pub enum Cause {
-    /// The level of a topic changed.
     Level { topic: String, change: Box<Change> },
-    /// The service was called.
     Service,
-    /// SIGUSR1 was received.
     Signal,
 }
 

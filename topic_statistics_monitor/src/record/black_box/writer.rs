@@ -30,39 +30,28 @@ use crate::record::{
     writer::{Outcome, Writer as RecordWriter},
 };
 
-/// Keeps the last messages, and writes them to a file after a trigger.
 pub struct Writer {
     options: Options,
     black_box: Arc<BlackBox>,
     recording: Arc<Recording>,
-    /// Set when SIGUSR1 is received.
     signal: Arc<AtomicBool>,
     ring: Ring,
     file: Option<OpenFile>,
-    /// The number of files written so far.
     files: u32,
-    /// Whether the writer has reported that the messages of the time `last` do not fit the memory.
     has_reported_size: bool,
 }
 
-/// The file that is being written.
 struct OpenFile {
     file: BagFile,
     path: PathBuf,
-    /// The time of the first trigger.
     triggered: Instant,
-    /// The length of the time before the trigger whose messages are in the file.
     kept: Duration,
     next_flush: Instant,
-    /// The metadata record [`BLACK_BOX`].
     metadata: BTreeMap<String, String>,
 }
 
-/// Why a file ends.
 enum Ended {
-    /// All messages of the file are written.
     Complete,
-    /// The program ends.
     ProgramEnds,
     Failed(WriteError),
 }
@@ -101,7 +90,6 @@ impl Writer {
         Ok(Self { options, black_box, recording, signal, ring, file: None, files: 0, has_reported_size })
     }
 
-    /// Runs until the queue is closed.
     pub fn run(mut self) -> Outcome {
         loop {
             match self.recording.queue.pop(Instant::now() + Self::TICK) {
@@ -124,7 +112,6 @@ impl Writer {
         Outcome::closed(self.summary())
     }
 
-    /// Adds a message to the ring, and to the file that is being written.
     fn accept(&mut self, message: QueuedMessage) {
         if let Some(open) = &mut self.file {
             let before = self.ring.losses_before(message.topic.index);
@@ -171,7 +158,6 @@ impl Writer {
         }
     }
 
-    /// Writes the triggers that belong to the file that is being written.
     fn write_triggers(&mut self) {
         let Some(open) = &mut self.file else { return };
         let triggers = self.black_box.schedule().take_triggers();
@@ -182,7 +168,6 @@ impl Writer {
         }
     }
 
-    /// Begins a file with the messages of the ring.
     fn begin(&mut self) {
         let triggers = {
             let mut schedule = self.black_box.schedule();
@@ -267,7 +252,6 @@ impl Writer {
         });
     }
 
-    /// Returns a line that describes what was written.
     fn summary(&self) -> String {
         let losses = self.recording.topics().iter().fold(Losses::NONE, |sum, topic| sum.and(topic.losses()));
         let files = if self.files == 1 { "file" } else { "files" };

@@ -6,7 +6,6 @@ use std::{cmp::Ordering, time::Instant};
 
 use topic_statistics_observe::row::{Kind, Row, Window};
 
-/// A column by which rows are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
     Topic,
@@ -46,7 +45,6 @@ impl Column {
         }
     }
 
-    /// Returns the next column. The first column follows the last column.
     pub fn next(self) -> Self {
         let at = Self::ALL.iter().position(|column| *column == self).unwrap_or_default();
         Self::ALL[(at + 1) % Self::ALL.len()]

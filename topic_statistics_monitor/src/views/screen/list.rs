@@ -30,7 +30,6 @@ const TYPE: usize = 27;
 /// The width of the state, which is next to the message type.
 const STATE: usize = 11;
 
-/// A column of numbers.
 struct Figure {
     group: Group,
     title: &'static str,
@@ -109,7 +108,6 @@ impl Group {
     }
 }
 
-/// The layout of the list for a width of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     width: usize,
@@ -126,7 +124,6 @@ impl Layout {
         Self { width, is_wide, more: (room / FIGURE).min(MORE) }
     }
 
-    /// Returns the number of lines of a row.
     pub fn lines_per_topic(self) -> usize {
         if self.is_wide {
             1
@@ -144,17 +141,14 @@ impl Layout {
         }
     }
 
-    /// Returns the width of all columns of numbers.
     fn figures_width(self) -> usize {
         ALWAYS + self.more * FIGURE
     }
 
-    /// Returns the width of the column of names.
     fn name_width(self) -> usize {
         self.width.saturating_sub(2 + self.figures_width() + Self::beside(self.is_wide)).clamp(8, 60)
     }
 
-    /// Returns the columns of numbers that fit the width.
     fn figures(self) -> impl Iterator<Item = &'static Figure> {
         FIGURES.iter().filter(move |figure| figure.rank <= self.more)
     }
@@ -175,7 +169,6 @@ impl Layout {
         vec![Line::styled(above, bold), Line::styled(columns, bold)]
     }
 
-    /// Returns the lines of a row.
     pub fn topic_lines(self, row: &Row, is_selected: bool, now: Instant) -> Vec<Line<'static>> {
         let status = row.status(now);
         let (mark, style) = mark(status);
@@ -218,7 +211,6 @@ impl Layout {
         vec![Line::from(line), Line::from(below)]
     }
 
-    /// Returns the columns of publishers and numbers of a row.
     fn figures_of(self, row: &Row, now: Instant) -> String {
         let publishers = row.publisher_count.map_or_else(|| "-".to_owned(), |count| count.to_string());
         let mut columns = format!(" {publishers:>3}");
@@ -250,7 +242,6 @@ fn cells(text: &str, width: usize, cut: fn(&str, usize) -> String) -> String {
     }
 }
 
-/// Returns the mark and the colour of a state.
 fn mark(status: Status) -> (&'static str, Style) {
     let bold = |color| Style::new().fg(color).add_modifier(Modifier::BOLD);
     match status {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The origin of a run: the host, the ROS distribution and the middleware.
+//! This process: its standard output, its middleware, and the origin of its measurements.
 
 use std::{
     borrow::Cow,
     env,
     ffi::{c_char, CStr},
+    fs::File,
+    io,
 };
 
 use topic_statistics_observe::page::Origin;
@@ -23,8 +25,7 @@ pub fn middleware() -> Cow<'static, str> {
     middleware.to_string_lossy()
 }
 
-/// Returns the origin of this process's measurements.
-pub fn of_this_process() -> Origin {
+pub fn origin() -> Origin {
     let middleware = middleware();
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let distribution = env::var("ROS_DISTRO").unwrap_or_else(|_| "-".to_owned());
@@ -34,4 +35,15 @@ pub fn of_this_process() -> Origin {
         program: "topic_monitor",
         arguments: env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect(),
     }
+}
+
+/// Returns standard output for the exclusive use of this program. After the call, file descriptor 1 refers to standard
+/// error.
+///
+/// Middlewares and their libraries log to file descriptor 1. For example, Zenoh logs there if no router runs. Such
+/// lines between the objects of `--json`, or in a file of `--print-expectations`, would make the output invalid.
+pub fn take_stdout() -> io::Result<File> {
+    let own = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+    Ok(own.into())
 }
