@@ -23,7 +23,6 @@ use crate::{
 };
 use hops::Hops;
 use missing::missing;
-use output::Output;
 
 pub fn run(
     node: &Node,
@@ -37,7 +36,7 @@ pub fn run(
     let max = arguments.max_topics.map_or(StatisticsReader::MAX_SOURCES, |max| max as usize);
     let mut reader = StatisticsReader::new(node, topic, vec![], max);
     let mut hops = Hops::default();
-    let mut output = Output::new(BufWriter::new(output), arguments.json);
+    let mut output = BufWriter::new(output);
     let mut notices = Notices::default();
     let (started, mut reported) = (Instant::now(), Instant::now());
     let mut said = vec![];
@@ -60,7 +59,7 @@ pub fn run(
                 true => missing(&why::read(node), &hops, first, last),
                 false => vec![],
             };
-            output.write([first, last], &paths, &missing)?;
+            output::write(&mut output, arguments.json, [first, last], &paths, &missing)?;
             if missing != said {
                 missing.iter().for_each(|text| print_error(text));
                 said = missing;

@@ -7,19 +7,22 @@ mod lines;
 mod live;
 mod screen;
 mod sparkline;
-mod suggestion;
 mod terminal;
 
-use std::time::Duration;
+use std::{
+    fs::File,
+    io::Write,
+    time::{Duration, Instant},
+};
 
 use topic_statistics_core::health::Change;
-use topic_statistics_observe::{recording::Recording, row::Row};
+use topic_statistics_observe::{expect::suggest, recording::Recording, row::Row};
 
-use crate::error::Failure;
+use crate::error::{print_all, Failure, UNFULFILLED};
+use lines::unmeasured;
 pub use lines::Lines;
 pub use live::Live;
 pub use screen::Screen;
-pub use suggestion::Suggestion;
 pub use terminal::{Input, LiveTerminal};
 
 /// How often the rows are polled.
@@ -54,5 +57,28 @@ impl<'a> Polled<'a> {
         if let Some(recording) = &mut self.recording {
             recording.add(row);
         }
+    }
+}
+
+/// Prints a file for `--expect` at the end of the run, with the values of the run as limits. Prints no file if no
+/// message was received.
+pub struct Suggestion {
+    pub output: File,
+    pub tolerance: u32,
+}
+
+impl View for Suggestion {
+    fn show(&mut self, polled: &mut Polled<'_>) -> Result<Option<u8>, Failure> {
+        if !polled.is_over {
+            std::thread::sleep(TICK);
+            return Ok(None);
+        }
+        let file = suggest("topic_monitor", &polled.rows, self.tolerance, polled.elapsed, Instant::now());
+        let Some(file) = file else {
+            print_all(&unmeasured(polled.rows.iter().copied()));
+            return Ok(Some(UNFULFILLED));
+        };
+        self.output.write_all(file.as_bytes())?;
+        Ok(Some(0))
     }
 }

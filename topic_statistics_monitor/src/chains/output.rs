@@ -12,49 +12,44 @@ use topic_statistics_observe::{
 
 use super::hops::{Path, PathHop};
 
-pub struct Output<W: Write> {
-    to: W,
+/// Writes the paths between two topics, as lines or as JSON. If the output is JSON and no path is known, also writes
+/// which hops are missing.
+pub fn write(
+    to: &mut impl Write,
     is_json: bool,
+    ends: [&str; 2],
+    paths: &[Path],
+    missing: &[String],
+) -> io::Result<()> {
+    for path in paths {
+        match is_json {
+            true => write_object(to, &json(path))?,
+            false => write_lines(to, path)?,
+        }
+    }
+    if is_json && paths.is_empty() && !missing.is_empty() {
+        let [first, last] = ends;
+        write_object(to, &json!({ "from": first, "to": last, "missing": missing }))?;
+    }
+    to.flush()
 }
 
-impl<W: Write> Output<W> {
-    pub fn new(to: W, is_json: bool) -> Self {
-        Self { to, is_json }
-    }
-
-    /// Writes the paths between two topics. If the output is JSON and no path is known, also writes which hops are
-    /// missing.
-    pub fn write(&mut self, ends: [&str; 2], paths: &[Path], missing: &[String]) -> io::Result<()> {
-        for path in paths {
-            match self.is_json {
-                true => write_object(&mut self.to, &json(path))?,
-                false => self.write_lines(path)?,
-            }
-        }
-        if self.is_json && paths.is_empty() && !missing.is_empty() {
-            let [first, last] = ends;
-            write_object(&mut self.to, &json!({ "from": first, "to": last, "missing": missing }))?;
-        }
-        self.to.flush()
-    }
-
-    fn write_lines(&mut self, path: &Path) -> io::Result<()> {
-        let topics: Vec<String> = path.topics().map(name).collect();
-        let mean = figure(path.mean());
-        writeln!(self.to, "{}  mean {mean} ms  lost {}", topics.join(" -> "), count_if_known(path.lost()))?;
-        for (index, hop) in path.0.iter().enumerate() {
-            let mark = if path.worst() == Some(index) && path.0.len() > 1 { '>' } else { ' ' };
-            let id = format!("{}: {} -> {}", name(&hop.id.node), name(&hop.id.input), name(&hop.id.output));
-            let [mean, min, max] = [hop.mean, hop.min, hop.max].map(figure);
-            let [received, lost] = [hop.received, hop.lost].map(count_if_known);
-            let count = hop.count;
-            writeln!(
-                self.to,
+fn write_lines(to: &mut impl Write, path: &Path) -> io::Result<()> {
+    let topics: Vec<String> = path.topics().map(name).collect();
+    let mean = figure(path.mean());
+    writeln!(to, "{}  mean {mean} ms  lost {}", topics.join(" -> "), count_if_known(path.lost()))?;
+    for (index, hop) in path.0.iter().enumerate() {
+        let mark = if path.worst() == Some(index) && path.0.len() > 1 { '>' } else { ' ' };
+        let id = format!("{}: {} -> {}", name(&hop.id.node), name(&hop.id.input), name(&hop.id.output));
+        let [mean, min, max] = [hop.mean, hop.min, hop.max].map(figure);
+        let [received, lost] = [hop.received, hop.lost].map(count_if_known);
+        let count = hop.count;
+        writeln!(
+                to,
                 "  {mark} {id}  mean {mean}  min {min}  max {max}  lost {lost}  received {received}  messages {count}"
             )?;
-        }
-        notes(path).iter().try_for_each(|note| writeln!(self.to, "    {note}"))
     }
+    notes(path).iter().try_for_each(|note| writeln!(to, "    {note}"))
 }
 
 fn notes(path: &Path) -> Vec<String> {

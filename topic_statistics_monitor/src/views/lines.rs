@@ -167,10 +167,10 @@ pub fn unmeasured<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Vec<String> {
         format!("nothing was measured on {}: {why}", format::name(&row.name))
     };
     let texts: Vec<String> = rows.into_iter().map(text).collect();
-    if texts.is_empty() {
-        return vec!["nothing was measured: there was no topic".to_owned()];
+    match texts.is_empty() {
+        true => vec!["nothing was measured: there was no topic".to_owned()],
+        false => texts,
     }
-    texts
 }
 
 fn new_problems(rows: &[&Row], reported: &mut BTreeMap<String, String>) -> Vec<String> {

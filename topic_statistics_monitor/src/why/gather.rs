@@ -24,7 +24,7 @@ use topic_statistics_observe::{
 use super::{
     rules::{CLOCK, TRANSFORMS},
     snapshot::{Endpoint, Ends, Flows, Graph, Snapshot},
-    transforms::{Transform, Transforms},
+    transforms::{Stamp, Transforms},
 };
 use crate::{
     graph::{full_name, gid, matched, node_name, Qos},
@@ -72,14 +72,21 @@ impl Gatherer {
     pub fn new(node: &Node, graph: Graph, asked: Vec<Pattern>, max_topics: Option<usize>) -> Self {
         let middleware = process::middleware();
         let known = MIDDLEWARES.iter().find(|known| known.transport.name == middleware);
-        let domain = node_domain();
+        // As rcl reads it:
+        let domain = std::env::var("ROS_DOMAIN_ID").ok().and_then(|domain| domain.trim().parse().ok());
+        let domain = domain.unwrap_or(0);
+        let ports =
+            ["/proc/net/udp", "/proc/net/udp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
         let mut gatherer = Self {
             node: Arc::clone(node),
             snapshot: Snapshot {
                 matches_qos: known.is_some_and(|known| known.matches_qos),
                 has_participants: middleware.starts_with("rmw_fastrtps"),
                 domain,
-                other_domains: domains().into_iter().filter(|other| *other != domain).collect(),
+                other_domains: domains(&ports.concat())
+                    .into_iter()
+                    .filter(|other| *other != domain)
+                    .collect(),
                 asked,
                 ..Snapshot::default()
             },
@@ -142,12 +149,9 @@ impl Gatherer {
         for reader in readers.iter().take(MAX_ASKED) {
             let client =
                 self.node.create_client::<GetParameters>(&*format!("{}/get_parameters", reader.node));
-            self.snapshot.sim_time.insert(reader.node.clone(), None);
-            self.calls.extend(client.ok().map(|client| Call {
-                of: reader.node.clone(),
-                client,
-                answer: None,
-            }));
+            let of = reader.node.clone();
+            self.snapshot.sim_time.insert(of.clone(), None);
+            self.calls.extend(client.ok().map(|client| Call { of, client, answer: None }));
         }
     }
 
@@ -192,9 +196,8 @@ impl Gatherer {
         (self.snapshot.flows, self.snapshot.transforms) = (heard.flows, heard.transforms);
         self.snapshot.loggers = heard.loggers;
         if self.snapshot.transforms.is_full {
-            self.snapshot
-                .unknown
-                .push("some of the transforms are not known: there are too many frames".to_owned());
+            let text = "some of the transforms are not known: there are too many frames";
+            self.snapshot.unknown.push(text.to_owned());
         }
         self.snapshot
     }
@@ -234,17 +237,8 @@ fn subscribe(
         if is_of_transforms {
             let clock = heard.clock;
             for (frame, parent, stamp) in transforms(&message) {
-                let (topic, system) = (of.clone(), system_time());
-                heard.transforms.accept(Transform {
-                    topic,
-                    frame,
-                    parent,
-                    publisher,
-                    stamp,
-                    at,
-                    system,
-                    clock,
-                });
+                let stamp = Stamp { stamp, at, system: system_time(), clock };
+                heard.transforms.accept(&of, &frame, &parent, publisher, stamp);
             }
         }
     };
@@ -317,21 +311,10 @@ pub fn read(node: &Node) -> Graph {
     Graph { topics, nodes, lifecycle }
 }
 
-/// Returns the ROS domain of this process, as rcl reads it.
-fn node_domain() -> usize {
-    std::env::var("ROS_DOMAIN_ID").ok().and_then(|domain| domain.trim().parse().ok()).unwrap_or(0)
-}
-
-/// Returns the ROS domains in which processes of this host take part, by the UDP ports of DDS.
-fn domains() -> Vec<usize> {
-    let tables = ["/proc/net/udp", "/proc/net/udp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
-    domains_of(&tables.concat())
-}
-
 /// Returns the ROS domains whose ports are in a table of `/proc/net/udp` (DDSI-RTPS 2.5, 9.6.1.1). A domain's port for
 /// discovery by multicast is 7400 + 250 times the domain. A participant has two neighbouring ports, at least 10 above
 /// the multicast port. Without multicast, a domain has only the two ports of each participant.
-fn domains_of(table: &str) -> Vec<usize> {
+fn domains(table: &str) -> Vec<usize> {
     let port = |line: &str| {
         let (_, port) = line.split_whitespace().nth(1)?.rsplit_once(':')?;
         usize::from_str_radix(port, 16).ok()
@@ -354,8 +337,8 @@ mod tests {
     fn a_participant_shows_its_domain_by_its_ports() {
         let line = |port: u16| format!("  1: 00000000:{port:04X} 00000000:0000 07 0\n");
         let table = |ports: &[u16]| ports.iter().map(|port| line(*port)).collect::<String>();
-        assert_eq!(domains_of(&table(&[7400, 53, 8664, 8665])), [0, 5]);
-        assert_eq!(domains_of(&table(&[7401, 7411, 7412, 53])), [0_usize; 0], "no pair");
-        assert_eq!(domains_of("  sl  local_address rem_address\nno:port"), [0_usize; 0]);
+        assert_eq!(domains(&table(&[7400, 53, 8664, 8665])), [0, 5]);
+        assert_eq!(domains(&table(&[7401, 7411, 7412, 53])), [0_usize; 0], "no pair");
+        assert_eq!(domains("  sl  local_address rem_address\nno:port"), [0_usize; 0]);
     }
 }

@@ -11,14 +11,9 @@ use std::{
 use topic_statistics_core::record::transport::Gid;
 use topic_statistics_observe::format::name;
 
-/// A transform as it was received.
-pub struct Transform {
-    /// The topic, such as `/tf` or `/robot/tf_static`.
-    pub topic: String,
-    pub frame: String,
-    pub parent: String,
-    pub publisher: Gid,
-    /// The stamp, in nanoseconds.
+/// The stamp of a transform, in nanoseconds, and the time of its reception.
+#[derive(Clone, Copy)]
+pub struct Stamp {
     pub stamp: i64,
     /// The time of reception on the monotonic clock, since the program started to listen.
     pub at: Duration,
@@ -81,8 +76,9 @@ impl Transforms {
     /// The shortest silence of a frame that is reported as a fault.
     const SILENCE: Duration = Duration::from_secs(2);
 
-    pub fn accept(&mut self, transform: Transform) {
-        let Transform { topic, frame, parent, publisher, stamp, at, system, clock } = transform;
+    /// Accepts a transform of `publisher` on `topic`, such as `/tf` or `/robot/tf_static`.
+    pub fn accept(&mut self, topic: &str, frame: &str, parent: &str, publisher: Gid, stamp: Stamp) {
+        let Stamp { stamp, at, system, clock } = stamp;
         let namespace = topic.rsplit_once('/').map_or("", |(namespace, _)| namespace).to_owned();
         let key = (namespace, frame.trim_start_matches('/').to_owned());
         if self.frames.len() >= Self::MAX_FRAMES && !self.frames.contains_key(&key) {
@@ -90,28 +86,38 @@ impl Transforms {
             return;
         }
         let authorities = self.frames.entry(key).or_default();
-        let known = authorities.iter().position(|known| known.publisher == publisher && known.topic == topic);
-        let distance = stamp.saturating_sub(clock.unwrap_or(system));
-        let is_system = stamp.abs_diff(system) < Self::CLOSE as u64;
-        let Some(authority) = known.and_then(|at| authorities.get_mut(at)) else {
-            if authorities.len() >= Self::MAX_AUTHORITIES {
-                self.is_full = true;
-                return;
-            }
-            let (count, first, last, backward, nearest) = (1, at, at, 0, distance);
-            #[rustfmt::skip]
-            authorities.push(Authority {
-                topic, publisher, parent, count, first, last, stamp, backward, nearest, is_system,
-            });
+        let nearest = stamp.saturating_sub(clock.unwrap_or(system));
+        let is_same = |known: &Authority| known.publisher == publisher && known.topic == topic;
+        let at_index = authorities.iter().position(is_same).unwrap_or(authorities.len());
+        if at_index >= Self::MAX_AUTHORITIES {
+            self.is_full = true;
             return;
-        };
+        }
+        if at_index == authorities.len() {
+            let (topic, parent) = (topic.to_owned(), String::new());
+            let (count, backward, is_system) = (0, 0, false);
+            let (first, last) = (at, at);
+            authorities.push(Authority {
+                topic,
+                publisher,
+                parent,
+                count,
+                first,
+                last,
+                stamp,
+                backward,
+                nearest,
+                is_system,
+            });
+        }
+        let authority = &mut authorities[at_index];
         authority.count += 1;
         authority.backward += u64::from(stamp < authority.stamp);
-        (authority.last, authority.stamp, authority.parent) = (at, stamp, parent);
-        if distance.unsigned_abs() < authority.nearest.unsigned_abs() {
-            authority.nearest = distance;
+        (authority.last, authority.stamp, authority.parent) = (at, stamp, parent.to_owned());
+        if nearest.unsigned_abs() < authority.nearest.unsigned_abs() {
+            authority.nearest = nearest;
         }
-        authority.is_system |= is_system;
+        authority.is_system |= stamp.abs_diff(system) < Self::CLOSE as u64;
     }
 
     /// Returns the roots of the trees of a namespace: the parent frames that have no parent themselves.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use topic_statistics_core::incompatible::MatchedQos;
 
 use super::{
-    super::{snapshot::Received, transforms::Transform},
+    super::{snapshot::Received, transforms::Stamp},
     *,
 };
 
@@ -327,16 +327,9 @@ fn send(
         let system = 1_000_000 * S + at.as_nanos() as i64;
         let ends = &snapshot.graph.topics["/tf"].publishers;
         let number = ends.iter().position(|end| end.node == node).unwrap() as u8;
-        snapshot.transforms.accept(Transform {
-            topic: "/tf".to_owned(),
-            frame: frame.to_owned(),
-            parent: parent.to_owned(),
-            publisher: gid(node, number),
-            stamp: system + ahead,
-            at,
-            system,
-            clock: snapshot.flows.contains_key(CLOCK).then(|| 100 * S + at.as_nanos() as i64),
-        });
+        let clock = snapshot.flows.contains_key(CLOCK).then(|| 100 * S + at.as_nanos() as i64);
+        let stamp = Stamp { stamp: system + ahead, at, system, clock };
+        snapshot.transforms.accept("/tf", frame, parent, gid(node, number), stamp);
     }
 }
 
