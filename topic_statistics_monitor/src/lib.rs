@@ -19,12 +19,11 @@
 //! reads `statistics`, and adds up the hops of nodes (a hop is the way of messages through one node). `why` analyses
 //! the graph once, and reports why messages do not arrive. A `Row` of `topic_statistics_observe` holds plain values.
 //! `topics`, `waiting` and `statistics` write rows. `views` and `diagnostics` read rows. The writers and the readers do
-//! not import each other. `arguments` is the command line. `signals`, `error` and `process` are about the process.
+//! not import each other. `arguments` is the command line. `signals` and `process` are about the process.
 
 mod arguments;
 mod chains;
 mod diagnostics;
-mod error;
 mod graph;
 mod process;
 mod provider;
@@ -58,8 +57,7 @@ use topic_statistics_observe::{expect, page::PageFile};
 use crate::{
     arguments::Arguments,
     diagnostics::Diagnostics,
-    error::{has_no_reader, print_error, Failure, FAILED, UNFULFILLED},
-    process::take_stdout,
+    process::{has_no_reader, print_error, take_stdout, Failure, FAILED, UNFULFILLED},
     provider::provider,
     record::Recorder,
     session::Session,

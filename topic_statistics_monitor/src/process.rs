@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! This process: its standard output, its middleware, and the origin of its measurements.
+//! This process: its standard output, its errors, its middleware, and the origin of its measurements.
 
 use std::{
     borrow::Cow,
     env,
+    error::Error,
     ffi::{c_char, CStr},
     fs::File,
     io,
 };
 
-use topic_statistics_observe::page::Origin;
+pub use topic_statistics_observe::error::{Failure, FAILED, UNFULFILLED};
+use topic_statistics_observe::{error, page::Origin};
 
 // A function of librmw_implementation. rclrs links to this library.
 extern "C" {
@@ -46,4 +48,20 @@ pub fn take_stdout() -> io::Result<File> {
     let own = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
     Ok(own.into())
+}
+
+/// Writes a text to standard error. The caller escapes names from the network.
+pub fn print_error(text: &str) {
+    error::print_error("topic_monitor", text);
+}
+
+pub fn print_all(texts: &[String]) {
+    texts.iter().for_each(|text| print_error(text));
+}
+
+/// Returns whether an error means that the process that reads the output has ended, or that the terminal is closed.
+pub fn has_no_reader(error: &(dyn Error + 'static), is_terminal: bool) -> bool {
+    const CLOSED: Option<i32> = Some(rustix::io::Errno::IO.raw_os_error());
+    let is_closed = |error: &io::Error| error.raw_os_error() == CLOSED;
+    error::has_no_reader(error) || is_terminal && error.downcast_ref().is_some_and(is_closed)
 }

@@ -15,7 +15,7 @@ use topic_statistics_observe::{
 
 use crate::{
     arguments::Arguments,
-    error::Failure,
+    process::Failure,
     record::{events_topic, Recording},
     statistics::StatisticsReader,
     topics::{self, TopicWatcher},

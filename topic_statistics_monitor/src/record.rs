@@ -18,7 +18,6 @@ mod error;
 mod file;
 mod metadata;
 mod options;
-mod qos;
 mod queue;
 mod recording;
 mod reports;

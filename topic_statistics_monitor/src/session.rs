@@ -18,8 +18,8 @@ use topic_statistics_observe::{
 use crate::{
     arguments::Arguments,
     diagnostics::Diagnostics,
-    error::{print_all, print_error, Failure},
     process,
+    process::{print_all, print_error, Failure},
     provider::RowProvider,
     record::Recorder,
     signals::Interrupt,

@@ -33,8 +33,8 @@ use topic_statistics_observe::{
 
 use crate::{
     diagnostics::Diagnostics,
-    error::Failure,
     graph::{Graph, Qos},
+    process::Failure,
     provider::{notice, RowProvider},
     queue::Queue,
 };
@@ -76,7 +76,7 @@ impl StatisticsReader {
 
     pub fn new(node: &Node, topic: &str, patterns: Vec<Pattern>, max_sources: usize) -> Self {
         #[cfg(not(feature = "interfaces"))]
-        crate::error::print_error(
+        crate::process::print_error(
             "built without topic_statistics_interfaces: there are no percentiles of published distributions",
         );
         let (queue, messages) = Queue::new();

@@ -5,7 +5,6 @@
 mod message_type;
 mod subscribed;
 mod topic;
-mod windows;
 
 pub use message_type::explain;
 
@@ -25,8 +24,8 @@ use topic_statistics_observe::{
 };
 
 use crate::{
-    error::Failure,
     graph::Graph,
+    process::Failure,
     provider::{notice, RowProvider},
     record::Recording,
 };

@@ -7,7 +7,6 @@ mod lines;
 mod live;
 mod screen;
 mod sparkline;
-mod terminal;
 
 use std::{
     fs::File,
@@ -18,12 +17,11 @@ use std::{
 use topic_statistics_core::health::Change;
 use topic_statistics_observe::{expect::suggest, recording::Recording, row::Row};
 
-use crate::error::{print_all, Failure, UNFULFILLED};
+use crate::process::{print_all, Failure, UNFULFILLED};
 use lines::unmeasured;
 pub use lines::Lines;
-pub use live::Live;
+pub use live::{Input, Live, LiveTerminal};
 pub use screen::Screen;
-pub use terminal::{Input, LiveTerminal};
 
 /// How often the rows are polled.
 pub const TICK: Duration = Duration::from_millis(50);

@@ -29,8 +29,8 @@ use topic_statistics_observe::{
 };
 
 use crate::{
-    error::Failure,
     graph::{node_name, Graph, Qos},
+    process::Failure,
     provider::{notice, RowProvider},
     queue::Queue as BoundedQueue,
 };

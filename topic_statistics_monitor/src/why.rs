@@ -23,7 +23,7 @@ use topic_statistics_observe::{json::write_object, ros::executor::Spinning};
 
 use crate::{
     arguments::Arguments,
-    error::{Failure, UNFULFILLED},
+    process::{Failure, UNFULFILLED},
     signals::Interrupt,
     statistics::StatisticsReader,
     views::{DISCOVERY, TICK},

@@ -15,7 +15,6 @@ mod recover;
 mod ring;
 mod schedule;
 mod service;
-mod trigger;
 mod writer;
 
 pub use service::Service;
@@ -32,10 +31,9 @@ use topic_statistics_core::{health::Change, mutex::lock};
 use topic_statistics_observe::{arguments::seconds, format};
 
 use super::{error::RecordError, file::BagFile, options::Options as RecordOptions, topic::nanoseconds};
-use crate::error::print_error;
+use crate::process::print_error;
 use files::Files;
-use schedule::{Next, Schedule};
-use trigger::{Cause, Trigger};
+use schedule::{Cause, Next, Schedule, Trigger};
 
 /// The options of the black box, which are arguments.
 #[derive(clap::Args, Clone, Debug)]

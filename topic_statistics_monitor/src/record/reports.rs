@@ -38,7 +38,7 @@ pub struct Reports {
 impl Reports {
     pub fn start(node: &Node, recording: &Arc<Recording>, update_rate: f64) -> Result<Self, RecordError> {
         #[cfg(not(feature = "interfaces"))]
-        crate::error::print_error(
+        crate::process::print_error(
             "built without topic_statistics_interfaces: the recording has no service ~/get_topic_statistics",
         );
         #[cfg(feature = "interfaces")]

@@ -127,7 +127,13 @@ fn struct_of(message: &DynamicMessageView<'_>) -> Option<*const u8> {
 mod tests {
     use super::*;
     use rclrs::{DynamicMessage, MessageStructure, Proxy};
-    use ros_env::{geometry_msgs, sensor_msgs, std_msgs, test_msgs};
+    use ros_env::{
+        action_msgs::msg::rmw::{GoalStatus, GoalStatusArray},
+        geometry_msgs::msg::rmw::{Point32, Polygon},
+        sensor_msgs::msg::rmw::{CameraInfo, Imu},
+        std_msgs::msg::rmw::{Empty, String as Text},
+        test_msgs::msg::rmw::*,
+    };
     use rosidl_runtime_rs::RmwMessage;
 
     /// Miri can run this test, because the test calls no C function.
@@ -151,14 +157,13 @@ mod tests {
     /// Asserts that a dynamic message is serialized to the same bytes as its C struct. Returns the number of bytes.
     fn assert_same<M: RmwMessage>(message: M) -> usize {
         let mut serializer = Serializer::new(&M::TYPE_NAME.try_into().unwrap()).unwrap();
-        let address = ptr::from_ref(&message).cast();
+        let (address, type_support) = (ptr::from_ref(&message).cast(), serializer.type_support);
         // SAFETY: The message is a struct of the type, and the array is valid.
-        let result = unsafe { rmw_serialize(address, serializer.type_support, &mut serializer.bytes) };
-        assert_eq!(result, OK);
+        assert_eq!(unsafe { rmw_serialize(address, type_support, &mut serializer.bytes) }, OK);
+        let ByteArray { buffer, length, .. } = serializer.bytes;
         // SAFETY: The middleware has written `length` bytes to the buffer.
-        let direct = unsafe { std::slice::from_raw_parts(serializer.bytes.buffer, serializer.bytes.length) };
-        let mut direct = direct.to_vec();
-        direct.resize(direct.len().next_multiple_of(4), 0);
+        let mut direct = unsafe { std::slice::from_raw_parts(buffer, length) }.to_vec();
+        direct.resize(length.next_multiple_of(4), 0);
         let dynamic = DynamicMessage::convert_from_rmw_message(message).unwrap();
         let dynamic = serializer.serialize(&dynamic.view()).unwrap();
         assert_eq!(dynamic, direct, "{}", M::TYPE_NAME);
@@ -167,31 +172,27 @@ mod tests {
 
     #[test]
     fn the_bytes_of_a_dynamic_message_are_those_of_its_struct() {
-        let mut imu = sensor_msgs::msg::rmw::Imu::default();
+        let mut imu = Imu::default();
         (imu.header.stamp.sec, imu.angular_velocity.z) = (1_790_000_000, 0.25);
         imu.header.frame_id = "imu_link".into();
         assert!(assert_same(imu) > 320);
-        assert_eq!(assert_same(std_msgs::msg::rmw::String { data: "three".into() }), 16);
-        assert_same(std_msgs::msg::rmw::Empty::default());
-        assert_same(test_msgs::msg::rmw::BasicTypes { uint64_value: 7, ..Default::default() });
-        assert_same(test_msgs::msg::rmw::Arrays::default());
-        assert_same(test_msgs::msg::rmw::Strings::default());
-        assert_same(test_msgs::msg::rmw::WStrings::default());
-        assert_same(test_msgs::msg::rmw::Nested::default());
-        assert_same(test_msgs::msg::rmw::UnboundedSequences::default());
-        assert_same(test_msgs::msg::rmw::BoundedSequences::default());
-        assert_same(test_msgs::msg::rmw::MultiNested::default());
-        assert_same(test_msgs::msg::rmw::Builtins::default());
-        assert_same(sensor_msgs::msg::rmw::CameraInfo::default());
-        // Messages that are a sequence of messages:
-        use ros_env::action_msgs::msg::rmw::{GoalStatus, GoalStatusArray};
+        assert_eq!(assert_same(Text { data: "three".into() }), 16);
+        assert_same(Empty::default());
+        assert_same(BasicTypes { uint64_value: 7, ..Default::default() });
+        assert_same(Arrays::default());
+        assert_same(Strings::default());
+        assert_same(WStrings::default());
+        assert_same(UnboundedSequences::default());
+        assert_same(BoundedSequences::default());
+        assert_same(MultiNested::default());
+        assert_same(Builtins::default());
+        assert_same(CameraInfo::default());
         for count in [0, 1, 3] {
             let status = |number: i8| GoalStatus { status: number, ..Default::default() };
             let list: Vec<GoalStatus> = (1..=count).map(status).collect();
             let message = GoalStatusArray { status_list: list.as_slice().into() };
             assert!(assert_same(message) >= 8 + 25 * count as usize);
-            let points: Vec<_> = (0..count).map(|_| geometry_msgs::msg::rmw::Point32::default()).collect();
-            let message = geometry_msgs::msg::rmw::Polygon { points: points.as_slice().into() };
+            let message = Polygon { points: vec![Point32::default(); count as usize].as_slice().into() };
             assert_eq!(assert_same(message), 8 + 12 * count as usize);
         }
     }

@@ -19,7 +19,7 @@ use topic_statistics_observe::recorded::{
 use super::{
     definition::Definition,
     error::RecordError,
-    qos,
+    metadata::offered_qos,
     queue::Queue,
     serialize::Serializer,
     totals::{Losses, Written},
@@ -194,7 +194,7 @@ impl RecordedTopic {
 
     /// Returns the QoS of all present publishers, as rosbag2 writes it: with names from version 9 of its metadata on.
     pub fn offered_qos(&self, has_names: bool) -> serde_json::Value {
-        qos::offered(&lock(&self.publishers).qos, has_names)
+        offered_qos(&lock(&self.publishers).qos, has_names)
     }
 
     pub fn is_latched(&self) -> bool {

@@ -170,8 +170,8 @@ mod tests {
     use std::time::Duration;
     use topic_statistics_core::{Summary, Window as Times};
     use topic_statistics_observe::{
-        row::Status,
-        testing::{at, distribution},
+        row::{Status, Window},
+        testing::{at, distribution, S},
     };
 
     /// Returns a metric with 50 samples, in a window of one second that ends at `stop` (in seconds).
@@ -186,18 +186,17 @@ mod tests {
     }
 
     fn times(start: i64, stop: i64) -> Times {
-        const S: i64 = 1_000_000_000;
         Times::from_nanoseconds(start * S, stop * S)
     }
 
     impl Sources {
-        /// Receives a metric at the end of its window.
         fn receive(&mut self, message: MetricWindow) {
             self.receive_from(0, message);
         }
 
+        /// Receives a metric of a process at the end of its window.
         fn receive_from(&mut self, process: u8, message: MetricWindow) {
-            let stop = message.window.stop.as_nanoseconds() / 1_000_000_000;
+            let stop = message.window.stop.as_nanoseconds() / S;
             self.accept(message, Sender::new(&[process; 16]), at(stop));
         }
     }
@@ -209,6 +208,11 @@ mod tests {
 
     fn names(sources: &Sources) -> Vec<&str> {
         sources.rows().map(|row| &*row.name).collect()
+    }
+
+    /// Returns the last window of the only source.
+    fn window(sources: &Sources) -> &Window {
+        sources.rows().next().unwrap().window.as_ref().unwrap()
     }
 
     #[test]
@@ -249,8 +253,7 @@ mod tests {
             sources.receive(message("/a:/b", period, 101, 20.0));
             let row = sources.rows().next().unwrap();
             assert_eq!(row.metrics().map(Metric::name), [period, "message_age"]);
-            let figures = (row.window.as_ref().unwrap().rate, row.figures(period).average);
-            assert_eq!(figures, (50.0, 20.0), "{period}");
+            assert_eq!((window(&sources).rate, row.figures(period).average), (50.0, 20.0), "{period}");
         }
         let mut sources = sources(&[], 10);
         for (second, sizes, bytes) in [
@@ -263,9 +266,8 @@ mod tests {
             sources.receive(message("/a:/b", "message_period", second, 20.0));
             sizes.iter().for_each(|size| sources.receive(message("/a:/b", "message_size", second, *size)));
             sources.settle(at(second) + Duration::from_secs(1));
-            let window = sources.rows().next().unwrap().window.as_ref().unwrap();
-            assert_eq!(window.bytes, bytes, "{second}");
-            assert!(second != 100 || window.bandwidth() == 16_025.0);
+            assert_eq!(window(&sources).bytes, bytes, "{second}");
+            assert!(second != 100 || window(&sources).bandwidth() == 16_025.0);
         }
         // Two subscriptions of an rclcpp node are sources with the same name. Their windows end one after the other.
         let mut sources = self::sources(&[], 3);
@@ -274,8 +276,10 @@ mod tests {
         other.window = Times::from_nanoseconds(99_000_200_000, 100_000_200_000);
         sources.receive(other);
         for expected in ["message_age", "message_period"] {
-            let metrics = &sources.rows().next().unwrap().window.as_ref().unwrap().metrics;
-            assert_eq!(metrics.iter().map(|metric| &*metric.name).collect::<Vec<_>>(), [expected]);
+            assert_eq!(
+                window(&sources).metrics.iter().map(|metric| &*metric.name).collect::<Vec<_>>(),
+                [expected]
+            );
             sources.settle(at(101));
         }
     }
@@ -371,9 +375,8 @@ mod tests {
             let message = MetricWindow { window: times(start, stamp), ..message };
             sources.accept(message, Sender::default(), at(stop));
             sources.settle(at(stop) + Duration::from_millis(300));
-            let row = sources.rows().next().unwrap();
-            assert_eq!(row.window.as_ref().unwrap().length, Duration::from_secs(1), "{stop}");
-            assert_eq!(row.status(at(stop)), Status::Good);
+            assert_eq!(window(&sources).length, Duration::from_secs(1), "{stop}");
+            assert_eq!(sources.rows().next().unwrap().status(at(stop)), Status::Good);
         }
     }
 }

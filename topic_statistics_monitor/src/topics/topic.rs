@@ -17,8 +17,8 @@ use topic_statistics_observe::{
 };
 
 use crate::{
-    error::print_error,
     graph::{node_name, Qos},
+    process::print_error,
     record::{RecordedTopic, Recording},
 };
 

@@ -21,7 +21,7 @@ use topic_statistics_observe::{
 use super::{Polled, View, DISCOVERY, TICK};
 use crate::{
     arguments::Arguments,
-    error::{print_all, print_error, Failure, FAILED, UNFULFILLED},
+    process::{print_all, print_error, Failure, FAILED, UNFULFILLED},
     provider::Notices,
 };
 

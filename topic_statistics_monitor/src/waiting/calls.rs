@@ -249,7 +249,7 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waiting::window::tests::empty;
+    use crate::waiting::window::tests::{empty, figures};
     use topic_statistics_observe::testing::at;
 
     const CLIENT: [u8; 16] = [7; 16];
@@ -272,10 +272,7 @@ mod tests {
 
     /// Ends a window at this time. Returns the means of the named metrics.
     fn means(calls: &mut Calls, milliseconds: u64, names: &str) -> Vec<f64> {
-        let ended = at(0) + Duration::from_millis(milliseconds);
-        let window = calls.end_window(empty(ended));
-        let mean = |name| window.metrics.iter().find(|metric| metric.name == name).unwrap().figures.average;
-        names.split(' ').map(mean).collect()
+        figures(&calls.end_window(empty(milliseconds)), names).iter().map(|(mean, _)| *mean).collect()
     }
 
     #[test]
@@ -308,9 +305,9 @@ mod tests {
             assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{events:?}");
         }
         let (mut none, mut one) = (Calls::default(), calls(&all));
-        let nothing = none.end_window(empty(at(1)));
+        let nothing = none.end_window(empty(1000));
         assert!(nothing.rate.is_nan() && nothing.received.is_none());
-        assert_eq!((one.end_window(empty(at(1))).rate, one.received), (1.0, 1));
+        assert_eq!((one.end_window(empty(1000)).rate, one.received), (1.0, 1));
     }
 
     #[test]

@@ -176,7 +176,7 @@ fn between(from: Instant, to: Instant) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waiting::window::tests::empty;
+    use crate::waiting::window::tests::{self, empty};
     use std::time::Duration;
     use topic_statistics_observe::testing::at;
 
@@ -189,9 +189,7 @@ mod tests {
 
     /// Ends a window at this time. Returns the mean and the number of samples of each named metric.
     fn figures(goals: &mut Goals, milliseconds: u64, names: &str) -> Vec<(f64, u64)> {
-        let window = goals.end_window(empty(ms(milliseconds)));
-        let figures = |name| window.metrics.iter().find(|metric| metric.name == name).unwrap().figures;
-        names.split(' ').map(|name| (figures(name).average, figures(name).sample_count)).collect()
+        tests::figures(&goals.end_window(empty(milliseconds)), names)
     }
 
     #[test]

@@ -68,11 +68,19 @@ impl Samples {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
     use topic_statistics_core::Window as Times;
+    use topic_statistics_observe::testing::at;
 
-    /// Returns a window of one second without other values.
-    pub fn empty(ended: Instant) -> Window {
+    /// Returns a window of one second without other values, which ends at this time in milliseconds.
+    pub fn empty(milliseconds: u64) -> Window {
+        let ended = at(0) + Duration::from_millis(milliseconds);
         Window::new(Times::from_nanoseconds(0, 1), ended, Duration::from_secs(1))
+    }
+
+    /// Returns the mean and the number of samples of each named metric.
+    pub fn figures(window: &Window, names: &str) -> Vec<(f64, u64)> {
+        let figures = |name| window.metrics.iter().find(|metric| metric.name == name).unwrap().figures;
+        names.split(' ').map(figures).map(|figures| (figures.average, figures.sample_count)).collect()
     }
 }

@@ -147,22 +147,25 @@ mod tests {
         QueuedMessage { received, ..tests::message(topic, publisher, number, 744) }
     }
 
-    fn numbers<'a>(messages: impl Iterator<Item = &'a QueuedMessage>) -> Vec<(u64, u64)> {
-        messages.map(|message| (message.number.unwrap(), message.log_time)).collect()
+    fn numbers<'a>(messages: impl Iterator<Item = &'a QueuedMessage>) -> Vec<u64> {
+        messages.map(|message| message.number.unwrap()).collect()
+    }
+
+    /// Returns a ring with room for this number of messages, two topics, and the start of the ring.
+    fn ring(messages: u64) -> (Ring, [Arc<RecordedTopic>; 2], Instant) {
+        let start = Instant::now();
+        let map = topic(1, QoSProfile::topics_default().transient_local());
+        (Ring::new(messages * SIZE + 999, start), [topic(0, QoSProfile::sensor_data_default()), map], start)
     }
 
     #[test]
     fn it_keeps_what_was_received_since_a_time() {
-        let (start, imu) = (Instant::now(), topic(0, QoSProfile::sensor_data_default()));
-        let mut ring = Ring::new(100 * SIZE, start);
+        let (mut ring, [imu, _], start) = ring(100);
         (0..50).for_each(|number| ring.push(message(&imu, 1, number, start)));
         ring.drop_before(None);
         assert_eq!(ring.messages().count(), 50);
         ring.drop_before(Some(start + Duration::from_secs(20)));
-        assert_eq!(
-            ring.messages().map(|message| message.log_time).collect::<Vec<_>>(),
-            Vec::from_iter(20..50)
-        );
+        assert_eq!(numbers(ring.messages()), Vec::from_iter(20..50));
         assert_eq!((ring.bytes, ring.latched().count()), (30 * SIZE, 0));
         assert_eq!((ring.complete_since(), ring.is_cut()), (start, false));
         assert_eq!(ring.losses_before(0).in_transport, Some(19));
@@ -171,17 +174,12 @@ mod tests {
 
     #[test]
     fn its_bound_cuts_the_time_and_it_says_so() {
-        let (start, imu) = (Instant::now(), topic(0, QoSProfile::sensor_data_default()));
-        let mut ring = Ring::new(10 * SIZE + 999, start);
+        let (mut ring, [imu, _], start) = ring(10);
         (0..10).for_each(|number| ring.push(message(&imu, 1, number, start)));
         assert!(!ring.is_cut());
         (10..15).for_each(|number| ring.push(message(&imu, 1, number, start)));
-        assert_eq!(
-            ring.messages().map(|message| message.log_time).collect::<Vec<_>>(),
-            Vec::from_iter(5..15)
-        );
-        assert_eq!(ring.complete_since(), start + Duration::from_secs(4));
-        assert!(ring.is_cut());
+        assert_eq!(numbers(ring.messages()), Vec::from_iter(5..15));
+        assert_eq!((ring.complete_since(), ring.is_cut()), (start + Duration::from_secs(4), true));
         // A message that is larger than the ring is not kept.
         ring.push(QueuedMessage { data: vec![0; 20_000], ..message(&imu, 1, 15, start) });
         assert_eq!((ring.messages().count(), ring.bytes), (0, 0));
@@ -189,12 +187,7 @@ mod tests {
 
     #[test]
     fn last_latched_message_of_each_publisher_stays() {
-        let start = Instant::now();
-        let (imu, map) = (
-            topic(0, QoSProfile::sensor_data_default()),
-            topic(1, QoSProfile::topics_default().transient_local()),
-        );
-        let mut ring = Ring::new(100 * SIZE, start);
+        let (mut ring, [imu, map], start) = ring(100);
         for (publisher, number) in [(1, 0), (2, 1), (1, 2)] {
             ring.push(message(&map, publisher, number, start));
         }
@@ -202,32 +195,21 @@ mod tests {
         ring.push(message(&map, 1, 50, start));
         ring.drop_before(Some(start + Duration::from_secs(40)));
         ring.set_latched_times();
-        assert_eq!(numbers(ring.latched()), [(2, 40), (1, 40)], "with the log time of the first message");
-        assert_eq!(ring.messages().count(), 11);
+        assert!(ring.latched().all(|message| message.log_time == 40), "the log time of the first message");
+        assert_eq!((numbers(ring.latched()), ring.messages().count()), (vec![2, 1], 11));
         assert_eq!(ring.bytes, 13 * SIZE);
         ring.drop_before(Some(start + Duration::from_secs(100)));
-        assert_eq!(numbers(ring.latched()), [(50, 50), (1, 40)]);
+        assert_eq!(numbers(ring.latched()), [50, 1]);
         assert_eq!((ring.bytes, ring.latched_bytes), (2 * SIZE, 2 * SIZE));
     }
 
     #[test]
     fn latched_messages_leave_room_for_others() {
-        let start = Instant::now();
-        let (imu, map) = (
-            topic(0, QoSProfile::sensor_data_default()),
-            topic(1, QoSProfile::topics_default().transient_local()),
-        );
-        let mut ring = Ring::new(10 * SIZE, start);
+        let (mut ring, [imu, map], start) = ring(10);
         (0..20).for_each(|number| ring.push(message(&map, number as u8, number, start)));
         (20..40).for_each(|number| ring.push(message(&imu, 1, number, start)));
-        assert_eq!(
-            ring.latched().map(|message| message.number.unwrap()).collect::<Vec<_>>(),
-            Vec::from_iter(15..20)
-        );
-        assert_eq!(
-            ring.messages().map(|message| message.log_time).collect::<Vec<_>>(),
-            Vec::from_iter(35..40)
-        );
+        assert_eq!(numbers(ring.latched()), Vec::from_iter(15..20));
+        assert_eq!(numbers(ring.messages()), Vec::from_iter(35..40));
         assert_eq!(ring.bytes, 10 * SIZE);
     }
 }

@@ -18,7 +18,7 @@ use topic_statistics_observe::{
     ros::signals::user_signal,
 };
 
-use super::{ring::Ring, shown, trigger::Cause, BlackBox};
+use super::{ring::Ring, schedule::Cause, shown, BlackBox};
 use crate::record::{
     error::RecordError,
     file::{BagFile, TopicInFile, WriteError},

@@ -44,6 +44,7 @@ fn an_error_writes_what_was_before_and_after_it() {
     assert_eq!(all, received + 20);
     assert_eq!(recording.monitor.end("INT"), Some(1), "/chatter is ERROR at the end");
     recording.monitor.until_error("wrote 2 files; 0 lost in the transport, 0 in the recorder");
+    recording.monitor.until_error("/chatter: ERROR: no message any more");
 
     let entries = fs::read_dir(recording.directory.path()).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
