@@ -112,7 +112,7 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     }
     let options = Some(&arguments.record).filter(|options| options.record.is_some());
     let recorder = options.map(|options| Recorder::start(&node, options.clone())).transpose()?;
-    let recording = recorder.as_ref().map(Recorder::recording);
+    let recording = recorder.as_ref().map(|recorder| Arc::clone(&recorder.recording));
     let mut provider = provider(&node, arguments, patterns, recording)?;
     let diagnostics = arguments.diagnostics.then(|| Diagnostics::new(&node, arguments)).transpose()?;
     let spinning = Spinning::start(executor)?;

@@ -41,11 +41,11 @@ use topic_statistics_core::health::Change;
 
 use black_box::BlackBox;
 use reports::Reports;
-use writer::{Outcome, Writer};
+use writer::Writer;
 
 pub struct Recorder {
-    recording: Arc<Recording>,
-    writer: Option<JoinHandle<Outcome>>,
+    pub recording: Arc<Recording>,
+    writer: Option<JoinHandle<Result<String, RecordError>>>,
     /// `None` without `--last`.
     black_box: Option<Arc<BlackBox>>,
     _service: Option<black_box::Service>,
@@ -90,15 +90,6 @@ impl Recorder {
         self.black_box.as_ref()?.status()
     }
 
-    pub fn recording(&self) -> Arc<Recording> {
-        Arc::clone(&self.recording)
-    }
-
-    /// Returns whether the recording has ended by itself: at a limit, or by an error.
-    pub fn has_ended(&self) -> bool {
-        self.recording.has_ended()
-    }
-
     /// Ends the recording: writes the waiting messages and the end of the file. Returns a line that describes what was
     /// recorded.
     ///
@@ -107,6 +98,6 @@ impl Recorder {
     pub fn finish(mut self) -> Result<String, RecordError> {
         self.recording.close();
         let outcome = self.writer.take().map(JoinHandle::join).and_then(Result::ok);
-        outcome.ok_or(RecordError::WriterPanicked)?.report()
+        outcome.ok_or(RecordError::WriterPanicked)?
     }
 }

@@ -105,7 +105,7 @@ impl<'a> Session<'a> {
         self.spinning.check()?;
         let elapsed = self.started.elapsed();
         let is_late = self.arguments.duration().is_some_and(|duration| elapsed >= duration);
-        let has_recorded = self.recorder.as_ref().is_some_and(Recorder::has_ended);
+        let has_recorded = self.recorder.as_ref().is_some_and(|recorder| recorder.recording.has_ended());
         Ok(is_late || has_recorded || self.interrupt.is_set())
     }
 

@@ -31,12 +31,6 @@ use crate::{
 };
 use topic::{SubscribeContext, Topic};
 
-/// Returns the metrics of the monitor's subscriptions: all metrics except the duration of the callback, because the
-/// callback only records the message.
-fn metrics() -> impl Iterator<Item = Metric> {
-    Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|metric| *metric != Metric::CallbackDuration)
-}
-
 pub struct Options {
     pub topics: Selection,
     pub period: Duration,
@@ -65,11 +59,14 @@ impl TopicWatcher {
     pub const MAX_TOPICS: usize = 500;
 
     pub fn new(node: &Node, options: Options) -> Result<Self, StatisticsError> {
+        // All metrics except the duration of the callback, because the callback only records the message:
+        let metrics = Metric::OF_SUBSCRIPTIONS.iter().copied();
+        let metrics = metrics.filter(|metric| *metric != Metric::CallbackDuration);
         let statistics = StatisticsOptions::new()
             .state(StatisticsState::Enable)
             .publish_period(options.period)
             .first_period(FirstPeriod::CarriedOver)
-            .metrics(metrics())
+            .metrics(metrics)
             .distributions(true);
         let statistics = if options.publish { statistics } else { statistics.publish(false) };
         let names = options.topics.names();
@@ -120,10 +117,7 @@ impl TopicWatcher {
             let mut context = SubscribeContext {
                 statistics: &self.statistics,
                 node: &self.node,
-                period: self.options.period,
-                depth: self.options.depth,
-                best_effort: self.options.best_effort,
-                recording: self.options.recording.as_deref(),
+                options: &self.options,
                 free_workers: &mut self.free_workers,
             };
             topic.refresh(self.graph.publishers(name), graph.contains(name), &mut context);

@@ -111,7 +111,18 @@ impl BlackBox {
         let schedule = Mutex::new(Schedule::new(last, after, began));
         let max_bytes = options.max_cache_size.unwrap_or(Self::MAX_BYTES);
         let (unfinished, options, on) = (files.all().unwrap_or_default(), options.clone(), on.clone());
-        let recover = move || unfinished.iter().for_each(|path| recover(path, &options));
+        let recover = move || {
+            for path in unfinished {
+                match recover::complete(&path, BagFile::options(&options)) {
+                    Ok(None) => {}
+                    Ok(Some(messages)) => print_error(&format!(
+                        "completed {}: {messages} messages; its run was killed",
+                        shown(&path)
+                    )),
+                    Err(error) => print_error(&format!("{} cannot be completed: {error}", shown(&path))),
+                }
+            }
+        };
         std::thread::Builder::new().name("recover".to_owned()).spawn(recover).map_err(RecordError::Thread)?;
         Ok(Self { last, after, on, max_bytes, files, schedule, status: Mutex::default() })
     }
@@ -168,16 +179,6 @@ impl BlackBox {
     fn report(&self, line: String) {
         print_error(&line);
         *lock(&self.status) = Some(line);
-    }
-}
-
-fn recover(path: &std::path::Path, options: &RecordOptions) {
-    match recover::complete(path, BagFile::options(options)) {
-        Ok(None) => {}
-        Ok(Some(messages)) => {
-            print_error(&format!("completed {}: {messages} messages; its run was killed", shown(path)));
-        }
-        Err(error) => print_error(&format!("{} cannot be completed: {error}", shown(path))),
     }
 }
 

@@ -109,7 +109,8 @@ impl TopicInFile {
 
 pub struct BagFile {
     path: PathBuf,
-    started: Instant,
+    /// The start of the file's duration.
+    pub started: Instant,
     file: File,
     writer: Writer<NoSeek<Sink>>,
     position: Arc<AtomicU64>,
@@ -122,7 +123,7 @@ pub struct BagFile {
     pub topics: BTreeMap<usize, TopicInFile>,
     channels: HashMap<(usize, Gid), u16>,
     times: Option<(u64, u64)>,
-    messages: u64,
+    pub messages: u64,
 }
 
 impl BagFile {
@@ -174,17 +175,9 @@ impl BagFile {
             .chunk_size(Some(Self::CHUNK))
     }
 
-    pub fn has_messages(&self) -> bool {
-        self.messages > 0
-    }
-
-    /// Returns the size of the file, with the present chunk counted without compression.
-    fn size(&self) -> u64 {
-        self.position.load(Ordering::Relaxed) + self.pending
-    }
-
     pub fn is_at_limit(&self, options: &Options) -> bool {
-        options.max_size.is_some_and(|max| self.messages > 0 && self.size() >= max)
+        let size = self.position.load(Ordering::Relaxed) + self.pending; // the present chunk is not compressed yet
+        options.max_size.is_some_and(|max| self.messages > 0 && size >= max)
             || options.max_duration.is_some_and(|max| self.started.elapsed() >= max)
     }
 
@@ -218,6 +211,7 @@ impl BagFile {
             topic.written.add(message.log_time, message.data.len());
             topic.losses = message.losses;
         }
+        message.topic.add_written(message.log_time, message.data.len());
         Ok(())
     }
 
@@ -300,10 +294,6 @@ impl BagFile {
         if let Some(known) = self.topics.get_mut(&topic.index) {
             known.losses = losses;
         }
-    }
-
-    pub fn restart(&mut self) {
-        self.started = Instant::now();
     }
 
     /// Writes the present chunk to the disk, with the totals of topics that have lost messages since the last call.

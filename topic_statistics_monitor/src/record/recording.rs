@@ -72,6 +72,7 @@ impl Recording {
         self.has_ended.store(true, Ordering::Release);
     }
 
+    /// Returns whether the recording has ended: at a limit, by an error, or at the end of the run.
     pub fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
     }

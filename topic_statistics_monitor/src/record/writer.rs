@@ -28,27 +28,6 @@ enum Ended {
     Failed(WriteError),
 }
 
-pub struct Outcome {
-    ended: Ended,
-    summary: String,
-}
-
-impl Outcome {
-    pub fn closed(summary: String) -> Self {
-        Self { ended: Ended::Closed, summary }
-    }
-
-    /// Returns a line that describes what was recorded. Errors if not all messages could be written.
-    pub fn report(self) -> Result<String, RecordError> {
-        let summary = self.summary;
-        match self.ended {
-            Ended::Closed | Ended::AtLimit => Ok(summary),
-            Ended::Failed(WriteError::Full) => Err(RecordError::DiskFull { summary }),
-            Ended::Failed(WriteError::Failed(reason)) => Err(RecordError::Write { reason, summary }),
-        }
-    }
-}
-
 pub struct Writer {
     options: Options,
     recording: Arc<Recording>,
@@ -68,8 +47,9 @@ impl Writer {
         Ok(Self { options, recording, file, files: 1, ended: vec![], before: BTreeMap::new() })
     }
 
-    /// Writes until the queue is closed, a limit is reached, or the file cannot be written.
-    pub fn run(mut self) -> Outcome {
+    /// Writes until the queue is closed, a limit is reached, or the file cannot be written. Returns a line that
+    /// describes what was recorded. Errors if not all messages could be written.
+    pub fn run(mut self) -> Result<String, RecordError> {
         let ended = self.write_all().unwrap_or_else(Ended::Failed);
         // From here on, the recording accepts no message.
         self.recording.close();
@@ -101,7 +81,11 @@ impl Writer {
             summary += &write_metadata(&self.options, &self.ended, &topics);
         }
         self.recording.set_ended();
-        Outcome { ended, summary }
+        match ended {
+            Ended::Closed | Ended::AtLimit => Ok(summary),
+            Ended::Failed(WriteError::Full) => Err(RecordError::DiskFull { summary }),
+            Ended::Failed(WriteError::Failed(reason)) => Err(RecordError::Write { reason, summary }),
+        }
     }
 
     fn write_all(&mut self) -> Result<Ended, WriteError> {
@@ -127,9 +111,9 @@ impl Writer {
                 if !self.options.split {
                     return Ok(Ended::AtLimit);
                 }
-                match self.file.has_messages() {
+                match self.file.messages > 0 {
                     true => self.next_file()?,
-                    false => self.file.restart(),
+                    false => self.file.started = Instant::now(),
                 }
             }
         }
@@ -141,7 +125,6 @@ impl Writer {
             message.topic.lose();
             return Err(error);
         }
-        message.topic.add_written(message.log_time, message.data.len());
         Ok(())
     }
 
@@ -243,7 +226,7 @@ pub mod tests {
         let text = Text { data: "x".repeat(100_000).as_str().into() };
         let message = DynamicMessage::convert_from_rmw_message(text).unwrap();
         (1..=100).for_each(|number| topic.record(&message, &info(number)));
-        let error = writer.run().report().unwrap_err().to_string();
+        let error = writer.run().unwrap_err().to_string();
         assert!(error.contains("disk is full") && error.contains("recorded "), "{error}");
         let (written, lost) = (topic.written(), topic.losses());
         assert_eq!((written.messages + lost.in_recorder, lost.in_transport), (100, Some(0)));

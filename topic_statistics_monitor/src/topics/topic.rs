@@ -2,10 +2,7 @@
 
 //! A watched topic: when the monitor subscribes to the topic, and with which type and QoS.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use rclrs::*;
 use rclrs_topic_statistics::{
@@ -19,12 +16,13 @@ use topic_statistics_observe::{
 use crate::{
     graph::{node_name, Qos},
     process::print_error,
-    record::{RecordedTopic, Recording},
+    record::RecordedTopic,
 };
 
 use super::{
     message_type::{default_depth, explain},
     subscribed::{Earlier, Subscribed},
+    Options,
 };
 
 pub struct Topic {
@@ -46,10 +44,7 @@ pub struct Topic {
 pub struct SubscribeContext<'a> {
     pub statistics: &'a NodeStatistics,
     pub node: &'a Node,
-    pub period: Duration,
-    pub depth: Option<u32>,
-    pub best_effort: bool,
-    pub recording: Option<&'a Recording>,
+    pub options: &'a Options,
     pub free_workers: &'a mut Vec<Worker<()>>,
 }
 
@@ -103,7 +98,7 @@ impl Topic {
         let of_type = publishers.iter().filter(|publisher| publisher.topic_type == message_type);
         let offered = Qos::of_all(of_type.map(|publisher| &publisher.qos_profile));
         self.row.is_latched = offered.transient_local;
-        let qos = if context.best_effort { Qos::WEAKEST } else { offered };
+        let qos = if context.options.best_effort { Qos::WEAKEST } else { offered };
         let is_served = self.subscribed.as_ref().is_some_and(|subscribed| {
             subscribed.message_type == message_type && subscribed.qos.receives_all_of(qos)
         });
@@ -159,15 +154,15 @@ impl Topic {
         let explain = |error: DynamicMessageError| explain(topic, message_type, &error);
         let type_name = MessageTypeName::try_from(message_type).map_err(explain)?;
         let metadata = DynamicMessageMetadata::new(type_name.clone()).map_err(explain)?;
-        let depth = context.depth.unwrap_or_else(|| default_depth(metadata.structure()));
+        let depth = context.options.depth.unwrap_or_else(|| default_depth(metadata.structure()));
         let mut options = SubscriptionOptions::new(topic);
         options.qos = qos.profile(depth);
         // The options are set for each subscription, so that a parameter of the node cannot override the command line.
         let statistics = StatisticsOptions::new()
             .state(StatisticsState::Enable)
-            .publish_period(context.period)
+            .publish_period(context.options.period)
             .distributions(true);
-        self.recorded = context.recording.and_then(|recording| {
+        self.recorded = context.options.recording.as_ref().and_then(|recording| {
             let recorded = recording.topic(topic, &type_name);
             // A topic that cannot be recorded is still watched.
             recorded.map_err(|error| print_error(&format!("{}: {error}", name(topic)))).ok()

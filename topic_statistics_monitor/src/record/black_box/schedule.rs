@@ -93,6 +93,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
+    /// The shortest time between the beginnings of two files.
     pub const INTERVAL: Duration = Duration::from_secs(60);
     pub const MAX_TRIGGERS: usize = 100;
 
@@ -139,9 +140,11 @@ impl Schedule {
         self.is_waiting() && self.wait(now).is_zero()
     }
 
-    pub fn begin(&mut self, now: Instant) {
+    /// Begins a file. Returns its first triggers.
+    pub fn begin(&mut self, now: Instant) -> Vec<Trigger> {
         let last = self.triggers.last().map_or(now, |trigger| trigger.at + self.after);
         (self.began, self.until) = (Some(now), Some(last.max(now)));
+        self.take_triggers()
     }
 
     pub fn take_triggers(&mut self) -> Vec<Trigger> {
@@ -186,8 +189,7 @@ mod tests {
         assert_eq!(both, [Next::Begins(100); 2]);
         assert!(schedule.is_due(at(100)));
         assert_eq!(schedule.keeps_from(at(100)), Some(at(70)));
-        schedule.begin(at(100));
-        assert_eq!(schedule.take_triggers().len(), 2);
+        assert_eq!(schedule.begin(at(100)).len(), 2);
         assert!(!schedule.is_due(at(100)) && schedule.end(at(110)).is_none());
         // A third error makes the file longer.
         assert_eq!(schedule.trigger(trigger(at(105))), Next::Joins);
@@ -202,14 +204,12 @@ mod tests {
         let (mut schedule, at) = schedule(30, 10);
         schedule.trigger(trigger(at(100)));
         schedule.begin(at(100));
-        schedule.take_triggers();
         assert_eq!(schedule.end(at(111)), Some(at(110)));
         assert_eq!(schedule.trigger(trigger(at(120))), Next::Waits(Duration::from_secs(40)));
         assert_eq!(schedule.trigger(trigger(at(155))), Next::Waits(Duration::from_secs(5)));
         assert_eq!(schedule.keeps_from(at(159)), Some(at(90)));
         assert!(!schedule.is_due(at(159)) && schedule.is_due(at(160)));
-        schedule.begin(at(160));
-        assert_eq!(schedule.take_triggers().len(), 2);
+        assert_eq!(schedule.begin(at(160)).len(), 2);
         assert_eq!(schedule.keeps_from(at(165)), Some(at(135)));
         assert_eq!(schedule.end(at(200)), Some(at(165)));
     }

@@ -27,7 +27,7 @@ use crate::record::{
     recording::Recording,
     topic::QueuedMessage,
     totals::{Losses, Written},
-    writer::{Outcome, Writer as RecordWriter},
+    writer::Writer as RecordWriter,
 };
 
 pub struct Writer {
@@ -57,12 +57,6 @@ enum Ended {
 }
 
 impl OpenFile {
-    fn write(&mut self, message: &QueuedMessage, before: Losses) -> Result<(), WriteError> {
-        self.file.write(message, before)?;
-        message.topic.add_written(message.log_time, message.data.len());
-        Ok(())
-    }
-
     fn flush(&mut self) -> Result<(), WriteError> {
         self.next_flush = Instant::now() + RecordWriter::FLUSH;
         self.file.flush(alone)
@@ -90,7 +84,8 @@ impl Writer {
         Ok(Self { options, black_box, recording, signal, ring, file: None, files: 0, has_reported_size })
     }
 
-    pub fn run(mut self) -> Outcome {
+    /// Runs until the queue is closed. Returns a line that describes what was written.
+    pub fn run(mut self) -> Result<String, RecordError> {
         loop {
             match self.recording.queue.pop(Instant::now() + Self::TICK) {
                 Next::Message(message) => {
@@ -109,13 +104,13 @@ impl Writer {
             self.end(Ended::ProgramEnds, Instant::now());
         }
         self.recording.set_ended();
-        Outcome::closed(self.summary())
+        Ok(self.summary())
     }
 
     fn accept(&mut self, message: QueuedMessage) {
         if let Some(open) = &mut self.file {
             let before = self.ring.losses_before(message.topic.index);
-            if let Err(error) = open.write(&message, before) {
+            if let Err(error) = open.file.write(&message, before) {
                 self.end(Ended::Failed(error), Instant::now());
             }
         }
@@ -169,11 +164,7 @@ impl Writer {
     }
 
     fn begin(&mut self) {
-        let triggers = {
-            let mut schedule = self.black_box.schedule();
-            schedule.begin(Instant::now());
-            schedule.take_triggers()
-        };
+        let triggers = self.black_box.schedule().begin(Instant::now());
         let Some(first) = triggers.first() else { return };
         let path = self.black_box.files.path(first.time);
         let file = match BagFile::create(&path, &self.options) {
@@ -202,7 +193,9 @@ impl Writer {
             triggers.iter().try_for_each(|trigger| open.file.add_metadata(TRIGGER, trigger.to_metadata()))?;
             self.ring.set_latched_times();
             let mut all = self.ring.latched().chain(self.ring.messages());
-            all.try_for_each(|message| open.write(message, self.ring.losses_before(message.topic.index)))?;
+            all.try_for_each(|message| {
+                open.file.write(message, self.ring.losses_before(message.topic.index))
+            })?;
             open.flush()
         });
         self.file = Some(open);
