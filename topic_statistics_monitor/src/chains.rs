@@ -81,8 +81,7 @@ pub fn run(
     }
 }
 
-/// Writes the paths between two topics, as lines or as JSON. If the output is JSON and no path is known, also writes
-/// which hops are missing.
+/// Writes the paths between two topics. In JSON, also writes which hops are missing if no path is known.
 fn write(
     to: &mut impl Write,
     is_json: bool,
@@ -154,8 +153,7 @@ fn json(path: &Path) -> Value {
         "path": path.topics().collect::<Vec<_>>(),
         "unit": "ms",
         "mean": path.mean(),
-        // The percentiles of a path are unknown, because the percentile of a sum is not the sum of the hops'
-        // percentiles.
+        // A percentile of a sum is not the sum of the hops' percentiles.
         "p50": null, "p90": null, "p99": null, "p99_9": null,
         "same_messages": path.is_of_same_messages(),
         "lost": path.lost(),

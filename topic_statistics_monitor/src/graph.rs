@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The topics and publishers of the ROS graph as a node sees them, and the QoS that all publishers of a topic can serve.
+//! The ROS graph as a node sees it, and the QoS that all publishers of a topic can serve.
 
 use std::{
     sync::{
@@ -28,12 +28,10 @@ impl Graph {
         Self { node: Arc::clone(node), has_changed: Arc::default(), last_refresh: None, next_change: None }
     }
 
-    /// Returns whether it is time to read the graph. The caller calls this function before the reading, so that no
-    /// change is missed.
+    /// Returns whether it is time to read the graph. Called before the reading, so that no change is missed.
     pub fn is_due(&mut self) -> bool {
         let is_early = self.last_refresh.is_some_and(|last| last.elapsed() < Self::MIN_INTERVAL);
-        // The first call always returns `true`, because nodes and topics that exist at the start are not reported as a
-        // change.
+        // The first call returns `true`: nodes that exist at the start are not reported as a change.
         if is_early || !(self.has_changed.swap(false, Ordering::Relaxed) || self.last_refresh.is_none()) {
             return false;
         }
@@ -58,10 +56,8 @@ impl Graph {
     }
 }
 
-/// Calls `act` once, at the next change of the graph. Dropping the returned promise cancels the call.
-///
-/// rclrs 0.8 also reports a change of the graph for every received message. A callback that stays registered would cost
-/// time with every message.
+/// Calls `act` once, at the next change of the graph, unless the returned promise is dropped. rclrs 0.8 also reports a
+/// change for every received message, so a callback that stays registered would cost time with every message.
 fn on_next_graph_change(node: &NodeState, act: impl FnOnce() + Send + 'static) -> Promise<()> {
     // rclrs also calls the function at regular intervals. This is not needed here, so the interval is a day.
     const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -100,8 +96,7 @@ pub struct Qos {
 }
 
 impl Qos {
-    /// The QoS that every publisher can serve, with the lowest cost for a publisher: the publisher waits for no
-    /// acknowledgements, and does not resend messages.
+    /// The QoS that every publisher can serve, at the lowest cost: without acknowledgements and resending.
     pub const WEAKEST: Self = Self { reliable: false, transient_local: false };
 
     pub const LATCHED: Self = Self { reliable: true, transient_local: true };
@@ -115,8 +110,7 @@ impl Qos {
         })
     }
 
-    /// Returns whether all publishers that can serve a subscription with the policies `other` can also serve a
-    /// subscription with these policies.
+    /// Returns whether all publishers that can serve `other` can also serve this QoS.
     pub fn receives_all_of(self, other: Self) -> bool {
         (other.reliable || !self.reliable) && (other.transient_local || !self.transient_local)
     }

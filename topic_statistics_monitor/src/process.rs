@@ -39,11 +39,8 @@ pub fn origin() -> Origin {
     }
 }
 
-/// Returns standard output for the exclusive use of this program. After the call, file descriptor 1 refers to standard
-/// error.
-///
-/// Middlewares and their libraries log to file descriptor 1. For example, Zenoh logs there if no router runs. Such
-/// lines between the objects of `--json`, or in a file of `--print-expectations`, would make the output invalid.
+/// Returns standard output for the exclusive use of this program. File descriptor 1, to which middlewares log, then
+/// refers to standard error. For example, lines of Zenoh between the objects of `--json` would make the output invalid.
 pub fn take_stdout() -> io::Result<File> {
     let own = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;

@@ -26,8 +26,7 @@ pub trait RowProvider: Rows {
     /// Updates the rows. Returns the names of the rows with a new whole window.
     fn poll(&mut self) -> Result<Vec<String>, Failure>;
 
-    /// Describes in a few words which rows or messages are left out because a limit is reached. `None` if nothing is
-    /// left out.
+    /// Describes in a few words which rows or messages are left out because a limit is reached.
     fn notice(&self) -> Option<String>;
 }
 

@@ -53,8 +53,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates the first file, and starts the writer. With the black box, no file is created before the first trigger.
-    /// Errors if the file exists or cannot be created.
+    /// Starts the writer. Without the black box, creates the first file; errors if it exists or cannot be created.
     pub fn start(node: &Node, options: Options) -> Result<Self, RecordError> {
         // The queue of the black box is limited further, because most of the memory is for the messages of the ring.
         let most = if options.black_box.last.is_some() { Options::MAX_CACHE } else { u64::MAX };
@@ -90,11 +89,8 @@ impl Recorder {
         self.black_box.as_ref()?.status()
     }
 
-    /// Ends the recording: writes the waiting messages and the end of the file. Returns a line that describes what was
-    /// recorded.
-    ///
-    /// Errors if not all messages could be written. If the disk became full, the files are still valid, and have all
-    /// messages up to that time.
+    /// Writes the waiting messages and the end of the file. Returns a line that describes what was recorded. Errors if
+    /// not all messages could be written. If the disk became full, the files are valid up to that time.
     pub fn finish(mut self) -> Result<String, RecordError> {
         self.recording.close();
         let outcome = self.writer.take().map(JoinHandle::join).and_then(Result::ok);

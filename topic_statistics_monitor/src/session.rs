@@ -74,8 +74,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Compares the rows with the expectations, sets the health of the rows, and publishes the health with
-    /// `--diagnostics`. Returns the names of the rows whose level changed, with the change.
+    /// Compares the rows with the expectations, and publishes their health. Returns the rows whose level changed.
     fn judge(
         &mut self,
         new: &[String],

@@ -49,8 +49,7 @@ pub struct StatisticsReader {
     diagnostics: Subscribed<DiagnosticArray>,
     queue: Arc<Queue<Received>>,
     messages: Receiver<(Instant, Received)>,
-    /// The number of refused messages, and why the last of these messages was refused. `None` if no message was
-    /// refused.
+    /// The number of refused messages, and why the last one was refused.
     refused: Option<(u64, String)>,
     sources: Sources,
 }
@@ -63,8 +62,7 @@ enum Received {
     Refused(String),
 }
 
-/// The subscription to a topic, with a QoS that all publishers of the topic can serve. The subscription does not exist
-/// before the first publisher.
+/// A subscription with a QoS that all publishers can serve. It does not exist before the first publisher.
 struct Subscribed<T: rosidl_runtime_rs::Message> {
     topic: String,
     subscription: Option<(WorkerSubscription<T, ()>, Qos)>,
@@ -95,14 +93,12 @@ impl StatisticsReader {
     }
 
     /// Reads the received messages. Calls `complete` with the row of the source for each complete window. After a delay
-    /// of the network, several windows of a source can become complete in one call. `complete` sees each of these
-    /// windows, but the row keeps only the last window.
+    /// of the network, one call can see several windows of a source, of which the row keeps the last one.
     pub fn poll_windows(&mut self, mut complete: impl FnMut(&Row)) -> Result<(), RclrsError> {
         if self.graph.is_due() {
             self.subscribe()?;
         }
-        // One call reads at most as many messages as fit the queue, so that a flood of messages does not delay the rest
-        // of the program.
+        // At most as many messages as fit the queue, so that a flood does not delay the rest of the program.
         for (at, received) in self.messages.try_iter().take(Queue::<Received>::SIZE) {
             match received {
                 Received::Metric(sender, window) => {
@@ -177,8 +173,7 @@ fn refused(metric: &str, source: &str, error: &Refused) -> Received {
 }
 
 impl<T: rosidl_runtime_rs::Message> Subscribed<T> {
-    /// Creates a new subscription if the topic has publishers, and the present subscription does not have the best QoS
-    /// for these publishers.
+    /// Subscribes if there are publishers, and the subscription does not have the best QoS for them.
     fn refresh(
         &mut self,
         graph: &Graph,

@@ -37,8 +37,7 @@ pub struct Options {
     pub depth: Option<u32>,
     pub best_effort: bool,
     pub publish: bool,
-    /// The maximum number of watched topics. This also limits the number of threads and subscriptions. Topics that the
-    /// user selected by name are always watched.
+    /// The maximum number of topics, threads and subscriptions. Topics selected by name are always watched.
     pub max_topics: usize,
     pub recording: Option<Arc<Recording>>,
 }
@@ -49,8 +48,7 @@ pub struct TopicWatcher {
     options: Options,
     graph: Graph,
     topics: BTreeMap<String, Topic>,
-    /// The workers of topics that are no longer watched. The workers are reused, because rclrs 0.8 does not end a
-    /// worker's thread before the executor ends.
+    /// Workers without a topic, for reuse: rclrs 0.8 does not end a worker's thread before the executor ends.
     free_workers: Vec<Worker<()>>,
     left_out: usize,
 }
@@ -78,8 +76,7 @@ impl TopicWatcher {
         });
         Ok(Self {
             node: Arc::clone(node),
-            // The monitor publishes no events for its own losses, because each node that loses messages publishes
-            // events itself.
+            // No events for the monitor's own losses: each node that loses messages publishes events itself.
             #[cfg(feature = "interfaces")]
             statistics: NodeStatistics::with_options(
                 node,

@@ -25,8 +25,8 @@ pub unsafe fn load<T: Copy>(package: &str, library: &str, symbol: &str) -> Resul
     found
 }
 
-/// Returns the type support of a type from a package's library. `function` is `get_message_type_support_handle` or
-/// `get_service_type_support_handle`, and `name` is the name of the type, such as `msg__Imu`.
+/// Returns the type support of a type, such as `msg__Imu`, from a package's library. `function` is
+/// `get_message_type_support_handle` or `get_service_type_support_handle`.
 pub fn type_support(
     package: &str,
     library: &str,

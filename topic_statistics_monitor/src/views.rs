@@ -58,8 +58,7 @@ impl<'a> Polled<'a> {
     }
 }
 
-/// Prints a file for `--expect` at the end of the run, with the values of the run as limits. Prints no file if no
-/// message was received.
+/// Prints a file for `--expect` with the values of the run as limits. Prints nothing if no message was received.
 pub struct Suggestion {
     pub output: File,
     pub tolerance: u32,

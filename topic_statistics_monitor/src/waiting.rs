@@ -42,8 +42,7 @@ pub struct Options {
     pub kind: Kind,
     pub selection: Selection,
     pub period: Duration,
-    /// The maximum number of watched services or actions. Services or actions that the user selected by name are always
-    /// watched.
+    /// The maximum number of services or actions. Those selected by name are always watched.
     pub max: usize,
 }
 
@@ -52,8 +51,7 @@ pub struct WaitingWatcher {
     subscriber: Subscriber,
     watched: BTreeMap<Arc<str>, Watched>,
     messages: Receiver<(Instant, Received)>,
-    /// When the present window began: on the monotonic clock, and on the system clock in nanoseconds since the Unix
-    /// epoch.
+    /// When the present window began: on the monotonic clock, and in nanoseconds since the epoch.
     began: (Instant, i64),
     left_out: usize,
 }
@@ -96,8 +94,7 @@ struct Subscribed {
     qos: Qos,
     since: Instant,
     _subscription: Box<dyn Send>,
-    /// The subscription to the feedback of an action. `None` for a service, and before the action has a feedback
-    /// publisher.
+    /// The subscription to the feedback of an action, when it has a publisher.
     feedback: Option<Box<dyn Send>>,
 }
 
@@ -114,8 +111,7 @@ struct EventInfo {
 impl WaitingWatcher {
     pub const MAX: usize = 500;
     const DEPTH: u32 = 1000;
-    /// The assumed maximum time until a new subscription has discovered its publishers. A window that begins before
-    /// this time is over is not whole.
+    /// The assumed maximum time until a subscription has its publishers. Windows that begin before are not whole.
     const MATCHING: Duration = Duration::from_millis(500);
 
     pub fn new(node: &Node, depth: Option<u32>, options: Options) -> Self {
@@ -173,8 +169,7 @@ impl WaitingWatcher {
         }
     }
 
-    /// Stops watching a service or an action that has no publisher and was not selected by name. Returns whether such a
-    /// service or action was found.
+    /// Stops watching something without a publisher that was not selected by name. Returns whether it was found.
     fn make_room(&mut self) -> bool {
         let is_gone = |name: &&Arc<str>| {
             !self.options.selection.is_named(name)
@@ -190,8 +185,7 @@ impl RowProvider for WaitingWatcher {
         if self.subscriber.graph.is_due() {
             self.refresh();
         }
-        // One call reads at most as many messages as fit the queue, so that a flood of messages does not delay the rest
-        // of the program.
+        // At most as many messages as fit the queue, so that a flood does not delay the rest of the program.
         for (at, (name, what)) in self.messages.try_iter().take(Queue::SIZE) {
             let Some(watched) = self.watched.get_mut(&name) else { continue };
             let has_room = match (&mut watched.state, what) {
@@ -245,8 +239,7 @@ impl Watched {
         subscriber: &Subscriber,
     ) {
         let topic_type = publishers[0].topic_type.clone();
-        // Events of services that were published before the monitor's start are not needed. But the last statuses of
-        // actions are needed.
+        // Earlier events of services are not needed, but the last statuses of actions.
         let offered: Vec<_> = publishers
             .iter()
             .map(|publisher| match self.row.kind {
@@ -385,8 +378,7 @@ impl Subscriber {
         let is_first = AtomicBool::new(true);
         let callback = move |message: GoalStatusArray, info: MessageInfo| {
             let statuses = message.status_list.iter().map(|goal| (goal.goal_info.goal_id.uuid, goal.status));
-            // The source timestamp is compared only for the first message, because the clock of the server may be
-            // behind, and then later messages would also seem old.
+            // Only for the first message: the clock of the server may be behind, so that later ones seem old, too.
             let is_older = is_first.swap(false, Ordering::Relaxed)
                 && info.source_timestamp.is_some_and(|sent| sent < subscribed_at);
             let is_old = is_older || subscribed.elapsed() < WaitingWatcher::MATCHING;

@@ -13,8 +13,7 @@ use topic_statistics_observe::row::Window;
 /// The statistics that nodes have published about hops, and about the subscriptions and publishers of the hops' topics.
 #[derive(Debug, Default)]
 pub struct Hops {
-    /// The sources of statistics by name. If a node has several sources with the same name, their names end with
-    /// numbers, such as `NAME (2)`.
+    /// The sources by name. Names end with numbers, such as `NAME (2)`, if a node has several sources of a name.
     sources: BTreeMap<String, Source>,
 }
 
@@ -35,8 +34,7 @@ pub struct HopId {
 }
 
 impl HopId {
-    /// Reads the name of a hop, `NODE:INPUT:OUTPUT`, with or without a number. `None` if the name is not the name of a
-    /// hop.
+    /// Reads the name of a hop, `NODE:INPUT:OUTPUT`, with or without a number.
     fn parse(source: &str) -> Option<Self> {
         let (node, topics) = plain(source).split_once(':')?;
         let (input, output) = topics.split_once(':')?;
@@ -107,8 +105,7 @@ pub struct PathHop {
     pub min: f64,
     pub max: f64,
     pub count: u64,
-    /// The largest number of samples in one window. The counts of two hops can differ by this number, because the
-    /// windows of two nodes do not end at the same time.
+    /// The largest number of samples in a window: the counts of two hops can differ by it, as their windows end apart.
     of_one_window: u64,
     /// The number of messages received on the input topic. `None` if unknown.
     pub received: Option<u64>,
@@ -129,8 +126,7 @@ impl PathHop {
 pub struct Path(pub Vec<PathHop>);
 
 impl Path {
-    /// Returns the mean time from the source timestamp of the first topic to the publication on the last topic, in
-    /// milliseconds. NaN if the mean of a hop is NaN.
+    /// Returns the mean time from the source timestamp on the first topic to the publication on the last one, in ms.
     pub fn mean(&self) -> f64 {
         self.0.iter().map(|hop| hop.mean).sum()
     }
@@ -146,8 +142,7 @@ impl Path {
         self.0.iter().try_fold(0, |sum: u64, hop| Some(sum.saturating_add(hop.lost?)))
     }
 
-    /// Returns whether all hops probably measured the same messages. The function compares the numbers of samples. The
-    /// sum of the hops' means is exact only if all hops measured the same messages.
+    /// Returns whether all hops probably measured the same messages. Only then the sum of their means is exact.
     pub fn is_of_same_messages(&self) -> bool {
         let low = self.0.iter().map(|hop| hop.count).min().unwrap_or_default();
         let slack = self.0.iter().map(|hop| hop.of_one_window).max().unwrap_or_default();
@@ -210,8 +205,7 @@ impl Hops {
 
     /// Returns the statistics of a path, for the span of time in which all its hops have windows.
     fn path(&self, path: &[&Hop]) -> Path {
-        // The windows of two nodes end at different times. Two windows belong together if their ends differ by less
-        // than half a window.
+        // Windows of two nodes belong together if their ends differ by less than half a window.
         let ends = || path.iter().filter_map(|hop| hop.windows.last());
         let half = ends().map(|(_, length)| length).min().unwrap_or_default() / 2;
         let first = path.iter().filter_map(|hop| hop.windows.first()).max();
@@ -246,8 +240,7 @@ impl Hops {
             max: known().map(|figures| figures.maximum).fold(f64::NAN, f64::max),
             count,
             of_one_window: known().map(|figures| figures.sample_count).max().unwrap_or_default(),
-            // Without a sample, the number of received messages is unknown, because the middleware may provide no
-            // source timestamps.
+            // Without a sample, the number is unknown: the middleware may provide no source timestamps.
             received: sum_of(Metric::SourceToCallback, input, &|windows| {
                 Some(windows.count(span)).filter(|count| *count > 0)
             }),

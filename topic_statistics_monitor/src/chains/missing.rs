@@ -10,8 +10,7 @@ use topic_statistics_observe::{format, pattern::Selection};
 use super::hops::Hops;
 use crate::why::Graph;
 
-/// A step of a path: the node, the input topic of the node, and whether the step is a known hop. If the step is not a
-/// known hop, the node publishes no statistics of this step.
+/// A step of a path: the node, its input topic, and whether the node publishes statistics of this hop.
 type Step<'a> = (&'a str, &'a str, bool);
 
 /// Returns the missing hops of the path with the fewest missing hops.

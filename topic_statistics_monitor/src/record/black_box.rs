@@ -100,13 +100,11 @@ impl BlackBox {
     /// The default of [`max_bytes`](Self::max_bytes).
     const MAX_BYTES: u64 = 256_000_000;
 
-    /// Creates the black box, which keeps the messages of the time `last`. Errors if files cannot be created in the
-    /// directory.
+    /// Creates the black box, which keeps the messages of the time `last`. Errors if the directory is not writable.
     pub fn new(options: &RecordOptions, last: Duration) -> Result<Self, RecordError> {
         let Options { after, on, max_files, .. } = &options.black_box;
         let (files, after) = (Files::new(options.path(), *max_files as usize)?, after.unwrap_or_default());
-        // If the program is restarted, it also begins at most one file per minute, because the last file of an earlier
-        // run counts.
+        // The last file of an earlier run counts, so that a restarted program also begins at most one per minute.
         let began = files.age_of_last().and_then(|age| Instant::now().checked_sub(age));
         let schedule = Mutex::new(Schedule::new(last, after, began));
         let max_bytes = options.max_cache_size.unwrap_or(Self::MAX_BYTES);

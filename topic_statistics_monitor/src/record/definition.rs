@@ -26,8 +26,7 @@ impl Definition {
     const MAX_FILE: u64 = 4 << 20;
     const MAX_TYPES: usize = 1024;
 
-    /// Returns the definition of a type. The definition is empty if a file is missing. In this case, a reader of the
-    /// recording knows only the name of the type.
+    /// Returns an empty definition if a file is missing. Then a reader of the recording knows only the type's name.
     pub fn new(message_type: &MessageTypeName) -> Self {
         let ament = ament_rs::Ament::new().ok();
         let prefix = |package: &str| ament.as_ref()?.find_package(package);
@@ -36,8 +35,7 @@ impl Definition {
     }
 
     fn find(files: Directory, message_type: &MessageTypeName) -> Option<Self> {
-        // rosidl installs a JSON file next to the definition of a type, with the hashes of the type and of all types
-        // that it contains.
+        // rosidl installs a JSON file beside a definition, with the hashes of the type and of those that it contains.
         let description: Value = serde_json::from_str(&read(files, message_type, "json")?).ok()?;
         let own = message_type.to_string();
         let (mut type_hash, mut contained) = (None, vec![]);
@@ -57,8 +55,7 @@ impl Definition {
     }
 }
 
-/// Returns the text with the definitions of a type and of the types that it contains. `None` if a definition is
-/// missing.
+/// Returns the definitions of a type and of the types that it contains. `None` if one is missing.
 fn text(
     files: Directory,
     root: &MessageTypeName,
@@ -124,8 +121,7 @@ mod tests {
         assert!(parts[1].starts_with("MSG: a_msgs/Inner\n"), "{text}");
         assert!(parts[2].starts_with("MSG: b_msgs/Leaf\nfloat64 x"), "{text}");
         assert_eq!(type_hash.as_deref(), Some("RIHS01_a_msgs/msg/Root"));
-        // If a type has no .msg file, its .idl file is used. If a file is missing, the text is empty. If the JSON
-        // description is missing, the whole definition is empty.
+        // Without a .msg file, the .idl file is used. Without any file, the text is empty.
         let keyed = definition("a_msgs/msg/Keyed");
         assert_eq!((keyed.encoding, keyed.text.matches("IDL: ").count()), ("ros2idl", 2), "{keyed:?}");
         assert_eq!((definition("a_msgs/msg/Lost").encoding, &*definition("a_msgs/msg/Lost").text), ("", ""));

@@ -91,9 +91,8 @@ pub struct TopicInFile {
     channels: Option<Channels>,
 }
 
-/// The properties that all channels of a topic have in common in a file. The QoS is also the same for all channels,
-/// because the library rosbags ignores a channel whose QoS differs from the topic's QoS in rosbag2's metadata. rosbag2
-/// also writes the QoS of the publishers that are known at the beginning.
+/// What all channels of a topic have in common in a file. The QoS is that of the publishers known at the beginning, as
+/// in rosbag2, because the library rosbags ignores a channel with another QoS than in rosbag2's metadata.
 #[derive(Clone)]
 struct Channels {
     schema: u16,
@@ -142,8 +141,7 @@ impl BagFile {
         let position = Arc::<AtomicU64>::default();
         let copy = file.try_clone().map_err(create)?;
         let sink = Sink { file: BufWriter::new(copy), written: Arc::clone(&position) };
-        // The lock shows other processes that the file is being written. Not all file systems support locks, so an
-        // error is ignored.
+        // The lock shows that the file is being written. Not all file systems support locks.
         let _locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
         let writer = Self::options(options)
             // Without seeking, a chunk is written only when it is complete.
@@ -284,8 +282,7 @@ impl BagFile {
         self.topics.insert(new.topic.index, new);
     }
 
-    /// Sets the losses of a topic at the end of the recording. These losses include the losses after the topic's last
-    /// message.
+    /// Sets the losses of a topic at the end of the recording, with those after its last message.
     pub fn set_losses(&mut self, topic: &Arc<RecordedTopic>, before: Losses) {
         let losses = topic.losses();
         if losses != before && !self.topics.contains_key(&topic.index) {
@@ -296,8 +293,8 @@ impl BagFile {
         }
     }
 
-    /// Writes the present chunk to the disk, with the totals of topics that have lost messages since the last call.
-    /// After a crash, these totals are the last totals in the file.
+    /// Writes the present chunk, and the totals of topics that have lost messages since the last call. After a crash,
+    /// they are the last totals in the file.
     pub fn flush(&mut self, whole: impl Fn(&TopicInFile) -> (Written, Losses)) -> Result<(), WriteError> {
         let lossy = |in_file: &&TopicInFile| in_file.losses != in_file.reported;
         let totals: Vec<_> =
@@ -345,8 +342,7 @@ impl BagFile {
         let mut sink = self.writer.into_inner().into_inner();
         sink.flush().map_err(failed)?;
         let position = self.position.load(Ordering::Relaxed);
-        // Frees the disk space that was reserved after the end of the file. If the call fails, this space stays reserved
-        // until the file is removed.
+        // Frees the disk space reserved after the end. If the call fails, it stays reserved until the file is removed.
         let _kept = self.file.set_len(position);
         self.file.sync_all().map_err(failed)
     }
@@ -356,8 +352,7 @@ impl BagFile {
         FileInfo { name, times: self.times, messages: self.messages }
     }
 
-    /// Returns the metadata that rosbag2 writes into each file. The metadata has version 8, because in this version the
-    /// policies of a QoS are numbers, which all versions of rosbag2 can read.
+    /// Returns the metadata that rosbag2 writes into each file, in version 8: all versions of rosbag2 can read its QoS.
     fn rosbag2_metadata(&self) -> String {
         let topics = self.topics.values().filter_map(|TopicInFile { topic, written, channels, .. }| {
             let qos = channels.as_ref()?.qos.as_str().into();

@@ -24,8 +24,7 @@ pub struct FileInfo {
 
 pub struct TopicInfo<'a> {
     pub topic: &'a RecordedTopic,
-    /// The QoS of the topic's publishers, in the form of the metadata's version: a text up to version 8, and a list
-    /// from version 9 on.
+    /// The QoS of the topic's publishers: a text up to version 8 of the metadata, a list from version 9 on.
     pub qos: Value,
     pub messages: u64,
 }
@@ -78,8 +77,7 @@ pub fn distribution() -> String {
     std::env::var("ROS_DISTRO").unwrap_or_default()
 }
 
-/// Writes metadata.yaml of a split recording, so that `ros2 bag` can read the directory. Returns whether the file was
-/// written. An existing metadata.yaml belongs to another bag, so it is not changed.
+/// Writes metadata.yaml of a split recording, for `ros2 bag`. Returns `false` if there is one, of another bag.
 pub fn write<'a>(
     directory: &Path,
     files: &[FileInfo],
@@ -96,10 +94,8 @@ pub fn write<'a>(
     Ok(true)
 }
 
-/// Returns QoS profiles, without duplicates, as the value of `offered_qos_profiles`, which is also valid YAML.
-///
-/// Policies are written as the numbers of `rmw/types.h`, because all versions of rosbag2 can read numbers, or with
-/// `has_names` as names, which newer versions of rosbag2 can read.
+/// Returns QoS profiles, each once, as the value of `offered_qos_profiles`, which is also valid YAML. Policies are the
+/// numbers of `rmw/types.h`, which all versions of rosbag2 can read, or with `has_names` names, for newer versions.
 pub fn offered_qos<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>, has_names: bool) -> Value {
     let names: [(&str, &[&str]); 4] = [
         ("history", &["system_default", "keep_last", "keep_all", "unknown"]),
@@ -129,8 +125,7 @@ fn encode_qos(profile: &QoSProfile) -> Value {
     const UNKNOWN: u32 = 3;
     let (history, depth) = match profile.history {
         QoSHistoryPolicy::SystemDefault { depth } => (0, depth),
-        // Discovery does not report a publisher's history, so rclrs returns a depth of 0. rosbag2 writes an unknown
-        // history in this case.
+        // Discovery reports no history, so rclrs returns a depth of 0, and rosbag2 writes unknown.
         QoSHistoryPolicy::KeepLast { depth: 0 } => (UNKNOWN, 0),
         QoSHistoryPolicy::KeepLast { depth } => (1, depth),
         QoSHistoryPolicy::KeepAll => (2, 0),

@@ -27,8 +27,7 @@ impl Recording {
     /// The maximum number of recorded topics. The monitor can watch the same number of topics.
     const MAX_TOPICS: usize = 10_000;
 
-    /// Creates a recording without topics, whose queue has room for `max_cache` bytes. `clock` is the clock of a node
-    /// on simulated time.
+    /// Creates a recording whose queue has room for `max_cache` bytes. `clock` is that of a node on simulated time.
     pub fn new(max_cache: u64, clock: Option<Clock>) -> Self {
         let queue = Arc::new(Queue::new(max_cache));
         Self { queue, clock, topics: Mutex::default(), has_ended: AtomicBool::new(false) }

@@ -44,8 +44,8 @@ impl Reports {
         #[cfg(feature = "interfaces")]
         let _service = super::service::serve(node, recording)?;
         let events = (update_rate > 0.0).then(|| {
-            // The timer has no `Node`, because the node must be dropped before the process ends. Otherwise threads of
-            // the middleware would still run while the destructors of the process run.
+            // The timer has no `Node`: a node that is not dropped before the process ends would keep threads of the
+            // middleware while the destructors of the process run.
             let mut events = Events {
                 node: node.name(),
                 clock: node.get_clock(),
@@ -91,13 +91,11 @@ impl Events {
         }
         // The conversion of a time of the node's clock to a ROS time does not fail.
         message.header.stamp = self.clock.now().to_ros_msg().unwrap_or_default();
-        // An error is ignored, because the totals at the end of the file include the losses of an event that was not
-        // published.
+        // The totals at the end of the file include the losses of an event that was not published.
         let _lost = self.publisher.publish(message);
     }
 
-    /// Returns the numbers of recorded and lost messages of a topic since its last event. `None` if no message was
-    /// lost.
+    /// Returns the messages recorded and lost since the topic's last event. `None` if no message was lost.
     fn status(&mut self, topic: &RecordedTopic) -> Option<DiagnosticStatus> {
         let now = Reported { at: Instant::now(), losses: topic.losses(), written: topic.written() };
         let start = Reported { at: self.started, losses: Losses::NONE, written: Written::default() };

@@ -71,8 +71,7 @@ impl Serializer {
         Ok(Self { type_support, bytes, pads })
     }
 
-    /// Returns the bytes of a message of this type, in CDR with the encapsulation header. `None` if the middleware
-    /// cannot serialize the message.
+    /// Returns a message in CDR with the encapsulation header. `None` if the middleware cannot serialize it.
     pub fn serialize(&mut self, message: &DynamicMessageView<'_>) -> Option<Vec<u8>> {
         let message = struct_of(message)?;
         // SAFETY: The pointer is to the C struct of a message, and the caller keeps the message. The type support is
@@ -109,9 +108,8 @@ const _: () = assert!(mem::size_of::<DynamicMessageView<'_>>() == mem::size_of::
 
 /// Returns the pointer to the C struct of a message. `None` if the view does not have the expected layout.
 ///
-/// rclrs 0.8 gives access only to the fields of the struct, and a pointer to a field must not be used to read other
-/// fields. The order of a view's words is unspecified. But the address of the structure and the size of the struct are
-/// known, so the remaining word is the pointer to the struct.
+/// rclrs 0.8 gives access only to the fields, and a pointer to a field must not read others. The order of a view's
+/// words is unspecified, but two of them are known: the structure, and the size of the struct.
 fn struct_of(message: &DynamicMessageView<'_>) -> Option<*const u8> {
     // SAFETY: A view of rclrs 0.8 is a reference and a slice, as large as three words: all bytes are initialized. Any
     // word is valid as a raw pointer.

@@ -34,8 +34,7 @@ pub struct QueuedMessage {
     pub number: Option<u64>,
     /// The received timestamp of the message. If the node uses simulated time, the time of the callback.
     pub log_time: u64,
-    /// The source timestamp of the message. If the source timestamp is unknown, or if the node uses simulated time,
-    /// this is the log time. Source timestamps are never on simulated time.
+    /// The source timestamp, which is never on simulated time, or else the log time.
     pub publish_time: u64,
     /// When the callback got the message, on the monotonic clock.
     pub received: Instant,
@@ -68,8 +67,7 @@ struct Received {
 
 #[derive(Default)]
 struct Publishers {
-    /// The node that all publishers belong to. `None` if the publishers belong to several nodes. In this case, the node
-    /// of each publisher is unknown, because the graph of rclrs 0.8 has no GIDs.
+    /// The node of all publishers. `None` if they belong to several nodes: the graph of rclrs 0.8 has no GIDs.
     node: Option<String>,
     qos: Vec<QoSProfile>,
 }
@@ -136,8 +134,7 @@ impl RecordedTopic {
         }
     }
 
-    /// Tells the topic that it has no subscription until the next message is received. Messages that are sent before
-    /// the next received message do not count as lost.
+    /// The topic has no subscription until the next message: messages sent before it do not count as lost.
     pub fn pause(&self) {
         lock(&self.received).numbers.pause();
     }
@@ -218,12 +215,9 @@ impl Received {
     }
 }
 
-/// Returns the log time and the publish time of a message. `None` before simulated time begins, because the message has
-/// no time.
-///
-/// `simulated` is the time of the message's callback on simulated time, if the node uses simulated time; 0 before the
-/// first message on `/clock`. As in rosbag2, all times are then on this clock, so the source timestamp, which is on the
-/// system clock, is not used.
+/// Returns the log time and the publish time of a message. `None` before simulated time begins. `simulated` is the time
+/// of the callback on simulated time; 0 before the first message on `/clock`. As in rosbag2, all times are then on this
+/// clock, so the source timestamp, which is on the system clock, is not used.
 fn times(simulated: Option<u64>, received: u64, source: Option<u64>) -> Option<(u64, u64)> {
     match simulated {
         Some(0) => None,
@@ -237,8 +231,7 @@ pub fn nanoseconds(time: Option<SystemTime>) -> Option<u64> {
     time?.duration_since(UNIX_EPOCH).ok()?.as_nanos().try_into().ok()
 }
 
-/// Returns the fully qualified name of the node that all these publishers belong to. `None` if the publishers belong to
-/// several nodes, or if the node of a publisher is unknown.
+/// Returns the node of all these publishers. `None` if they belong to several nodes, or if a node is unknown.
 fn node_of(all: &[TopicEndpointInfo]) -> Option<String> {
     /// The node name that the middleware reports for a publisher whose node is not discovered yet.
     const UNKNOWN: &str = "_NODE_NAME_UNKNOWN_";

@@ -8,8 +8,7 @@ use topic_statistics_observe::recorded::{RecordedTotals, Scope};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// The number of messages lost before the recorder received them. `None` if the middleware provides no sequence
-    /// numbers.
+    /// The number of messages lost before the recorder. `None` if the middleware provides no sequence numbers.
     pub in_transport: Option<u64>,
     pub in_recorder: u64,
 }
@@ -24,8 +23,7 @@ impl Losses {
         }
     }
 
-    /// Returns the losses since an earlier time. The result is at least 0, because a message that arrives late reduces
-    /// the number of lost messages.
+    /// Returns the losses since an earlier time; at least 0, because a late message reduces the number.
     pub fn since(self, before: Self) -> Self {
         let transport = self.in_transport.zip(before.in_transport);
         Self {

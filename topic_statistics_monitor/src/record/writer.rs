@@ -149,8 +149,7 @@ fn whole(in_file: &TopicInFile) -> (Written, Losses) {
     (in_file.topic.written(), in_file.losses)
 }
 
-/// Writes metadata.yaml in the directory of the files. Returns a text for the summary: empty, or the reason why
-/// metadata.yaml was not written.
+/// Writes metadata.yaml. Returns a text for the summary: empty, or why it was not written.
 fn write_metadata(options: &Options, files: &[FileInfo], topics: &[Arc<RecordedTopic>]) -> String {
     let directory = options.path().parent().filter(|parent| !parent.as_os_str().is_empty());
     let topics = topics.iter().filter(|topic| topic.written().messages > 0).map(|topic| TopicInfo {

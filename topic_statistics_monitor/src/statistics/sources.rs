@@ -16,8 +16,7 @@ use topic_statistics_observe::{
 
 use super::source::Source;
 
-/// The sources that have published, and the sources that the user selected by their full names. Sources selected by
-/// name do not count for the limit.
+/// The sources that have published, and those selected by their full names, which do not count for the limit.
 #[derive(Debug)]
 pub struct Sources {
     patterns: Vec<Pattern>,
@@ -30,12 +29,10 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Creates the table for the sources on `topic` that match a pattern, with room for `max` sources. Without a
-    /// pattern, all sources are selected.
+    /// Creates the table for `max` sources on `topic` that match a pattern. Without a pattern, all are selected.
     pub fn new(patterns: Vec<Pattern>, topic: &str, max: usize) -> Self {
         let waiting = |name: &str| {
-            // Whether the name of a source begins with a slash is unknown before the source publishes: rclcpp publishes
-            // node names without a slash.
+            // rclcpp publishes node names without a slash, so the name that the source will have is unknown.
             let name = if name.contains(':') { name } else { name.trim_start_matches('/') };
             let mut source = Source::new(name);
             source.row.problem =
@@ -66,8 +63,8 @@ impl Sources {
         self.left_out.len()
     }
 
-    /// Adds a metric that a process published, and that was received at the time `at`. Returns the name of the source
-    /// if the metric completes the previous window of the source.
+    /// Adds a metric that a process published, received at the time `at`. Returns the name of the source if the metric
+    /// completes its previous window.
     pub fn accept(&mut self, message: MetricWindow, sender: Sender, at: Instant) -> Option<String> {
         let name = message.source.clone();
         if !self.patterns.is_empty() && !self.patterns.iter().any(|pattern| pattern.is_match(&name)) {
@@ -93,8 +90,8 @@ impl Sources {
         source.accept(message, at).then_some(name)
     }
 
-    /// Adds a distribution to the last minute of its source. A distribution of an unknown source is ignored: either the
-    /// metrics of this source arrive soon, or the table has no room for the source.
+    /// Adds a distribution to the last minute of its source. That of an unknown source is ignored: its metrics arrive
+    /// soon, or the table has no room.
     pub fn accept_distribution(&mut self, message: &MetricDistribution, at: Instant) {
         if let Some(source) = self.sources.get_mut(&message.source) {
             source.accept_distribution(message, at);
@@ -108,9 +105,8 @@ impl Sources {
         }
     }
 
-    /// Makes room for a new source of the sender `newcomer` if the table is full. First, all sources that have ended
-    /// are removed. If the table is still full, and a sender holds more sources than `newcomer`, one source of this
-    /// sender is removed: a source that was seen only once, or else the youngest source.
+    /// Makes room for a source of `newcomer` in a full table: removes sources that have ended, or else one of a sender
+    /// that holds more than `newcomer`: a source that was seen only once, or else the youngest one.
     fn make_room(&mut self, newcomer: Sender, now: Instant) {
         if !self.shares.has_room(1) {
             self.remove_gone(now, true);
@@ -145,8 +141,7 @@ impl Sources {
         }
     }
 
-    /// Completes the windows whose metrics have all been received, and returns the names of their sources. Removes
-    /// sources that have ended.
+    /// Completes the windows that have all metrics. Returns the names of their sources. Removes sources that ended.
     pub fn settle(&mut self, now: Instant) -> Vec<String> {
         let mut complete = vec![];
         for (name, source) in &mut self.sources {

@@ -5,8 +5,7 @@
 use rclrs::*;
 use topic_statistics_observe::format::name;
 
-/// Returns the default depth of a subscription to a message type. The depth is large enough for short delays of the
-/// monitor, but small for types with large messages, so that these messages do not fill the memory.
+/// Returns a depth that is enough for short delays of the monitor. Large messages must not fill the memory.
 pub fn default_depth(structure: &MessageStructure) -> u32 {
     let has_bytes = structure.fields.iter().any(|field| {
         let is_byte =

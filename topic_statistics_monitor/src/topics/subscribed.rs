@@ -32,8 +32,7 @@ pub struct Earlier {
     publishers: Vec<Publisher>,
 }
 
-/// The counts of messages of a topic's subscriptions. A count is `None` if this count is unknown for one of the
-/// subscriptions.
+/// The counts of messages of a topic's subscriptions; `None` if unknown for one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     received: u64,
@@ -67,8 +66,8 @@ fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 
 impl Subscribed {
     const MAX_PUBLISHERS: usize = 256;
-    /// The longest time between two readings of the publishers. The publishers are also read at the end of each window.
-    /// If the system clock is stepped, the error of the time of a publisher's last message is at most this interval.
+    /// The longest time between two readings of the publishers, which are also read at the end of each window. It is
+    /// the largest error of the time of a last message if the system clock is stepped.
     const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(250);
 
     pub fn new(
@@ -122,12 +121,10 @@ impl Subscribed {
         true
     }
 
-    /// Returns the publishers of the messages that this and earlier subscriptions received, sorted by the time of the
-    /// last message, the latest first.
+    /// Returns the publishers of all received messages, the one with the latest message first.
     fn publishers(&mut self, before: &[Publisher], nodes: &[String], now: Instant) -> Vec<Publisher> {
         let last_read = std::mem::replace(&mut self.publishers_read, now);
-        // The graph of rclrs 0.8 contains no GIDs. But if all n publishers in the graph belong to one node, the latest
-        // n GIDs belong to this node.
+        // The graph of rclrs 0.8 has no GIDs. But if all n publishers belong to one node, the latest n GIDs do, too.
         let node = nodes.first().filter(|first| nodes.iter().all(|node| node == *first));
         let mut earlier = self.before.publishers.clone();
         let publisher = |totals: PublisherTotals| {
@@ -157,37 +154,32 @@ impl Subscribed {
     }
 }
 
-/// Returns how long ago a time on the system clock is. The result is wrong if the system clock was stepped after this
-/// time.
+/// Returns how long ago a time on the system clock is. Wrong if the clock was stepped since.
 fn age(time: i64) -> Duration {
     Duration::from_nanos(system_time().saturating_sub(time).try_into().unwrap_or_default())
 }
 
-/// Returns the time of an event from its age. The result is at least `earliest` and at most `now`.
-///
-/// The age was measured on the system clock. A step of the system clock changes the result by at most the time from
-/// `earliest` to `now`, which is one tick of the monitor.
+/// Returns the time of an event from its age on the system clock, limited to the tick from `earliest` to `now`, because
+/// the clock may have been stepped.
 fn between(earliest: Instant, now: Instant, age: Duration) -> Instant {
     now.checked_sub(age).map_or(earliest, |time| time.max(earliest))
 }
 
-/// The windows of a subscription. A task of the executor reads each window when it ends, so that the percentiles of the
-/// last minute include all windows, even while a write to the monitor's output blocks.
+/// The windows of a subscription. A task of the executor reads each window when it ends, so that the last minute has
+/// all windows, even while a write to the monitor's output blocks.
 pub struct Windows(Arc<Mutex<State>>);
 
 struct State {
     since: Instant,
-    /// The last whole window, if `take` has not returned this window yet. The totals are from the end of the window
-    /// that `take` returned last. With these totals, the next returned window includes the losses of windows that
-    /// `take` did not return.
+    /// The last whole window until `take` returns it. The totals are from the end of the window that was taken before,
+    /// so that the next one includes the losses of windows that were not taken.
     latest: Option<(Window, Totals)>,
     last_minute: LastMinute,
     totals: Totals,
 }
 
 impl Windows {
-    /// The assumed maximum time until a new subscription has discovered its publishers. A window that begins before
-    /// this time is over is not whole.
+    /// The assumed maximum time until a subscription has its publishers. Windows that begin before are not whole.
     const MATCHING: Duration = Duration::from_millis(500);
 
     /// Starts to read the windows of a new subscription, until the subscription is dropped.
@@ -211,8 +203,7 @@ impl Windows {
         Self(state)
     }
 
-    /// Returns the last whole window, and the distributions of the last minute at the end of this window. `None` if
-    /// this window was already returned.
+    /// Returns the last whole window, and the last minute at its end. `None` if it was already returned.
     pub fn take(&self) -> Option<(Window, LastMinute)> {
         let mut state = lock(&self.0);
         Some((state.latest.take()?.0, state.last_minute.clone()))
@@ -224,8 +215,7 @@ impl State {
         let totals = statistics.totals.unwrap_or_default();
         let before = std::mem::replace(&mut self.totals, totals);
         if totals.received.saturating_sub(before.received) != statistics.count {
-            // The task did not read a window, because this process had no CPU time. The unread window may have the
-            // highest ages, so the last minute starts again.
+            // This process had no CPU time to read a window, which may have the highest ages.
             self.last_minute = LastMinute::default();
         }
         if ended.saturating_duration_since(self.since) < statistics.length + Windows::MATCHING {
@@ -281,8 +271,7 @@ mod tests {
             let mut state = State { since: at(0), latest: None, last_minute: LastMinute::default(), totals };
             state.totals.received = 5;
             for second in read {
-                // After the process was stopped for some time, two windows end together. The losses are in the first of
-                // these two windows.
+                // After a stop of the process, two windows end together. The losses are in the first one.
                 state.add(window(5 * second, if *second < 3 { 1 } else { 16 }), at(*second as i64));
                 if *second == 2 {
                     assert_eq!(state.latest.take().unwrap().1.lost, None);

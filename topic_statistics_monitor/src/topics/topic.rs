@@ -29,10 +29,9 @@ pub struct Topic {
     pub row: Row,
     /// Since when the topic has had no publisher. `None` if the topic has a publisher.
     pub gone_since: Option<Instant>,
-    /// A worker, with a separate thread, for this topic only. In a shared wait set, each message costs time for each
-    /// subscription in the set: 22 topics in one wait set need twice the CPU time of 22 workers. With separate workers,
-    /// a failure on one topic also does not stop other topics. The worker is kept for later subscriptions, because
-    /// rclrs 0.8 does not end the worker's thread before the executor ends.
+    /// A worker, with a thread, for this topic only: 22 topics in one wait set need twice the CPU time, because each
+    /// message costs time for each subscription in the set. A failure on one topic also does not stop others. It is
+    /// kept, because rclrs 0.8 does not end a worker's thread before the executor ends.
     worker: Option<Worker<()>>,
     subscribed: Option<Subscribed>,
     earlier: Earlier,
@@ -68,8 +67,7 @@ impl Topic {
         self.worker
     }
 
-    /// Updates the topic with its present publishers. Creates a new subscription if the type or the QoS of the present
-    /// subscription does not fit all publishers.
+    /// Subscribes again if the type or the QoS of the present subscription does not fit all publishers.
     pub fn refresh(
         &mut self,
         publishers: Vec<TopicEndpointInfo>,

@@ -132,8 +132,7 @@ fn metric_line(row: &Row, metric: &MetricFigures, has_percentiles: bool, now: In
     line
 }
 
-/// Returns a text in lines of at most `width` characters, broken between words. A word longer than `width` gets a
-/// separate line.
+/// Breaks a text between words into lines of at most `width` characters, if no word is longer.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -130,8 +130,7 @@ impl View for Lines<'_> {
     }
 }
 
-/// Returns the rows of topics that got a new subscription since the last call. `known` has the numbers of earlier
-/// subscriptions at the last call.
+/// Returns the rows of topics with a new subscription. `known` has the numbers of earlier ones at the last call.
 fn resubscribed<'r>(rows: &[&'r Row], known: &mut BTreeMap<String, u64>) -> Vec<&'r Row> {
     known.retain(|name, _| rows.iter().any(|row| row.name == *name));
     let is_new = |row: &&&Row| {
@@ -141,8 +140,7 @@ fn resubscribed<'r>(rows: &[&'r Row], known: &mut BTreeMap<String, u64>) -> Vec<
     rows.iter().filter(is_new).copied().collect()
 }
 
-/// Returns a text for each pattern that matches no row. Topics given by name are not included: such a topic has a row,
-/// whose problem is reported.
+/// Returns a text for each pattern without a row. A topic given by name has a row, whose problem is reported.
 fn unmatched(arguments: &Arguments, rows: &[&Row]) -> Vec<String> {
     let what = match arguments.kind() {
         Kind::Source => "source of statistics",
@@ -159,8 +157,7 @@ fn unmatched(arguments: &Arguments, rows: &[&Row]) -> Vec<String> {
     patterns.iter().filter(is_unmatched).map(text).collect()
 }
 
-/// Returns a text for each row, which says that nothing was measured on the row. Without rows, returns one text, which
-/// says that there was no topic.
+/// Returns texts that say that nothing was measured on these rows, or that there was no topic.
 pub fn unmeasured<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Vec<String> {
     let text = |row: &Row| {
         let why = row.problem.as_ref().map_or("no message was received in time", Problem::text);

@@ -120,8 +120,7 @@ impl Drop for LiveTerminal {
 }
 
 impl AlternateScreen {
-    /// Restores the terminal once. A second restore would move the cursor, so that later output would overwrite the
-    /// message of a panic.
+    /// Restores the terminal once: a second restore would move the cursor to the message of a panic.
     fn restore(&self) -> io::Result<()> {
         if self.is_restored.swap(true, Ordering::Relaxed) {
             return Ok(());
@@ -131,10 +130,9 @@ impl AlternateScreen {
     }
 }
 
-/// The input of the terminal: pressed keys, and changes of the terminal's size.
-///
-/// A separate thread reads the input, and no other thread waits for this thread. In crossterm 0.29, a read, or a poll
-/// with a timeout, does not return while an escape sequence is incomplete, or after the terminal is closed.
+/// The input of the terminal: pressed keys, and changes of its size. A thread reads it, and nothing waits for this
+/// thread, because a read or poll of crossterm 0.29 does not return during an escape sequence, or after the terminal is
+/// closed.
 #[derive(Debug)]
 pub struct Input(Receiver<io::Result<Event>>);
 
@@ -162,9 +160,8 @@ impl Input {
     }
 }
 
-/// Redirects standard error and file descriptor 1 to `/dev/null` until this value is dropped, so that the output of rcl
-/// and the middleware does not disturb the screen. `None` if standard error is not a terminal. In this case, file
-/// descriptor 1 is not a terminal either, because it refers to standard error (see `output`).
+/// Redirects standard error and file descriptor 1 to `/dev/null` until this value is dropped, so that output of rcl and
+/// the middleware does not disturb the screen. `None` if standard error, to which 1 refers, is not a terminal.
 #[derive(Debug)]
 struct MutedOutput(Option<Arc<OwnedFd>>);
 

@@ -292,8 +292,7 @@ impl Column {
         Self::ALL[(at + 1) % Self::ALL.len()]
     }
 
-    /// Compares two rows by the column. Names are in alphabetical order. In the other columns, the worst state or the
-    /// highest value comes first.
+    /// Compares two rows: by name in alphabetical order, or the worst state or the highest value first.
     fn compare(self, one: &Row, other: &Row, now: Instant) -> Ordering {
         let highest = |figure: &dyn Fn(&Row) -> f64| {
             let sort_key =
@@ -329,8 +328,7 @@ mod tests {
         testing::{at, distribution, row},
     };
 
-    /// Returns rows for tests. The first row has 200 ages and 200 periods; one sample in twenty is ten times as high as
-    /// the others.
+    /// Returns five rows. The first one has 200 ages and 200 periods, of which ten are ten times as high as the others.
     fn rows() -> Vec<Row> {
         let mut lossy = row("/camera/image_raw", 30.0, 12);
         lossy.message_type = Some("sensor_msgs/msg/Image".to_owned());
@@ -489,8 +487,7 @@ mod tests {
     fn the_selected_topic_stays_selected_and_in_sight() {
         let rows: Vec<Row> = (0..50).map(|n| row(&format!("/t{n:02}"), f64::from(n + 1), 0)).collect();
         let mut screen = Screen::default();
-        // The third topic is selected first, and is near the end when sorted by rate. Then the first and the last topic
-        // in the order of rates are selected.
+        // The third topic, which is near the end by rate; then the first and the last one by rate.
         for (keys, selected) in
             [("", "> /t00"), ("jj", "> /t02"), ("ss", "> /t02"), ("g", "> /t49"), ("G", "> /t00")]
         {

@@ -84,14 +84,12 @@ impl ForeignType {
 }
 
 thread_local! {
-    /// The type support of the subscription that this thread is creating. rclrs gets the type support from the Rust
-    /// type of the message.
+    /// The type support of the subscription that this thread is creating: rclrs asks the Rust type for it.
     static CREATED: Cell<*const c_void> = const { Cell::new(ptr::null()) };
 }
 
-/// A message: the C struct, and unused memory after the struct. If a message is dropped without a call of
-/// [`first_fields`](Self::first_fields), for example when a subscription ends, the memory that the message owns is
-/// leaked.
+/// A message: the C struct, and unused memory after it. If [`first_fields`](Self::first_fields) is not called, for
+/// example when a subscription ends, the memory that the message owns is leaked.
 #[repr(C, align(16))] // the alignment of a long double
 pub struct ForeignMessage([u64; WORDS]);
 

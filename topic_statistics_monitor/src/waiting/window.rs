@@ -38,9 +38,8 @@ impl Samples {
         self.measurements.add(metric, sample, &mut self.distributions);
     }
 
-    /// Ends a window. The window gets all metrics, in the order of [`new`](Self::new). `others` are the values of
-    /// metrics that are neither counted nor sampled. An unknown value is `None`. A metric in `others` replaces its
-    /// count, so a count can also be unknown.
+    /// Ends a window with all metrics, in the order of [`new`](Self::new). `others` are the values of metrics that are
+    /// neither counted nor sampled, or that replace a count; `None` if unknown.
     pub fn end(
         &mut self,
         others: &[(Metric, Option<f64>)],

@@ -33,8 +33,7 @@ use crate::{
     topics::explain,
 };
 
-/// The maximum numbers of topics that the program listens to, of nodes that it asks for `use_sim_time`, of publishers
-/// of a topic, and of loggers.
+/// The maximum numbers of topics to listen to, of nodes to ask, of publishers of a topic, and of loggers.
 const MAX_TOPICS: usize = 200;
 const MAX_ASKED: usize = 50;
 const MAX_FLOWS: usize = 256;
@@ -106,8 +105,7 @@ impl Gatherer {
         gatherer
     }
 
-    /// Subscribes to the topics whose silence can be a fault: the topics that the user asked about. If the user asked
-    /// about no topic, these are the topics with a subscription.
+    /// Subscribes to the topics whose silence can be a fault: those asked about, or else those with a subscription.
     fn listen(&mut self, graph: &Graph, max: usize) {
         let worker = self.node.create_worker(());
         let usual = Selection { patterns: self.snapshot.asked.clone(), ..Selection::default() };
@@ -127,8 +125,7 @@ impl Gatherer {
                 Err(why) => self.snapshot.unknown.push(format!("silence is not known: {why}")),
             }
         }
-        // If several nodes publish a topic, the program needs the participant of each node. Messages on `/rosout` show
-        // the participant of a node.
+        // Messages on `/rosout` show the participant of a node, which is needed if several nodes publish a topic.
         let has_several =
             |ends: &Ends| ends.publishers.iter().any(|other| other.node != ends.publishers[0].node);
         let rosout = graph.topics.get(ROSOUT).filter(|ends| !ends.publishers.is_empty());
@@ -142,8 +139,7 @@ impl Gatherer {
         }
     }
 
-    /// Prepares requests for `use_sim_time` to the nodes that subscribe to `/clock`, because each node on simulated
-    /// time subscribes to `/clock`.
+    /// Prepares requests to the nodes that subscribe to `/clock`, as each node on simulated time does.
     fn ask(&mut self, graph: &Graph) {
         let readers = graph.topics.get(CLOCK).map(|ends| &ends.subscriptions[..]).unwrap_or_default();
         for reader in readers.iter().take(MAX_ASKED) {
@@ -203,8 +199,7 @@ impl Gatherer {
     }
 }
 
-/// Subscribes to a topic with a QoS that its publishers can serve. If the topic is not latched, the subscription is
-/// best effort, so that the publishers wait for no acknowledgements.
+/// Subscribes to a topic: best effort if it is not latched, so that publishers wait for no acknowledgements.
 fn subscribe(
     worker: &Worker<()>,
     topic: &str,
@@ -311,9 +306,8 @@ pub fn read(node: &Node) -> Graph {
     Graph { topics, nodes, lifecycle }
 }
 
-/// Returns the ROS domains whose ports are in a table of `/proc/net/udp` (DDSI-RTPS 2.5, 9.6.1.1). A domain's port for
-/// discovery by multicast is 7400 + 250 times the domain. A participant has two neighbouring ports, at least 10 above
-/// the multicast port. Without multicast, a domain has only the two ports of each participant.
+/// Returns the ROS domains in a table of `/proc/net/udp` (DDSI-RTPS 2.5, 9.6.1.1). The port for discovery by multicast
+/// is 7400 + 250 times the domain. A participant has two neighbouring ports, at least 10 above it.
 fn domains(table: &str) -> Vec<usize> {
     let port = |line: &str| {
         let (_, port) = line.split_whitespace().nth(1)?.rsplit_once(':')?;

@@ -39,8 +39,7 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub kind: Kind,
-    /// Whether the finding is a problem. Otherwise the finding is a note about something that is also normal on a
-    /// healthy robot.
+    /// Otherwise the finding is a note about something that is also normal on a healthy robot.
     pub is_problem: bool,
     pub topic: Option<String>,
     pub nodes: Vec<String>,
@@ -69,8 +68,7 @@ const STREAMS: [&str; 13] = [
 const JOINT_STATE: &str = "sensor_msgs/msg/JointState";
 pub const TRANSFORMS: &str = "tf2_msgs/msg/TFMessage";
 pub const CLOCK: &str = "/clock";
-/// A subscription is reported if its rate is below this share of the best rate of another subscription to the same
-/// topic.
+/// A subscription below this share of the best rate of another one to its topic is reported.
 const FEWER: f64 = 0.8;
 /// Rates are compared only if the best subscription received at least this number of messages.
 const COMPARABLE: f64 = 20.0;
@@ -86,9 +84,7 @@ pub struct Findings {
     pub new_problems: usize,
 }
 
-/// Returns the findings of a snapshot.
-///
-/// A finding has to be in both graphs of the snapshot, so a node that has just started or ended causes no finding.
+/// Returns the findings that are in both graphs of a snapshot: a node that has just started or ended causes none.
 pub fn findings(snapshot: &Snapshot) -> Findings {
     let [earlier, later] =
         [&snapshot.earlier, &snapshot.graph].map(|graph| Rules { snapshot, graph, found: vec![] }.run());
@@ -104,8 +100,7 @@ pub fn findings(snapshot: &Snapshot) -> Findings {
     Findings { found, new_problems }
 }
 
-/// Marks the finding of a silent publisher as a consequence if the publisher's node itself receives nothing on one of
-/// its topics.
+/// Marks the silence of a node that itself receives nothing on one of its topics as a consequence.
 fn find_causes(found: &mut [Finding], graph: &Graph) {
     let causes: Vec<(Kind, String, Vec<String>)> = found
         .iter()
@@ -116,8 +111,7 @@ fn find_causes(found: &mut [Finding], graph: &Graph) {
         let input = causes.iter().find_map(|(kind, topic, nodes)| {
             let ends = graph.topics.get(topic)?;
             let reads = ends.subscriptions.iter().any(|reader| finding.nodes.contains(&reader.node));
-            // A finding about a pair of a publisher and a subscription concerns only the node of the subscription,
-            // which is the first of `nodes`.
+            // A finding about a pair concerns only the node of the subscription, which is the first one.
             let concerns = !matches!(kind, Kind::Type | Kind::Qos)
                 || nodes.first().is_some_and(|reader| finding.nodes.contains(reader));
             (reads && concerns && Some(topic) != finding.topic.as_ref()).then_some(topic)
@@ -284,9 +278,8 @@ impl<'a> Rules<'a> {
         self.add(Kind::NoTopic, true, Some(topic), &[], text);
     }
 
-    /// Returns the topic with the most similar name: at most two characters differ in the last part, or a namespace is
-    /// missing in one of the names. Names that differ only in digits do not count as similar, because they are usually
-    /// different things, such as two sensors.
+    /// Returns the topic with the most similar name: at most two characters differ in the last part, or one name lacks
+    /// a namespace. Names that differ only in digits are usually different things, such as two sensors.
     fn near(&self, topic: &str, fits: impl Fn(&Ends) -> bool) -> Option<&'a str> {
         let others = self.graph.topics.iter().filter(|(other, ends)| *other != topic && fits(ends));
         let mut names: Vec<&'a str> = others.map(|(other, _)| &**other).collect();
@@ -363,8 +356,7 @@ impl<'a> Rules<'a> {
         of_type(&STREAMS) || has_missed_deadline
     }
 
-    /// Notes a publisher that is much slower than another publisher of the same topic, because the topic's rate does
-    /// not show the slow publisher.
+    /// Notes a publisher that is much slower than another one, because the topic's rate does not show it.
     fn slow_publisher(&mut self, topic: &str, ends: &Ends, flows: &Flows) {
         let is_of_transforms = ends.publishers.iter().any(|publisher| publisher.message_type == TRANSFORMS);
         let slowest = flows.iter().min_by_key(|(_, count)| **count);
@@ -477,8 +469,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Returns the participant of each node whose participant is known, because the node has logged, or because it is
-    /// the only node that publishes a topic.
+    /// Returns the participants of nodes that have logged, or that are the only node that publishes a topic.
     fn participants(&self) -> BTreeMap<&'a str, &'a [u8]> {
         let mut known = BTreeMap::new();
         if !self.snapshot.has_participants {
@@ -499,8 +490,7 @@ impl<'a> Rules<'a> {
         known
     }
 
-    /// Returns the nodes to which a publisher of a topic can belong. Returns only one node if the publisher's node is
-    /// known.
+    /// Returns the nodes to which a publisher of a topic can belong: only one if its node is known.
     fn owners(&self, topic: &str, gid: &Gid) -> Vec<&'a str> {
         let all = self.graph.topics.get(topic).map(|ends| nodes(&ends.publishers)).unwrap_or_default();
         let known = self.participants();
@@ -508,8 +498,7 @@ impl<'a> Rules<'a> {
         all.into_iter().filter(can_be).collect()
     }
 
-    /// Returns the nodes that certainly sent no message on a topic. A node with a known participant sent nothing if no
-    /// message is from this participant.
+    /// Returns the nodes from whose known participants no message on a topic is.
     fn silent_nodes<'b>(&self, all: &[&'b str], flows: &Flows) -> Vec<&'b str> {
         let known = self.participants();
         let is_silent = |node: &&&str| {

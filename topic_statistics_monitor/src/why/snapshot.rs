@@ -65,8 +65,7 @@ pub struct Snapshot {
     /// The GID of a publisher of `/rosout` by the name of its logger: `robot.camera` for the node `/robot/camera`.
     pub loggers: BTreeMap<String, Gid>,
     pub transforms: Transforms,
-    /// The parameter `use_sim_time` of the nodes that subscribe to `/clock`. `None` if a node did not answer with a
-    /// boolean.
+    /// The parameter of the nodes that subscribe to `/clock`. `None` if a node did not answer with a boolean.
     pub sim_time: BTreeMap<String, Option<bool>>,
     /// The messages that nodes received, by node and topic.
     pub received: BTreeMap<(String, String), Received>,

@@ -44,8 +44,7 @@ struct Authority {
     stamp: i64,
     /// How often a stamp was earlier than the previous stamp.
     backward: u64,
-    /// The smallest difference of a stamp from the ROS time of its reception, in nanoseconds. Positive if the stamp is
-    /// in the future.
+    /// The smallest difference of a stamp from its ROS time of reception, in ns; positive in the future.
     nearest: i64,
     /// Whether a stamp was close to the system clock.
     is_system: bool,
@@ -70,8 +69,7 @@ impl Transforms {
     const AHEAD: i64 = 2 * S;
     /// How old a stamp may be, in nanoseconds: tf2 keeps transforms for 10 s.
     const BEHIND: i64 = 10 * S;
-    /// A stamp counts as a time of the system clock if it differs from the system clock by less than this, in
-    /// nanoseconds.
+    /// A stamp is of the system clock if it differs by less than this, in nanoseconds.
     const CLOSE: i64 = 60 * S;
     /// The shortest silence of a frame that is reported as a fault.
     const SILENCE: Duration = Duration::from_secs(2);
@@ -129,8 +127,7 @@ impl Transforms {
         parents.filter(|parent| !children.contains(parent)).collect()
     }
 
-    /// Returns the faults of all transforms. `end` is when the program stopped listening. `has_clock` is whether
-    /// `/clock` was published.
+    /// Returns all faults at the time `end`. `has_clock` is whether `/clock` was published.
     pub fn faults(&self, end: Duration, has_clock: bool) -> Vec<Fault> {
         let mut faults = vec![];
         for ((_, frame), authorities) in &self.frames {
@@ -165,8 +162,8 @@ impl Transforms {
     }
 }
 
-/// Returns two publishers that publish the transform of the same frame at the same time. Static transforms with the
-/// same parent are no fault, because they are usually equal: two nodes read the same robot description.
+/// Returns two publishers of the transform of one frame at the same time. Static ones with one parent are no fault: two
+/// nodes read the same robot description.
 fn rivals(authorities: &[Authority]) -> Option<[&Authority; 2]> {
     let pairs = authorities.iter().enumerate();
     let mut pairs =

@@ -36,8 +36,7 @@ impl Files {
         Ok(Self { directory, stem, extension: extension.into_owned(), max })
     }
 
-    /// Returns the path of a new file for a trigger at this time, in nanoseconds since the Unix epoch. If a file for
-    /// this second exists, the name has the next second without a file.
+    /// Returns the path of the file for a trigger at this time (ns since the epoch), or the next second without a file.
     pub fn path(&self, time: u64) -> PathBuf {
         let path = |second| self.directory.join(format!("{}_{}.{}", self.stem, utc(second), self.extension));
         let first = time / 1_000_000_000;

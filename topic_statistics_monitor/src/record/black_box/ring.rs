@@ -11,8 +11,8 @@ use topic_statistics_core::record::transport::Gid;
 
 use crate::record::{queue::Queue, topic::QueuedMessage, totals::Losses};
 
-/// The last messages of all topics, limited in bytes. The ring also keeps one older message for each publisher of a
-/// latched topic, such as `/tf_static`: the last message of this publisher that has left the ring.
+/// The last messages of all topics, limited in bytes, and for each publisher of a latched topic, such as `/tf_static`,
+/// its last message that has left the ring.
 pub struct Ring {
     messages: VecDeque<QueuedMessage>,
     /// For each publisher of a latched topic, the last message that has left the ring. The key has the topic's number.
@@ -57,8 +57,7 @@ impl Ring {
         }
     }
 
-    /// Drops the messages that were received before this time, except the last of these messages of each latched
-    /// publisher.
+    /// Drops the messages received before this time, except the last of each latched publisher.
     pub fn drop_before(&mut self, time: Option<Instant>) {
         while self.messages.front().is_some_and(|oldest| time.is_some_and(|time| oldest.received < time)) {
             let Some(oldest) = self.messages.pop_front() else { break };
@@ -96,9 +95,8 @@ impl Ring {
         self.messages.iter()
     }
 
-    /// Sets the log time of each latched message to the log time of the ring's first message, if the latched message is
-    /// older. Otherwise a player would wait for an hour between a latched message of an hour ago and the next message.
-    /// So the log times are as in a recording that began with the ring. The times of publication are not changed.
+    /// Sets the log times of older latched messages to that of the ring's first message, as in a recording that began
+    /// with the ring. Otherwise a player would wait, perhaps for an hour. The times of publication are not changed.
     pub fn set_latched_times(&mut self) {
         let start = self.messages.front().map_or(0, |first| first.log_time);
         self.latched.values_mut().for_each(|message| message.log_time = message.log_time.max(start));
@@ -112,8 +110,7 @@ impl Ring {
         self.complete_since
     }
 
-    /// Returns whether messages have left the ring because the ring was full. In this case, `complete_since` is the
-    /// time of the last of these messages.
+    /// Returns whether messages have left a full ring. Then `complete_since` is the time of the last of them.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }

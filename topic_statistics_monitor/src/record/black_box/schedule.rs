@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The triggers of the black box, and when its files begin and end. The caller passes all times, so this module reads no clock.
+//! The triggers of the black box, and when its files begin and end. The caller passes all times: this module reads no
+//! clock.
 
 use std::{
     collections::BTreeMap,
@@ -42,8 +43,7 @@ impl fmt::Display for Cause {
 }
 
 impl Trigger {
-    /// Returns the trigger as the metadata of an MCAP record. Times are in nanoseconds since the Unix epoch. The
-    /// metadata also has the window that changed the level.
+    /// Returns the metadata of an MCAP record, with times in nanoseconds since the epoch and the window of the change.
     pub fn to_metadata(&self) -> BTreeMap<String, String> {
         let mut fields = vec![("time", self.time.to_string())];
         match &self.cause {
@@ -155,8 +155,8 @@ impl Schedule {
         std::mem::take(&mut self.left_out)
     }
 
-    /// Ends the file if its time is over and all its triggers are written. All messages received before `now` are in
-    /// the file. Returns the time up to which the file has messages. `None` if the file does not end yet.
+    /// Ends the file if its time is over and its triggers are written; all messages before `now` are in it. Returns the
+    /// time up to which it has messages. `None` if the file does not end yet.
     pub fn end(&mut self, now: Instant) -> Option<Instant> {
         self.until.take_if(|until| now > *until && self.triggers.is_empty())
     }

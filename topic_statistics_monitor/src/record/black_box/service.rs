@@ -76,7 +76,7 @@ macro_rules! message {
 message!(Request, "std_srvs/srv/Trigger_Request");
 message!(Response, "std_srvs/srv/Trigger_Response");
 
-/// Creates the service on a separate worker. `trigger` returns the message of the response. Errors with a description if
+/// Creates the service on a separate worker. `trigger` returns the message of the response. Errors with a reason if
 /// std_srvs is not installed, or if the service cannot be created.
 pub fn serve(node: &Node, trigger: impl Fn() -> String + Send + 'static) -> Result<Service, String> {
     let function = "get_service_type_support_handle";

@@ -63,8 +63,7 @@ impl OpenFile {
     }
 }
 
-/// Returns the counts of a topic in the whole recording. These are the counts in the file, because each file of the
-/// black box is a whole recording.
+/// The whole recording of a file of the black box is the file itself.
 fn alone(in_file: &TopicInFile) -> (Written, Losses) {
     (in_file.written, in_file.lost())
 }
@@ -333,8 +332,7 @@ mod tests {
         let path = begin(&mut writer);
         let complete = |path| recover::complete(path, BagFile::options(&writer.options));
         assert!(matches!(complete(&path), Ok(None)), "it is being written");
-        // The test copies the file as if the program was killed: first with all bytes, then without the last byte of
-        // the last chunk.
+        // As if the program was killed: with all bytes, then without the last byte of the last chunk.
         let killed = directory.path().join("run_20000101T000000Z.mcap");
         fs::copy(&path, &killed).unwrap();
         assert!(mcap::Summary::read(&fs::read(&killed).unwrap()).is_err());

@@ -30,8 +30,7 @@ const TYPE: usize = 27;
 /// The width of the state, which is next to the message type.
 const STATE: usize = 11;
 
-/// A column of numbers: its group, its title, its rank and its value. The column is shown if the list has room for
-/// `rank` optional columns.
+/// A column of numbers: its group, its title, how many optional columns have to fit for it, and its value.
 struct Figure(Group, &'static str, usize, fn(&Row, Instant) -> f64);
 
 /// A group of neighbouring columns that share a title.
@@ -69,9 +68,8 @@ fn first(row: &Row) -> Summary {
 const MORE: usize = 5;
 
 impl Group {
-    /// Returns the title above `columns` columns of the group. The title of percentiles contains "1 min" or "last
-    /// minute": percentiles are of the last minute, but all other values are of the last window, so a percentile may be
-    /// higher than the maximum.
+    /// Returns the title above `columns` columns. It says that percentiles are of the last minute, because they may be
+    /// higher than the maximum, which is of the last window.
     fn title(self, columns: usize, kind: Kind) -> String {
         let width = columns * FIGURE;
         let [first, second] = kind.titles();
@@ -193,8 +191,7 @@ impl Layout {
     }
 }
 
-/// Returns a text that fills `width` cells of the terminal. The function `cut` shortens a longer text. Some characters
-/// fill two cells.
+/// Returns a text that fills `width` cells, shortened by `cut`. Some characters fill two cells.
 fn cells(text: &str, width: usize, cut: fn(&str, usize) -> String) -> String {
     let mut characters = width;
     loop {

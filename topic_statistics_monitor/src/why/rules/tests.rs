@@ -51,8 +51,7 @@ fn gid(process: &str, number: u8) -> Gid {
     gid
 }
 
-/// Returns a snapshot of a graph in which each publisher sends 50 messages, except the publishers of the topics
-/// `silent`.
+/// Returns a snapshot in which each publisher sends 50 messages, except those of the topics `silent`.
 fn look(graph: Graph, silent: &[&str]) -> Snapshot {
     let mut flows = BTreeMap::<String, Flows>::new();
     for (topic, ends) in graph.topics.iter().filter(|(_, ends)| !ends.publishers.is_empty()) {
@@ -86,8 +85,7 @@ fn kinds(snapshot: &Snapshot) -> Vec<Kind> {
     problems(snapshot).into_iter().map(|(kind, _)| kind).collect()
 }
 
-/// Asserts that the snapshot has exactly one problem, that the problem has this kind, and that its text contains these
-/// parts.
+/// Asserts that there is exactly one problem, of this kind, whose text contains these parts.
 fn assert_problem(snapshot: &Snapshot, kind: Kind, parts: &[&str]) {
     let problems = problems(snapshot);
     assert!(problems.len() == 1 && problems[0].0 == kind, "{problems:?}");
@@ -183,8 +181,7 @@ fn a_read_topic_has_the_nearest_published_name() {
     assert_eq!(problems(&look(graph(&other_type), &[])), []);
 }
 
-/// ros2_medkit #570 and #577: nodes that have just started or ended cause no finding. A new problem is counted, so that
-/// the program listens again.
+/// ros2_medkit #570 and #577: a new problem is counted, so that the program listens again.
 #[test]
 fn nodes_that_come_or_go_cause_no_finding() {
     let pair =
@@ -224,8 +221,7 @@ fn silent_publishers_are_named_with_their_nodes_and_the_cause_first() {
     let mut managed = look(topics(""), &["/imu"]);
     managed.graph.lifecycle.insert("/driver".to_owned());
     assert_problem(&managed, Kind::Silent, &["ros2 lifecycle get /driver"]);
-    // A topic of commands is silent until somebody sends a command. This is a fault only if its publisher offers a
-    // deadline.
+    // A topic of commands may be silent, unless its publisher offers a deadline.
     let commands = |publisher| graph(&[("/cmd_vel", TWIST, &[publisher], &["/driver"])]);
     assert_eq!(kinds(&look(commands("/nav"), &["/cmd_vel"])), []);
     assert_eq!(kinds(&look(commands("/nav deadline"), &["/cmd_vel"])), [Kind::Silent]);
