@@ -41,8 +41,7 @@ pub fn run(
     interrupt: &Interrupt,
 ) -> Result<u8, Failure> {
     let topic = arguments.from_statistics.as_ref().and_then(|topic| topic.name()).unwrap_or("/statistics");
-    let max = arguments.max_topics.map_or(StatisticsReader::MAX_SOURCES, |max| max as usize);
-    let mut reader = StatisticsReader::new(node, topic, vec![], max);
+    let mut reader = StatisticsReader::new(node, topic, vec![], arguments.max_topics);
     let mut hops = Hops::default();
     let mut output = BufWriter::new(output);
     let mut notices = Notices::default();

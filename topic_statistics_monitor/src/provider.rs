@@ -18,8 +18,8 @@ use crate::{
     process::Failure,
     record::{events_topic, Recording},
     statistics::StatisticsReader,
-    topics::{self, TopicWatcher},
-    waiting::{self, WaitingWatcher},
+    topics::TopicWatcher,
+    waiting::WaitingWatcher,
 };
 
 pub trait RowProvider: Rows {
@@ -30,7 +30,7 @@ pub trait RowProvider: Rows {
     fn notice(&self) -> Option<String>;
 }
 
-impl Rows for Box<dyn RowProvider> {
+impl Rows for Box<dyn RowProvider + '_> {
     fn rows(&self) -> Vec<&Row> {
         (**self).rows()
     }
@@ -40,39 +40,25 @@ impl Rows for Box<dyn RowProvider> {
     }
 }
 
-pub fn provider(
+pub fn provider<'a>(
     node: &Node,
-    arguments: &Arguments,
+    arguments: &'a Arguments,
     patterns: Vec<Pattern>,
     recording: Option<Arc<Recording>>,
-) -> Result<Box<dyn RowProvider>, Failure> {
-    let max = arguments.max_topics.map(|max| max as usize);
-    let Arguments { period, depth, .. } = *arguments;
+) -> Result<Box<dyn RowProvider + 'a>, Failure> {
     if let Some(topic) = &arguments.from_statistics {
         let name = topic.name().filter(|_| !topic.is_of_sources());
         let Some(name) = name else {
             return Err(format!("--from-statistics takes a topic's name, not {}", topic.text()).into());
         };
-        let max = max.unwrap_or(StatisticsReader::MAX_SOURCES);
-        return Ok(Box::new(StatisticsReader::new(node, name, patterns, max)));
+        return Ok(Box::new(StatisticsReader::new(node, name, patterns, arguments.max_topics)));
     }
     let own = recording.as_ref().map(|_| events_topic(node));
     let selection = Selection { patterns, all: arguments.all, own };
-    if let kind @ (Kind::Service | Kind::Action) = arguments.kind() {
-        let max = max.unwrap_or(WaitingWatcher::MAX);
-        let options = waiting::Options { kind, selection, period, max };
-        return Ok(Box::new(WaitingWatcher::new(node, depth, options)));
+    if matches!(arguments.kind(), Kind::Service | Kind::Action) {
+        return Ok(Box::new(WaitingWatcher::new(node, arguments, selection)));
     }
-    let options = topics::Options {
-        topics: selection,
-        period,
-        depth,
-        best_effort: arguments.best_effort,
-        publish: arguments.publish,
-        max_topics: max.unwrap_or(TopicWatcher::MAX_TOPICS),
-        recording,
-    };
-    Ok(Box::new(TopicWatcher::new(node, options)?))
+    Ok(Box::new(TopicWatcher::new(node, arguments, selection, recording)?))
 }
 
 /// Returns the notice of a provider, from the number of rows that are left out, and the number of dropped messages.

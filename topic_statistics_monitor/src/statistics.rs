@@ -69,10 +69,11 @@ struct Subscribed<T: rosidl_runtime_rs::Message> {
 }
 
 impl StatisticsReader {
+    /// The default of the maximum number of sources.
     pub const MAX_SOURCES: usize = 1000;
     const DEPTH: u32 = 2000;
 
-    pub fn new(node: &Node, topic: &str, patterns: Vec<Pattern>, max_sources: usize) -> Self {
+    pub fn new(node: &Node, topic: &str, patterns: Vec<Pattern>, max_sources: Option<u32>) -> Self {
         #[cfg(not(feature = "interfaces"))]
         crate::process::print_error(
             "built without topic_statistics_interfaces: there are no percentiles of published distributions",
@@ -88,7 +89,7 @@ impl StatisticsReader {
             queue,
             messages,
             refused: None,
-            sources: Sources::new(patterns, topic, max_sources),
+            sources: Sources::new(patterns, topic, max_sources.map_or(Self::MAX_SOURCES, |max| max as usize)),
         }
     }
 

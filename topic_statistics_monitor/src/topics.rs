@@ -8,11 +8,7 @@ mod topic;
 
 pub use message_type::explain;
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use rclrs::*;
 use rclrs_topic_statistics::{
@@ -24,6 +20,7 @@ use topic_statistics_observe::{
 };
 
 use crate::{
+    arguments::Arguments,
     graph::Graph,
     process::Failure,
     provider::{notice, RowProvider},
@@ -31,21 +28,14 @@ use crate::{
 };
 use topic::{SubscribeContext, Topic};
 
-pub struct Options {
-    pub topics: Selection,
-    pub period: Duration,
-    pub depth: Option<u32>,
-    pub best_effort: bool,
-    pub publish: bool,
+pub struct TopicWatcher<'a> {
+    arguments: &'a Arguments,
+    selection: Selection,
     /// The maximum number of topics, threads and subscriptions. Topics selected by name are always watched.
-    pub max_topics: usize,
-    pub recording: Option<Arc<Recording>>,
-}
-
-pub struct TopicWatcher {
+    max: usize,
+    recording: Option<Arc<Recording>>,
     node: Node,
     statistics: NodeStatistics,
-    options: Options,
     graph: Graph,
     topics: BTreeMap<String, Topic>,
     /// Workers without a topic, for reuse: rclrs 0.8 does not end a worker's thread before the executor ends.
@@ -53,22 +43,27 @@ pub struct TopicWatcher {
     left_out: usize,
 }
 
-impl TopicWatcher {
-    pub const MAX_TOPICS: usize = 500;
+impl<'a> TopicWatcher<'a> {
+    /// The default of `--max-topics`.
+    const MAX_TOPICS: usize = 500;
 
-    pub fn new(node: &Node, options: Options) -> Result<Self, StatisticsError> {
+    pub fn new(
+        node: &Node,
+        arguments: &'a Arguments,
+        selection: Selection,
+        recording: Option<Arc<Recording>>,
+    ) -> Result<Self, StatisticsError> {
         // All metrics except the duration of the callback, because the callback only records the message:
         let metrics = Metric::OF_SUBSCRIPTIONS.iter().copied();
         let metrics = metrics.filter(|metric| *metric != Metric::CallbackDuration);
         let statistics = StatisticsOptions::new()
             .state(StatisticsState::Enable)
-            .publish_period(options.period)
+            .publish_period(arguments.period)
             .first_period(FirstPeriod::CarriedOver)
             .metrics(metrics)
             .distributions(true);
-        let statistics = if options.publish { statistics } else { statistics.publish(false) };
-        let names = options.topics.names();
-        let topics = names.map(|name| {
+        let statistics = if arguments.publish { statistics } else { statistics.publish(false) };
+        let topics = selection.names().map(|name| {
             let mut row = Row::new(name);
             row.problem = Some(Problem::Waiting(format!("there is no topic {name} yet; waiting for it")));
             row.publisher_count = Some(0);
@@ -88,7 +83,10 @@ impl TopicWatcher {
             topics: topics.collect(),
             free_workers: vec![],
             left_out: 0,
-            options,
+            arguments,
+            selection,
+            max: arguments.max_topics.map_or(Self::MAX_TOPICS, |max| max as usize),
+            recording,
         })
     }
 
@@ -97,13 +95,13 @@ impl TopicWatcher {
         // A topic is not added before it has a publisher.
         let is_new = |name: &&String| {
             !self.topics.contains_key(*name)
-                && self.options.topics.is_wanted(name)
+                && self.selection.is_wanted(name)
                 && self.graph.has_publisher(name)
         };
         let new: Vec<String> = graph.iter().filter(is_new).cloned().collect();
         self.left_out = 0;
         for name in new {
-            if self.left_out > 0 || self.topics.len() >= self.options.max_topics && !self.make_room() {
+            if self.left_out > 0 || self.topics.len() >= self.max && !self.make_room() {
                 self.left_out += 1;
                 continue;
             }
@@ -114,7 +112,8 @@ impl TopicWatcher {
             let mut context = SubscribeContext {
                 statistics: &self.statistics,
                 node: &self.node,
-                options: &self.options,
+                arguments: self.arguments,
+                recording: self.recording.as_deref(),
                 free_workers: &mut self.free_workers,
             };
             topic.refresh(self.graph.publishers(name), graph.contains(name), &mut context);
@@ -123,7 +122,7 @@ impl TopicWatcher {
 
     /// Stops watching the topic that has had no publisher for the longest time. Returns whether such a topic was found.
     fn make_room(&mut self) -> bool {
-        let others = self.topics.iter().filter(|(name, _)| !self.options.topics.is_named(name));
+        let others = self.topics.iter().filter(|(name, _)| !self.selection.is_named(name));
         let gone = others.filter(|(name, _)| !self.graph.has_publisher(name));
         // A topic whose last publisher ended after the last refresh has no `gone_since` yet.
         let now = Instant::now();
@@ -134,7 +133,7 @@ impl TopicWatcher {
     }
 }
 
-impl RowProvider for TopicWatcher {
+impl RowProvider for TopicWatcher<'_> {
     /// Reads the graph if the graph has changed, and updates the rows.
     fn poll(&mut self) -> Result<Vec<String>, Failure> {
         if self.graph.is_due() {
@@ -150,7 +149,7 @@ impl RowProvider for TopicWatcher {
     }
 }
 
-impl Rows for TopicWatcher {
+impl Rows for TopicWatcher<'_> {
     fn rows(&self) -> Vec<&Row> {
         self.topics.values().map(|topic| &topic.row).collect()
     }

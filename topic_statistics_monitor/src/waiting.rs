@@ -29,6 +29,7 @@ use topic_statistics_observe::{
 };
 
 use crate::{
+    arguments::Arguments,
     graph::{node_name, Graph, Qos},
     process::Failure,
     provider::{notice, RowProvider},
@@ -38,16 +39,13 @@ pub use calls::{Calls, Event};
 use foreign::{ForeignMessage, ForeignType};
 pub use goals::{GoalId, Goals};
 
-pub struct Options {
-    pub kind: Kind,
-    pub selection: Selection,
-    pub period: Duration,
-    /// The maximum number of services or actions. Those selected by name are always watched.
-    pub max: usize,
-}
-
 pub struct WaitingWatcher {
-    options: Options,
+    /// Services or actions.
+    kind: Kind,
+    selection: Selection,
+    period: Duration,
+    /// The maximum number of services or actions. Those selected by name are always watched.
+    max: usize,
     subscriber: Subscriber,
     watched: BTreeMap<Arc<str>, Watched>,
     messages: Receiver<(Instant, Received)>,
@@ -66,6 +64,8 @@ struct Subscriber {
 }
 
 type Queue = BoundedQueue<Received>;
+
+type Subscription = Box<dyn Send>;
 
 type Received = (Arc<str>, What);
 
@@ -93,9 +93,9 @@ struct Subscribed {
     topic_type: String,
     qos: Qos,
     since: Instant,
-    _subscription: Box<dyn Send>,
+    _subscription: Subscription,
     /// The subscription to the feedback of an action, when it has a publisher.
-    feedback: Option<Box<dyn Send>>,
+    feedback: Option<Subscription>,
 }
 
 /// The first fields of an event message of any service: a `service_msgs/msg/ServiceEventInfo`.
@@ -109,30 +109,40 @@ struct EventInfo {
 }
 
 impl WaitingWatcher {
-    pub const MAX: usize = 500;
+    /// The default of `--max-topics`.
+    const MAX: usize = 500;
     const DEPTH: u32 = 1000;
     /// The assumed maximum time until a subscription has its publishers. Windows that begin before are not whole.
     const MATCHING: Duration = Duration::from_millis(500);
 
-    pub fn new(node: &Node, depth: Option<u32>, options: Options) -> Self {
+    pub fn new(node: &Node, arguments: &Arguments, selection: Selection) -> Self {
         let (queue, messages) = Queue::new();
         let subscriber = Subscriber {
             node: Arc::clone(node),
             worker: node.create_worker(()),
             graph: Graph::new(node),
             queue,
-            depth: depth.unwrap_or(Self::DEPTH),
+            depth: arguments.depth.unwrap_or(Self::DEPTH),
         };
         let began = (Instant::now(), system_time());
-        let names: Vec<String> = options.selection.names().map(str::to_owned).collect();
-        let mut watcher =
-            Self { options, subscriber, watched: BTreeMap::new(), messages, began, left_out: 0 };
+        let names: Vec<String> = selection.names().map(str::to_owned).collect();
+        let mut watcher = Self {
+            kind: arguments.kind(),
+            selection,
+            period: arguments.period,
+            max: arguments.max_topics.map_or(Self::MAX, |max| max as usize),
+            subscriber,
+            watched: BTreeMap::new(),
+            messages,
+            began,
+            left_out: 0,
+        };
         names.iter().for_each(|name| watcher.add(name));
         watcher
     }
 
     fn add(&mut self, name: &str) {
-        let kind = self.options.kind;
+        let kind = self.kind;
         let state = match kind {
             Kind::Action => State::Goals(Goals::default()),
             _ => State::Calls(Calls::default()),
@@ -143,21 +153,21 @@ impl WaitingWatcher {
 
     fn refresh(&mut self) {
         let Some(topics) = self.subscriber.graph.topics() else { return };
-        let end = topic_of("", self.options.kind);
+        let end = topic_of("", self.kind);
         self.left_out = 0;
         for found in topics.iter().filter_map(|topic| topic.strip_suffix(&*end)) {
-            let is_new = !self.watched.contains_key(found) && self.options.selection.is_wanted(found);
-            if !is_new || !self.subscriber.graph.has_publisher(&topic_of(found, self.options.kind)) {
+            let is_new = !self.watched.contains_key(found) && self.selection.is_wanted(found);
+            if !is_new || !self.subscriber.graph.has_publisher(&topic_of(found, self.kind)) {
                 continue;
             }
-            if self.watched.len() >= self.options.max && !self.make_room() {
+            if self.watched.len() >= self.max && !self.make_room() {
                 self.left_out += 1;
                 continue;
             }
             self.add(found);
         }
         for (name, watched) in &mut self.watched {
-            let publishers = self.subscriber.graph.publishers(&topic_of(name, self.options.kind));
+            let publishers = self.subscriber.graph.publishers(&topic_of(name, self.kind));
             watched.row.publisher_count = Some(publishers.len());
             watched.row.nodes = nodes(&publishers);
             if publishers.is_empty() {
@@ -172,8 +182,7 @@ impl WaitingWatcher {
     /// Stops watching something without a publisher that was not selected by name. Returns whether it was found.
     fn make_room(&mut self) -> bool {
         let is_gone = |name: &&Arc<str>| {
-            !self.options.selection.is_named(name)
-                && !self.subscriber.graph.has_publisher(&topic_of(name, self.options.kind))
+            !self.selection.is_named(name) && !self.subscriber.graph.has_publisher(&topic_of(name, self.kind))
         };
         let gone = self.watched.keys().find(is_gone).cloned();
         gone.is_some_and(|name| self.watched.remove(&name).is_some())
@@ -206,7 +215,7 @@ impl RowProvider for WaitingWatcher {
         }
         let ended = Instant::now();
         let length = ended.saturating_duration_since(self.began.0);
-        if length < self.options.period {
+        if length < self.period {
             return Ok(vec![]);
         }
         let stop = system_time();
@@ -286,15 +295,14 @@ impl Watched {
     }
 
     fn refresh_feedback(&mut self, action: &Arc<str>, subscriber: &Subscriber) {
-        let topic = format!("{action}/_action/feedback");
-        let publishers = subscriber.graph.publishers(&topic);
+        let publishers = subscriber.graph.publishers(&feedback_of(action));
         let (Some(subscribed), Some(first)) = (&mut self.subscribed, publishers.first()) else { return };
         if subscribed.feedback.is_some() {
             return;
         }
         self.row.message_type = Some(first.topic_type.trim_end_matches("_FeedbackMessage").to_owned());
         let qos = Qos::of_all(publishers.iter().map(|publisher| &publisher.qos_profile));
-        match subscriber.subscribe_to_feedback(action, &topic, &first.topic_type, qos) {
+        match subscriber.subscribe_to_feedback(action, &first.topic_type, qos) {
             Ok(subscription) => subscribed.feedback = Some(subscription),
             Err(error) => {
                 let text = format!("the feedback of {} cannot be read: {error}", name(action));
@@ -328,7 +336,7 @@ impl Subscriber {
         service: &Arc<str>,
         topic_type: &str,
         qos: Qos,
-    ) -> Result<Box<dyn Send>, String> {
+    ) -> Result<Subscription, String> {
         let (service, queue) = (Arc::clone(service), Arc::clone(&self.queue));
         let topic = topic_of(&service, Kind::Service);
         self.subscribe(&topic, topic_type, qos, move |message, foreign_type| {
@@ -345,12 +353,11 @@ impl Subscriber {
     fn subscribe_to_feedback(
         &self,
         action: &Arc<str>,
-        topic: &str,
         topic_type: &str,
         qos: Qos,
-    ) -> Result<Box<dyn Send>, String> {
-        let (action, queue) = (Arc::clone(action), Arc::clone(&self.queue));
-        self.subscribe(topic, topic_type, qos, move |message, foreign_type| {
+    ) -> Result<Subscription, String> {
+        let (action, queue, topic) = (Arc::clone(action), Arc::clone(&self.queue), feedback_of(action));
+        self.subscribe(&topic, topic_type, qos, move |message, foreign_type| {
             // SAFETY: The message has the type `foreign_type`, whose first field is a unique_identifier_msgs/msg/UUID.
             let goal: GoalId = unsafe { message.first_fields(foreign_type) };
             queue.put((Arc::clone(&action), What::Feedback(goal)));
@@ -363,7 +370,7 @@ impl Subscriber {
         topic_type: &str,
         qos: Qos,
         receive: impl Fn(ForeignMessage, ForeignType) + Send + Sync + 'static,
-    ) -> Result<Box<dyn Send>, String> {
+    ) -> Result<Subscription, String> {
         let foreign_type = ForeignType::load(topic_type)?;
         let receive = move |message: ForeignMessage| receive(message, foreign_type);
         let options = topic.qos(qos.profile(self.depth));
@@ -371,7 +378,7 @@ impl Subscriber {
         Ok(Box::new(subscription.map_err(|error| error.to_string())?))
     }
 
-    fn subscribe_to_statuses(&self, action: &Arc<str>, qos: Qos) -> Result<Box<dyn Send>, String> {
+    fn subscribe_to_statuses(&self, action: &Arc<str>, qos: Qos) -> Result<Subscription, String> {
         let (action, queue) = (Arc::clone(action), Arc::clone(&self.queue));
         let topic = topic_of(&action, Kind::Action);
         let (subscribed, subscribed_at) = (Instant::now(), SystemTime::now());
@@ -388,6 +395,10 @@ impl Subscriber {
         let subscription = self.worker.create_subscription(options, callback);
         Ok(Box::new(subscription.map_err(|error| error.to_string())?))
     }
+}
+
+fn feedback_of(action: &str) -> String {
+    format!("{action}/_action/feedback")
 }
 
 fn topic_of(name: &str, kind: Kind) -> String {

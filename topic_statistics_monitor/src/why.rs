@@ -65,7 +65,7 @@ pub fn run(
         let max_topics = arguments.max_topics.map(|max| max as usize);
         Gatherer::new(node, graph, arguments.topics.clone(), max_topics)
     };
-    let mut reader = StatisticsReader::new(node, "/statistics", vec![], StatisticsReader::MAX_SOURCES);
+    let mut reader = StatisticsReader::new(node, "/statistics", vec![], None);
     let (mut graph, mut read_at) = (Graph::default(), started);
     let mut gatherer: Option<Gatherer> = None;
     while !interrupt.is_set() {

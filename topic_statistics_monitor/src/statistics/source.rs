@@ -17,7 +17,7 @@ use topic_statistics_observe::{
 
 use super::inferred::MessageCount;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Source {
     pub row: Row,
     pub last_received: Option<Instant>,
@@ -48,16 +48,7 @@ impl Source {
     const GONE_FROM_FULL: Duration = Duration::from_secs(10);
 
     pub fn new(name: &str) -> Self {
-        Self {
-            row: Row::new(name),
-            last_received: None,
-            sender: None,
-            first_window: None,
-            last_window: None,
-            incomplete: None,
-            distributions: vec![],
-            message_count: MessageCount::default(),
-        }
+        Self { row: Row::new(name), ..Self::default() }
     }
 
     /// Adds a metric. Returns whether the metric belongs to a new window, so that the previous window is complete.

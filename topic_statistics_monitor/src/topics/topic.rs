@@ -14,17 +14,18 @@ use topic_statistics_observe::{
 };
 
 use crate::{
+    arguments::Arguments,
     graph::{node_name, Qos},
     process::print_error,
-    record::RecordedTopic,
+    record::{RecordedTopic, Recording},
 };
 
 use super::{
     message_type::{default_depth, explain},
     subscribed::{Earlier, Subscribed},
-    Options,
 };
 
+#[derive(Default)]
 pub struct Topic {
     pub row: Row,
     /// Since when the topic has had no publisher. `None` if the topic has a publisher.
@@ -43,7 +44,8 @@ pub struct Topic {
 pub struct SubscribeContext<'a> {
     pub statistics: &'a NodeStatistics,
     pub node: &'a Node,
-    pub options: &'a Options,
+    pub arguments: &'a Arguments,
+    pub recording: Option<&'a Recording>,
     pub free_workers: &'a mut Vec<Worker<()>>,
 }
 
@@ -52,15 +54,7 @@ impl Topic {
     const MAX_NODES: usize = 256;
 
     pub fn new(row: Row) -> Self {
-        Self {
-            row,
-            gone_since: None,
-            worker: None,
-            subscribed: None,
-            earlier: Earlier::default(),
-            recorded: None,
-            failed: None,
-        }
+        Self { row, ..Self::default() }
     }
 
     pub fn into_worker(self) -> Option<Worker<()>> {
@@ -96,12 +90,26 @@ impl Topic {
         let of_type = publishers.iter().filter(|publisher| publisher.topic_type == message_type);
         let offered = Qos::of_all(of_type.map(|publisher| &publisher.qos_profile));
         self.row.is_latched = offered.transient_local;
-        let qos = if context.options.best_effort { Qos::WEAKEST } else { offered };
+        let qos = if context.arguments.best_effort { Qos::WEAKEST } else { offered };
         let is_served = self.subscribed.as_ref().is_some_and(|subscribed| {
             subscribed.message_type == message_type && subscribed.qos.receives_all_of(qos)
         });
         if !is_served && self.failed.as_ref() != Some(&(message_type.clone(), qos)) {
-            self.subscribe(&message_type, qos, &publishers, context);
+            if let Some(subscribed) = self.subscribed.take() {
+                self.earlier = subscribed.end(&self.row, Instant::now());
+            }
+            self.row.message_type = Some(message_type.clone());
+            self.failed = None;
+            match self.subscribe(&message_type, qos, &publishers, context) {
+                Ok(subscribed) => {
+                    self.subscribed = Some(subscribed);
+                    self.row.earlier_subscriptions = self.earlier.subscriptions;
+                }
+                Err(error) => {
+                    self.row.problem = Some(Problem::Error(error));
+                    self.failed = Some((message_type.clone(), qos));
+                }
+            }
         } else if let Some(recorded) = &self.recorded {
             recorded.set_publishers(&publishers);
         }
@@ -123,44 +131,20 @@ impl Topic {
         qos: Qos,
         publishers: &[TopicEndpointInfo],
         context: &mut SubscribeContext,
-    ) {
-        if let Some(subscribed) = self.subscribed.take() {
-            self.earlier = subscribed.end(&self.row, Instant::now());
-        }
-        self.row.message_type = Some(message_type.to_owned());
-        self.failed = None;
-        match self.try_subscribe(message_type, qos, publishers, context) {
-            Ok(subscribed) => {
-                self.subscribed = Some(subscribed);
-                self.row.earlier_subscriptions = self.earlier.subscriptions;
-            }
-            Err(error) => {
-                self.row.problem = Some(Problem::Error(error));
-                self.failed = Some((message_type.to_owned(), qos));
-            }
-        }
-    }
-
-    fn try_subscribe(
-        &mut self,
-        message_type: &str,
-        qos: Qos,
-        publishers: &[TopicEndpointInfo],
-        context: &mut SubscribeContext,
     ) -> Result<Subscribed, String> {
         let topic = &self.row.name;
         let explain = |error: DynamicMessageError| explain(topic, message_type, &error);
         let type_name = MessageTypeName::try_from(message_type).map_err(explain)?;
         let metadata = DynamicMessageMetadata::new(type_name.clone()).map_err(explain)?;
-        let depth = context.options.depth.unwrap_or_else(|| default_depth(metadata.structure()));
+        let depth = context.arguments.depth.unwrap_or_else(|| default_depth(metadata.structure()));
         let mut options = SubscriptionOptions::new(topic);
         options.qos = qos.profile(depth);
         // The options are set for each subscription, so that a parameter of the node cannot override the command line.
         let statistics = StatisticsOptions::new()
             .state(StatisticsState::Enable)
-            .publish_period(context.options.period)
+            .publish_period(context.arguments.period)
             .distributions(true);
-        self.recorded = context.options.recording.as_ref().and_then(|recording| {
+        self.recorded = context.recording.and_then(|recording| {
             let recorded = recording.topic(topic, &type_name);
             // A topic that cannot be recorded is still watched.
             recorded.map_err(|error| print_error(&format!("{}: {error}", name(topic)))).ok()

@@ -25,7 +25,7 @@ use super::detail;
 use list::Layout;
 
 /// The state of the live view.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Screen {
     /// The name of the selected row. The name, not a position, is stored, because the order of the rows changes.
     selected: Option<String>,
@@ -45,30 +45,13 @@ pub struct Screen {
     pub kind: Kind,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
+    #[default]
     List,
     /// The list of rows, while the user types the filter.
     Filter,
     Detail,
-}
-
-impl Default for Screen {
-    fn default() -> Self {
-        Self {
-            selected: None,
-            sort: Column::Topic,
-            is_reversed: false,
-            filter: String::new(),
-            mode: Mode::List,
-            first: 0,
-            page: 1,
-            scrolled: 0,
-            histogram: None,
-            notice: None,
-            kind: Kind::default(),
-        }
-    }
 }
 
 impl Screen {
@@ -248,8 +231,9 @@ impl Screen {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Column {
+    #[default]
     Topic,
     State,
     Rate,
