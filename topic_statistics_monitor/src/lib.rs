@@ -32,13 +32,23 @@ mod record;
 mod session;
 mod signals;
 mod statistics;
-#[doc(hidden)]
-pub mod testing;
 mod topics;
 mod type_support;
 mod views;
 mod waiting;
 mod why;
+
+/// The items that the fuzz targets and the tests of the terminal use.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::{
+        process::take_stdout,
+        statistics::Sources,
+        topics::explain,
+        views::{detail, Input, LiveTerminal, Screen},
+        waiting::{Calls, Event, Goals},
+    };
+}
 
 use std::{
     io::{self, IsTerminal},

@@ -14,12 +14,10 @@
 
 mod black_box;
 mod definition;
-mod error;
 mod file;
 mod metadata;
 mod options;
 mod queue;
-mod recording;
 mod reports;
 mod serialize;
 #[cfg(feature = "interfaces")]
@@ -28,16 +26,15 @@ mod topic;
 mod totals;
 mod writer;
 
-pub use error::RecordError;
 pub use options::Options;
-pub use recording::Recording;
 pub use reports::events_topic;
-pub use topic::RecordedTopic;
+pub use topic::{RecordedTopic, Recording};
 
-use std::{sync::Arc, thread::JoinHandle};
+use std::{io, path::PathBuf, sync::Arc, thread::JoinHandle};
 
 use rclrs::{ClockType, Node};
 use topic_statistics_core::health::Change;
+use topic_statistics_observe::format::name;
 
 use black_box::BlackBox;
 use reports::Reports;
@@ -96,4 +93,27 @@ impl Recorder {
         let outcome = self.writer.take().map(JoinHandle::join).and_then(Result::ok);
         outcome.ok_or(RecordError::WriterPanicked)?
     }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error("{} cannot be created: {source}", name(&path.display().to_string()))]
+    Create { path: PathBuf, source: io::Error },
+    /// The disk is full. The file has its end, because the disk space for the end was reserved.
+    #[error("the recording has ended because the disk is full; {summary}")]
+    DiskFull { summary: String },
+    /// The file cannot be written for another reason. The file has no end.
+    #[error("the recording has ended because its file cannot be written: {reason}; {summary}")]
+    Write { reason: String, summary: String },
+    #[error("the writer of the recording panicked")]
+    WriterPanicked,
+    #[error("the recorder cannot be started: {0}")]
+    Thread(io::Error),
+    /// The events or the service cannot be created.
+    #[error("the reports of the recorder cannot be created: {0}")]
+    Reports(#[from] rclrs::RclrsError),
+    #[error("{} cannot be recorded: the library of its type cannot be loaded: {reason}", name(message_type))]
+    TypeSupport { message_type: String, reason: String },
+    #[error("more than {limit} topics cannot be recorded")]
+    TooManyTopics { limit: usize },
 }

@@ -2,11 +2,10 @@
 
 //! Watches topics: finds topics in the ROS graph, subscribes to these topics, and keeps a row for each topic.
 
-mod message_type;
 mod subscribed;
 mod topic;
 
-pub use message_type::explain;
+pub use topic::explain;
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 

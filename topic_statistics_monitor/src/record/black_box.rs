@@ -30,7 +30,7 @@ use rclrs_topic_statistics::health::Level;
 use topic_statistics_core::{health::Change, mutex::lock};
 use topic_statistics_observe::{arguments::seconds, format};
 
-use super::{error::RecordError, file::BagFile, options::Options as RecordOptions, topic::nanoseconds};
+use super::{file::BagFile, options::Options as RecordOptions, topic::nanoseconds, RecordError};
 use crate::process::print_error;
 use files::Files;
 use schedule::{Cause, Next, Schedule, Trigger};

@@ -32,11 +32,11 @@ use topic_statistics_core::record::transport::Gid;
 use topic_statistics_observe::recorded::{Scope, TOTALS};
 
 use super::{
-    error::RecordError,
     metadata::{self, FileInfo, TopicInfo},
     options::Options,
     topic::{QueuedMessage, RecordedTopic},
     totals::{Losses, Written},
+    RecordError,
 };
 
 #[derive(Debug)]

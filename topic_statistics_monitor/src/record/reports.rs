@@ -17,10 +17,9 @@ use ros_env::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue}
 use topic_statistics_observe::recorded::{RecordedTotals, Scope};
 
 use super::{
-    error::RecordError,
-    recording::Recording,
-    topic::RecordedTopic,
+    topic::{RecordedTopic, Recording},
     totals::{Losses, Written},
+    RecordError,
 };
 
 const EVENTS: &str = "~/messages_lost";

@@ -9,7 +9,7 @@ use std::{ffi::c_void, mem, ptr};
 
 use rclrs::{DynamicMessageView, MessageTypeName};
 
-use super::error::RecordError;
+use super::RecordError;
 use crate::{process, type_support::type_support};
 
 /// `rcutils_allocator_t`.

@@ -14,7 +14,7 @@ use ros_env::{
     },
 };
 
-use super::{recording::Recording, topic::RecordedTopic};
+use super::topic::{RecordedTopic, Recording};
 
 const SERVICE: &str = "~/get_topic_statistics";
 

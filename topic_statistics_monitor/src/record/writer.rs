@@ -12,14 +12,13 @@ use std::{
 use topic_statistics_observe::format;
 
 use super::{
-    error::RecordError,
     file::{BagFile, TopicInFile, WriteError},
     metadata::{self, FileInfo, TopicInfo},
     options::Options,
     queue::Next,
-    recording::Recording,
-    topic::{QueuedMessage, RecordedTopic},
+    topic::{QueuedMessage, RecordedTopic, Recording},
     totals::{Losses, Written},
+    RecordError,
 };
 
 enum Ended {

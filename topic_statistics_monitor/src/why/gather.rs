@@ -23,8 +23,8 @@ use topic_statistics_observe::{
 
 use super::{
     rules::{CLOCK, TRANSFORMS},
-    snapshot::{Endpoint, Ends, Flows, Graph, Snapshot},
     transforms::{Stamp, Transforms},
+    Endpoint, Ends, Flows, Graph, Snapshot,
 };
 use crate::{
     graph::{full_name, gid, matched, node_name, Qos},

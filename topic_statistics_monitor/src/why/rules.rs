@@ -10,7 +10,7 @@ use topic_statistics_observe::{
     pattern::{Pattern, Selection},
 };
 
-use super::snapshot::{Endpoint, Ends, Flows, Graph, Snapshot};
+use super::{Endpoint, Ends, Flows, Graph, Snapshot};
 
 /// The kind of a finding. The most probable cause of missing messages is first. JSON has the names of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]

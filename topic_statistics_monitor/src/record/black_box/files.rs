@@ -11,7 +11,7 @@ use std::{
 
 use rustix::fs::{access, Access};
 
-use crate::record::error::RecordError;
+use crate::record::RecordError;
 
 /// The files that the black box writes: `run_20261128T133405Z.mcap` for `run.mcap`.
 #[derive(Debug)]

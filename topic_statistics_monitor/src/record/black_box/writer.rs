@@ -20,14 +20,13 @@ use topic_statistics_observe::{
 
 use super::{ring::Ring, schedule::Cause, shown, BlackBox};
 use crate::record::{
-    error::RecordError,
     file::{BagFile, TopicInFile, WriteError},
     options::Options,
     queue::Next,
-    recording::Recording,
-    topic::QueuedMessage,
+    topic::{QueuedMessage, Recording},
     totals::{Losses, Written},
     writer::Writer as RecordWriter,
+    RecordError,
 };
 
 pub struct Writer {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use topic_statistics_core::incompatible::MatchedQos;
 
 use super::{
-    super::{snapshot::Received, transforms::Stamp},
+    super::{transforms::Stamp, Received},
     *,
 };
 
