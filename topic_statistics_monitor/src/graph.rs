@@ -103,8 +103,7 @@ impl Qos {
 
     /// Returns the strongest policies that all publishers can serve.
     pub fn of_all<'a>(offered: impl Iterator<Item = &'a QoSProfile>) -> Self {
-        let all = Self { reliable: true, transient_local: true };
-        offered.fold(all, |all, one| Self {
+        offered.fold(Self::LATCHED, |all, one| Self {
             reliable: all.reliable && one.reliability != QoSReliabilityPolicy::BestEffort,
             transient_local: all.transient_local && one.durability == QoSDurabilityPolicy::TransientLocal,
         })

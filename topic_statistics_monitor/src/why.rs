@@ -201,6 +201,16 @@ pub struct Received {
     pub seconds: f64,
 }
 
+impl Received {
+    pub fn rate(&self) -> f64 {
+        if self.seconds > 0.0 {
+            self.messages as f64 / self.seconds
+        } else {
+            0.0
+        }
+    }
+}
+
 /// The graph before and after listening, and the messages received meanwhile.
 #[derive(Default)]
 pub struct Snapshot {

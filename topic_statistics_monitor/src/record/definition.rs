@@ -63,15 +63,16 @@ fn text(
     encoding: &str,
 ) -> Option<String> {
     let line = "=".repeat(80);
-    let mut text = match encoding {
-        "ros2msg" => read(files, root, "msg")?,
-        _ => format!("{line}\nIDL: {root}\n{}", read(files, root, "idl")?),
+    let is_msg = encoding == "ros2msg";
+    let mut text = match is_msg {
+        true => read(files, root, "msg")?,
+        false => format!("{line}\nIDL: {root}\n{}", read(files, root, "idl")?),
     };
     for name in contained {
         let MessageTypeName { package_name, type_name } = name;
-        text += &match encoding {
-            "ros2msg" => format!("\n{line}\nMSG: {package_name}/{type_name}\n{}", read(files, name, "msg")?),
-            _ => format!("{line}\nIDL: {name}\n{}", read(files, name, "idl")?),
+        text += &match is_msg {
+            true => format!("\n{line}\nMSG: {package_name}/{type_name}\n{}", read(files, name, "msg")?),
+            false => format!("{line}\nIDL: {name}\n{}", read(files, name, "idl")?),
         };
     }
     Some(text)

@@ -8,7 +8,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt,
     fs::File,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
@@ -39,11 +38,13 @@ use super::{
     RecordError,
 };
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The disk is full. The end of the file can still be written.
+    /// The end of the file can still be written.
+    #[error("the disk is full")]
     Full,
-    /// Another error, with its description. The end of the file cannot be written.
+    /// The end of the file cannot be written.
+    #[error("{0}")]
     Failed(String),
 }
 
@@ -53,15 +54,7 @@ impl From<McapError> for WriteError {
     }
 }
 
-impl fmt::Display for WriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full => f.write_str("the disk is full"),
-            Self::Failed(reason) => f.write_str(reason),
-        }
-    }
-}
-
+/// A buffered file that counts the bytes written to it.
 struct Sink {
     file: BufWriter<File>,
     written: Arc<AtomicU64>,

@@ -54,13 +54,9 @@ impl Event {
         at: Instant,
         now: i64,
     ) -> Option<Self> {
-        let step = match event_type {
-            0 => Step::RequestSent,
-            1 => Step::RequestReceived,
-            2 => Step::ResponseSent,
-            3 => Step::ResponseReceived,
-            _ => return None,
-        };
+        const STEPS: [Step; 4] =
+            [Step::RequestSent, Step::RequestReceived, Step::ResponseSent, Step::ResponseReceived];
+        let step = *STEPS.get(usize::from(event_type))?;
         let call = (of_client(call.0), call.1);
         let stamp = i64::from(sec) * 1_000_000_000 + i64::from(nanosec);
         Some(Self { step, call, stamp: (stamp.abs_diff(now) <= Self::OFF).then_some(stamp), at })
@@ -104,12 +100,8 @@ struct Call {
 
 impl Default for Calls {
     fn default() -> Self {
-        Self {
-            calls: HashMap::new(),
-            samples: Samples::new(Self::METRICS),
-            is_known: [false; 4],
-            received: 0,
-        }
+        let samples = Samples::new(Self::METRICS);
+        Self { calls: HashMap::new(), samples, is_known: [false; 4], received: 0 }
     }
 }
 

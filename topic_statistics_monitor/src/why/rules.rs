@@ -71,7 +71,7 @@ pub const CLOCK: &str = "/clock";
 /// A subscription below this share of the best rate of another one to its topic is reported.
 const FEWER: f64 = 0.8;
 /// Rates are compared only if the best subscription received at least this number of messages.
-const COMPARABLE: f64 = 20.0;
+const COMPARABLE: u64 = 20;
 /// A publisher is noted if the fastest publisher of the same topic sent at least this many times as many messages.
 const SLOWER: f64 = 5.0;
 
@@ -143,7 +143,12 @@ impl<'a> Rules<'a> {
             let is_usual = usual.is_wanted(topic) && topic != CLOCK;
             match (ends.publishers.is_empty(), ends.subscriptions.is_empty()) {
                 (true, false) if is_usual => self.no_publisher(topic, ends),
-                (false, true) if is_usual => self.no_reader(topic, ends),
+                (false, true) if is_usual => {
+                    let publishers = nodes(&ends.publishers);
+                    let text =
+                        format!("nobody reads {}, which is published by {}", name(topic), list(&publishers));
+                    self.add(Kind::NoReader, false, Some(topic), &publishers, text);
+                }
                 _ => {}
             }
             self.flows(topic, ends);
@@ -263,13 +268,6 @@ impl<'a> Rules<'a> {
         self.add(Kind::NearName, is_problem, Some(topic), &all, text);
     }
 
-    fn no_reader(&mut self, topic: &str, ends: &Ends) {
-        let publishers = nodes(&ends.publishers);
-        let shown = list(&publishers);
-        let text = format!("nobody reads {}, which is published by {shown}", name(topic));
-        self.add(Kind::NoReader, false, Some(topic), &publishers, text);
-    }
-
     fn no_topic(&mut self, topic: &str) {
         let near = self.near(topic, |_| true).map(|near| format!("; the nearest name is {}", name(near)));
         let others = self.other_domains().map(|others| format!("; {others}"));
@@ -366,11 +364,10 @@ impl<'a> Rules<'a> {
             return;
         }
         let owners = self.owners(topic, gid);
-        let shown = list(&owners);
         let text = format!(
-            "a publisher of {} ({shown}) sent {} messages, and another one {fast}, so the rate of the topic does not \
+            "a publisher of {} ({}) sent {slow} messages, and another one {fast}, so the rate of the topic does not \
              show the slow one",
-            name(topic), slow
+            name(topic), list(&owners)
         );
         self.add(Kind::SlowPublisher, false, Some(topic), &owners, text);
     }
@@ -432,19 +429,10 @@ impl<'a> Rules<'a> {
 
     /// Finds subscriptions that receive fewer messages than a subscription of another node to the same topic.
     fn fewer_received(&mut self) {
-        let rate = |messages: f64, seconds: f64| if seconds > 0.0 { messages / seconds } else { 0.0 };
-        let mut best = BTreeMap::<&str, (f64, f64, &str)>::new();
         for ((node, topic), received) in &self.snapshot.received {
-            let (messages, seconds) = (received.messages as f64, received.seconds);
-            let rate = rate(messages, seconds);
-            let entry = best.entry(topic).or_insert((rate, messages, node));
-            if rate > entry.0 {
-                *entry = (rate, messages, node);
-            }
-        }
-        for ((node, topic), received) in &self.snapshot.received {
-            let own = rate(received.messages as f64, received.seconds);
-            let (rate, messages, neighbour) = best[&**topic];
+            let of_topic = self.snapshot.received.iter().filter(|((_, other), _)| other == topic);
+            let best = of_topic.max_by(|(_, one), (_, other)| one.rate().total_cmp(&other.rate()));
+            let Some(((neighbour, _), best)) = best else { continue };
             let is_in_pair = self.found.iter().any(|finding| {
                 matches!(finding.kind, Kind::Qos | Kind::Type)
                     && finding.topic.as_ref() == Some(topic)
@@ -452,20 +440,15 @@ impl<'a> Rules<'a> {
             });
             let ends = self.graph.topics.get(topic);
             let is_in_graph = ends.is_some_and(|ends| ends.subscriptions.iter().any(|end| end.node == *node));
-            if messages < COMPARABLE
-                || own >= FEWER * rate
-                || is_in_pair
-                || !is_in_graph
-                || !self.is_asked(topic)
-            {
-                continue;
+            let is_fewer = best.messages >= COMPARABLE && received.rate() < FEWER * best.rate();
+            if is_fewer && !is_in_pair && is_in_graph && self.is_asked(topic) {
+                let text = format!(
+                    "{} receives {:.1} Hz on {}, and {} {:.1} Hz: see its lost messages, the depth of its queue, and \
+                     whether its callbacks take too long",
+                    name(node), received.rate(), name(topic), name(neighbour), best.rate()
+                );
+                self.add(Kind::FewerReceived, true, Some(topic), &[node, neighbour], text);
             }
-            let text = format!(
-                "{} receives {own:.1} Hz on {}, and {} {rate:.1} Hz: see its lost messages, the depth of its queue, \
-                 and whether its callbacks take too long",
-                name(node), name(topic), name(neighbour)
-            );
-            self.add(Kind::FewerReceived, true, Some(topic), &[node, neighbour], text);
         }
     }
 

@@ -309,14 +309,8 @@ fn a_missing_topic_has_the_nearest_name_and_other_domains() {
 }
 
 /// Adds transforms of a frame every 0.1 s. Each stamp is `ahead` ns after the reception of the transform.
-fn send(
-    snapshot: &mut Snapshot,
-    node: &str,
-    frame: &str,
-    parent: &str,
-    seconds: std::ops::Range<f64>,
-    ahead: i64,
-) {
+fn send(snapshot: &mut Snapshot, node: &str, frames: [&str; 2], seconds: std::ops::Range<f64>, ahead: i64) {
+    let [frame, parent] = frames;
     let steps = ((seconds.end - seconds.start) * 10.0) as u32;
     for step in 0..steps {
         let at = Duration::from_secs_f64(seconds.start + f64::from(step) / 10.0);
@@ -343,10 +337,10 @@ fn transforms() -> Snapshot {
 #[test]
 fn two_authorities_for_one_frame_are_named_but_not_a_restarted_one() {
     let mut snapshot = transforms();
-    send(&mut snapshot, "/base", "base", "odom", 0.0..2.0, 0);
-    send(&mut snapshot, "/amcl", "base", "map", 2.5..5.0, 0);
+    send(&mut snapshot, "/base", ["base", "odom"], 0.0..2.0, 0);
+    send(&mut snapshot, "/amcl", ["base", "map"], 2.5..5.0, 0);
     assert_eq!(kinds(&snapshot), [Kind::Transform], "one ended, and another one began");
-    send(&mut snapshot, "/base", "base", "odom", 2.0..5.0, 0);
+    send(&mut snapshot, "/base", ["base", "odom"], 2.0..5.0, 0);
     let parts = ["/amcl and /base both publish the transform of the frame base", "below odom and below map"];
     assert_problem(&snapshot, Kind::Authorities, &parts);
 }
@@ -361,19 +355,19 @@ fn stamps_in_the_future_or_the_past_are_named() {
         (i64::MIN / 2, Some("in the past")),
     ] {
         let mut snapshot = transforms();
-        send(&mut snapshot, "/amcl", "odom", "map", 0.0..5.0, ahead);
+        send(&mut snapshot, "/amcl", ["odom", "map"], 0.0..5.0, ahead);
         let found = problems(&snapshot);
         assert_eq!(found.first().map(|(kind, _)| *kind), expected.map(|_| Kind::Transform), "{found:?}");
         assert!(expected.is_none_or(|expected| found[0].1.contains(expected)), "{found:?}");
     }
     let mut snapshot = transforms();
     for ahead in [0, -S, -2 * S] {
-        send(&mut snapshot, "/amcl", "odom", "map", 4.0..5.0, ahead);
+        send(&mut snapshot, "/amcl", ["odom", "map"], 4.0..5.0, ahead);
     }
     assert_problem(&snapshot, Kind::Transform, &["with stamps that go back, 2 times of 30"]);
     let mut snapshot = transforms();
     snapshot.flows.insert(CLOCK.to_owned(), [(gid("/sim", 0), 50)].into());
-    send(&mut snapshot, "/amcl", "odom", "map", 0.0..5.0, 0);
+    send(&mut snapshot, "/amcl", ["odom", "map"], 0.0..5.0, 0);
     assert_problem(&snapshot, Kind::Transform, &["stamps of the system clock", "set its use_sim_time"]);
 }
 
@@ -381,17 +375,17 @@ fn stamps_in_the_future_or_the_past_are_named() {
 #[test]
 fn transforms_that_stop_or_never_come_are_named() {
     let mut snapshot = transforms();
-    send(&mut snapshot, "/base", "base", "odom", 0.0..5.0, 0);
-    send(&mut snapshot, "/amcl", "odom", "map", 0.0..1.0, 0);
+    send(&mut snapshot, "/base", ["base", "odom"], 0.0..5.0, 0);
+    send(&mut snapshot, "/amcl", ["odom", "map"], 0.0..1.0, 0);
     assert_problem(
         &snapshot,
         Kind::Transform,
         &["/amcl publishes the transform of the frame odom no more, for 4.1 s"],
     );
     let mut snapshot = transforms();
-    send(&mut snapshot, "/base", "base", "odom", 0.0..5.0, 0);
+    send(&mut snapshot, "/base", ["base", "odom"], 0.0..5.0, 0);
     snapshot.flows.get_mut("/tf").unwrap().remove(&gid("/amcl", 1));
     assert_eq!(kinds(&snapshot), [], "one tree");
-    send(&mut snapshot, "/base", "marker", "map", 0.0..5.0, 0);
+    send(&mut snapshot, "/base", ["marker", "map"], 0.0..5.0, 0);
     assert_problem(&snapshot, Kind::Silent, &["/amcl sent nothing on /tf"]);
 }
