@@ -79,14 +79,6 @@ impl Windows {
         last.is_some_and(|(ended, length, _)| now.saturating_duration_since(*ended) <= limit(*length))
     }
 
-    fn first(&self) -> Option<Instant> {
-        self.0.front().map(|(ended, ..)| *ended)
-    }
-
-    fn last(&self) -> Option<(Instant, Duration)> {
-        self.0.back().map(|(ended, length, _)| (*ended, *length))
-    }
-
     fn within(&self, span: Span) -> impl Iterator<Item = &Summary> {
         let is_within = move |ended: &Instant| *ended > span.0 && *ended <= span.1;
         self.0.iter().filter(move |(ended, ..)| is_within(ended)).map(|(.., figures)| figures)
@@ -206,10 +198,10 @@ impl Hops {
     /// Returns the statistics of a path, for the span of time in which all its hops have windows.
     fn path(&self, path: &[&Hop]) -> Path {
         // Windows of two nodes belong together if their ends differ by less than half a window.
-        let ends = || path.iter().filter_map(|hop| hop.windows.last());
-        let half = ends().map(|(_, length)| length).min().unwrap_or_default() / 2;
-        let first = path.iter().filter_map(|hop| hop.windows.first()).max();
-        let last = ends().map(|(ended, _)| ended).min();
+        let ends = || path.iter().filter_map(|hop| hop.windows.0.back());
+        let half = ends().map(|(_, length, _)| *length).min().unwrap_or_default() / 2;
+        let first = path.iter().filter_map(|hop| Some(hop.windows.0.front()?.0)).max();
+        let last = ends().map(|(ended, ..)| *ended).min();
         let span = first.and_then(|first| Some((first.checked_sub(half)?, last? + half)));
         Path(path.iter().filter_map(|hop| Some(self.path_hop(hop, span?))).collect())
     }

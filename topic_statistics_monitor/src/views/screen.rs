@@ -245,16 +245,10 @@ enum Column {
 }
 
 impl Column {
-    const ALL: [Self; 8] = [
-        Self::Topic,
-        Self::State,
-        Self::Rate,
-        Self::Period,
-        Self::Age,
-        Self::Lost,
-        Self::Seen,
-        Self::Bandwidth,
-    ];
+    const ALL: [Self; 8] = {
+        use Column::*;
+        [Topic, State, Rate, Period, Age, Lost, Seen, Bandwidth]
+    };
 
     /// Returns the name of the column in a list of rows of this kind.
     fn name(self, kind: Kind) -> &'static str {

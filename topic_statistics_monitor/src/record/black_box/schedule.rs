@@ -226,8 +226,8 @@ mod tests {
         let (mut schedule, at) = schedule(30, 10);
         schedule.trigger(trigger(at(0)));
         schedule.begin(at(0));
-        for second in 0..100 {
-            let expected = if second < 99 { Next::Joins } else { Next::LeftOut };
+        for second in 0..101 {
+            let expected = if second < 100 { Next::Joins } else { Next::LeftOut };
             assert_eq!(schedule.trigger(trigger(at(second))), expected);
         }
         assert_eq!(schedule.take_triggers().len(), Schedule::MAX_TRIGGERS);

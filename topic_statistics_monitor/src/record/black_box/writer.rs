@@ -102,7 +102,9 @@ impl Writer {
             self.end(Ended::ProgramEnds, Instant::now());
         }
         self.recording.set_ended();
-        Ok(self.summary())
+        let losses = self.recording.topics().iter().fold(Losses::NONE, |sum, topic| sum.and(topic.losses()));
+        let files = if self.files == 1 { "file" } else { "files" };
+        Ok(format!("wrote {} {files}; {losses}", self.files))
     }
 
     fn accept(&mut self, message: QueuedMessage) {
@@ -241,12 +243,6 @@ impl Writer {
                 after.as_secs_f64()
             ),
         });
-    }
-
-    fn summary(&self) -> String {
-        let losses = self.recording.topics().iter().fold(Losses::NONE, |sum, topic| sum.and(topic.losses()));
-        let files = if self.files == 1 { "file" } else { "files" };
-        format!("wrote {} {files}; {losses}", self.files)
     }
 }
 
