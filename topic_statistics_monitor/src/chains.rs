@@ -124,10 +124,8 @@ fn notes(path: &Path) -> Vec<String> {
     for hop in &path.0 {
         let output = name(&hop.id.output);
         if hop.count == 0 {
-            notes.push(format!(
-                "no sample of {}: no message, or causes that are not known",
-                name(&hop.id.node)
-            ));
+            let node = name(&hop.id.node);
+            notes.push(format!("no sample of {node}: no message, or causes that are not known"));
         }
         if let Some(all) = hop.publications.filter(|_| hop.is_partial()) {
             notes.push(format!("{} of {all} publications on {output} have another cause", all - hop.count));

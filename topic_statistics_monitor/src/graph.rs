@@ -132,29 +132,22 @@ impl Qos {
 }
 
 pub fn matched(qos: &QoSProfile) -> MatchedQos {
+    use QoSDurabilityPolicy::{TransientLocal, Volatile};
+    use QoSLivelinessPolicy::{Automatic, ManualByTopic};
+    use QoSReliabilityPolicy::{BestEffort, Reliable};
+    let known = |is: bool, is_not: bool| (is || is_not).then_some(is);
     let limit = |limit| match limit {
         QoSDuration::Infinite => Some(None),
         QoSDuration::Custom(duration) => Some(Some(duration)),
         _ => None,
     };
+    let QoSProfile { reliability, durability, liveliness, deadline, liveliness_lease, .. } = *qos;
     MatchedQos {
-        is_reliable: match qos.reliability {
-            QoSReliabilityPolicy::Reliable => Some(true),
-            QoSReliabilityPolicy::BestEffort => Some(false),
-            _ => None,
-        },
-        is_transient_local: match qos.durability {
-            QoSDurabilityPolicy::TransientLocal => Some(true),
-            QoSDurabilityPolicy::Volatile => Some(false),
-            _ => None,
-        },
-        is_manual: match qos.liveliness {
-            QoSLivelinessPolicy::ManualByTopic => Some(true),
-            QoSLivelinessPolicy::Automatic => Some(false),
-            _ => None,
-        },
-        deadline: limit(qos.deadline),
-        lease: limit(qos.liveliness_lease),
+        is_reliable: known(reliability == Reliable, reliability == BestEffort),
+        is_transient_local: known(durability == TransientLocal, durability == Volatile),
+        is_manual: known(liveliness == ManualByTopic, liveliness == Automatic),
+        deadline: limit(deadline),
+        lease: limit(liveliness_lease),
     }
 }
 

@@ -104,15 +104,10 @@ impl Events {
             return None;
         }
         let messages = now.written.messages - before.written.messages;
-        let values = RecordedTotals {
-            topic: topic.name.clone(),
-            scope: Scope::Recording,
-            messages_recorded: messages,
-            messages_lost_in_transport: lost.in_transport,
-            messages_lost_in_recorder: lost.in_recorder,
-            bytes_written: now.written.bytes - before.written.bytes,
-            messages_rate: messages as f64 / (now.at - before.at).as_secs_f64(),
-        };
+        let bytes = now.written.bytes - before.written.bytes;
+        let totals = Written { messages, bytes, ..now.written }.totals(&topic.name, Scope::Recording, lost);
+        let messages_rate = messages as f64 / (now.at - before.at).as_secs_f64();
+        let values = RecordedTotals { messages_rate, ..totals };
         self.reported.insert(topic.index, now);
         let values = values.to_metadata().into_iter().filter(|(key, _)| key != "scope");
         Some(DiagnosticStatus {

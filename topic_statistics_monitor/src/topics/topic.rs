@@ -113,10 +113,9 @@ impl Topic {
         if self.failed.is_none() {
             let other = publishers.iter().find(|publisher| publisher.topic_type != message_type);
             self.row.problem = other.map(|other| {
+                let [node, other] = [&other.node_name, &other.topic_type].map(|text| name(text));
                 Problem::Error(format!(
-                    "{} publishes {} on it, which is not shown: all publishers of a topic need the same type",
-                    name(&other.node_name),
-                    name(&other.topic_type)
+                    "{node} publishes {other} on it, which is not shown: all publishers of a topic need the same type"
                 ))
             });
         }

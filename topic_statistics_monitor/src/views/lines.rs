@@ -59,11 +59,10 @@ impl<'a> Lines<'a> {
         }
         for row in resubscribed(&polled.rows, &mut self.subscriptions) {
             self.report.write_resubscribed(row)?;
+            let (name, qos) = (format::name(&row.name), &row.qos);
             print_error(&format!(
-                "{}: subscribed again, {}, because the last subscription did not serve all its publishers; the \
-                 next line is that of the first whole window",
-                format::name(&row.name),
-                row.qos
+                "{name}: subscribed again, {qos}, because the last subscription did not serve all its publishers; the \
+                 next line is that of the first whole window"
             ));
         }
         for row in polled.new_rows() {

@@ -227,13 +227,9 @@ impl<'a> Rules<'a> {
                     (matching, all) => format!(", only from {matching} of {all} publishers"),
                 };
                 let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
-                let text = format!(
-                    "{} receives nothing from {} on {}{others}: {}",
-                    name(&reader.node),
-                    name(&publisher.node),
-                    name(topic),
-                    reasons.join("; ")
-                );
+                let [node, from, on] = [&*reader.node, &publisher.node, topic].map(name);
+                let text =
+                    format!("{node} receives nothing from {from} on {on}{others}: {}", reasons.join("; "));
                 let kind = if is_of_type { Kind::Type } else { Kind::Qos };
                 self.add(kind, true, Some(topic), &[&reader.node, &publisher.node], text);
             }

@@ -131,31 +131,26 @@ impl Transforms {
     pub fn faults(&self, end: Duration, has_clock: bool) -> Vec<Fault> {
         let mut faults = vec![];
         for ((_, frame), authorities) in &self.frames {
-            let shown = name(frame);
-            let rivals = rivals(authorities);
-            if let Some([first, second]) = rivals {
-                let same = first.parent == second.parent;
-                let parents = [first, second].map(|rival| name(&rival.parent));
-                let below =
-                    if same { String::new() } else { format!(", below {}", parents.join(" and below ")) };
-                faults.push(Fault {
-                    topic: first.topic.clone(),
-                    publishers: [first, second].map(|rival| (rival.topic.clone(), rival.publisher)).into(),
-                    is_of_authorities: true,
-                    text: format!(
-                        "both publish the transform of the frame {shown}{below}, so it jumps between two values; let \
-                         only one of them publish it"
-                    ),
-                });
+            let mut add = |of: &[&Authority], text: String| {
+                let publishers = of.iter().map(|one| (one.topic.clone(), one.publisher)).collect();
+                let is_of_authorities = of.len() > 1;
+                faults.push(Fault { topic: of[0].topic.clone(), publishers, is_of_authorities, text });
+            };
+            let (shown, rivals) = (name(frame), rivals(authorities));
+            if let Some(rivals @ [first, second]) = rivals {
+                let parents = rivals.map(|rival| name(&rival.parent)).join(" and below ");
+                let is_same = first.parent == second.parent;
+                let below = if is_same { String::new() } else { format!(", below {parents}") };
+                let text = format!(
+                    "both publish the transform of the frame {shown}{below}, so it jumps between two values; let only \
+                     one of them publish it"
+                );
+                add(&rivals, text);
             }
             for authority in authorities.iter().filter(|authority| !authority.is_static()) {
-                let Some(text) = authority.fault(end, has_clock, rivals.is_some()) else { continue };
-                faults.push(Fault {
-                    topic: authority.topic.clone(),
-                    publishers: vec![(authority.topic.clone(), authority.publisher)],
-                    is_of_authorities: false,
-                    text: format!("publishes the transform of the frame {shown} {text}"),
-                });
+                if let Some(text) = authority.fault(end, has_clock, rivals.is_some()) {
+                    add(&[authority], format!("publishes the transform of the frame {shown} {text}"));
+                }
             }
         }
         faults

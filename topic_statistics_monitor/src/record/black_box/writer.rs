@@ -119,11 +119,10 @@ impl Writer {
         let wanted = self.black_box.last;
         if self.ring.is_cut() && kept < wanted && !self.has_reported_size {
             self.has_reported_size = true;
+            let (max, [kept, wanted]) =
+                (self.black_box.max_bytes, [kept, wanted].map(|time| time.as_secs_f64()));
             self.black_box.report(format!(
-                "only the last {:.1} s of messages fit in {} bytes, not {:.1} s: increase --max-cache-size",
-                kept.as_secs_f64(),
-                self.black_box.max_bytes,
-                wanted.as_secs_f64(),
+                "only the last {kept:.1} s of messages fit in {max} bytes, not {wanted:.1} s: increase --max-cache-size"
             ));
         }
     }
@@ -218,7 +217,8 @@ impl Writer {
             file.set_losses(&topic, self.ring.losses_before(topic.index));
         }
         let (messages, path) = (file.info().messages, shown(&path));
-        let after = until.saturating_duration_since(triggered);
+        let [before, after] =
+            [kept, until.saturating_duration_since(triggered)].map(|time| time.as_secs_f64());
         let reason = match ended {
             Ended::Complete => "complete",
             Ended::ProgramEnds => "program_ended",
@@ -237,11 +237,9 @@ impl Writer {
             Ok(()) if reason == "disk_full" => {
                 format!("{path} ends early, because the disk is full: {messages} messages")
             }
-            Ok(()) => format!(
-                "wrote {path}: {messages} messages, from {:.1} s before to {:.1} s after",
-                kept.as_secs_f64(),
-                after.as_secs_f64()
-            ),
+            Ok(()) => {
+                format!("wrote {path}: {messages} messages, from {before:.1} s before to {after:.1} s after")
+            }
         });
     }
 }
