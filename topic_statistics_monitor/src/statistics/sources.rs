@@ -271,10 +271,8 @@ mod tests {
         other.window = Times::from_nanoseconds(99_000_200_000, 100_000_200_000);
         sources.receive(other);
         for expected in ["message_age", "message_period"] {
-            assert_eq!(
-                window(&sources).metrics.iter().map(|metric| &*metric.name).collect::<Vec<_>>(),
-                [expected]
-            );
+            let metrics = window(&sources).metrics.iter().map(|metric| &*metric.name);
+            assert_eq!(metrics.collect::<Vec<_>>(), [expected]);
             sources.settle(at(101));
         }
     }

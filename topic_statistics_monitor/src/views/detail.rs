@@ -182,10 +182,8 @@ mod tests {
             line.split_whitespace().skip(7).map(str::to_owned).collect::<Vec<_>>()
         };
         for (figure, exact) in figures("message_age").iter().zip([10.0, 19.0]) {
-            assert!(
-                (figure.parse::<f64>().unwrap() - exact).abs() <= exact * ages.relative_error(),
-                "{wide}"
-            );
+            let error = (figure.parse::<f64>().unwrap() - exact).abs();
+            assert!(error <= exact * ages.relative_error(), "{wide}");
         }
         assert_eq!((figures("message_age").len(), figures("message_period")), (2, vec!["-".to_owned(); 2]));
         assert!(!wide.contains("samples"), "{wide}");

@@ -490,9 +490,9 @@ mod tests {
         }
         // The details of another topic report that the chosen metric has no sample.
         press(&mut screen, &rows, "\x1bj\n");
-        assert!(
-            shown(&mut screen, "/imu") && shown(&mut screen, "message_period: no sample in the last minute")
-        );
+        for expected in ["/imu", "message_period: no sample in the last minute"] {
+            assert!(shown(&mut screen, expected), "{expected}");
+        }
         press(&mut screen, &rows, "h");
         assert!(!shown(&mut screen, "no sample"));
     }
