@@ -93,6 +93,9 @@ struct Channels {
     qos: String,
 }
 
+/// Returns the counts of a topic in the whole recording.
+type Whole = fn(&TopicInFile) -> (Written, Losses);
+
 impl TopicInFile {
     pub fn lost(&self) -> Losses {
         self.losses.since(self.before)
@@ -288,10 +291,10 @@ impl BagFile {
 
     /// Writes the present chunk, and the totals of topics that have lost messages since the last call. After a crash,
     /// they are the last totals in the file.
-    pub fn flush(&mut self, whole: impl Fn(&TopicInFile) -> (Written, Losses)) -> Result<(), WriteError> {
+    pub fn flush(&mut self, whole: Whole) -> Result<(), WriteError> {
         let lossy = |in_file: &&TopicInFile| in_file.losses != in_file.reported;
         let totals: Vec<_> =
-            self.topics.values().filter(lossy).flat_map(|in_file| totals(in_file, &whole)).collect();
+            self.topics.values().filter(lossy).flat_map(|in_file| totals(in_file, whole)).collect();
         self.reserve(1024 * totals.len() as u64)?;
         for record in &totals {
             self.writer.write_metadata(record)?;
@@ -315,15 +318,11 @@ impl BagFile {
     }
 
     /// Writes the totals of all topics and the end of the file. `more` is another metadata record, of at most 1 kB.
-    pub fn finish(
-        mut self,
-        more: Option<Metadata>,
-        whole: impl Fn(&TopicInFile) -> (Written, Losses),
-    ) -> Result<(), WriteError> {
+    pub fn finish(mut self, more: Option<Metadata>, whole: Whole) -> Result<(), WriteError> {
         if let Some(more) = more {
             self.writer.write_metadata(&more)?;
         }
-        for record in self.topics.values().flat_map(|in_file| totals(in_file, &whole)) {
+        for record in self.topics.values().flat_map(|in_file| totals(in_file, whole)) {
             self.writer.write_metadata(&record)?;
         }
         let metadata =
@@ -356,7 +355,7 @@ impl BagFile {
 }
 
 /// Returns the two metadata records with a topic's totals: for this file, and for the whole recording.
-fn totals(in_file: &TopicInFile, whole: impl Fn(&TopicInFile) -> (Written, Losses)) -> [Metadata; 2] {
+fn totals(in_file: &TopicInFile, whole: Whole) -> [Metadata; 2] {
     let name = &in_file.topic.name;
     let file = in_file.written.totals(name, Scope::File, in_file.lost());
     let (written, losses) = whole(in_file);
