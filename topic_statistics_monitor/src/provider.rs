@@ -30,7 +30,9 @@ pub trait RowProvider: Rows {
     fn notice(&self) -> Option<String>;
 }
 
-impl Rows for Box<dyn RowProvider + '_> {
+pub type Provider<'a> = Box<dyn RowProvider + 'a>;
+
+impl Rows for Provider<'_> {
     fn rows(&self) -> Vec<&Row> {
         (**self).rows()
     }
@@ -45,7 +47,7 @@ pub fn provider<'a>(
     arguments: &'a Arguments,
     patterns: Vec<Pattern>,
     recording: Option<Arc<Recording>>,
-) -> Result<Box<dyn RowProvider + 'a>, Failure> {
+) -> Result<Provider<'a>, Failure> {
     if let Some(topic) = &arguments.from_statistics {
         let name = topic.name().filter(|_| !topic.is_of_sources());
         let Some(name) = name else {

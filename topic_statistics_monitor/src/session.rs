@@ -20,7 +20,7 @@ use crate::{
     diagnostics::Diagnostics,
     process,
     process::{print_all, print_error, Failure},
-    provider::RowProvider,
+    provider::{Provider, RowProvider},
     record::Recorder,
     signals::Interrupt,
     views::{Polled, View},
@@ -53,11 +53,7 @@ impl<'a> Session<'a> {
     }
 
     /// Polls the rows, judges the rows and shows the rows until the run is over. Returns the exit status.
-    pub fn run(
-        &mut self,
-        provider: &mut Box<dyn RowProvider + '_>,
-        view: &mut dyn View,
-    ) -> Result<u8, Failure> {
+    pub fn run(&mut self, provider: &mut Provider<'_>, view: &mut dyn View) -> Result<u8, Failure> {
         loop {
             let is_over = self.is_over()?;
             let new = provider.poll()?;
@@ -82,7 +78,7 @@ impl<'a> Session<'a> {
     fn judge(
         &mut self,
         new: &[String],
-        provider: &mut Box<dyn RowProvider + '_>,
+        provider: &mut Provider<'_>,
     ) -> Result<Vec<(String, Change)>, Failure> {
         let Some(expected) = &mut self.expected else { return Ok(vec![]) };
         let now = Instant::now();

@@ -415,7 +415,7 @@ impl<'a> Rules<'a> {
                 (false, 1) => format!("one of {shown}"),
                 (false, count) => format!("{count} of {shown}"),
             };
-            let kind = if fault.is_of_authorities { Kind::Authorities } else { Kind::Transform };
+            let kind = if fault.publishers.len() > 1 { Kind::Authorities } else { Kind::Transform };
             if self.is_asked(&fault.topic) {
                 let text = format!("{shown} {}", fault.text);
                 self.add(kind, true, Some(&fault.topic), &all, text);

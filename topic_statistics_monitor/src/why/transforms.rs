@@ -34,6 +34,7 @@ pub struct Transforms {
 /// The namespace of the transform topics, and the name of a frame in this namespace.
 type Frame = (String, String);
 
+#[derive(Default)]
 struct Authority {
     topic: String,
     publisher: Gid,
@@ -53,9 +54,8 @@ struct Authority {
 #[derive(Debug, PartialEq)]
 pub struct Fault {
     pub topic: String,
-    /// The publishers, as topic and GID.
+    /// The publishers, as topic and GID: one, or two that publish the same frame.
     pub publishers: Vec<(String, Gid)>,
-    pub is_of_authorities: bool,
     /// The end of a sentence that describes the fault. The sentence begins with the names of the nodes.
     pub text: String,
 }
@@ -92,21 +92,8 @@ impl Transforms {
             return;
         }
         if at_index == authorities.len() {
-            let (topic, parent) = (topic.to_owned(), String::new());
-            let (count, backward, is_system) = (0, 0, false);
-            let (first, last) = (at, at);
-            authorities.push(Authority {
-                topic,
-                publisher,
-                parent,
-                count,
-                first,
-                last,
-                stamp,
-                backward,
-                nearest,
-                is_system,
-            });
+            let (topic, first) = (topic.to_owned(), at);
+            authorities.push(Authority { topic, publisher, first, stamp, nearest, ..Authority::default() });
         }
         let authority = &mut authorities[at_index];
         authority.count += 1;
@@ -133,8 +120,7 @@ impl Transforms {
         for ((_, frame), authorities) in &self.frames {
             let mut add = |of: &[&Authority], text: String| {
                 let publishers = of.iter().map(|one| (one.topic.clone(), one.publisher)).collect();
-                let is_of_authorities = of.len() > 1;
-                faults.push(Fault { topic: of[0].topic.clone(), publishers, is_of_authorities, text });
+                faults.push(Fault { topic: of[0].topic.clone(), publishers, text });
             };
             let (shown, rivals) = (name(frame), rivals(authorities));
             if let Some(rivals @ [first, second]) = rivals {
