@@ -14,7 +14,7 @@ use topic_statistics_observe::{
     row::Kind,
 };
 
-use crate::record::{black_box, bytes, update_rate, Compression, Options};
+use crate::record;
 
 /// Shows how often, how regularly, how old and how completely messages arrive on ROS 2 topics of any type, and their
 /// bytes.
@@ -200,76 +200,13 @@ pub struct Arguments {
     #[arg(long, value_name = "WHAT", exclusive = true, help_heading = OUTPUT)]
     pub generate: Option<Generate>,
     #[command(flatten)]
-    pub record: Record,
-}
-
-/// The arguments of a recording.
-#[derive(clap::Args, Debug)]
-#[command(next_help_heading = RECORD)]
-pub struct Record {
-    /// Record the watched topics in this file, which must not exist yet
-    ///
-    /// The file is MCAP, with the sequence numbers and the publishers of the messages, which show losses. `ros2 bag`,
-    /// Foxglove and bag_statistics can read the file. Without TOPIC, all topics are recorded.
-    #[arg(long, value_name = "FILE.mcap", conflicts_with_all = ["from_statistics", "print_expectations"])]
-    pub record: Option<PathBuf>,
-    /// Compress the recording
-    #[arg(long, value_enum, default_value = "none", requires = "record")]
-    compression: Compression,
-    /// End the recording when its file has this size: 500MB, 2GB, 64MiB
-    ///
-    /// The message that exceeds this size is the last message. The index at the end of the file is not counted.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, requires = "record")]
-    max_size: Option<u64>,
-    /// End the recording after this number of seconds
-    #[arg(
-        long, value_name = "SECONDS", value_parser = seconds, requires = "record", allow_negative_numbers = true
-    )]
-    max_duration: Option<Duration>,
-    /// Begin the next file at --max-size or --max-duration: FILE_0.mcap, FILE_1.mcap
-    #[arg(long, requires = "record")]
-    split: bool,
-    /// How many bytes of messages may wait to be written [default: 100MB], or --last keeps [default: 256MB]
-    ///
-    /// Further messages are lost, and are counted as lost in the recorder. With --last, the oldest messages are dropped
-    /// instead, so that fewer seconds are kept.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, requires = "record")]
-    max_cache_size: Option<u64>,
-    /// Publish losses on ~/messages_lost at most this number of times per second; 0 means never
-    #[arg(
-        long, value_name = "HZ", default_value = "1", value_parser = update_rate, requires = "record",
-        allow_negative_numbers = true
-    )]
-    statistics_update_rate: f64,
-    #[command(flatten)]
-    black_box: black_box::Arguments,
-}
-
-impl Record {
-    /// Returns the options of the recording. `None` without `--record`.
-    pub fn options(&self) -> Option<Options> {
-        Some(Options {
-            path: self.record.clone()?,
-            compression: self.compression,
-            max_size: self.max_size,
-            max_duration: self.max_duration,
-            split: self.split,
-            max_cache: self.max_cache_size.unwrap_or(Options::MAX_CACHE),
-            update_rate: self.statistics_update_rate,
-        })
-    }
-
-    /// Returns the options of the black box. `None` without `--last`.
-    pub fn black_box(&self) -> Option<black_box::Options> {
-        self.black_box.options(self.max_cache_size)
-    }
+    pub record: record::Options,
 }
 
 const WATCHED: &str = "What is shown";
 const TIME: &str = "Time";
 const OUTPUT: &str = "Output";
 const HEALTH: &str = "Health";
-const RECORD: &str = "Recording";
 
 static AFTER_HELP: LazyLock<String> = LazyLock::new(|| format!("{CONDITIONS_HELP}\n\n{HELP}"));
 
@@ -290,26 +227,18 @@ ROS arguments come after --ros-args:
   topic_monitor imu --ros-args -p use_sim_time:=true";
 
 impl Arguments {
-    /// Errors if an argument has a wrong value, or if arguments contradict each other.
     pub fn check(&self) -> Result<(), clap::Error> {
         let of_conditions = self.conditions().filter_map(|condition| condition.topic.as_ref());
-        self.check_sources(self.topics.iter().chain(of_conditions))
-            .and_then(|()| match &self.record {
-                Record { split: true, max_size: None, max_duration: None, .. } => {
-                    Err("--split needs --max-size or --max-duration".to_owned())
-                }
-                _ => Ok(()),
-            })
-            .and_then(|()| match self.duration.filter(|_| self.why) {
-                Some(duration) if duration < Duration::from_secs(4) => {
-                    Err(format!("--why needs a --duration of 4 seconds or more, not {duration:?}"))
-                }
-                _ => Ok(()),
-            })
-            .and_then(|()| match self.chains.iter().find(|end| end.name().is_none() || end.is_of_sources()) {
-                Some(end) => Err(format!("--chains takes two topics' names, not {}", end.text())),
-                None => Ok(()),
-            })
+        let sources = self.check_sources(self.topics.iter().chain(of_conditions)).err();
+        let record::Options { split, max_size, max_duration, .. } = &self.record;
+        let split = *split && max_size.is_none() && max_duration.is_none();
+        let short = self.duration.filter(|duration| self.why && *duration < Duration::from_secs(4));
+        let end = self.chains.iter().find(|end| end.name().is_none() || end.is_of_sources());
+        sources
+            .or(split.then(|| "--split needs --max-size or --max-duration".to_owned()))
+            .or(short.map(|short| format!("--why needs a --duration of 4 seconds or more, not {short:?}")))
+            .or(end.map(|end| format!("--chains takes two topics' names, not {}", end.text())))
+            .map_or(Ok(()), Err)
             .map_err(|error| Self::command().error(ErrorKind::ValueValidation, error))
     }
 
@@ -324,13 +253,11 @@ impl Arguments {
         }
     }
 
-    /// Returns the first and the last topic of `--chains`. `None` without `--chains`.
     pub fn chain_ends(&self) -> Option<[&str; 2]> {
         let [first, last] = &self.chains[..] else { return None };
         Some([first.name()?, last.name()?])
     }
 
-    /// Returns whether topics, sources of statistics, services or actions are watched.
     pub fn kind(&self) -> Kind {
         match (self.services, self.actions) {
             (true, _) => Kind::Service,
@@ -340,18 +267,15 @@ impl Arguments {
         }
     }
 
-    /// Returns the length of the run. `None` if only a signal ends the run.
     pub fn duration(&self) -> Option<Duration> {
         const TO_SUGGEST: Duration = Duration::from_secs(10);
         self.duration.or(self.print_expectations.map(|_| TO_SUGGEST))
     }
 
-    /// Returns the conditions of all `--require` arguments.
     pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.require.iter().flat_map(|conditions| &conditions.0)
     }
 
-    /// Returns whether the output is a live view.
     pub fn is_live(&self, on_terminal: bool) -> bool {
         on_terminal
             && !self.plain
@@ -361,7 +285,6 @@ impl Arguments {
             && self.print_expectations.is_none()
     }
 
-    /// Returns the names and patterns of the topics to watch. Empty for all topics.
     pub fn patterns(&self, expected: Option<&ExpectationFile>) -> Vec<Pattern> {
         arguments::patterns(&self.topics, expected, self.conditions())
     }

@@ -5,26 +5,33 @@
 
 mod hops;
 mod missing;
-mod output;
 
-use std::{fs::File, io::BufWriter, time::Instant};
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    time::Instant,
+};
 
 use rclrs::Node;
-use topic_statistics_observe::ros::executor::Spinning;
+use serde_json::{json, Value};
+use topic_statistics_observe::{
+    format::{count_if_known, figure, name},
+    json::write_object,
+    ros::executor::Spinning,
+};
 
 use crate::{
     arguments::Arguments,
-    error::{print_error, Failure, UNFULFILLED},
-    provider::{notice_of_statistics, Notices},
+    process::{print_error, Failure, UNFULFILLED},
+    provider::{Notices, RowProvider},
     signals::Interrupt,
     statistics::StatisticsReader,
     views::{DISCOVERY, TICK},
+    why,
 };
-use hops::Hops;
-use missing::Nodes;
-use output::Output;
+use hops::{Hops, Path, PathHop};
+use missing::missing;
 
-/// Reports the paths from one topic to another until the program ends. Returns the exit status.
 pub fn run(
     node: &Node,
     arguments: &Arguments,
@@ -34,11 +41,9 @@ pub fn run(
     interrupt: &Interrupt,
 ) -> Result<u8, Failure> {
     let topic = arguments.from_statistics.as_ref().and_then(|topic| topic.name()).unwrap_or("/statistics");
-    let max = arguments.max_topics.map_or(StatisticsReader::MAX_SOURCES, |max| max as usize);
-    let mut reader = StatisticsReader::new(node, topic, vec![], max);
-    let nodes = Nodes::new(node);
+    let mut reader = StatisticsReader::new(node, topic, vec![], arguments.max_topics);
     let mut hops = Hops::default();
-    let mut output = Output::new(BufWriter::new(output), arguments.json);
+    let mut output = BufWriter::new(output);
     let mut notices = Notices::default();
     let (started, mut reported) = (Instant::now(), Instant::now());
     let mut said = vec![];
@@ -50,7 +55,7 @@ pub fn run(
         reader.poll_windows(|row| {
             row.window.iter().for_each(|window| hops.accept(&row.name, window));
         })?;
-        if let Some(notice) = notices.next(notice_of_statistics(&reader), now) {
+        if let Some(notice) = notices.next(reader.notice(), now) {
             print_error(&notice);
         }
         if is_over || now - reported >= arguments.period {
@@ -58,10 +63,10 @@ pub fn run(
             hops.forget(now);
             let paths = hops.paths(first, last);
             let missing = match paths.is_empty() && (is_over || now - started >= DISCOVERY) {
-                true => nodes.missing(&hops, first, last),
+                true => missing(&why::read(node), &hops, first, last),
                 false => vec![],
             };
-            output.write([first, last], &paths, &missing)?;
+            write(&mut output, arguments.json, [first, last], &paths, &missing)?;
             if missing != said {
                 missing.iter().for_each(|text| print_error(text));
                 said = missing;
@@ -73,4 +78,84 @@ pub fn run(
         }
         std::thread::sleep(TICK);
     }
+}
+
+/// Writes the paths between two topics. In JSON, also writes which hops are missing if no path is known.
+fn write(
+    to: &mut impl Write,
+    is_json: bool,
+    ends: [&str; 2],
+    paths: &[Path],
+    missing: &[String],
+) -> io::Result<()> {
+    for path in paths {
+        match is_json {
+            true => write_object(to, &json(path))?,
+            false => write_lines(to, path)?,
+        }
+    }
+    if is_json && paths.is_empty() && !missing.is_empty() {
+        let [first, last] = ends;
+        write_object(to, &json!({ "from": first, "to": last, "missing": missing }))?;
+    }
+    to.flush()
+}
+
+fn write_lines(to: &mut impl Write, path: &Path) -> io::Result<()> {
+    let topics: Vec<String> = path.topics().map(name).collect();
+    let mean = figure(path.mean());
+    writeln!(to, "{}  mean {mean} ms  lost {}", topics.join(" -> "), count_if_known(path.lost()))?;
+    for (index, hop) in path.0.iter().enumerate() {
+        let mark = if path.worst() == Some(index) && path.0.len() > 1 { '>' } else { ' ' };
+        let id = format!("{}: {} -> {}", name(&hop.id.node), name(&hop.id.input), name(&hop.id.output));
+        let [mean, min, max] = [hop.mean, hop.min, hop.max].map(figure);
+        let [received, lost] = [hop.received, hop.lost].map(count_if_known);
+        let count = hop.count;
+        writeln!(
+                to,
+                "  {mark} {id}  mean {mean}  min {min}  max {max}  lost {lost}  received {received}  messages {count}"
+            )?;
+    }
+    notes(path).iter().try_for_each(|note| writeln!(to, "    {note}"))
+}
+
+fn notes(path: &Path) -> Vec<String> {
+    let mut notes = vec![];
+    for hop in &path.0 {
+        let output = name(&hop.id.output);
+        if hop.count == 0 {
+            let node = name(&hop.id.node);
+            notes.push(format!("no sample of {node}: no message, or causes that are not known"));
+        }
+        if let Some(all) = hop.publications.filter(|_| hop.is_partial()) {
+            notes.push(format!("{} of {all} publications on {output} have another cause", all - hop.count));
+        }
+    }
+    if !path.mean().is_nan() && !path.is_of_same_messages() {
+        notes.push("the sum is an estimate: the hops have samples of different messages".to_owned());
+    }
+    notes
+}
+
+fn json(path: &Path) -> Value {
+    let id = |hop: &PathHop| json!({ "node": hop.id.node, "input": hop.id.input, "output": hop.id.output });
+    let hop = |hop: &PathHop| {
+        json!({
+            "node": hop.id.node, "input": hop.id.input, "output": hop.id.output,
+            "mean": hop.mean, "min": hop.min, "max": hop.max, "count": hop.count,
+            "lost": hop.lost, "received": hop.received, "publications": hop.publications,
+        })
+    };
+    json!({
+        "path": path.topics().collect::<Vec<_>>(),
+        "unit": "ms",
+        "mean": path.mean(),
+        // A percentile of a sum is not the sum of the hops' percentiles.
+        "p50": null, "p90": null, "p99": null, "p99_9": null,
+        "same_messages": path.is_of_same_messages(),
+        "lost": path.lost(),
+        "worst": path.worst().map(|index| id(&path.0[index])),
+        "hops": path.0.iter().map(hop).collect::<Vec<_>>(),
+        "notes": notes(path),
+    })
 }

@@ -15,25 +15,20 @@ use topic_statistics_observe::row::{MetricFigures, Row};
 
 use crate::arguments::Arguments;
 
-/// The parts of a status that are the same for all rows.
 #[derive(Clone)]
 struct Identity {
-    /// The name of the monitor's node without its namespace.
     node: String,
-    /// The name of the monitor's node with its namespace.
     fully_qualified: String,
     hardware_id: String,
     /// Whether a status is named like its topic, without the node.
     by_topic: bool,
 }
 
-/// Publishes the health of rows on `/diagnostics`: all rows once per second, and a row at once if its level becomes
-/// ERROR.
+/// Publishes the health of all rows on `/diagnostics` each second, and that of a row at once if it becomes ERROR.
 pub struct Diagnostics {
     node: Node,
     identity: Identity,
     publisher: Publisher<DiagnosticArray>,
-    /// When all rows were published last. `None` if they were never published.
     published: Option<Instant>,
 }
 
@@ -52,8 +47,7 @@ impl Diagnostics {
         Ok(Self { node: node.clone(), identity, publisher, published: None })
     }
 
-    /// Publishes the statuses that are due now. `new_errors` has the names of the rows whose level has just become
-    /// ERROR.
+    /// Publishes the statuses that are due now. `new_errors` has the names of the rows that have just become ERROR.
     pub fn publish<'a>(
         &mut self,
         judged: impl Iterator<Item = (&'a Row, &'a Judge)>,
@@ -94,11 +88,9 @@ fn status(identity: &Identity, row: &Row, judge: &Judge) -> DiagnosticStatus {
         (last.received, last.lost) = (window.received.map(|_| row.received), row.lost);
         last
     });
-    // A silent row still has its last window, but the statistics of this window are not published, because they do not
-    // include the silence after the window.
+    // The last window of a silent row is not published, because it does not include the silence after it.
     let window = window.filter(|_| judge.health().level != Level::Stale);
-    // A row of --from-statistics is named like its source. The row of a topic gets the name of the source that
-    // --publish creates for the topic.
+    // A row of --from-statistics has the name of its source. A topic has that of the source of --publish.
     let is_source = row.name.contains(':');
     let source =
         if is_source { row.name.clone() } else { format!("{}:{}", identity.fully_qualified, row.name) };

@@ -19,26 +19,36 @@
 //! reads `statistics`, and adds up the hops of nodes (a hop is the way of messages through one node). `why` analyses
 //! the graph once, and reports why messages do not arrive. A `Row` of `topic_statistics_observe` holds plain values.
 //! `topics`, `waiting` and `statistics` write rows. `views` and `diagnostics` read rows. The writers and the readers do
-//! not import each other. `arguments` is the command line. `signals`, `output`, `error` and `origin` are about the
-//! process.
+//! not import each other. `arguments` is the command line. `signals` and `process` are about the process.
 
 mod arguments;
 mod chains;
 mod diagnostics;
-mod error;
-mod origin;
-mod output;
+mod graph;
+mod process;
 mod provider;
+mod queue;
 mod record;
 mod session;
 mod signals;
 mod statistics;
-#[doc(hidden)]
-pub mod testing;
 mod topics;
+mod type_support;
 mod views;
 mod waiting;
 mod why;
+
+/// The items that the fuzz targets and the tests of the terminal use.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::{
+        process::take_stdout,
+        statistics::Sources,
+        topics::explain,
+        views::{detail, Input, LiveTerminal, Screen},
+        waiting::{Calls, Event, Goals},
+    };
+}
 
 use std::{
     io::{self, IsTerminal},
@@ -57,9 +67,8 @@ use topic_statistics_observe::{expect, page::PageFile};
 use crate::{
     arguments::Arguments,
     diagnostics::Diagnostics,
-    error::{has_no_reader, print_error, Failure, FAILED, UNFULFILLED},
-    output::take_stdout,
-    provider::RowProvider,
+    process::{has_no_reader, print_error, take_stdout, Failure, FAILED, UNFULFILLED},
+    provider::provider,
     record::Recorder,
     session::Session,
     signals::Interrupt,
@@ -92,8 +101,7 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     arguments.check_sources(&patterns)?;
     let report = arguments.report.as_deref().map(PageFile::new).transpose()?;
     let junit = arguments.junit.as_deref().map(PageFile::new).transpose()?;
-    // Standard output is taken before the context is created, because the context loads the middleware, which can write
-    // to standard output.
+    // Before the context is created: it loads the middleware, which can write to standard output.
     let output = take_stdout()?;
     let is_terminal = output.is_terminal();
     let executor = context("topic_monitor", ros)?.create_basic_executor();
@@ -111,13 +119,10 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
             false => Err(error),
         });
     }
-    let recorder = arguments
-        .record
-        .options()
-        .map(|options| Recorder::start(&node, options, arguments.record.black_box()))
-        .transpose()?;
-    let recording = recorder.as_ref().map(Recorder::recording);
-    let mut provider = RowProvider::new(&node, arguments, patterns, recording)?;
+    let options = Some(&arguments.record).filter(|options| options.record.is_some());
+    let recorder = options.map(|options| Recorder::start(&node, options.clone())).transpose()?;
+    let recording = recorder.as_ref().map(|recorder| Arc::clone(&recorder.recording));
+    let mut provider = provider(&node, arguments, patterns, recording)?;
     let diagnostics = arguments.diagnostics.then(|| Diagnostics::new(&node, arguments)).transpose()?;
     let spinning = Spinning::start(executor)?;
     let mut session = Session::new(arguments, expected, diagnostics, spinning, interrupt);
@@ -136,11 +141,11 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     // The recording is finished even if the run ended with an error.
     let recorded = session.finish_recording();
     let is_fulfilled = match report {
-        Some(file) => session.write_report(&file, &provider)?,
+        Some(file) => session.write_report(&file, &*provider)?,
         None => true,
     };
     if let Some(file) = junit {
-        session.write_junit(&file, &provider)?;
+        session.write_junit(&file, &*provider)?;
     }
     let is_healthy = session.report_errors();
     drop((session, provider));

@@ -15,102 +15,56 @@ use topic_statistics_observe::{
 
 use crate::{
     arguments::Arguments,
-    error::Failure,
+    process::Failure,
     record::{events_topic, Recording},
     statistics::StatisticsReader,
-    topics::{self, TopicWatcher},
-    waiting::{self, WaitingWatcher},
+    topics::TopicWatcher,
+    waiting::WaitingWatcher,
 };
 
-/// The provider of the rows that a view shows.
-pub enum RowProvider {
-    Topics(Box<TopicWatcher>),
-    Statistics(Box<StatisticsReader>),
-    Waiting(Box<WaitingWatcher>),
-}
-
-impl RowProvider {
-    pub fn new(
-        node: &Node,
-        arguments: &Arguments,
-        patterns: Vec<Pattern>,
-        recording: Option<Arc<Recording>>,
-    ) -> Result<Self, Failure> {
-        let max = arguments.max_topics.map(|max| max as usize);
-        if let Some(topic) = &arguments.from_statistics {
-            let name = topic.name().filter(|_| !topic.is_of_sources());
-            let Some(name) = name else {
-                return Err(format!("--from-statistics takes a topic's name, not {}", topic.text()).into());
-            };
-            let max = max.unwrap_or(StatisticsReader::MAX_SOURCES);
-            let statistics = StatisticsReader::new(node, name, patterns, max);
-            return Ok(Self::Statistics(Box::new(statistics)));
-        }
-        let own = recording.as_ref().map(|_| events_topic(node));
-        let selection = Selection { patterns, all: arguments.all, own };
-        if let kind @ (Kind::Service | Kind::Action) = arguments.kind() {
-            let (period, depth) = (arguments.period, arguments.depth);
-            let max = max.unwrap_or(WaitingWatcher::MAX);
-            let options = waiting::Options { kind, selection, period, depth, max };
-            return Ok(Self::Waiting(Box::new(WaitingWatcher::new(node, options))));
-        }
-        let options = topics::Options {
-            topics: selection,
-            period: arguments.period,
-            depth: arguments.depth,
-            best_effort: arguments.best_effort,
-            publish: arguments.publish,
-            max_topics: max.unwrap_or(TopicWatcher::MAX_TOPICS),
-            recording,
-        };
-        Ok(Self::Topics(Box::new(TopicWatcher::new(node, options)?)))
-    }
-
+pub trait RowProvider: Rows {
     /// Updates the rows. Returns the names of the rows with a new whole window.
-    pub fn poll(&mut self) -> Result<Vec<String>, Failure> {
-        Ok(match self {
-            Self::Topics(topics) => topics.poll(),
-            Self::Statistics(statistics) => statistics.poll()?,
-            Self::Waiting(waiting) => waiting.poll(),
-        })
-    }
+    fn poll(&mut self) -> Result<Vec<String>, Failure>;
 
-    /// Describes in a few words which rows or messages are left out because a limit is reached. `None` if nothing is
-    /// left out.
-    pub fn notice(&self) -> Option<String> {
-        match self {
-            Self::Topics(topics) => notice(topics.left_out(), 0, None),
-            Self::Statistics(statistics) => notice_of_statistics(statistics),
-            Self::Waiting(waiting) => notice(waiting.left_out(), waiting.dropped(), None),
-        }
-    }
+    /// Describes in a few words which rows or messages are left out because a limit is reached.
+    fn notice(&self) -> Option<String>;
 }
 
-impl Rows for RowProvider {
+pub type Provider<'a> = Box<dyn RowProvider + 'a>;
+
+impl Rows for Provider<'_> {
     fn rows(&self) -> Vec<&Row> {
-        match self {
-            Self::Topics(topics) => topics.rows().collect(),
-            Self::Statistics(statistics) => statistics.rows().collect(),
-            Self::Waiting(waiting) => waiting.rows().collect(),
-        }
+        (**self).rows()
     }
 
     fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
-        match self {
-            Self::Topics(topics) => topics.row_mut(name),
-            Self::Statistics(statistics) => statistics.row_mut(name),
-            Self::Waiting(waiting) => waiting.row_mut(name),
-        }
+        (**self).row_mut(name)
     }
 }
 
-/// Describes which sources of statistics or messages are left out because a limit is reached. `None` if nothing is left
-/// out.
-pub fn notice_of_statistics(statistics: &StatisticsReader) -> Option<String> {
-    notice(statistics.left_out(), statistics.dropped(), statistics.refused())
+pub fn provider<'a>(
+    node: &Node,
+    arguments: &'a Arguments,
+    patterns: Vec<Pattern>,
+    recording: Option<Arc<Recording>>,
+) -> Result<Provider<'a>, Failure> {
+    if let Some(topic) = &arguments.from_statistics {
+        let name = topic.name().filter(|_| !topic.is_of_sources());
+        let Some(name) = name else {
+            return Err(format!("--from-statistics takes a topic's name, not {}", topic.text()).into());
+        };
+        return Ok(Box::new(StatisticsReader::new(node, name, patterns, arguments.max_topics)));
+    }
+    let own = recording.as_ref().map(|_| events_topic(node));
+    let selection = Selection { patterns, all: arguments.all, own };
+    if matches!(arguments.kind(), Kind::Service | Kind::Action) {
+        return Ok(Box::new(WaitingWatcher::new(node, arguments, selection)));
+    }
+    Ok(Box::new(TopicWatcher::new(node, arguments, selection, recording)?))
 }
 
-fn notice(left_out: usize, dropped: u64, refused: Option<(u64, &str)>) -> Option<String> {
+/// Returns the notice of a provider, from the number of rows that are left out, and the number of dropped messages.
+pub fn notice(left_out: usize, dropped: u64, refused: Option<&(u64, String)>) -> Option<String> {
     let left_out = (left_out > 0).then(|| format!("{left_out} left out (--max-topics)"));
     let dropped = (dropped > 0).then(|| format!("{dropped} messages dropped"));
     let refused = refused.map(|(number, why)| format!("{number} messages refused, the last one {why}"));
@@ -128,7 +82,6 @@ impl Notices {
     /// The shortest time between two reports of a notice whose numbers change.
     const MIN_INTERVAL: Duration = Duration::from_secs(60);
 
-    /// Returns the notice if it has to be reported now.
     pub fn next(&mut self, notice: Option<String>, now: Instant) -> Option<String> {
         let notice = notice?;
         if self.last.as_ref().is_some_and(|(text, at)| *text == notice || now < *at + Self::MIN_INTERVAL) {

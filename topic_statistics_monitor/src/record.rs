@@ -12,45 +12,37 @@
 //! A callback serializes its message, and never waits for the writer. If the queue is full, the message is counted as
 //! lost in the recorder. Messages missing in a publisher's sequence numbers are counted as lost in the transport.
 
-pub mod black_box;
+mod black_box;
 mod definition;
-mod error;
 mod file;
 mod metadata;
 mod options;
-mod qos;
 mod queue;
-mod recording;
 mod reports;
 mod serialize;
 #[cfg(feature = "interfaces")]
 mod service;
-mod time;
 mod topic;
 mod totals;
 mod writer;
 
-pub use definition::Prefixes;
-pub use error::RecordError;
-pub use options::{bytes, update_rate, Compression, Options};
-pub use recording::Recording;
+pub use options::Options;
 pub use reports::events_topic;
-pub use topic::RecordedTopic;
+pub use topic::{RecordedTopic, Recording};
 
-use std::{sync::Arc, thread::JoinHandle};
+use std::{io, path::PathBuf, sync::Arc, thread::JoinHandle};
 
-use rclrs::Node;
+use rclrs::{ClockType, Node};
 use topic_statistics_core::health::Change;
+use topic_statistics_observe::format::name;
 
 use black_box::BlackBox;
 use reports::Reports;
-use time::SimulatedClock;
-use writer::{Outcome, Writer};
+use writer::Writer;
 
-/// A running recording, with its writer and its reports.
 pub struct Recorder {
-    recording: Arc<Recording>,
-    writer: Option<JoinHandle<Outcome>>,
+    pub recording: Arc<Recording>,
+    writer: Option<JoinHandle<Result<String, RecordError>>>,
     /// `None` without `--last`.
     black_box: Option<Arc<BlackBox>>,
     _service: Option<black_box::Service>,
@@ -58,26 +50,22 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates the first file, and starts the writer. With the black box, no file is created before the first trigger.
-    /// Errors if the file exists or cannot be created.
-    pub fn start(
-        node: &Node,
-        options: Options,
-        black_box: Option<black_box::Options>,
-    ) -> Result<Self, RecordError> {
+    /// Starts the writer. Without the black box, creates the first file; errors if it exists or cannot be created.
+    pub fn start(node: &Node, options: Options) -> Result<Self, RecordError> {
         // The queue of the black box is limited further, because most of the memory is for the messages of the ring.
-        let most = if black_box.is_some() { Options::MAX_CACHE } else { u64::MAX };
-        let max_cache = options.max_cache.min(most);
-        let recording = Arc::new(Recording::new(max_cache, SimulatedClock::new(node)));
-        let update_rate = options.update_rate;
+        let most = if options.black_box.last.is_some() { Options::MAX_CACHE } else { u64::MAX };
+        let max_cache = options.max_cache_size.unwrap_or(Options::MAX_CACHE).min(most);
+        let clock = Some(node.get_clock()).filter(|clock| matches!(clock.clock_type(), ClockType::RosTime));
+        let recording = Arc::new(Recording::new(max_cache, clock));
+        let update_rate = options.statistics_update_rate;
         let thread = std::thread::Builder::new().name("recorder".to_owned());
-        let (writer, black_box) = match black_box {
+        let (writer, black_box) = match options.black_box.last {
             None => {
                 let writer = Writer::new(options, Arc::clone(&recording))?;
                 (thread.spawn(move || writer.run()), None)
             }
-            Some(black_box) => {
-                let black_box = Arc::new(BlackBox::new(&options, black_box)?);
+            Some(last) => {
+                let black_box = Arc::new(BlackBox::new(&options, last)?);
                 let writer = black_box::Writer::new(options, Arc::clone(&black_box), Arc::clone(&recording))?;
                 (thread.spawn(move || writer.run()), Some(black_box))
             }
@@ -88,36 +76,44 @@ impl Recorder {
         Ok(Self { recording, writer, black_box, _service: service, _reports: reports })
     }
 
-    /// Triggers the black box if the level of a topic has changed to a level of `--on`.
     pub fn judged(&self, changes: &[(String, Change)]) {
         if let Some(black_box) = &self.black_box {
             black_box.judged(changes);
         }
     }
 
-    /// Returns the last line that the black box has written to standard error.
     pub fn status(&self) -> Option<String> {
         self.black_box.as_ref()?.status()
     }
 
-    /// Returns the recording, which the callbacks of topics use.
-    pub fn recording(&self) -> Arc<Recording> {
-        Arc::clone(&self.recording)
-    }
-
-    /// Returns whether the recording has ended by itself: at a limit, or by an error.
-    pub fn has_ended(&self) -> bool {
-        self.recording.has_ended()
-    }
-
-    /// Ends the recording: writes the waiting messages and the end of the file. Returns a line that describes what was
-    /// recorded.
-    ///
-    /// Errors if not all messages could be written. If the disk became full, the files are still valid, and have all
-    /// messages up to that time.
+    /// Writes the waiting messages and the end of the file. Returns a line that describes what was recorded. Errors if
+    /// not all messages could be written. If the disk became full, the files are valid up to that time.
     pub fn finish(mut self) -> Result<String, RecordError> {
         self.recording.close();
         let outcome = self.writer.take().map(JoinHandle::join).and_then(Result::ok);
-        outcome.ok_or(RecordError::WriterPanicked)?.report()
+        outcome.ok_or(RecordError::WriterPanicked)?
     }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error("{} cannot be created: {source}", name(&path.display().to_string()))]
+    Create { path: PathBuf, source: io::Error },
+    /// The disk is full. The file has its end, because the disk space for the end was reserved.
+    #[error("the recording has ended because the disk is full; {summary}")]
+    DiskFull { summary: String },
+    /// The file cannot be written for another reason. The file has no end.
+    #[error("the recording has ended because its file cannot be written: {reason}; {summary}")]
+    Write { reason: String, summary: String },
+    #[error("the writer of the recording panicked")]
+    WriterPanicked,
+    #[error("the recorder cannot be started: {0}")]
+    Thread(io::Error),
+    /// The events or the service cannot be created.
+    #[error("the reports of the recorder cannot be created: {0}")]
+    Reports(#[from] rclrs::RclrsError),
+    #[error("{} cannot be recorded: the library of its type cannot be loaded: {reason}", name(message_type))]
+    TypeSupport { message_type: String, reason: String },
+    #[error("more than {limit} topics cannot be recorded")]
+    TooManyTopics { limit: usize },
 }

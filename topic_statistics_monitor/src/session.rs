@@ -13,32 +13,27 @@ use topic_statistics_observe::{
     page::{render as render_page, PageFile},
     recording::Recording,
     ros::executor::Spinning,
-    row::Rows,
 };
 
 use crate::{
     arguments::Arguments,
     diagnostics::Diagnostics,
-    error::{print_all, print_error, Failure},
-    origin,
-    provider::RowProvider,
+    process,
+    process::{print_all, print_error, Failure},
+    provider::{Provider, RowProvider},
     record::Recorder,
     signals::Interrupt,
     views::{Polled, View},
 };
 
-/// One run of the program.
 pub struct Session<'a> {
     arguments: &'a Arguments,
     spinning: Spinning,
     interrupt: Interrupt,
     started: Instant,
-    /// The comparison with the expectations. `None` without `--expect`.
     expected: Option<Expected>,
     diagnostics: Option<Diagnostics>,
-    /// The content of the report. `None` without a report.
     recording: Option<Recording>,
-    /// The recorder of the messages. `None` without `--record`.
     pub recorder: Option<Recorder>,
 }
 
@@ -58,7 +53,7 @@ impl<'a> Session<'a> {
     }
 
     /// Polls the rows, judges the rows and shows the rows until the run is over. Returns the exit status.
-    pub fn run(&mut self, provider: &mut RowProvider, view: &mut dyn View) -> Result<u8, Failure> {
+    pub fn run(&mut self, provider: &mut Provider<'_>, view: &mut dyn View) -> Result<u8, Failure> {
         loop {
             let is_over = self.is_over()?;
             let new = provider.poll()?;
@@ -79,12 +74,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Compares the rows with the expectations, sets the health of the rows, and publishes the health with
-    /// `--diagnostics`. Returns the names of the rows whose level changed, with the change.
+    /// Compares the rows with the expectations, and publishes their health. Returns the rows whose level changed.
     fn judge(
         &mut self,
         new: &[String],
-        provider: &mut RowProvider,
+        provider: &mut Provider<'_>,
     ) -> Result<Vec<(String, Change)>, Failure> {
         let Some(expected) = &mut self.expected else { return Ok(vec![]) };
         let now = Instant::now();
@@ -101,7 +95,6 @@ impl<'a> Session<'a> {
         Ok(changes)
     }
 
-    /// Reports the topics whose level is ERROR now. Returns whether no topic has this level.
     pub fn report_errors(&self) -> bool {
         self.expected.as_ref().is_none_or(|expected| expected.report_errors(print_error))
     }
@@ -111,11 +104,10 @@ impl<'a> Session<'a> {
         self.spinning.check()?;
         let elapsed = self.started.elapsed();
         let is_late = self.arguments.duration().is_some_and(|duration| elapsed >= duration);
-        let has_recorded = self.recorder.as_ref().is_some_and(Recorder::has_ended);
+        let has_recorded = self.recorder.as_ref().is_some_and(|recorder| recorder.recording.has_ended());
         Ok(is_late || has_recorded || self.interrupt.is_set())
     }
 
-    /// Ends the recording of `--record`, and reports on standard error what was recorded.
     pub fn finish_recording(&mut self) -> Result<(), Failure> {
         let Some(recorder) = self.recorder.take() else { return Ok(()) };
         self.interrupt.let_end();
@@ -123,8 +115,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Writes the file of `--junit`, after the report.
-    pub fn write_junit(&self, file: &PageFile, provider: &RowProvider) -> Result<(), Failure> {
+    pub fn write_junit(&self, file: &PageFile, provider: &dyn RowProvider) -> Result<(), Failure> {
         let (mut tests, rows) = (Tests::new("topic_monitor"), provider.rows());
         match &self.recording {
             Some(recording) => tests.add_recording(recording),
@@ -140,12 +131,12 @@ impl<'a> Session<'a> {
     }
 
     /// Writes the page of `--report`. Returns whether all conditions were fulfilled in each window.
-    pub fn write_report(&mut self, file: &PageFile, provider: &RowProvider) -> Result<bool, Failure> {
+    pub fn write_report(&mut self, file: &PageFile, provider: &dyn RowProvider) -> Result<bool, Failure> {
         let Some(recording) = &mut self.recording else { return Ok(true) };
         self.interrupt.let_end();
         let now = Instant::now();
         recording.finish(&provider.rows(), now);
-        file.write(&render_page(recording, &origin::of_this_process(), now))?;
+        file.write(&render_page(recording, &process::origin(), now))?;
         let failures = recording.failures();
         print_all(&failures);
         Ok(failures.is_empty())

@@ -15,17 +15,15 @@ use std::{
 use ratatui::crossterm::terminal::disable_raw_mode;
 use topic_statistics_observe::ros::signals;
 
-/// How long the program may take to end by itself after a signal. Without a limit, a write to a pipe whose reader does
-/// not read, or to a stopped terminal, can block the program forever.
+/// How long the program may take to end after a signal: a write to a full pipe could block forever.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// How much longer the program may take to end when only files remain to be written: the report and the recording.
 const LIMIT_OF_REPORT: Duration = Duration::from_secs(30);
 
-/// Tells whether SIGINT, SIGTERM or SIGHUP has asked the program to end.
-///
-/// If the program does not end in time after a signal, the default action of the signal ends the process. If the
-/// process ignores SIGHUP at its start, as under nohup, the program continues to ignore SIGHUP.
+/// Tells whether SIGINT, SIGTERM or SIGHUP has asked the program to end. If it does not end in time, the default action
+/// of the signal ends the process. If the process ignores SIGHUP at its start, as under nohup, it continues to ignore
+/// it.
 #[derive(Debug)]
 pub struct Interrupt {
     signals: signals::Interrupt,
@@ -33,7 +31,6 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Starts to listen for the signals.
     pub fn listen() -> io::Result<Self> {
         let is_ending = Arc::<AtomicBool>::default();
         let has_more_time = Arc::clone(&is_ending);
@@ -53,8 +50,7 @@ impl Interrupt {
         self.signals.is_set()
     }
 
-    /// Declares that only files remain to be written. From this call on, the program has more time to end after a
-    /// signal.
+    /// Declares that only files remain to be written: the program gets more time to end after a signal.
     pub fn let_end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
     }

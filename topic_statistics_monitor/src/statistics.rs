@@ -13,11 +13,7 @@ mod source;
 mod sources;
 
 use std::{
-    sync::{
-        atomic::{AtomicU64, Ordering},
-        mpsc::{self, Receiver, SyncSender},
-        Arc,
-    },
+    sync::{mpsc::Receiver, Arc},
     time::Instant,
 };
 
@@ -32,16 +28,18 @@ use topic_statistics_observe::{
     format::name,
     pattern::Pattern,
     ros::wire::{ExecutorCallbacks, MetricWindow, Refused},
-    row::Row,
+    row::{Row, Rows},
 };
 
 use crate::{
     diagnostics::Diagnostics,
-    topics::{Graph, Qos},
+    graph::{Graph, Qos},
+    process::Failure,
+    provider::{notice, RowProvider},
+    queue::Queue,
 };
 pub use sources::Sources;
 
-/// Reads the statistics that nodes publish.
 pub struct StatisticsReader {
     worker: Worker<()>,
     graph: Graph,
@@ -49,61 +47,38 @@ pub struct StatisticsReader {
     #[cfg(feature = "interfaces")]
     distributions: Subscribed<MetricsDistribution>,
     diagnostics: Subscribed<DiagnosticArray>,
-    queue: Queue,
+    queue: Arc<Queue<Received>>,
     messages: Receiver<(Instant, Received)>,
-    /// The number of refused messages, and why the last of these messages was refused. `None` if no message was
-    /// refused.
+    /// The number of refused messages, and why the last one was refused.
     refused: Option<(u64, String)>,
     sources: Sources,
 }
 
-/// The content of a received message that waits in the queue.
 enum Received {
     Metric(Sender, MetricWindow),
     #[cfg(feature = "interfaces")]
     Distribution(MetricDistribution),
     Callbacks(ExecutorCallbacks),
-    /// The reason why a message was refused.
     Refused(String),
 }
 
-/// The queue from the callbacks of the subscriptions to the reader.
-#[derive(Clone)]
-struct Queue {
-    sender: SyncSender<(Instant, Received)>,
-    /// The number of messages that were dropped because the queue was full.
-    dropped: Arc<AtomicU64>,
-}
-
-impl Queue {
-    fn put(&self, received: Received) {
-        if self.sender.try_send((Instant::now(), received)).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
-/// The subscription to a topic, with a QoS that all publishers of the topic can serve. The subscription does not exist
-/// before the first publisher.
+/// A subscription with a QoS that all publishers can serve. It does not exist before the first publisher.
 struct Subscribed<T: rosidl_runtime_rs::Message> {
     topic: String,
     subscription: Option<(WorkerSubscription<T, ()>, Qos)>,
 }
 
 impl StatisticsReader {
-    /// The default for the maximum number of sources.
+    /// The default of the maximum number of sources.
     pub const MAX_SOURCES: usize = 1000;
-    /// The depth of a subscription: how many messages can wait in the middleware.
     const DEPTH: u32 = 2000;
-    /// The size of the queue, in messages.
-    const QUEUE: usize = 10_000;
 
-    pub fn new(node: &Node, topic: &str, patterns: Vec<Pattern>, max_sources: usize) -> Self {
+    pub fn new(node: &Node, topic: &str, patterns: Vec<Pattern>, max_sources: Option<u32>) -> Self {
         #[cfg(not(feature = "interfaces"))]
-        crate::error::print_error(
+        crate::process::print_error(
             "built without topic_statistics_interfaces: there are no percentiles of published distributions",
         );
-        let (sender, messages) = mpsc::sync_channel(Self::QUEUE);
+        let (queue, messages) = Queue::new();
         Self {
             worker: node.create_worker(()),
             graph: Graph::new(node),
@@ -111,30 +86,21 @@ impl StatisticsReader {
             #[cfg(feature = "interfaces")]
             distributions: Subscribed { topic: format!("{topic}/distribution"), subscription: None },
             diagnostics: Subscribed { topic: Diagnostics::TOPIC.to_owned(), subscription: None },
-            queue: Queue { sender, dropped: Arc::default() },
+            queue,
             messages,
             refused: None,
-            sources: Sources::new(patterns, topic, max_sources),
+            sources: Sources::new(patterns, topic, max_sources.map_or(Self::MAX_SOURCES, |max| max as usize)),
         }
     }
 
-    /// Reads the received messages. Returns the names of the sources with a new complete window.
-    pub fn poll(&mut self) -> Result<Vec<String>, RclrsError> {
-        let mut complete = vec![];
-        self.poll_windows(|row| complete.push(row.name.clone()))?;
-        Ok(complete)
-    }
-
     /// Reads the received messages. Calls `complete` with the row of the source for each complete window. After a delay
-    /// of the network, several windows of a source can become complete in one call. `complete` sees each of these
-    /// windows, but the row keeps only the last window.
+    /// of the network, one call can see several windows of a source, of which the row keeps the last one.
     pub fn poll_windows(&mut self, mut complete: impl FnMut(&Row)) -> Result<(), RclrsError> {
         if self.graph.is_due() {
             self.subscribe()?;
         }
-        // One call reads at most as many messages as fit the queue, so that a flood of messages does not delay the rest
-        // of the program.
-        for (at, received) in self.messages.try_iter().take(Self::QUEUE) {
+        // At most as many messages as fit the queue, so that a flood does not delay the rest of the program.
+        for (at, received) in self.messages.try_iter().take(Queue::<Received>::SIZE) {
             match received {
                 Received::Metric(sender, window) => {
                     let name = self.sources.accept(window, sender, at);
@@ -154,32 +120,8 @@ impl StatisticsReader {
         Ok(())
     }
 
-    pub fn rows(&self) -> impl Iterator<Item = &Row> {
-        self.sources.rows()
-    }
-
-    pub fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
-        self.sources.row_mut(name)
-    }
-
-    /// Returns the number of sources that have no row because the table of sources is full.
-    pub fn left_out(&self) -> usize {
-        self.sources.left_out()
-    }
-
-    /// Returns the number of messages that were dropped because the queue was full.
-    pub fn dropped(&self) -> u64 {
-        self.queue.dropped.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of refused messages, and why the last of these messages was refused. `None` if no message was
-    /// refused.
-    pub fn refused(&self) -> Option<(u64, &str)> {
-        self.refused.as_ref().map(|(number, why)| (*number, &**why))
-    }
-
     fn subscribe(&mut self) -> Result<(), RclrsError> {
-        let queue = self.queue.clone();
+        let queue = Arc::clone(&self.queue);
         self.metrics.refresh(&self.graph, &self.worker, move |message, info| {
             let sender = Sender::new(&info.publisher_gid.data);
             let why = |error| refused(&message.metrics_source, &message.measurement_source_name, &error);
@@ -188,17 +130,39 @@ impl StatisticsReader {
         })?;
         #[cfg(feature = "interfaces")]
         {
-            let queue = self.queue.clone();
+            let queue = Arc::clone(&self.queue);
             self.distributions.refresh(&self.graph, &self.worker, move |message, _| {
                 let why = |error| refused(&message.metrics_source, &message.measurement_source_name, &error);
                 queue.put(MetricDistribution::new(&message).map_or_else(why, Received::Distribution));
             })?;
         }
-        let queue = self.queue.clone();
+        let queue = Arc::clone(&self.queue);
         self.diagnostics.refresh(&self.graph, &self.worker, move |message, _| {
             let callbacks = message.status.iter().filter_map(ExecutorCallbacks::new);
             callbacks.for_each(|callbacks| queue.put(Received::Callbacks(callbacks)));
         })
+    }
+}
+
+impl RowProvider for StatisticsReader {
+    fn poll(&mut self) -> Result<Vec<String>, Failure> {
+        let mut complete = vec![];
+        self.poll_windows(|row| complete.push(row.name.clone()))?;
+        Ok(complete)
+    }
+
+    fn notice(&self) -> Option<String> {
+        notice(self.sources.left_out(), self.queue.dropped(), self.refused.as_ref())
+    }
+}
+
+impl Rows for StatisticsReader {
+    fn rows(&self) -> Vec<&Row> {
+        self.sources.rows().collect()
+    }
+
+    fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
+        self.sources.row_mut(name)
     }
 }
 
@@ -210,8 +174,7 @@ fn refused(metric: &str, source: &str, error: &Refused) -> Received {
 }
 
 impl<T: rosidl_runtime_rs::Message> Subscribed<T> {
-    /// Creates a new subscription if the topic has publishers, and the present subscription does not have the best QoS
-    /// for these publishers.
+    /// Subscribes if there are publishers, and the subscription does not have the best QoS for them.
     fn refresh(
         &mut self,
         graph: &Graph,
@@ -226,8 +189,7 @@ impl<T: rosidl_runtime_rs::Message> Subscribed<T> {
         if publishers.is_empty() || is_same {
             return Ok(());
         }
-        let mut options = SubscriptionOptions::new(&self.topic);
-        options.qos = qos.profile(StatisticsReader::DEPTH);
+        let options = self.topic.qos(qos.profile(StatisticsReader::DEPTH));
         let subscription = worker
             .create_subscription(options, move |message: T, info: MessageInfo| receive(message, info))?;
         self.subscription = Some((subscription, qos));

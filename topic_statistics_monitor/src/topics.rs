@@ -2,23 +2,12 @@
 
 //! Watches topics: finds topics in the ROS graph, subscribes to these topics, and keeps a row for each topic.
 
-mod graph;
-mod message_type;
-mod qos;
 mod subscribed;
-mod time;
 mod topic;
-mod windows;
 
-pub use graph::Graph;
-pub use message_type::explain;
-pub use qos::{matched, Qos};
+pub use topic::explain;
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use rclrs::*;
 use rclrs_topic_statistics::{
@@ -26,60 +15,54 @@ use rclrs_topic_statistics::{
 };
 use topic_statistics_observe::{
     pattern::Selection,
-    row::{Problem, Row},
+    row::{Problem, Row, Rows},
 };
 
-use crate::record::Recording;
+use crate::{
+    arguments::Arguments,
+    graph::Graph,
+    process::Failure,
+    provider::{notice, RowProvider},
+    record::Recording,
+};
 use topic::{SubscribeContext, Topic};
 
-/// Returns the metrics of the monitor's subscriptions: all metrics except the duration of the callback, because the
-/// callback only records the message.
-fn metrics() -> impl Iterator<Item = Metric> {
-    Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|metric| *metric != Metric::CallbackDuration)
-}
-
-/// Options: which topics are watched, and how.
-pub struct Options {
-    pub topics: Selection,
-    pub period: Duration,
-    pub depth: Option<u32>,
-    /// Whether subscriptions also request best effort from reliable publishers.
-    pub best_effort: bool,
-    pub publish: bool,
-    /// The maximum number of watched topics. This also limits the number of threads and subscriptions. Topics that the
-    /// user selected by name are always watched.
-    pub max_topics: usize,
-    /// The recording of the messages. `None` without `--record`.
-    pub recording: Option<Arc<Recording>>,
-}
-
-/// Watches topics, and has a row for each topic.
-pub struct TopicWatcher {
+pub struct TopicWatcher<'a> {
+    arguments: &'a Arguments,
+    selection: Selection,
+    /// The maximum number of topics, threads and subscriptions. Topics selected by name are always watched.
+    max: usize,
+    recording: Option<Arc<Recording>>,
     node: Node,
     statistics: NodeStatistics,
-    options: Options,
     graph: Graph,
     topics: BTreeMap<String, Topic>,
-    /// The workers of topics that are no longer watched. The workers are reused, because rclrs 0.8 does not end a
-    /// worker's thread before the executor ends.
+    /// Workers without a topic, for reuse: rclrs 0.8 does not end a worker's thread before the executor ends.
     free_workers: Vec<Worker<()>>,
     left_out: usize,
 }
 
-impl TopicWatcher {
-    /// The default of [`Options::max_topics`].
-    pub const MAX_TOPICS: usize = 500;
+impl<'a> TopicWatcher<'a> {
+    /// The default of `--max-topics`.
+    const MAX_TOPICS: usize = 500;
 
-    pub fn new(node: &Node, options: Options) -> Result<Self, StatisticsError> {
+    pub fn new(
+        node: &Node,
+        arguments: &'a Arguments,
+        selection: Selection,
+        recording: Option<Arc<Recording>>,
+    ) -> Result<Self, StatisticsError> {
+        // All metrics except the duration of the callback, because the callback only records the message:
+        let metrics = Metric::OF_SUBSCRIPTIONS.iter().copied();
+        let metrics = metrics.filter(|metric| *metric != Metric::CallbackDuration);
         let statistics = StatisticsOptions::new()
             .state(StatisticsState::Enable)
-            .publish_period(options.period)
+            .publish_period(arguments.period)
             .first_period(FirstPeriod::CarriedOver)
-            .metrics(metrics())
+            .metrics(metrics)
             .distributions(true);
-        let statistics = if options.publish { statistics } else { statistics.publish(false) };
-        let names = options.topics.names();
-        let topics = names.map(|name| {
+        let statistics = if arguments.publish { statistics } else { statistics.publish(false) };
+        let topics = selection.names().map(|name| {
             let mut row = Row::new(name);
             row.problem = Some(Problem::Waiting(format!("there is no topic {name} yet; waiting for it")));
             row.publisher_count = Some(0);
@@ -87,8 +70,7 @@ impl TopicWatcher {
         });
         Ok(Self {
             node: Arc::clone(node),
-            // The monitor publishes no events for its own losses, because each node that loses messages publishes
-            // events itself.
+            // No events for the monitor's own losses: each node that loses messages publishes events itself.
             #[cfg(feature = "interfaces")]
             statistics: NodeStatistics::with_options(
                 node,
@@ -100,47 +82,25 @@ impl TopicWatcher {
             topics: topics.collect(),
             free_workers: vec![],
             left_out: 0,
-            options,
+            arguments,
+            selection,
+            max: arguments.max_topics.map_or(Self::MAX_TOPICS, |max| max as usize),
+            recording,
         })
     }
 
-    /// Reads the graph if the graph has changed, and updates the rows. Returns the names of the topics with a new whole
-    /// window.
-    pub fn poll(&mut self) -> Vec<String> {
-        if self.graph.is_due() {
-            self.refresh();
-        }
-        let now = Instant::now();
-        let has_ended = |topic: &mut Topic| topic.read(now).then(|| topic.row.name.clone());
-        self.topics.values_mut().filter_map(has_ended).collect()
-    }
-
-    pub fn rows(&self) -> impl Iterator<Item = &Row> {
-        self.topics.values().map(|topic| &topic.row)
-    }
-
-    pub fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
-        self.topics.get_mut(name).map(|topic| &mut topic.row)
-    }
-
-    /// Returns the number of topics that are not watched because of [`Options::max_topics`].
-    pub fn left_out(&self) -> usize {
-        self.left_out
-    }
-
-    /// Reads the graph, adds new topics, and updates the subscriptions of all topics.
     fn refresh(&mut self) {
         let Some(graph) = self.graph.topics() else { return };
         // A topic is not added before it has a publisher.
         let is_new = |name: &&String| {
             !self.topics.contains_key(*name)
-                && self.options.topics.is_wanted(name)
+                && self.selection.is_wanted(name)
                 && self.graph.has_publisher(name)
         };
         let new: Vec<String> = graph.iter().filter(is_new).cloned().collect();
         self.left_out = 0;
         for name in new {
-            if self.left_out > 0 || self.topics.len() >= self.options.max_topics && !self.make_room() {
+            if self.left_out > 0 || self.topics.len() >= self.max && !self.make_room() {
                 self.left_out += 1;
                 continue;
             }
@@ -151,10 +111,8 @@ impl TopicWatcher {
             let mut context = SubscribeContext {
                 statistics: &self.statistics,
                 node: &self.node,
-                period: self.options.period,
-                depth: self.options.depth,
-                best_effort: self.options.best_effort,
-                recording: self.options.recording.as_deref(),
+                arguments: self.arguments,
+                recording: self.recording.as_deref(),
                 free_workers: &mut self.free_workers,
             };
             topic.refresh(self.graph.publishers(name), graph.contains(name), &mut context);
@@ -163,7 +121,7 @@ impl TopicWatcher {
 
     /// Stops watching the topic that has had no publisher for the longest time. Returns whether such a topic was found.
     fn make_room(&mut self) -> bool {
-        let others = self.topics.iter().filter(|(name, _)| !self.options.topics.is_named(name));
+        let others = self.topics.iter().filter(|(name, _)| !self.selection.is_named(name));
         let gone = others.filter(|(name, _)| !self.graph.has_publisher(name));
         // A topic whose last publisher ended after the last refresh has no `gone_since` yet.
         let now = Instant::now();
@@ -171,5 +129,31 @@ impl TopicWatcher {
         let Some(topic) = first.cloned().and_then(|name| self.topics.remove(&name)) else { return false };
         self.free_workers.extend(topic.into_worker());
         true
+    }
+}
+
+impl RowProvider for TopicWatcher<'_> {
+    /// Reads the graph if the graph has changed, and updates the rows.
+    fn poll(&mut self) -> Result<Vec<String>, Failure> {
+        if self.graph.is_due() {
+            self.refresh();
+        }
+        let now = Instant::now();
+        let has_ended = |topic: &mut Topic| topic.read(now).then(|| topic.row.name.clone());
+        Ok(self.topics.values_mut().filter_map(has_ended).collect())
+    }
+
+    fn notice(&self) -> Option<String> {
+        notice(self.left_out, 0, None)
+    }
+}
+
+impl Rows for TopicWatcher<'_> {
+    fn rows(&self) -> Vec<&Row> {
+        self.topics.values().map(|topic| &topic.row).collect()
+    }
+
+    fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
+        self.topics.get_mut(name).map(|topic| &mut topic.row)
     }
 }

@@ -12,69 +12,62 @@ mod window;
 use std::{
     collections::BTreeMap,
     sync::{
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::{self, Receiver, SyncSender},
+        atomic::{AtomicBool, Ordering},
+        mpsc::Receiver,
         Arc,
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime},
 };
 
 use rclrs::*;
 use ros_env::action_msgs::msg::GoalStatusArray;
-use topic_statistics_core::Window as Times;
+use topic_statistics_core::{record::clock::system_time, Window as Times};
 use topic_statistics_observe::{
     format::name,
     pattern::Selection,
-    row::{Kind, Problem, Row, Window},
+    row::{Kind, Problem, Row, Rows, Window},
 };
 
-use crate::topics::{Graph, Qos};
+use crate::{
+    arguments::Arguments,
+    graph::{node_name, Graph, Qos},
+    process::Failure,
+    provider::{notice, RowProvider},
+    queue::Queue as BoundedQueue,
+};
 pub use calls::{Calls, Event};
 use foreign::{ForeignMessage, ForeignType};
 pub use goals::{GoalId, Goals};
 
-/// Options: which services or actions are watched, and how.
-pub struct Options {
-    /// Whether services or actions are watched.
-    pub kind: Kind,
-    pub selection: Selection,
-    pub period: Duration,
-    pub depth: Option<u32>,
-    /// The maximum number of watched services or actions. Services or actions that the user selected by name are always
-    /// watched.
-    pub max: usize,
-}
-
-/// Watches services or actions, and has a row for each service or action.
 pub struct WaitingWatcher {
-    node: Node,
-    worker: Worker<()>,
-    graph: Graph,
-    options: Options,
+    /// Services or actions.
+    kind: Kind,
+    selection: Selection,
+    period: Duration,
+    /// The maximum number of services or actions. Those selected by name are always watched.
+    max: usize,
+    subscriber: Subscriber,
     watched: BTreeMap<Arc<str>, Watched>,
-    queue: Queue,
-    messages: Receiver<Received>,
-    /// When the present window began: on the monotonic clock, and on the system clock in nanoseconds since the Unix
-    /// epoch.
+    messages: Receiver<(Instant, Received)>,
+    /// When the present window began: on the monotonic clock, and in nanoseconds since the epoch.
     began: (Instant, i64),
     left_out: usize,
 }
 
-/// The queue from the callbacks of the subscriptions to the watcher.
-#[derive(Clone)]
-struct Queue {
-    sender: SyncSender<Received>,
-    /// The number of messages that were dropped because the queue was full.
-    dropped: Arc<AtomicU64>,
+struct Subscriber {
+    node: Node,
+    worker: Worker<()>,
+    graph: Graph,
+    queue: Arc<Queue>,
+    /// The depth of a subscription: how many messages can wait in the middleware.
+    depth: u32,
 }
 
-/// A received message of a service or an action, which waits in the queue.
-struct Received {
-    /// The name of the service or the action.
-    name: Arc<str>,
-    at: Instant,
-    what: What,
-}
+type Queue = BoundedQueue<Received>;
+
+type Subscription = Box<dyn Send>;
+
+type Received = (Arc<str>, What);
 
 enum What {
     Event(Event),
@@ -83,7 +76,6 @@ enum What {
     Feedback(GoalId),
 }
 
-/// A watched service or action.
 struct Watched {
     row: Row,
     state: State,
@@ -101,11 +93,9 @@ struct Subscribed {
     topic_type: String,
     qos: Qos,
     since: Instant,
-    /// The subscription to the events of a service, or to the statuses of an action.
-    _subscription: Box<dyn Send>,
-    /// The subscription to the feedback of an action. `None` for a service, and before the action has a feedback
-    /// publisher.
-    feedback: Option<Box<dyn Send>>,
+    _subscription: Subscription,
+    /// The subscription to the feedback of an action, when it has a publisher.
+    feedback: Option<Subscription>,
 }
 
 /// The first fields of an event message of any service: a `service_msgs/msg/ServiceEventInfo`.
@@ -119,43 +109,93 @@ struct EventInfo {
 }
 
 impl WaitingWatcher {
-    /// The default of [`Options::max`].
-    pub const MAX: usize = 500;
-    /// The size of the queue, in messages.
-    const QUEUE: usize = 10_000;
-    /// The default depth of a subscription: how many messages can wait in the middleware.
+    /// The default of `--max-topics`.
+    const MAX: usize = 500;
     const DEPTH: u32 = 1000;
-    /// The assumed maximum time until a new subscription has discovered its publishers. A window that begins before
-    /// this time is over is not whole.
+    /// The assumed maximum time until a subscription has its publishers. Windows that begin before are not whole.
     const MATCHING: Duration = Duration::from_millis(500);
 
-    pub fn new(node: &Node, options: Options) -> Self {
-        let (sender, messages) = mpsc::sync_channel(Self::QUEUE);
-        let mut watcher = Self {
+    pub fn new(node: &Node, arguments: &Arguments, selection: Selection) -> Self {
+        let (queue, messages) = Queue::new();
+        let subscriber = Subscriber {
             node: Arc::clone(node),
             worker: node.create_worker(()),
             graph: Graph::new(node),
-            watched: BTreeMap::new(),
-            queue: Queue { sender, dropped: Arc::default() },
-            messages,
-            began: (Instant::now(), now()),
-            left_out: 0,
-            options,
+            queue,
+            depth: arguments.depth.unwrap_or(Self::DEPTH),
         };
-        let names: Vec<String> = watcher.options.selection.names().map(str::to_owned).collect();
+        let began = (Instant::now(), system_time());
+        let names: Vec<String> = selection.names().map(str::to_owned).collect();
+        let mut watcher = Self {
+            kind: arguments.kind(),
+            selection,
+            period: arguments.period,
+            max: arguments.max_topics.map_or(Self::MAX, |max| max as usize),
+            subscriber,
+            watched: BTreeMap::new(),
+            messages,
+            began,
+            left_out: 0,
+        };
         names.iter().for_each(|name| watcher.add(name));
         watcher
     }
 
-    /// Reads the graph if the graph has changed, and reads the received messages. Returns the names of the rows with a
-    /// new whole window.
-    pub fn poll(&mut self) -> Vec<String> {
-        if self.graph.is_due() {
+    fn add(&mut self, name: &str) {
+        let kind = self.kind;
+        let state = match kind {
+            Kind::Action => State::Goals(Goals::default()),
+            _ => State::Calls(Calls::default()),
+        };
+        let row = Row { kind, ..Row::new(name) };
+        self.watched.insert(name.into(), Watched { row, state, subscribed: None, failed: None });
+    }
+
+    fn refresh(&mut self) {
+        let Some(topics) = self.subscriber.graph.topics() else { return };
+        let end = topic_of("", self.kind);
+        self.left_out = 0;
+        for found in topics.iter().filter_map(|topic| topic.strip_suffix(&*end)) {
+            let is_new = !self.watched.contains_key(found) && self.selection.is_wanted(found);
+            if !is_new || !self.subscriber.graph.has_publisher(&topic_of(found, self.kind)) {
+                continue;
+            }
+            if self.watched.len() >= self.max && !self.make_room() {
+                self.left_out += 1;
+                continue;
+            }
+            self.add(found);
+        }
+        for (name, watched) in &mut self.watched {
+            let publishers = self.subscriber.graph.publishers(&topic_of(name, self.kind));
+            watched.row.publisher_count = Some(publishers.len());
+            watched.row.nodes = nodes(&publishers);
+            if publishers.is_empty() {
+                let problem = without_publisher(&watched.row, &self.subscriber.node);
+                watched.row.problem = Some(Problem::Waiting(problem));
+                continue;
+            }
+            watched.refresh(name, &publishers, &self.subscriber);
+        }
+    }
+
+    /// Stops watching something without a publisher that was not selected by name. Returns whether it was found.
+    fn make_room(&mut self) -> bool {
+        let is_gone = |name: &&Arc<str>| {
+            !self.selection.is_named(name) && !self.subscriber.graph.has_publisher(&topic_of(name, self.kind))
+        };
+        let gone = self.watched.keys().find(is_gone).cloned();
+        gone.is_some_and(|name| self.watched.remove(&name).is_some())
+    }
+}
+
+impl RowProvider for WaitingWatcher {
+    fn poll(&mut self) -> Result<Vec<String>, Failure> {
+        if self.subscriber.graph.is_due() {
             self.refresh();
         }
-        // One call reads at most as many messages as fit the queue, so that a flood of messages does not delay the rest
-        // of the program.
-        for Received { name, at, what } in self.messages.try_iter().take(Self::QUEUE) {
+        // At most as many messages as fit the queue, so that a flood does not delay the rest of the program.
+        for (at, (name, what)) in self.messages.try_iter().take(Queue::SIZE) {
             let Some(watched) = self.watched.get_mut(&name) else { continue };
             let has_room = match (&mut watched.state, what) {
                 (State::Calls(calls), What::Event(event)) => calls.accept(event),
@@ -169,87 +209,33 @@ impl WaitingWatcher {
                 _ => true,
             };
             if !has_room {
-                self.queue.dropped.fetch_add(1, Ordering::Relaxed);
+                self.subscriber.queue.count_dropped();
             }
             watched.row.last_message = Some(at);
         }
         let ended = Instant::now();
         let length = ended.saturating_duration_since(self.began.0);
-        if length < self.options.period {
-            return vec![];
+        if length < self.period {
+            return Ok(vec![]);
         }
-        let stop = now();
+        let stop = system_time();
         let window = Window::new(Times::from_nanoseconds(self.began.1, stop), ended, length);
         let began = std::mem::replace(&mut self.began, (ended, stop)).0;
-        self.watched.values_mut().filter_map(|watched| watched.end_window(&window, began)).collect()
+        Ok(self.watched.values_mut().filter_map(|watched| watched.end_window(&window, began)).collect())
     }
 
-    pub fn rows(&self) -> impl Iterator<Item = &Row> {
-        self.watched.values().map(|watched| &watched.row)
+    fn notice(&self) -> Option<String> {
+        notice(self.left_out, self.subscriber.queue.dropped(), None)
+    }
+}
+
+impl Rows for WaitingWatcher {
+    fn rows(&self) -> Vec<&Row> {
+        self.watched.values().map(|watched| &watched.row).collect()
     }
 
-    pub fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
+    fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
         self.watched.get_mut(name).map(|watched| &mut watched.row)
-    }
-
-    /// Returns the number of services or actions that are not watched because of [`Options::max`].
-    pub fn left_out(&self) -> usize {
-        self.left_out
-    }
-
-    /// Returns the number of messages that were dropped because the queue or another table was full.
-    pub fn dropped(&self) -> u64 {
-        self.queue.dropped.load(Ordering::Relaxed)
-    }
-
-    fn add(&mut self, name: &str) {
-        let kind = self.options.kind;
-        let state = match kind {
-            Kind::Action => State::Goals(Goals::default()),
-            _ => State::Calls(Calls::default()),
-        };
-        let row = Row { kind, ..Row::new(name) };
-        self.watched.insert(name.into(), Watched { row, state, subscribed: None, failed: None });
-    }
-
-    /// Reads the graph, adds new services or actions, and updates the subscriptions of all services or actions.
-    fn refresh(&mut self) {
-        let Some(topics) = self.graph.topics() else { return };
-        let end = topic_of("", self.options.kind);
-        self.left_out = 0;
-        for found in topics.iter().filter_map(|topic| topic.strip_suffix(&*end)) {
-            let is_new = !self.watched.contains_key(found) && self.options.selection.is_wanted(found);
-            if !is_new || !self.graph.has_publisher(&topic_of(found, self.options.kind)) {
-                continue;
-            }
-            if self.watched.len() >= self.options.max && !self.make_room() {
-                self.left_out += 1;
-                continue;
-            }
-            self.add(found);
-        }
-        for (name, watched) in &mut self.watched {
-            let publishers = self.graph.publishers(&topic_of(name, self.options.kind));
-            watched.row.publisher_count = Some(publishers.len());
-            watched.row.nodes = nodes(&publishers);
-            if publishers.is_empty() {
-                let problem = without_publisher(&watched.row, &self.node);
-                watched.row.problem = Some(Problem::Waiting(problem));
-                continue;
-            }
-            watched.refresh(name, &publishers, &self.graph, &self.worker, &self.queue, self.options.depth);
-        }
-    }
-
-    /// Stops watching a service or an action that has no publisher and was not selected by name. Returns whether such a
-    /// service or action was found.
-    fn make_room(&mut self) -> bool {
-        let is_gone = |name: &&Arc<str>| {
-            !self.options.selection.is_named(name)
-                && !self.graph.has_publisher(&topic_of(name, self.options.kind))
-        };
-        let gone = self.watched.keys().find(is_gone).cloned();
-        gone.is_some_and(|name| self.watched.remove(&name).is_some())
     }
 }
 
@@ -259,14 +245,10 @@ impl Watched {
         &mut self,
         watched_name: &Arc<str>,
         publishers: &[TopicEndpointInfo],
-        graph: &Graph,
-        worker: &Worker<()>,
-        queue: &Queue,
-        depth: Option<u32>,
+        subscriber: &Subscriber,
     ) {
         let topic_type = publishers[0].topic_type.clone();
-        // Events of services that were published before the monitor's start are not needed. But the last statuses of
-        // actions are needed.
+        // Earlier events of services are not needed, but the last statuses of actions.
         let offered: Vec<_> = publishers
             .iter()
             .map(|publisher| match self.row.kind {
@@ -278,32 +260,24 @@ impl Watched {
         let is_served = |subscribed: &Subscribed| {
             subscribed.topic_type == topic_type && subscribed.qos.receives_all_of(qos)
         };
-        let depth = depth.unwrap_or(WaitingWatcher::DEPTH);
         if !self.subscribed.as_ref().is_some_and(is_served) {
             if self.failed.as_ref() == Some(&(topic_type.clone(), qos)) {
                 return;
             }
             self.subscribed = None;
-            let to = (Arc::clone(watched_name), queue.clone());
-            let topic = topic_of(watched_name, self.row.kind);
             let subscription = match self.row.kind {
-                Kind::Action => subscribe_to_statuses(worker, &topic, qos.profile(depth), to),
-                _ => subscribe_to_events(worker, &topic, &topic_type, qos.profile(depth), to),
+                Kind::Action => subscriber.subscribe_to_statuses(watched_name, qos),
+                _ => subscriber.subscribe_to_events(watched_name, &topic_type, qos),
             };
             match subscription {
                 Ok(subscription) => {
-                    self.row.qos = qos.text(depth);
+                    self.row.qos = qos.text(subscriber.depth);
                     if self.row.kind == Kind::Service {
                         self.row.message_type = Some(topic_type.trim_end_matches("_Event").to_owned());
                     }
-                    let since = Instant::now();
-                    self.subscribed = Some(Subscribed {
-                        topic_type,
-                        qos,
-                        since,
-                        _subscription: subscription,
-                        feedback: None,
-                    });
+                    let (since, feedback) = (Instant::now(), None);
+                    self.subscribed =
+                        Some(Subscribed { topic_type, qos, since, _subscription: subscription, feedback });
                     self.failed = None;
                 }
                 Err(error) => {
@@ -316,29 +290,19 @@ impl Watched {
         }
         self.row.problem = None;
         if self.row.kind == Kind::Action {
-            self.refresh_feedback(watched_name, graph, worker, queue, depth);
+            self.refresh_feedback(watched_name, subscriber);
         }
     }
 
-    /// Subscribes to the feedback of an action when the feedback has a publisher.
-    fn refresh_feedback(
-        &mut self,
-        action: &Arc<str>,
-        graph: &Graph,
-        worker: &Worker<()>,
-        queue: &Queue,
-        depth: u32,
-    ) {
-        let topic = format!("{action}/_action/feedback");
-        let publishers = graph.publishers(&topic);
+    fn refresh_feedback(&mut self, action: &Arc<str>, subscriber: &Subscriber) {
+        let publishers = subscriber.graph.publishers(&feedback_of(action));
         let (Some(subscribed), Some(first)) = (&mut self.subscribed, publishers.first()) else { return };
         if subscribed.feedback.is_some() {
             return;
         }
         self.row.message_type = Some(first.topic_type.trim_end_matches("_FeedbackMessage").to_owned());
-        let qos = Qos::of_all(publishers.iter().map(|publisher| &publisher.qos_profile)).profile(depth);
-        let to = (Arc::clone(action), queue.clone());
-        match subscribe_to_feedback(worker, &topic, &first.topic_type, qos, to) {
+        let qos = Qos::of_all(publishers.iter().map(|publisher| &publisher.qos_profile));
+        match subscriber.subscribe_to_feedback(action, &first.topic_type, qos) {
             Ok(subscription) => subscribed.feedback = Some(subscription),
             Err(error) => {
                 let text = format!("the feedback of {} cannot be read: {error}", name(action));
@@ -366,83 +330,77 @@ impl Watched {
     }
 }
 
-type To = (Arc<str>, Queue);
+impl Subscriber {
+    fn subscribe_to_events(
+        &self,
+        service: &Arc<str>,
+        topic_type: &str,
+        qos: Qos,
+    ) -> Result<Subscription, String> {
+        let (service, queue) = (Arc::clone(service), Arc::clone(&self.queue));
+        let topic = topic_of(&service, Kind::Service);
+        self.subscribe(&topic, topic_type, qos, move |message, foreign_type| {
+            // SAFETY: The message has the type `foreign_type`, whose first field is a `ServiceEventInfo`.
+            let info: EventInfo = unsafe { message.first_fields(foreign_type) };
+            let call = (info.client_gid, info.sequence_number);
+            match Event::new(info.event_type, call, info.stamp, Instant::now(), system_time()) {
+                Some(event) => queue.put((Arc::clone(&service), What::Event(event))),
+                None => queue.count_dropped(),
+            }
+        })
+    }
 
-fn put((name, queue): &To, what: What) {
-    let received = Received { name: Arc::clone(name), at: Instant::now(), what };
-    if queue.sender.try_send(received).is_err() {
-        queue.dropped.fetch_add(1, Ordering::Relaxed);
+    fn subscribe_to_feedback(
+        &self,
+        action: &Arc<str>,
+        topic_type: &str,
+        qos: Qos,
+    ) -> Result<Subscription, String> {
+        let (action, queue, topic) = (Arc::clone(action), Arc::clone(&self.queue), feedback_of(action));
+        self.subscribe(&topic, topic_type, qos, move |message, foreign_type| {
+            // SAFETY: The message has the type `foreign_type`, whose first field is a unique_identifier_msgs/msg/UUID.
+            let goal: GoalId = unsafe { message.first_fields(foreign_type) };
+            queue.put((Arc::clone(&action), What::Feedback(goal)));
+        })
+    }
+
+    fn subscribe(
+        &self,
+        topic: &str,
+        topic_type: &str,
+        qos: Qos,
+        receive: impl Fn(ForeignMessage, ForeignType) + Send + Sync + 'static,
+    ) -> Result<Subscription, String> {
+        let foreign_type = ForeignType::load(topic_type)?;
+        let receive = move |message: ForeignMessage| receive(message, foreign_type);
+        let options = topic.qos(qos.profile(self.depth));
+        let subscription = foreign_type.subscribe(|| self.worker.create_subscription(options, receive));
+        Ok(Box::new(subscription.map_err(|error| error.to_string())?))
+    }
+
+    fn subscribe_to_statuses(&self, action: &Arc<str>, qos: Qos) -> Result<Subscription, String> {
+        let (action, queue) = (Arc::clone(action), Arc::clone(&self.queue));
+        let topic = topic_of(&action, Kind::Action);
+        let (subscribed, subscribed_at) = (Instant::now(), SystemTime::now());
+        let is_first = AtomicBool::new(true);
+        let callback = move |message: GoalStatusArray, info: MessageInfo| {
+            let statuses = message.status_list.iter().map(|goal| (goal.goal_info.goal_id.uuid, goal.status));
+            // Only for the first message: the clock of the server may be behind, so that later ones seem old, too.
+            let is_older = is_first.swap(false, Ordering::Relaxed)
+                && info.source_timestamp.is_some_and(|sent| sent < subscribed_at);
+            let is_old = is_older || subscribed.elapsed() < WaitingWatcher::MATCHING;
+            queue.put((Arc::clone(&action), What::Statuses(statuses.collect(), is_old)));
+        };
+        let options = topic.qos(qos.profile(self.depth));
+        let subscription = self.worker.create_subscription(options, callback);
+        Ok(Box::new(subscription.map_err(|error| error.to_string())?))
     }
 }
 
-fn subscribe_to_events(
-    worker: &Worker<()>,
-    topic: &str,
-    topic_type: &str,
-    qos: QoSProfile,
-    to: To,
-) -> Result<Box<dyn Send>, String> {
-    let foreign_type = ForeignType::load(topic_type)?;
-    let callback = move |message: ForeignMessage| {
-        // SAFETY: The subscription has the type `foreign_type`, whose first field is a `ServiceEventInfo`.
-        let info: EventInfo = unsafe { message.first_fields(foreign_type) };
-        let call = (info.client_gid, info.sequence_number);
-        match Event::new(info.event_type, call, info.stamp, Instant::now(), now()) {
-            Some(event) => put(&to, What::Event(event)),
-            None => {
-                to.1.dropped.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    };
-    let subscription = foreign_type.subscribe(|| worker.create_subscription(with_qos(topic, qos), callback));
-    Ok(Box::new(subscription.map_err(|error| error.to_string())?))
+fn feedback_of(action: &str) -> String {
+    format!("{action}/_action/feedback")
 }
 
-fn subscribe_to_feedback(
-    worker: &Worker<()>,
-    topic: &str,
-    topic_type: &str,
-    qos: QoSProfile,
-    to: To,
-) -> Result<Box<dyn Send>, String> {
-    let foreign_type = ForeignType::load(topic_type)?;
-    let callback = move |message: ForeignMessage| {
-        // SAFETY: The subscription has the type `foreign_type`, whose first field is a unique_identifier_msgs/msg/UUID.
-        let goal: GoalId = unsafe { message.first_fields(foreign_type) };
-        put(&to, What::Feedback(goal));
-    };
-    let subscription = foreign_type.subscribe(|| worker.create_subscription(with_qos(topic, qos), callback));
-    Ok(Box::new(subscription.map_err(|error| error.to_string())?))
-}
-
-fn subscribe_to_statuses(
-    worker: &Worker<()>,
-    topic: &str,
-    qos: QoSProfile,
-    to: To,
-) -> Result<Box<dyn Send>, String> {
-    let (subscribed, subscribed_at) = (Instant::now(), SystemTime::now());
-    let is_first = AtomicBool::new(true);
-    let callback = move |message: GoalStatusArray, info: MessageInfo| {
-        let statuses = message.status_list.iter().map(|goal| (goal.goal_info.goal_id.uuid, goal.status));
-        // The source timestamp is compared only for the first message, because the clock of the server may be behind,
-        // and then later messages would also seem old.
-        let is_older = is_first.swap(false, Ordering::Relaxed)
-            && info.source_timestamp.is_some_and(|sent| sent < subscribed_at);
-        let is_old = is_older || subscribed.elapsed() < WaitingWatcher::MATCHING;
-        put(&to, What::Statuses(statuses.collect(), is_old));
-    };
-    let subscription = worker.create_subscription(with_qos(topic, qos), callback);
-    Ok(Box::new(subscription.map_err(|error| error.to_string())?))
-}
-
-fn with_qos(topic: &str, qos: QoSProfile) -> SubscriptionOptions<'_> {
-    let mut options = SubscriptionOptions::new(topic);
-    options.qos = qos;
-    options
-}
-
-/// Returns the topic with the events of a service, or with the statuses of an action.
 fn topic_of(name: &str, kind: Kind) -> String {
     match kind {
         Kind::Action => format!("{name}/_action/status"),
@@ -450,7 +408,6 @@ fn topic_of(name: &str, kind: Kind) -> String {
     }
 }
 
-/// Describes why no message of a service or an action is received.
 fn without_publisher(row: &Row, node: &NodeState) -> String {
     let name = name(&row.name);
     // `get_service_names_and_types` of rclrs 0.8 returns only the services of the calling node.
@@ -472,18 +429,9 @@ fn without_publisher(row: &Row, node: &NodeState) -> String {
 /// Returns the names of the publishers' nodes, without duplicates.
 fn nodes(publishers: &[TopicEndpointInfo]) -> Vec<String> {
     const MAX_NODES: usize = 256;
-    let node_name = |publisher: &TopicEndpointInfo| {
-        format!("{}/{}", publisher.node_namespace.trim_end_matches('/'), publisher.node_name)
-    };
     let mut nodes: Vec<_> = publishers.iter().map(node_name).collect();
     nodes.sort_unstable();
     nodes.dedup();
     nodes.truncate(MAX_NODES);
     nodes
-}
-
-/// Returns the time of the system clock, in nanoseconds since the Unix epoch.
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_nanos().try_into().unwrap_or(i64::MAX)
 }

@@ -7,29 +7,34 @@
 
 mod gather;
 mod rules;
-mod snapshot;
 mod transforms;
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io::{BufWriter, Write},
     time::{Duration, Instant},
 };
 
+use clap::ValueEnum;
 use rclrs::Node;
 use serde_json::json;
-use topic_statistics_observe::{json::write_object, ros::executor::Spinning};
+use topic_statistics_core::{incompatible::MatchedQos, record::transport::Gid};
+use topic_statistics_observe::{json::write_object, pattern::Pattern, ros::executor::Spinning};
 
 use crate::{
     arguments::Arguments,
-    error::{Failure, UNFULFILLED},
+    process::{Failure, UNFULFILLED},
     signals::Interrupt,
     statistics::StatisticsReader,
     views::{DISCOVERY, TICK},
 };
-use gather::{read, Gatherer};
+pub use gather::read;
+use gather::Gatherer;
+#[cfg(test)]
+pub use rules::tests::graph;
 use rules::{findings, Finding, Findings};
-use snapshot::{Graph, Snapshot};
+use transforms::Transforms;
 
 /// How long the program listens to topics by default, and the shortest time with `--duration`.
 const LISTENS: Duration = Duration::from_secs(5);
@@ -44,7 +49,6 @@ const SETTLED: Duration = Duration::from_secs(1);
 /// The maximum number of findings that are reported. More findings would hide the cause.
 const MAX_FINDINGS: usize = 100;
 
-/// Analyses the graph, and reports the findings. Returns the exit status.
 pub fn run(
     node: &Node,
     arguments: &Arguments,
@@ -61,7 +65,7 @@ pub fn run(
         let max_topics = arguments.max_topics.map(|max| max as usize);
         Gatherer::new(node, graph, arguments.topics.clone(), max_topics)
     };
-    let mut reader = StatisticsReader::new(node, "/statistics", vec![], StatisticsReader::MAX_SOURCES);
+    let mut reader = StatisticsReader::new(node, "/statistics", vec![], None);
     let (mut graph, mut read_at) = (Graph::default(), started);
     let mut gatherer: Option<Gatherer> = None;
     while !interrupt.is_set() {
@@ -96,71 +100,50 @@ pub fn run(
     Ok(0)
 }
 
-/// Reports the findings. Returns the exit status.
 fn report(
     arguments: &Arguments,
     output: File,
     snapshot: &Snapshot,
-    found: &Findings,
+    Findings { found, new_problems }: &Findings,
     length: Duration,
 ) -> Result<u8, Failure> {
-    let report =
-        Report { is_json: arguments.json, shows_notes: arguments.all || !arguments.topics.is_empty() };
-    let mut output = BufWriter::new(output);
-    let problems = report.write(&mut output, snapshot, found, length)?;
-    output.flush()?;
-    Ok(if problems > 0 { UNFULFILLED } else { 0 })
-}
-
-/// How findings are reported.
-struct Report {
-    is_json: bool,
-    shows_notes: bool,
-}
-
-impl Report {
-    /// Writes the findings, and a summary of the analysed graph. Returns the number of problems.
-    fn write(
-        &self,
-        to: &mut impl Write,
-        snapshot: &Snapshot,
-        Findings { found, new_problems }: &Findings,
-        length: Duration,
-    ) -> std::io::Result<usize> {
-        let problems = found.iter().filter(|finding| finding.is_problem).count();
-        let shown = found.iter().filter(|finding| self.is_json || self.shows_notes || finding.is_problem);
-        for finding in shown.take(MAX_FINDINGS) {
-            let Finding { kind, is_problem, topic, nodes, text, .. } = finding;
-            let level = if *is_problem { "problem" } else { "note" };
-            match self.is_json {
-                true => write_object(
-                    to,
-                    &json!({
-                        "finding": kind.name(), "level": level, "topic": topic, "nodes": nodes, "text": text,
-                    }),
-                )?,
-                false => writeln!(to, "{level}: {text}")?,
-            }
-        }
-        let (nodes, topics, listened) =
-            (snapshot.graph.nodes.len(), snapshot.graph.topics.len(), snapshot.flows.len());
-        let (seconds, notes) = (length.as_secs_f64(), found.len() - problems);
-        if self.is_json {
-            write_object(
+    let (is_json, shows_notes) = (arguments.json, arguments.all || !arguments.topics.is_empty());
+    let to = &mut BufWriter::new(output);
+    let problems = found.iter().filter(|finding| finding.is_problem).count();
+    let shown = found.iter().filter(|finding| is_json || shows_notes || finding.is_problem);
+    for finding in shown.take(MAX_FINDINGS) {
+        let Finding { kind, is_problem, topic, nodes, text, .. } = finding;
+        let level = if *is_problem { "problem" } else { "note" };
+        let kind = kind.to_possible_value();
+        match is_json {
+            true => write_object(
                 to,
-                &json!({ "looked_at": {
-                    "nodes": nodes, "topics": topics, "listened": listened, "seconds": seconds,
-                    "problems": problems, "new_problems": new_problems, "notes": notes,
-                }}),
-            )?;
-            return Ok(problems);
+                &json!({
+                    "finding": kind.as_ref().map(|kind| kind.get_name()), "level": level, "topic": topic,
+                    "nodes": nodes, "text": text,
+                }),
+            )?,
+            false => writeln!(to, "{level}: {text}")?,
         }
+    }
+    let (nodes, topics, listened) =
+        (snapshot.graph.nodes.len(), snapshot.graph.topics.len(), snapshot.flows.len());
+    let (seconds, notes) = (length.as_secs_f64(), found.len() - problems);
+    if is_json {
+        write_object(
+            to,
+            &json!({ "looked_at": {
+                "nodes": nodes, "topics": topics, "listened": listened, "seconds": seconds,
+                "problems": problems, "new_problems": new_problems, "notes": notes,
+            }}),
+        )?;
+    } else {
         let result = match problems {
             0 => "no problem".to_owned(),
             1 => "1 problem".to_owned(),
             more => format!("{more} problems"),
         };
-        let hidden = match (notes, self.shows_notes) {
+        let hidden = match (notes, shows_notes) {
             (0, _) | (_, true) => String::new(),
             (notes, false) => format!("; --all shows {notes} notes"),
         };
@@ -170,9 +153,87 @@ impl Report {
         };
         writeln!(
             to,
-            "{result}: looked at {nodes} nodes and {topics} topics for {seconds:.1} s, and listened to {listened} of \
-             them{new}{hidden}"
+            "{result}: looked at {nodes} nodes and {topics} topics for {seconds:.1} s, and listened to \
+             {listened} of them{new}{hidden}"
         )?;
-        Ok(problems)
     }
+    to.flush()?;
+    Ok(if problems > 0 { UNFULFILLED } else { 0 })
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Endpoint {
+    pub node: String,
+    /// The message type as `package/msg/Name`.
+    pub message_type: String,
+    pub qos: MatchedQos,
+}
+
+/// The publishers and subscriptions of a topic, without the endpoints of topic_monitor and of the `ros2` command.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ends {
+    pub publishers: Vec<Endpoint>,
+    pub subscriptions: Vec<Endpoint>,
+}
+
+impl Ends {
+    /// Returns whether all publishers keep their last messages for later subscriptions.
+    pub fn is_latched(&self) -> bool {
+        self.publishers.iter().all(|publisher| publisher.qos.is_transient_local == Some(true))
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graph {
+    pub topics: BTreeMap<String, Ends>,
+    /// The nodes, without topic_monitor and the `ros2` command.
+    pub nodes: BTreeSet<String>,
+    pub lifecycle: BTreeSet<String>,
+}
+
+/// The number of messages of a topic, by the GID of the publisher.
+pub type Flows = BTreeMap<Gid, u64>;
+
+/// The messages that a node received on a topic, by the statistics that the node publishes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Received {
+    pub messages: u64,
+    pub seconds: f64,
+}
+
+impl Received {
+    pub fn rate(&self) -> f64 {
+        if self.seconds > 0.0 {
+            self.messages as f64 / self.seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+/// The graph before and after listening, and the messages received meanwhile.
+#[derive(Default)]
+pub struct Snapshot {
+    pub earlier: Graph,
+    pub graph: Graph,
+    pub listened: Duration,
+    /// The number of messages of each topic that the program listened to, by the GID of the publisher.
+    pub flows: BTreeMap<String, Flows>,
+    /// Whether the first 12 bytes of a GID are the participant, which all publishers of a node share.
+    pub has_participants: bool,
+    /// The GID of a publisher of `/rosout` by the name of its logger: `robot.camera` for the node `/robot/camera`.
+    pub loggers: BTreeMap<String, Gid>,
+    pub transforms: Transforms,
+    /// The parameter of the nodes that subscribe to `/clock`. `None` if a node did not answer with a boolean.
+    pub sim_time: BTreeMap<String, Option<bool>>,
+    /// The messages that nodes received, by node and topic.
+    pub received: BTreeMap<(String, String), Received>,
+    /// Whether the middleware matches publishers and subscriptions by QoS.
+    pub matches_qos: bool,
+    pub domain: usize,
+    pub other_domains: Vec<usize>,
+    /// The topics that the user asked about. Empty for all topics.
+    pub asked: Vec<Pattern>,
+    /// Sentences that say what could not be determined.
+    pub unknown: Vec<String>,
 }

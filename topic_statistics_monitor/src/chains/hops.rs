@@ -3,7 +3,7 @@
 //! The hops of the last minute, and the paths that consist of these hops.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     time::{Duration, Instant},
 };
 
@@ -13,26 +13,19 @@ use topic_statistics_observe::row::Window;
 /// The statistics that nodes have published about hops, and about the subscriptions and publishers of the hops' topics.
 #[derive(Debug, Default)]
 pub struct Hops {
-    /// The hops, by the name of the source. If a node has several sources with the same name, their names end with
-    /// numbers, such as `NAME (2)`.
-    hops: BTreeMap<String, Hop>,
-    /// The windows of `source_to_callback_ms` of each subscription, by the name of the source.
-    received: BTreeMap<String, Windows>,
-    /// The windows of `publication_seq_gap` of each subscription.
-    gaps: BTreeMap<String, Windows>,
-    /// The windows of `publish_duration_ms` of each publisher.
-    publications: BTreeMap<String, Windows>,
-    /// The names of the nodes that publish statistics.
-    nodes: BTreeSet<String>,
+    /// The sources by name. Names end with numbers, such as `NAME (2)`, if a node has several sources of a name.
+    sources: BTreeMap<String, Source>,
 }
 
-#[derive(Debug)]
-struct Hop {
+/// The windows of each metric of [`Hops::METRICS`].
+type Source = BTreeMap<Metric, Windows>;
+
+/// A source that is a hop.
+struct Hop<'a> {
     id: HopId,
-    windows: Windows,
+    windows: &'a Windows,
 }
 
-/// A hop: a node, the topic that it receives, and the topic that it publishes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HopId {
     pub node: String,
@@ -41,8 +34,7 @@ pub struct HopId {
 }
 
 impl HopId {
-    /// Reads the name of a hop, `NODE:INPUT:OUTPUT`, with or without a number. `None` if the name is not the name of a
-    /// hop.
+    /// Reads the name of a hop, `NODE:INPUT:OUTPUT`, with or without a number.
     fn parse(source: &str) -> Option<Self> {
         let (node, topics) = plain(source).split_once(':')?;
         let (input, output) = topics.split_once(':')?;
@@ -58,7 +50,6 @@ fn plain(source: &str) -> &str {
     }
 }
 
-/// A span of time: its start and its end.
 type Span = (Instant, Instant);
 
 /// The windows of the last minute, the oldest window first. The last window is kept even if it is older than a minute.
@@ -88,16 +79,6 @@ impl Windows {
         last.is_some_and(|(ended, length, _)| now.saturating_duration_since(*ended) <= limit(*length))
     }
 
-    fn first(&self) -> Option<Instant> {
-        self.0.front().map(|(ended, ..)| *ended)
-    }
-
-    /// Returns the end and the length of the last window.
-    fn last(&self) -> Option<(Instant, Duration)> {
-        self.0.back().map(|(ended, length, _)| (*ended, *length))
-    }
-
-    /// Returns the statistics of the windows that ended within a span of time.
     fn within(&self, span: Span) -> impl Iterator<Item = &Summary> {
         let is_within = move |ended: &Instant| *ended > span.0 && *ended <= span.1;
         self.0.iter().filter(move |(ended, ..)| is_within(ended)).map(|(.., figures)| figures)
@@ -108,7 +89,6 @@ impl Windows {
     }
 }
 
-/// A hop as a part of a path.
 #[derive(Clone, Debug)]
 pub struct PathHop {
     pub id: HopId,
@@ -117,8 +97,7 @@ pub struct PathHop {
     pub min: f64,
     pub max: f64,
     pub count: u64,
-    /// The largest number of samples in one window. The counts of two hops can differ by this number, because the
-    /// windows of two nodes do not end at the same time.
+    /// The largest number of samples in a window: the counts of two hops can differ by it, as their windows end apart.
     of_one_window: u64,
     /// The number of messages received on the input topic. `None` if unknown.
     pub received: Option<u64>,
@@ -135,13 +114,11 @@ impl PathHop {
     }
 }
 
-/// A path from one topic to another.
 #[derive(Clone, Debug)]
 pub struct Path(pub Vec<PathHop>);
 
 impl Path {
-    /// Returns the mean time from the source timestamp of the first topic to the publication on the last topic, in
-    /// milliseconds. NaN if the mean of a hop is NaN.
+    /// Returns the mean time from the source timestamp on the first topic to the publication on the last one, in ms.
     pub fn mean(&self) -> f64 {
         self.0.iter().map(|hop| hop.mean).sum()
     }
@@ -157,15 +134,13 @@ impl Path {
         self.0.iter().try_fold(0, |sum: u64, hop| Some(sum.saturating_add(hop.lost?)))
     }
 
-    /// Returns whether all hops probably measured the same messages. The function compares the numbers of samples. The
-    /// sum of the hops' means is exact only if all hops measured the same messages.
+    /// Returns whether all hops probably measured the same messages. Only then the sum of their means is exact.
     pub fn is_of_same_messages(&self) -> bool {
         let low = self.0.iter().map(|hop| hop.count).min().unwrap_or_default();
         let slack = self.0.iter().map(|hop| hop.of_one_window).max().unwrap_or_default();
         self.0.iter().all(|hop| hop.count - low <= 2 * slack && !hop.is_partial())
     }
 
-    /// Returns the topics of the path, from the first to the last.
     pub fn topics(&self) -> impl Iterator<Item = &str> {
         let first = self.0.first().map(|hop| &*hop.id.input);
         first.into_iter().chain(self.0.iter().map(|hop| &*hop.id.output))
@@ -173,6 +148,8 @@ impl Path {
 }
 
 impl Hops {
+    const METRICS: [Metric; 4] =
+        [Metric::InputToOutput, Metric::SourceToCallback, Metric::PublicationSeqGap, Metric::PublishDuration];
     /// The maximum number of hops in a path. The search for paths is limited, because any process can publish any hops.
     const LONGEST: usize = 16;
     /// The maximum number of paths.
@@ -180,98 +157,51 @@ impl Hops {
     /// The maximum number of steps of the search for paths.
     const STEPS: u32 = 100_000;
 
-    /// Adds a window of a source of statistics.
     pub fn accept(&mut self, source: &str, window: &Window) {
-        let figures_of = |metric: Metric| {
-            window
-                .metrics
-                .iter()
-                .find(|measured| measured.name == metric.name())
-                .map(|measured| measured.figures)
-        };
-        if let Some((node, _)) = source.split_once(':') {
-            self.nodes.insert(node.to_owned());
-        }
-        if let (Some(id), Some(figures)) = (HopId::parse(source), figures_of(Metric::InputToOutput)) {
-            let hop = self.hops.entry(source.to_owned());
-            hop.or_insert_with(|| Hop { id, windows: Windows::default() }).windows.add(window, figures);
-        }
-        for (metric, windows) in [
-            (Metric::SourceToCallback, &mut self.received),
-            (Metric::PublicationSeqGap, &mut self.gaps),
-            (Metric::PublishDuration, &mut self.publications),
-        ] {
-            if let Some(figures) = figures_of(metric) {
-                windows.entry(source.to_owned()).or_default().add(window, figures);
+        for metric in Self::METRICS {
+            if let Some(measured) = window.metrics.iter().find(|measured| measured.name == metric.name()) {
+                let windows = self.sources.entry(source.to_owned()).or_default();
+                windows.entry(metric).or_default().add(window, measured.figures);
             }
         }
     }
 
-    /// Removes windows that ended more than a minute ago, and sources that no longer publish.
     pub fn forget(&mut self, now: Instant) {
-        self.hops.retain(|_, hop| hop.windows.forget(now));
-        self.received.retain(|_, windows| windows.forget(now));
-        self.gaps.retain(|_, windows| windows.forget(now));
-        self.publications.retain(|_, windows| windows.forget(now));
-        let sources = self.gaps.keys().chain(self.publications.keys()).chain(self.hops.keys());
-        let nodes = sources.filter_map(|source| Some(source.split_once(':')?.0.to_owned()));
-        self.nodes = nodes.collect();
+        self.sources.retain(|_, windows| {
+            windows.retain(|_, windows| windows.forget(now));
+            !windows.is_empty()
+        });
     }
 
-    /// Returns whether a node publishes statistics.
     pub fn has_node(&self, node: &str) -> bool {
-        self.nodes.contains(node)
+        self.sources.keys().any(|source| source.split_once(':').is_some_and(|(of, _)| of == node))
     }
 
-    /// Returns the names of all hops.
-    pub fn iter(&self) -> impl Iterator<Item = &HopId> {
-        self.hops.values().map(|hop| &hop.id)
+    pub fn iter(&self) -> impl Iterator<Item = HopId> + '_ {
+        self.hops().map(|hop| hop.id)
+    }
+
+    fn hops(&self) -> impl Iterator<Item = Hop<'_>> {
+        let hops = self.sources.iter().map(|(source, windows)| {
+            Some(Hop { id: HopId::parse(source)?, windows: windows.get(&Metric::InputToOutput)? })
+        });
+        hops.flatten()
     }
 
     /// Returns the paths from one topic to another. No path visits a topic twice.
     pub fn paths(&self, first: &str, last: &str) -> Vec<Path> {
-        let (mut found, mut steps) = (vec![], Self::STEPS);
-        self.extend(&mut vec![], first, last, &mut found, &mut steps);
+        let (hops, mut found, mut steps): (Vec<_>, _, _) = (self.hops().collect(), vec![], Self::STEPS);
+        extend(&hops, &mut vec![], first, last, &mut found, &mut steps);
         found.iter().map(|path| self.path(path)).collect()
-    }
-
-    fn extend<'a>(
-        &'a self,
-        path: &mut Vec<&'a Hop>,
-        at: &str,
-        last: &str,
-        found: &mut Vec<Vec<&'a Hop>>,
-        steps: &mut u32,
-    ) {
-        if path.len() >= Self::LONGEST {
-            return;
-        }
-        for hop in self.hops.values().filter(|hop| hop.id.input == at) {
-            let output = &hop.id.output;
-            if found.len() >= Self::MOST || *steps == 0 {
-                return;
-            }
-            *steps -= 1;
-            if path.iter().any(|before| before.id.input == *output) || *output == hop.id.input {
-                continue;
-            }
-            path.push(hop);
-            match output == last {
-                true => found.push(path.clone()),
-                false => self.extend(path, output, last, found, steps),
-            }
-            path.pop();
-        }
     }
 
     /// Returns the statistics of a path, for the span of time in which all its hops have windows.
     fn path(&self, path: &[&Hop]) -> Path {
-        // The windows of two nodes end at different times. Two windows belong together if their ends differ by less
-        // than half a window.
-        let ends = || path.iter().filter_map(|hop| hop.windows.last());
-        let half = ends().map(|(_, length)| length).min().unwrap_or_default() / 2;
-        let first = path.iter().filter_map(|hop| hop.windows.first()).max();
-        let last = ends().map(|(ended, _)| ended).min();
+        // Windows of two nodes belong together if their ends differ by less than half a window.
+        let ends = || path.iter().filter_map(|hop| hop.windows.0.back());
+        let half = ends().map(|(_, length, _)| *length).min().unwrap_or_default() / 2;
+        let first = path.iter().filter_map(|hop| Some(hop.windows.0.front()?.0)).max();
+        let last = ends().map(|(ended, ..)| *ended).min();
         let span = first.and_then(|first| Some((first.checked_sub(half)?, last? + half)));
         Path(path.iter().filter_map(|hop| Some(self.path_hop(hop, span?))).collect())
     }
@@ -283,21 +213,17 @@ impl Hops {
         let count = known().map(|figures| figures.sample_count).fold(0, u64::saturating_add);
         let sum: f64 = known().map(|figures| figures.average * figures.sample_count as f64).sum();
         let HopId { node, input, output } = &hop.id;
-        let sum_of =
-            |windows: &BTreeMap<String, Windows>, topic: &str, get: &dyn Fn(&Windows) -> Option<u64>| {
-                let name = format!("{node}:{topic}");
-                let found = windows.iter().filter(|(source, _)| plain(source) == name);
-                found.filter_map(|(_, windows)| get(windows)).reduce(u64::saturating_add)
-            };
+        let sum_of = |metric, topic: &str, get: &dyn Fn(&Windows) -> Option<u64>| {
+            let name = format!("{node}:{topic}");
+            let found = self.sources.iter().filter(|(source, _)| plain(source) == name);
+            found.filter_map(|(_, source)| get(source.get(&metric)?)).reduce(u64::saturating_add)
+        };
         let lost = |windows: &Windows| {
             // Without a sample, the losses are unknown, because the middleware may provide no sequence numbers.
             let gaps = || windows.within(span).filter(|gap| gap.sample_count > 0 && gap.average >= 0.0);
             gaps().next()?;
-            Some(
-                gaps()
-                    .map(|gap| (gap.average * gap.sample_count as f64).round() as u64)
-                    .fold(0, u64::saturating_add),
-            )
+            let lost = gaps().map(|gap| (gap.average * gap.sample_count as f64).round() as u64);
+            Some(lost.fold(0, u64::saturating_add))
         };
         PathHop {
             id: hop.id.clone(),
@@ -306,14 +232,43 @@ impl Hops {
             max: known().map(|figures| figures.maximum).fold(f64::NAN, f64::max),
             count,
             of_one_window: known().map(|figures| figures.sample_count).max().unwrap_or_default(),
-            // Without a sample, the number of received messages is unknown, because the middleware may provide no
-            // source timestamps.
-            received: sum_of(&self.received, input, &|windows| {
+            // Without a sample, the number is unknown: the middleware may provide no source timestamps.
+            received: sum_of(Metric::SourceToCallback, input, &|windows| {
                 Some(windows.count(span)).filter(|count| *count > 0)
             }),
-            lost: sum_of(&self.gaps, input, &lost),
-            publications: sum_of(&self.publications, output, &|windows| Some(windows.count(span))),
+            lost: sum_of(Metric::PublicationSeqGap, input, &lost),
+            publications: sum_of(Metric::PublishDuration, output, &|windows| Some(windows.count(span))),
         }
+    }
+}
+
+/// Adds to `found` each way from the topic `at`, to which `path` leads, to the topic `last`.
+fn extend<'a>(
+    hops: &'a [Hop<'a>],
+    path: &mut Vec<&'a Hop<'a>>,
+    at: &str,
+    last: &str,
+    found: &mut Vec<Vec<&'a Hop<'a>>>,
+    steps: &mut u32,
+) {
+    if path.len() >= Hops::LONGEST {
+        return;
+    }
+    for hop in hops.iter().filter(|hop| hop.id.input == at) {
+        let output = &hop.id.output;
+        if found.len() >= Hops::MOST || *steps == 0 {
+            return;
+        }
+        *steps -= 1;
+        if path.iter().any(|before| before.id.input == *output) || *output == hop.id.input {
+            continue;
+        }
+        path.push(hop);
+        match output == last {
+            true => found.push(path.clone()),
+            false => extend(hops, path, output, last, found, steps),
+        }
+        path.pop();
     }
 }
 

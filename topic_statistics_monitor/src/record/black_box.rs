@@ -15,7 +15,6 @@ mod recover;
 mod ring;
 mod schedule;
 mod service;
-mod trigger;
 mod writer;
 
 pub use service::Service;
@@ -31,17 +30,16 @@ use rclrs_topic_statistics::health::Level;
 use topic_statistics_core::{health::Change, mutex::lock};
 use topic_statistics_observe::{arguments::seconds, format};
 
-use super::{error::RecordError, file::BagFile, options::Options as RecordOptions, topic::nanoseconds};
-use crate::error::print_error;
+use super::{file::BagFile, options::Options as RecordOptions, topic::nanoseconds, RecordError};
+use crate::process::print_error;
 use files::Files;
-use schedule::{Next, Schedule};
-use trigger::{Cause, Trigger};
+use schedule::{Cause, Next, Schedule, Trigger};
 
-/// The arguments of the black box.
-#[derive(clap::Args, Debug)]
+/// The options of the black box, which are arguments.
+#[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Black box")]
 #[group(id = "black_box")]
-pub struct Arguments {
+pub struct Options {
     /// Keep the last seconds in memory, and write them when something happens: 30s
     ///
     /// A file is written by the triggers of --on, by SIGUSR1, and by the service ~/write_recording
@@ -52,17 +50,17 @@ pub struct Arguments {
         long, value_name = "SECONDS", value_parser = with_unit, requires = "record", allow_negative_numbers = true,
         conflicts_with_all = ["split", "max_size", "max_duration"]
     )]
-    last: Option<Duration>,
+    pub last: Option<Duration>,
     /// Also write the messages of this number of seconds after the trigger
     #[arg(
         long, value_name = "SECONDS", value_parser = with_unit, requires = "last", allow_negative_numbers = true
     )]
-    after: Option<Duration>,
+    pub after: Option<Duration>,
     /// Write a file when the level of a topic of --expect becomes this one: error,stale
     ///
     /// A topic that falls silent becomes STALE, not ERROR, unless its expectations have `silence: error`.
     #[arg(long, value_name = "LEVELS", value_enum, value_delimiter = ',', requires_all = ["last", "expect"])]
-    on: Vec<On>,
+    pub on: Vec<On>,
     /// Keep at most this number of files: the oldest one is removed
     ///
     /// Only files whose names have the form above are counted and removed.
@@ -70,12 +68,12 @@ pub struct Arguments {
         long, value_name = "NUMBER", default_value = "10", requires = "last",
         value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true
     )]
-    max_files: u32,
+    pub max_files: u32,
 }
 
 /// A level of health that triggers the black box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum On {
+pub enum On {
     Warn,
     Error,
     Stale,
@@ -86,75 +84,62 @@ fn with_unit(text: &str) -> Result<Duration, String> {
     seconds(text.strip_suffix('s').unwrap_or(text))
 }
 
-impl Arguments {
-    /// Returns the options of the black box. `max_bytes` is the value of `--max-cache-size`. `None` without `--last`.
-    pub fn options(&self, max_bytes: Option<u64>) -> Option<Options> {
-        const MAX_BYTES: u64 = 256_000_000;
-        let level = |on: &On| match on {
-            On::Warn => Level::Warn,
-            On::Error => Level::Error,
-            On::Stale => Level::Stale,
-        };
-        Some(Options {
-            last: self.last?,
-            after: self.after.unwrap_or_default(),
-            on: self.on.iter().map(level).collect(),
-            max_bytes: max_bytes.unwrap_or(MAX_BYTES),
-            max_files: self.max_files as usize,
-        })
-    }
-}
-
-/// The options of the black box.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The time before a trigger whose messages are written.
-    pub last: Duration,
-    /// The time after a trigger whose messages are written.
-    pub after: Duration,
-    /// The levels of health that trigger the black box.
-    pub on: Vec<Level>,
-    /// The maximum size of the messages in memory, in bytes.
-    pub max_bytes: u64,
-    /// The maximum number of files.
-    pub max_files: usize,
-}
-
 /// The part of the black box that its triggers and its writer share.
 pub struct BlackBox {
-    options: Options,
+    last: Duration,
+    after: Duration,
+    on: Vec<On>,
+    /// The maximum size of the messages in memory, in bytes.
+    max_bytes: u64,
     files: Files,
     schedule: Mutex<Schedule>,
-    /// The last line that was reported.
     status: Mutex<Option<String>>,
 }
 
 impl BlackBox {
-    /// Creates the black box. Errors if files cannot be created in the directory.
-    pub fn new(options: &RecordOptions, black_box: Options) -> Result<Self, RecordError> {
-        let files = Files::new(&options.path, black_box.max_files)?;
-        // If the program is restarted, it also begins at most one file per minute, because the last file of an earlier
-        // run counts.
-        let last = files.age_of_last().and_then(|age| Instant::now().checked_sub(age));
-        let schedule = Mutex::new(Schedule::new(black_box.last, black_box.after, last));
-        let (unfinished, options) = (files.all().unwrap_or_default(), options.clone());
-        let recover = move || unfinished.iter().for_each(|path| recover(path, &options));
+    /// The default of [`max_bytes`](Self::max_bytes).
+    const MAX_BYTES: u64 = 256_000_000;
+
+    /// Creates the black box, which keeps the messages of the time `last`. Errors if the directory is not writable.
+    pub fn new(options: &RecordOptions, last: Duration) -> Result<Self, RecordError> {
+        let Options { after, on, max_files, .. } = &options.black_box;
+        let (files, after) = (Files::new(options.path(), *max_files as usize)?, after.unwrap_or_default());
+        // The last file of an earlier run counts, so that a restarted program also begins at most one per minute.
+        let began = files.age_of_last().and_then(|age| Instant::now().checked_sub(age));
+        let schedule = Mutex::new(Schedule::new(last, after, began));
+        let max_bytes = options.max_cache_size.unwrap_or(Self::MAX_BYTES);
+        let (unfinished, options, on) = (files.all().unwrap_or_default(), options.clone(), on.clone());
+        let recover = move || {
+            for path in unfinished {
+                match recover::complete(&path, BagFile::options(&options)) {
+                    Ok(None) => {}
+                    Ok(Some(messages)) => print_error(&format!(
+                        "completed {}: {messages} messages; its run was killed",
+                        shown(&path)
+                    )),
+                    Err(error) => print_error(&format!("{} cannot be completed: {error}", shown(&path))),
+                }
+            }
+        };
         std::thread::Builder::new().name("recover".to_owned()).spawn(recover).map_err(RecordError::Thread)?;
-        Ok(Self { options: black_box, files, schedule, status: Mutex::default() })
+        Ok(Self { last, after, on, max_bytes, files, schedule, status: Mutex::default() })
     }
 
-    /// Creates the service that triggers the black box. The service exists until the result is dropped.
     pub fn serve(self: &std::sync::Arc<Self>, node: &Node) -> Option<Service> {
         let black_box = std::sync::Arc::clone(self);
         let service = service::serve(node, move || black_box.trigger(Cause::Service));
         service.map_err(|reason| print_error(&reason)).ok()
     }
 
-    /// Triggers the black box if a level changed to one of the levels in the options.
     pub fn judged(&self, changes: &[(String, Change)]) {
         for (topic, change) in changes {
-            let level = change.health.level;
-            if level != change.before && self.options.on.contains(&level) {
+            let on = match change.health.level {
+                Level::Ok => None,
+                Level::Warn => Some(On::Warn),
+                Level::Error => Some(On::Error),
+                Level::Stale => Some(On::Stale),
+            };
+            if change.health.level != change.before && on.is_some_and(|on| self.on.contains(&on)) {
                 self.trigger(Cause::Level { topic: topic.clone(), change: Box::new(change.clone()) });
             }
         }
@@ -180,7 +165,6 @@ impl BlackBox {
         line
     }
 
-    /// Returns the last line that was reported.
     pub fn status(&self) -> Option<String> {
         lock(&self.status).clone()
     }
@@ -196,18 +180,6 @@ impl BlackBox {
     }
 }
 
-/// Completes the file of an earlier run that was killed, and reports the completion.
-fn recover(path: &std::path::Path, options: &RecordOptions) {
-    match recover::complete(path, BagFile::options(options)) {
-        Ok(None) => {}
-        Ok(Some(messages)) => {
-            print_error(&format!("completed {}: {messages} messages; its run was killed", shown(path)));
-        }
-        Err(error) => print_error(&format!("{} cannot be completed: {error}", shown(path))),
-    }
-}
-
-/// Returns a path in the form for human readers.
 fn shown(path: &std::path::Path) -> String {
     format::name(&path.display().to_string())
 }

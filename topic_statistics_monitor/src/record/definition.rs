@@ -9,7 +9,6 @@ use rclrs::MessageTypeName;
 use serde_json::Value;
 use topic_statistics_observe::input::read_text;
 
-/// The definition of a message type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {
     /// `ros2msg` or `ros2idl`. Empty if the definition was not found.
@@ -19,47 +18,24 @@ pub struct Definition {
     pub type_hash: Option<String>,
 }
 
-/// The source of the definition files.
-pub trait Files {
-    /// Returns the directory of a package's definitions.
-    fn directory(&self, package: &str) -> Option<PathBuf>;
-}
-
-/// The definition files in the prefixes on AMENT_PREFIX_PATH.
-pub struct Prefixes(Option<ament_rs::Ament>);
-
-impl Prefixes {
-    pub fn new() -> Self {
-        Self(ament_rs::Ament::new().ok())
-    }
-
-    /// Returns the prefix that has a package.
-    pub fn of_package(&self, package: &str) -> Option<PathBuf> {
-        Some(self.0.as_ref()?.find_package(package)?.into())
-    }
-}
-
-impl Files for Prefixes {
-    fn directory(&self, package: &str) -> Option<PathBuf> {
-        Some(self.of_package(package)?.join("share").join(package))
-    }
-}
+/// Returns the directory with the definition files of a package.
+type Directory<'a> = &'a dyn Fn(&str) -> Option<PathBuf>;
 
 impl Definition {
     /// The maximum size of a definition file, in bytes.
     const MAX_FILE: u64 = 4 << 20;
-    /// The maximum number of types in a definition.
     const MAX_TYPES: usize = 1024;
 
-    /// Returns the definition of a type. The definition is empty if a file is missing. In this case, a reader of the
-    /// recording knows only the name of the type.
-    pub fn new(files: &impl Files, message_type: &MessageTypeName) -> Self {
-        Self::find(files, message_type).unwrap_or_default()
+    /// Returns an empty definition if a file is missing. Then a reader of the recording knows only the type's name.
+    pub fn new(message_type: &MessageTypeName) -> Self {
+        let ament = ament_rs::Ament::new().ok();
+        let prefix = |package: &str| ament.as_ref()?.find_package(package);
+        let directory = |package: &str| Some(format!("{}/share/{package}", prefix(package)?).into());
+        Self::find(&directory, message_type).unwrap_or_default()
     }
 
-    fn find(files: &impl Files, message_type: &MessageTypeName) -> Option<Self> {
-        // rosidl installs a JSON file next to the definition of a type, with the hashes of the type and of all types
-        // that it contains.
+    fn find(files: Directory, message_type: &MessageTypeName) -> Option<Self> {
+        // rosidl installs a JSON file beside a definition, with the hashes of the type and of those that it contains.
         let description: Value = serde_json::from_str(&read(files, message_type, "json")?).ok()?;
         let own = message_type.to_string();
         let (mut type_hash, mut contained) = (None, vec![]);
@@ -79,33 +55,32 @@ impl Definition {
     }
 }
 
-/// Returns the text with the definitions of a type and of the types that it contains. `None` if a definition is
-/// missing.
+/// Returns the definitions of a type and of the types that it contains. `None` if one is missing.
 fn text(
-    files: &impl Files,
+    files: Directory,
     root: &MessageTypeName,
     contained: &[MessageTypeName],
     encoding: &str,
 ) -> Option<String> {
     let line = "=".repeat(80);
-    let mut text = match encoding {
-        "ros2msg" => read(files, root, "msg")?,
-        _ => format!("{line}\nIDL: {root}\n{}", read(files, root, "idl")?),
+    let is_msg = encoding == "ros2msg";
+    let mut text = match is_msg {
+        true => read(files, root, "msg")?,
+        false => format!("{line}\nIDL: {root}\n{}", read(files, root, "idl")?),
     };
     for name in contained {
         let MessageTypeName { package_name, type_name } = name;
-        text += &match encoding {
-            "ros2msg" => format!("\n{line}\nMSG: {package_name}/{type_name}\n{}", read(files, name, "msg")?),
-            _ => format!("{line}\nIDL: {name}\n{}", read(files, name, "idl")?),
+        text += &match is_msg {
+            true => format!("\n{line}\nMSG: {package_name}/{type_name}\n{}", read(files, name, "msg")?),
+            false => format!("{line}\nIDL: {name}\n{}", read(files, name, "idl")?),
         };
     }
     Some(text)
 }
 
-/// Reads the file of a type with this extension.
-fn read(files: &impl Files, message_type: &MessageTypeName, extension: &str) -> Option<String> {
+fn read(files: Directory, message_type: &MessageTypeName, extension: &str) -> Option<String> {
     let MessageTypeName { package_name, type_name } = message_type;
-    let path = files.directory(package_name)?.join("msg").join(format!("{type_name}.{extension}"));
+    let path = files(package_name)?.join("msg").join(format!("{type_name}.{extension}"));
     read_text(&path, Definition::MAX_FILE).ok()
 }
 
@@ -115,24 +90,6 @@ mod tests {
     use serde_json::json;
     use std::fs;
 
-    struct Directory(tempfile::TempDir);
-
-    impl Files for Directory {
-        fn directory(&self, package: &str) -> Option<PathBuf> {
-            Some(self.0.path().join(package)).filter(|path| path.is_dir())
-        }
-    }
-
-    fn files(all: &[(&str, &str)]) -> Directory {
-        let directory = tempfile::tempdir().unwrap();
-        for (path, text) in all {
-            let path = directory.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        Directory(directory)
-    }
-
     #[test]
     fn a_definition_has_all_types_that_it_contains_once() {
         let json = |types: &[&str]| {
@@ -141,7 +98,8 @@ mod tests {
             json!({"type_hashes": hashes.collect::<Vec<_>>()}).to_string()
         };
         let root = ["a_msgs/msg/Inner", "a_msgs/msg/Root", "b_msgs/msg/Leaf"];
-        let files = files(&[
+        let directory = tempfile::tempdir().unwrap();
+        for (path, text) in [
             ("a_msgs/msg/Root.msg", "b_msgs/Leaf[<=3] leaves\nInner inner\n"),
             ("a_msgs/msg/Root.json", &json(&root)),
             ("a_msgs/msg/Inner.msg", "b_msgs/msg/Leaf leaf\nint32[4] values\n"),
@@ -151,22 +109,26 @@ mod tests {
             ("c_msgs/msg/Leaf.idl", "module c_msgs {};\n"),
             ("a_msgs/msg/Lost.msg", "d_msgs/Missing field\n"),
             ("a_msgs/msg/Lost.json", &json(&["a_msgs/msg/Lost", "d_msgs/msg/Missing"])),
-        ]);
-        let definition = |name: &str| Definition::new(&files, &name.try_into().unwrap());
+        ] {
+            let path = directory.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let files = |package: &str| Some(directory.path().join(package)).filter(|path| path.is_dir());
+        let definition = |name: &str| Definition::find(&files, &name.try_into().unwrap()).unwrap_or_default();
         let Definition { encoding, text, type_hash } = definition("a_msgs/msg/Root");
         let parts: Vec<_> = text.split(&format!("\n{}\n", "=".repeat(80))).collect();
         assert_eq!((encoding, parts.len()), ("ros2msg", 3), "{text}");
         assert!(parts[1].starts_with("MSG: a_msgs/Inner\n"), "{text}");
         assert!(parts[2].starts_with("MSG: b_msgs/Leaf\nfloat64 x"), "{text}");
         assert_eq!(type_hash.as_deref(), Some("RIHS01_a_msgs/msg/Root"));
-        // If a type has no .msg file, its .idl file is used. If a file is missing, the text is empty. If the JSON
-        // description is missing, the whole definition is empty.
+        // Without a .msg file, the .idl file is used. Without any file, the text is empty.
         let keyed = definition("a_msgs/msg/Keyed");
         assert_eq!((keyed.encoding, keyed.text.matches("IDL: ").count()), ("ros2idl", 2), "{keyed:?}");
         assert_eq!((definition("a_msgs/msg/Lost").encoding, &*definition("a_msgs/msg/Lost").text), ("", ""));
         assert_eq!(definition("a_msgs/msg/Inner"), Definition::default());
         // Types on the AMENT_PREFIX_PATH of the test are found.
-        let imu = Definition::new(&Prefixes::new(), &"sensor_msgs/msg/Imu".try_into().unwrap());
+        let imu = Definition::new(&"sensor_msgs/msg/Imu".try_into().unwrap());
         let parts =
             ["std_msgs/Header header", "MSG: builtin_interfaces/Time", "MSG: geometry_msgs/Quaternion"];
         assert!(imu.encoding == "ros2msg" && parts.iter().all(|part| imu.text.contains(part)), "{imu:?}");

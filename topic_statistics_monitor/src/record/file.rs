@@ -8,7 +8,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt,
     fs::File,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
@@ -32,34 +31,26 @@ use topic_statistics_core::record::transport::Gid;
 use topic_statistics_observe::recorded::{Scope, TOTALS};
 
 use super::{
-    error::RecordError,
     metadata::{self, FileInfo, TopicInfo},
     options::Options,
     topic::{QueuedMessage, RecordedTopic},
     totals::{Losses, Written},
+    RecordError,
 };
 
-/// Why a file cannot be written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The disk is full. The end of the file can still be written.
+    /// The end of the file can still be written.
+    #[error("the disk is full")]
     Full,
-    /// Another error, with its description. The end of the file cannot be written.
+    /// The end of the file cannot be written.
+    #[error("{0}")]
     Failed(String),
 }
 
 impl From<McapError> for WriteError {
     fn from(error: McapError) -> Self {
         Self::Failed(error.to_string())
-    }
-}
-
-impl fmt::Display for WriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full => f.write_str("the disk is full"),
-            Self::Failed(reason) => f.write_str(reason),
-        }
     }
 }
 
@@ -81,7 +72,6 @@ impl Write for Sink {
     }
 }
 
-/// A topic in a file.
 pub struct TopicInFile {
     pub topic: Arc<RecordedTopic>,
     pub written: Written,
@@ -89,15 +79,13 @@ pub struct TopicInFile {
     before: Losses,
     /// The losses of the topic up to the last message of this file.
     pub losses: Losses,
-    /// The losses in the last totals that were written to the file.
     reported: Losses,
     /// The properties of the topic's channels. `None` if the file has only losses of the topic, and no message.
     channels: Option<Channels>,
 }
 
-/// The properties that all channels of a topic have in common in a file. The QoS is also the same for all channels,
-/// because the library rosbags ignores a channel whose QoS differs from the topic's QoS in rosbag2's metadata. rosbag2
-/// also writes the QoS of the publishers that are known at the beginning.
+/// What all channels of a topic have in common in a file. The QoS is that of the publishers known at the beginning, as
+/// in rosbag2, because the library rosbags ignores a channel with another QoS than in rosbag2's metadata.
 #[derive(Clone)]
 struct Channels {
     schema: u16,
@@ -105,17 +93,19 @@ struct Channels {
     qos: String,
 }
 
+/// Returns the counts of a topic in the whole recording.
+type Whole = fn(&TopicInFile) -> (Written, Losses);
+
 impl TopicInFile {
-    /// Returns the losses of the topic in this file.
     pub fn lost(&self) -> Losses {
         self.losses.since(self.before)
     }
 }
 
-/// An MCAP file of a recording, which is being written.
 pub struct BagFile {
     path: PathBuf,
-    started: Instant,
+    /// The start of the file's duration.
+    pub started: Instant,
     file: File,
     writer: Writer<NoSeek<Sink>>,
     position: Arc<AtomicU64>,
@@ -125,11 +115,10 @@ pub struct BagFile {
     pending: u64,
     /// The maximum size of the end of the file, in bytes.
     end: u64,
-    /// The topics in the file, by the number of the topic.
     pub topics: BTreeMap<usize, TopicInFile>,
     channels: HashMap<(usize, Gid), u16>,
     times: Option<(u64, u64)>,
-    messages: u64,
+    pub messages: u64,
 }
 
 impl BagFile {
@@ -142,15 +131,13 @@ impl BagFile {
     /// The maximum number of channels in a file: one channel for each publisher of each topic.
     const MAX_CHANNELS: usize = 1 << 15;
 
-    /// Creates the file. Errors if the file exists or cannot be created.
     pub fn create(path: &Path, options: &Options) -> Result<Self, RecordError> {
         let create = |source| RecordError::Create { path: path.to_owned(), source };
         let file = File::options().write(true).create_new(true).open(path).map_err(create)?;
         let position = Arc::<AtomicU64>::default();
         let copy = file.try_clone().map_err(create)?;
         let sink = Sink { file: BufWriter::new(copy), written: Arc::clone(&position) };
-        // The lock shows other processes that the file is being written. Not all file systems support locks, so an
-        // error is ignored.
+        // The lock shows that the file is being written. Not all file systems support locks.
         let _locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
         let writer = Self::options(options)
             // Without seeking, a chunk is written only when it is complete.
@@ -173,7 +160,6 @@ impl BagFile {
         })
     }
 
-    /// Returns the options of the MCAP writer.
     pub fn options(options: &Options) -> WriteOptions {
         WriteOptions::new()
             .profile("ros2")
@@ -183,19 +169,9 @@ impl BagFile {
             .chunk_size(Some(Self::CHUNK))
     }
 
-    /// Returns whether the file has a message.
-    pub fn has_messages(&self) -> bool {
-        self.messages > 0
-    }
-
-    /// Returns the size of the file, with the present chunk counted without compression.
-    fn size(&self) -> u64 {
-        self.position.load(Ordering::Relaxed) + self.pending
-    }
-
-    /// Returns whether the file has reached the limit of size or duration.
     pub fn is_at_limit(&self, options: &Options) -> bool {
-        options.max_size.is_some_and(|max| self.messages > 0 && self.size() >= max)
+        let size = self.position.load(Ordering::Relaxed) + self.pending; // the present chunk is not compressed yet
+        options.max_size.is_some_and(|max| self.messages > 0 && size >= max)
             || options.max_duration.is_some_and(|max| self.started.elapsed() >= max)
     }
 
@@ -229,6 +205,7 @@ impl BagFile {
             topic.written.add(message.log_time, message.data.len());
             topic.losses = message.losses;
         }
+        message.topic.add_written(message.log_time, message.data.len());
         Ok(())
     }
 
@@ -290,7 +267,7 @@ impl BagFile {
             self.writer.add_schema(&topic.message_type, definition.encoding, definition.text.as_bytes())?;
         self.pending += bytes;
         self.end += bytes + 2048; // with two records of totals, and their index
-        let channels = Channels { schema, qos: topic.offered_qos() };
+        let channels = Channels { schema, qos: topic.offered_qos(false).to_string() };
         self.insert(topic, before, Some(channels.clone()));
         Ok(channels)
     }
@@ -301,8 +278,7 @@ impl BagFile {
         self.topics.insert(new.topic.index, new);
     }
 
-    /// Sets the losses of a topic at the end of the recording. These losses include the losses after the topic's last
-    /// message.
+    /// Sets the losses of a topic at the end of the recording, with those after its last message.
     pub fn set_losses(&mut self, topic: &Arc<RecordedTopic>, before: Losses) {
         let losses = topic.losses();
         if losses != before && !self.topics.contains_key(&topic.index) {
@@ -313,17 +289,12 @@ impl BagFile {
         }
     }
 
-    /// Measures the file's duration from now on.
-    pub fn restart(&mut self) {
-        self.started = Instant::now();
-    }
-
-    /// Writes the present chunk to the disk, with the totals of topics that have lost messages since the last call.
-    /// After a crash, these totals are the last totals in the file.
-    pub fn flush(&mut self, whole: impl Fn(&TopicInFile) -> (Written, Losses)) -> Result<(), WriteError> {
+    /// Writes the present chunk, and the totals of topics that have lost messages since the last call. After a crash,
+    /// they are the last totals in the file.
+    pub fn flush(&mut self, whole: Whole) -> Result<(), WriteError> {
         let lossy = |in_file: &&TopicInFile| in_file.losses != in_file.reported;
         let totals: Vec<_> =
-            self.topics.values().filter(lossy).flat_map(|in_file| totals(in_file, &whole)).collect();
+            self.topics.values().filter(lossy).flat_map(|in_file| totals(in_file, whole)).collect();
         self.reserve(1024 * totals.len() as u64)?;
         for record in &totals {
             self.writer.write_metadata(record)?;
@@ -336,7 +307,6 @@ impl BagFile {
         self.file.sync_data().map_err(|error| WriteError::Failed(error.to_string()))
     }
 
-    /// Writes a metadata record.
     pub fn add_metadata(&mut self, name: &str, metadata: BTreeMap<String, String>) -> Result<(), WriteError> {
         let bytes: usize = metadata.iter().map(|(key, value)| key.len() + value.len() + 8).sum();
         self.reserve(bytes as u64 + 128)?;
@@ -348,15 +318,11 @@ impl BagFile {
     }
 
     /// Writes the totals of all topics and the end of the file. `more` is another metadata record, of at most 1 kB.
-    pub fn finish(
-        mut self,
-        more: Option<Metadata>,
-        whole: impl Fn(&TopicInFile) -> (Written, Losses),
-    ) -> Result<(), WriteError> {
+    pub fn finish(mut self, more: Option<Metadata>, whole: Whole) -> Result<(), WriteError> {
         if let Some(more) = more {
             self.writer.write_metadata(&more)?;
         }
-        for record in self.topics.values().flat_map(|in_file| totals(in_file, &whole)) {
+        for record in self.topics.values().flat_map(|in_file| totals(in_file, whole)) {
             self.writer.write_metadata(&record)?;
         }
         let metadata =
@@ -368,20 +334,17 @@ impl BagFile {
         let mut sink = self.writer.into_inner().into_inner();
         sink.flush().map_err(failed)?;
         let position = self.position.load(Ordering::Relaxed);
-        // Frees the disk space that was reserved after the end of the file. If the call fails, this space stays reserved
-        // until the file is removed.
+        // Frees the disk space reserved after the end. If the call fails, it stays reserved until the file is removed.
         let _kept = self.file.set_len(position);
         self.file.sync_all().map_err(failed)
     }
 
-    /// Returns the description of this file for the metadata of the bag.
     pub fn info(&self) -> FileInfo {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         FileInfo { name, times: self.times, messages: self.messages }
     }
 
-    /// Returns the metadata that rosbag2 writes into each file. The metadata has version 8, because in this version the
-    /// policies of a QoS are numbers, which all versions of rosbag2 can read.
+    /// Returns the metadata that rosbag2 writes into each file, in version 8: all versions of rosbag2 can read its QoS.
     fn rosbag2_metadata(&self) -> String {
         let topics = self.topics.values().filter_map(|TopicInFile { topic, written, channels, .. }| {
             let qos = channels.as_ref()?.qos.as_str().into();
@@ -392,7 +355,7 @@ impl BagFile {
 }
 
 /// Returns the two metadata records with a topic's totals: for this file, and for the whole recording.
-fn totals(in_file: &TopicInFile, whole: impl Fn(&TopicInFile) -> (Written, Losses)) -> [Metadata; 2] {
+fn totals(in_file: &TopicInFile, whole: Whole) -> [Metadata; 2] {
     let name = &in_file.topic.name;
     let file = in_file.written.totals(name, Scope::File, in_file.lost());
     let (written, losses) = whole(in_file);

@@ -2,7 +2,13 @@
 
 //! The options of a recording.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use topic_statistics_observe::arguments::seconds;
 
 /// How chunks are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -26,37 +32,65 @@ impl Compression {
     }
 }
 
-/// The options of a recording.
-#[derive(Clone, Debug)]
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Recording")]
 pub struct Options {
-    /// The path of the file. With `split`, the name of each file gets a number.
-    pub path: PathBuf,
+    /// Record the watched topics in this file, which must not exist yet
+    ///
+    /// The file is MCAP, with the sequence numbers and the publishers of the messages, which show losses. `ros2 bag`,
+    /// Foxglove and bag_statistics can read the file. Without TOPIC, all topics are recorded.
+    #[arg(long, value_name = "FILE.mcap", conflicts_with_all = ["from_statistics", "print_expectations"])]
+    pub record: Option<PathBuf>,
+    /// Compress the recording
+    #[arg(long, value_enum, default_value = "none", requires = "record")]
     pub compression: Compression,
-    /// The size in bytes at which a file ends. The message that exceeds this size is the last message of the file.
+    /// End the recording when its file has this size: 500MB, 2GB, 64MiB
+    ///
+    /// The message that exceeds this size is the last message. The index at the end of the file is not counted.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, requires = "record")]
     pub max_size: Option<u64>,
-    /// The maximum duration of a file.
+    /// End the recording after this number of seconds
+    #[arg(
+        long, value_name = "SECONDS", value_parser = seconds, requires = "record", allow_negative_numbers = true
+    )]
     pub max_duration: Option<Duration>,
-    /// Whether another file begins when a file ends at a limit. Without `split`, the recording ends at the limit.
+    /// Begin the next file at --max-size or --max-duration: FILE_0.mcap, FILE_1.mcap
+    #[arg(long, requires = "record")]
     pub split: bool,
-    /// The maximum size of the messages that wait to be written, in bytes.
-    pub max_cache: u64,
-    /// The maximum number of events per second that report losses. 0 means no events.
-    pub update_rate: f64,
+    /// How many bytes of messages may wait to be written [default: 100MB], or --last keeps [default: 256MB]
+    ///
+    /// Further messages are lost, and are counted as lost in the recorder. With --last, the oldest messages are dropped
+    /// instead, so that fewer seconds are kept.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, requires = "record")]
+    pub max_cache_size: Option<u64>,
+    /// Publish losses on ~/messages_lost at most this number of times per second; 0 means never
+    #[arg(
+        long, value_name = "HZ", default_value = "1", value_parser = update_rate, requires = "record",
+        allow_negative_numbers = true
+    )]
+    pub statistics_update_rate: f64,
+    /// The options of the black box, which is on if `last` is given.
+    #[command(flatten)]
+    pub black_box: super::black_box::Options,
 }
 
 impl Options {
-    /// The default of [`max_cache`](Self::max_cache).
+    /// The path of `--record`. Empty without `--record`, when nothing is recorded.
+    pub fn path(&self) -> &Path {
+        self.record.as_deref().unwrap_or(Path::new(""))
+    }
+
+    /// The default of [`max_cache_size`](Self::max_cache_size) without the black box.
     pub const MAX_CACHE: u64 = 100_000_000;
 
-    /// Returns the path of the file with this number. Numbers count from 0.
     pub fn file(&self, number: u32) -> PathBuf {
+        let path = self.path();
         if !self.split {
-            return self.path.clone();
+            return path.to_owned();
         }
-        let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
-        let extension =
-            self.path.extension().map_or_else(|| "mcap".into(), |extension| extension.to_string_lossy());
-        self.path.with_file_name(format!("{stem}_{number}.{extension}"))
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let extension = path.extension().unwrap_or(OsStr::new("mcap")).to_string_lossy();
+        path.with_file_name(format!("{stem}_{number}.{extension}"))
     }
 }
 
@@ -90,24 +124,16 @@ pub fn update_rate(text: &str) -> Result<f64, String> {
 }
 
 #[cfg(test)]
-impl Options {
-    /// Returns the options of a recording in this file, without limits.
-    pub fn to(path: impl Into<PathBuf>) -> Self {
-        Self {
-            path: path.into(),
-            compression: Compression::None,
-            max_size: None,
-            max_duration: None,
-            split: false,
-            max_cache: 1_000_000,
-            update_rate: 1.0,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+    use crate::arguments::Arguments;
+    use clap::Parser;
+
+    /// Returns the options of a recording in this file, without limits.
+    pub fn options(path: impl AsRef<OsStr>) -> Options {
+        let line = [OsStr::new("topic_monitor"), OsStr::new("--record"), path.as_ref()];
+        Arguments::parse_from(line).record
+    }
 
     #[test]
     fn bytes_have_units_and_split_files_numbers() {
@@ -119,7 +145,7 @@ mod tests {
         for wrong in ["", "0", "-1", "kB", "1XB", "1e30", "NaN", "inf"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
-        let mut options = Options::to("/tmp/run.mcap");
+        let mut options = options("/tmp/run.mcap");
         assert_eq!(options.file(0), PathBuf::from("/tmp/run.mcap"));
         options.split = true;
         assert_eq!(options.file(12), PathBuf::from("/tmp/run_12.mcap"));

@@ -10,35 +10,28 @@ use std::{
 
 use topic_statistics_core::mutex::lock;
 
-/// An element of the queue.
-pub trait Queued {
-    /// Returns the size of the element in bytes.
-    fn bytes(&self) -> usize;
-}
+use super::topic::QueuedMessage;
 
-/// The result of [`Queue::pop`].
-pub enum Next<M> {
-    Message(M),
+pub enum Next {
+    Message(QueuedMessage),
     /// No message arrived in time.
     Nothing,
-    /// The queue is closed, and has no message left.
     Closed,
 }
 
-/// The queue of messages that wait to be written.
-pub struct Queue<M> {
-    state: Mutex<State<M>>,
+pub struct Queue {
+    state: Mutex<State>,
     changed: Condvar,
     max_bytes: u64,
 }
 
-struct State<M> {
-    messages: VecDeque<M>,
+struct State {
+    messages: VecDeque<QueuedMessage>,
     bytes: u64,
     is_closed: bool,
 }
 
-impl<M: Queued> Queue<M> {
+impl Queue {
     /// The maximum number of messages in the queue, even if the messages are small.
     const MAX_MESSAGES: usize = 1 << 18;
     /// The bytes that a message needs in addition to its data: at least the size of its entry in the queue.
@@ -49,13 +42,12 @@ impl<M: Queued> Queue<M> {
         Self { state: Mutex::new(state), changed: Condvar::new(), max_bytes }
     }
 
-    /// Returns the bytes that a message needs in memory.
-    pub fn size(message: &M) -> u64 {
-        message.bytes() as u64 + Self::OVERHEAD
+    pub fn size(message: &QueuedMessage) -> u64 {
+        message.data.len() as u64 + Self::OVERHEAD
     }
 
     /// Adds a message. Returns whether the queue had room. An empty queue accepts a message of any size.
-    pub fn push(&self, message: M) -> bool {
+    pub fn push(&self, message: QueuedMessage) -> bool {
         let mut state = lock(&self.state);
         let (size, count) = (Self::size(&message), state.messages.len());
         let has_room = state.bytes.saturating_add(size) <= self.max_bytes || count == 0;
@@ -69,7 +61,7 @@ impl<M: Queued> Queue<M> {
     }
 
     /// Returns the first message. If the queue is empty, waits for a message until the time `until`.
-    pub fn pop(&self, until: Instant) -> Next<M> {
+    pub fn pop(&self, until: Instant) -> Next {
         let mut state = lock(&self.state);
         loop {
             if let Some(message) = state.messages.pop_front() {
@@ -87,7 +79,6 @@ impl<M: Queued> Queue<M> {
         }
     }
 
-    /// Returns whether the queue is closed, so that new messages are refused.
     pub fn is_closed(&self) -> bool {
         lock(&self.state).is_closed
     }
@@ -101,41 +92,39 @@ impl<M: Queued> Queue<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::topic::tests, *};
+    use std::sync::Arc;
 
-    /// A message with this number of bytes.
-    struct Message(usize);
-
-    impl Queued for Message {
-        fn bytes(&self) -> usize {
-            self.0
-        }
+    /// Returns a function that creates messages with this number of bytes.
+    fn messages() -> impl Fn(usize) -> QueuedMessage {
+        let topic = Arc::new(tests::topic(0, &Arc::new(Queue::new(0))));
+        move |bytes| tests::message(&topic, 1, 0, bytes)
     }
 
     #[test]
     fn it_is_bounded_in_bytes_and_in_number() {
-        let queue = Queue::new(10_000);
-        let accepted = (0..100).filter(|_| queue.push(Message(744))).count();
+        let (queue, message) = (Queue::new(10_000), messages());
+        let accepted = (0..100).filter(|_| queue.push(message(744))).count();
         assert_eq!(accepted, 10, "744 bytes and the overhead");
-        assert!(!queue.push(Message(0)));
+        assert!(!queue.push(message(0)));
         let small = Queue::new(u64::MAX);
-        let pushed = (0..Queue::<Message>::MAX_MESSAGES + 5).filter(|_| small.push(Message(0))).count();
-        assert_eq!(pushed, Queue::<Message>::MAX_MESSAGES);
+        let pushed = (0..Queue::MAX_MESSAGES + 5).filter(|_| small.push(message(0))).count();
+        assert_eq!(pushed, Queue::MAX_MESSAGES);
         // A message larger than the queue is accepted if the queue is empty.
         let queue = Queue::new(1000);
-        assert!(queue.push(Message(5000)) && !queue.push(Message(0)));
-        assert!(matches!(queue.pop(Instant::now()), Next::Message(Message(5000))));
-        assert!(queue.push(Message(0)), "the room of the large message is free again");
+        assert!(queue.push(message(5000)) && !queue.push(message(0)));
+        assert!(matches!(queue.pop(Instant::now()), Next::Message(large) if large.data.len() == 5000));
+        assert!(queue.push(message(0)), "the room of the large message is free again");
     }
 
     #[test]
     fn what_waits_when_it_is_closed_is_still_returned() {
-        let queue = Queue::new(10_000);
+        let (queue, message) = (Queue::new(10_000), messages());
         assert!(matches!(queue.pop(Instant::now()), Next::Nothing));
-        assert!(queue.push(Message(1)));
+        assert!(queue.push(message(1)));
         queue.close();
-        assert!(!queue.push(Message(2)));
-        assert!(matches!(queue.pop(Instant::now()), Next::Message(Message(1))));
+        assert!(!queue.push(message(2)));
+        assert!(matches!(queue.pop(Instant::now()), Next::Message(first) if first.data.len() == 1));
         assert!(matches!(queue.pop(Instant::now() + Duration::from_secs(60)), Next::Closed));
     }
 }

@@ -9,8 +9,8 @@ use std::{ffi::c_void, mem, ptr};
 
 use rclrs::{DynamicMessageView, MessageTypeName};
 
-use super::{definition::Prefixes, error::RecordError};
-use crate::origin;
+use super::RecordError;
+use crate::{process, type_support::type_support};
 
 /// `rcutils_allocator_t`.
 #[repr(C)]
@@ -41,14 +41,11 @@ extern "C" {
 /// `RCUTILS_RET_OK` and `RMW_RET_OK`.
 const OK: i32 = 0;
 
-/// Serializes messages of a type.
 pub struct Serializer {
     type_support: *const c_void,
     bytes: ByteArray,
     /// Whether the middleware pads a sent message to a multiple of 4 bytes, as DDS does.
     pads: bool,
-    /// The library, which stays loaded as long as the type support is used.
-    _library: libloading::Library,
 }
 
 // SAFETY: The pointers are to constants of the library, and to memory of libc's allocator. Neither of them is bound to
@@ -56,26 +53,25 @@ pub struct Serializer {
 unsafe impl Send for Serializer {}
 
 impl Serializer {
-    /// Loads the type support of a message type.
     pub fn new(message_type: &MessageTypeName) -> Result<Self, RecordError> {
         let MessageTypeName { package_name, type_name } = message_type;
-        let symbol = format!("msg__{type_name}");
-        let (library, type_support) = load(package_name, "get_message_type_support_handle", &symbol)
-            .map_err(|reason| RecordError::TypeSupport { message_type: message_type.to_string(), reason })?;
+        let error = |reason| RecordError::TypeSupport { message_type: message_type.to_string(), reason };
+        let function = "get_message_type_support_handle";
+        let name = format!("msg__{type_name}");
+        let type_support =
+            type_support(package_name, "rosidl_typesupport_c", function, &name).map_err(error)?;
         // SAFETY: The function has no arguments.
         let allocator = unsafe { rcutils_get_default_allocator() };
         let mut bytes = ByteArray { buffer: ptr::null_mut(), length: 0, capacity: 0, allocator };
         // SAFETY: The array is zero-initialized, and the allocator is valid.
         if unsafe { rcutils_uint8_array_init(&mut bytes, 0, &allocator) } != OK {
-            let reason = "no memory".to_owned();
-            return Err(RecordError::TypeSupport { message_type: message_type.to_string(), reason });
+            return Err(error("no memory".to_owned()));
         }
-        let pads = origin::middleware() != "rmw_zenoh_cpp";
-        Ok(Self { type_support, bytes, pads, _library: library })
+        let pads = process::middleware() != "rmw_zenoh_cpp";
+        Ok(Self { type_support, bytes, pads })
     }
 
-    /// Returns the bytes of a message of this type, in CDR with the encapsulation header. `None` if the middleware
-    /// cannot serialize the message.
+    /// Returns a message in CDR with the encapsulation header. `None` if the middleware cannot serialize it.
     pub fn serialize(&mut self, message: &DynamicMessageView<'_>) -> Option<Vec<u8>> {
         let message = struct_of(message)?;
         // SAFETY: The pointer is to the C struct of a message, and the caller keeps the message. The type support is
@@ -105,29 +101,6 @@ impl Drop for Serializer {
     }
 }
 
-/// Loads the C type support of a message or service type, as rclrs does.
-pub fn load(
-    package_name: &str,
-    function: &str,
-    type_name: &str,
-) -> Result<(libloading::Library, *const c_void), String> {
-    let prefix = Prefixes::new().of_package(package_name);
-    let prefix = prefix.ok_or_else(|| format!("{package_name} is not on AMENT_PREFIX_PATH"))?;
-    let path = prefix.join("lib").join(format!("lib{package_name}__rosidl_typesupport_c.so"));
-    let symbol = format!("rosidl_typesupport_c__{function}__{package_name}__{type_name}");
-    // SAFETY: The library is a type support. Loading the library runs only the library's own initialization.
-    let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
-    // SAFETY: rosidl generates functions of this name with this signature.
-    let type_support = unsafe {
-        let handle = library.get::<unsafe extern "C" fn() -> *const c_void>(symbol.as_bytes());
-        handle.map_err(|error| error.to_string())?()
-    };
-    match type_support.is_null() {
-        true => Err(format!("{symbol} returns nothing")),
-        false => Ok((library, type_support)),
-    }
-}
-
 /// The three words of a view: a reference to the structure, and a slice (two words) with the bytes of the C struct.
 type Words = [*const u8; 3];
 
@@ -135,9 +108,8 @@ const _: () = assert!(mem::size_of::<DynamicMessageView<'_>>() == mem::size_of::
 
 /// Returns the pointer to the C struct of a message. `None` if the view does not have the expected layout.
 ///
-/// rclrs 0.8 gives access only to the fields of the struct, and a pointer to a field must not be used to read other
-/// fields. The order of a view's words is unspecified. But the address of the structure and the size of the struct are
-/// known, so the remaining word is the pointer to the struct.
+/// rclrs 0.8 gives access only to the fields, and a pointer to a field must not read others. The order of a view's
+/// words is unspecified, but two of them are known: the structure, and the size of the struct.
 fn struct_of(message: &DynamicMessageView<'_>) -> Option<*const u8> {
     // SAFETY: A view of rclrs 0.8 is a reference and a slice, as large as three words: all bytes are initialized. Any
     // word is valid as a raw pointer.
@@ -153,7 +125,13 @@ fn struct_of(message: &DynamicMessageView<'_>) -> Option<*const u8> {
 mod tests {
     use super::*;
     use rclrs::{DynamicMessage, MessageStructure, Proxy};
-    use ros_env::{geometry_msgs, sensor_msgs, std_msgs, test_msgs};
+    use ros_env::{
+        action_msgs::msg::rmw::{GoalStatus, GoalStatusArray},
+        geometry_msgs::msg::rmw::{Point32, Polygon},
+        sensor_msgs::msg::rmw::{CameraInfo, Imu},
+        std_msgs::msg::rmw::{Empty, String as Text},
+        test_msgs::msg::rmw::*,
+    };
     use rosidl_runtime_rs::RmwMessage;
 
     /// Miri can run this test, because the test calls no C function.
@@ -177,14 +155,13 @@ mod tests {
     /// Asserts that a dynamic message is serialized to the same bytes as its C struct. Returns the number of bytes.
     fn assert_same<M: RmwMessage>(message: M) -> usize {
         let mut serializer = Serializer::new(&M::TYPE_NAME.try_into().unwrap()).unwrap();
-        let address = ptr::from_ref(&message).cast();
+        let (address, type_support) = (ptr::from_ref(&message).cast(), serializer.type_support);
         // SAFETY: The message is a struct of the type, and the array is valid.
-        let result = unsafe { rmw_serialize(address, serializer.type_support, &mut serializer.bytes) };
-        assert_eq!(result, OK);
+        assert_eq!(unsafe { rmw_serialize(address, type_support, &mut serializer.bytes) }, OK);
+        let ByteArray { buffer, length, .. } = serializer.bytes;
         // SAFETY: The middleware has written `length` bytes to the buffer.
-        let direct = unsafe { std::slice::from_raw_parts(serializer.bytes.buffer, serializer.bytes.length) };
-        let mut direct = direct.to_vec();
-        direct.resize(direct.len().next_multiple_of(4), 0);
+        let mut direct = unsafe { std::slice::from_raw_parts(buffer, length) }.to_vec();
+        direct.resize(length.next_multiple_of(4), 0);
         let dynamic = DynamicMessage::convert_from_rmw_message(message).unwrap();
         let dynamic = serializer.serialize(&dynamic.view()).unwrap();
         assert_eq!(dynamic, direct, "{}", M::TYPE_NAME);
@@ -193,34 +170,27 @@ mod tests {
 
     #[test]
     fn the_bytes_of_a_dynamic_message_are_those_of_its_struct() {
-        let mut imu = sensor_msgs::msg::rmw::Imu::default();
+        let mut imu = Imu::default();
         (imu.header.stamp.sec, imu.angular_velocity.z) = (1_790_000_000, 0.25);
         imu.header.frame_id = "imu_link".into();
         assert!(assert_same(imu) > 320);
-        assert_eq!(assert_same(std_msgs::msg::rmw::String { data: "three".into() }), 16);
-        assert_same(std_msgs::msg::rmw::Empty::default());
-        assert_same(test_msgs::msg::rmw::BasicTypes { uint64_value: 7, ..Default::default() });
-        assert_same(test_msgs::msg::rmw::Arrays::default());
-        assert_same(test_msgs::msg::rmw::Strings::default());
-        assert_same(test_msgs::msg::rmw::WStrings::default());
-        assert_same(test_msgs::msg::rmw::Nested::default());
-        assert_same(test_msgs::msg::rmw::UnboundedSequences::default());
-        assert_same(test_msgs::msg::rmw::BoundedSequences::default());
-        assert_same(test_msgs::msg::rmw::MultiNested::default());
-        assert_same(test_msgs::msg::rmw::Builtins::default());
-        assert_same(sensor_msgs::msg::rmw::CameraInfo::default());
-    }
-
-    #[test]
-    fn a_message_that_is_a_sequence_of_messages_is_serialized_too() {
-        use ros_env::action_msgs::msg::rmw::{GoalStatus, GoalStatusArray};
+        assert_eq!(assert_same(Text { data: "three".into() }), 16);
+        assert_same(Empty::default());
+        assert_same(BasicTypes { uint64_value: 7, ..Default::default() });
+        assert_same(Arrays::default());
+        assert_same(Strings::default());
+        assert_same(WStrings::default());
+        assert_same(UnboundedSequences::default());
+        assert_same(BoundedSequences::default());
+        assert_same(MultiNested::default());
+        assert_same(Builtins::default());
+        assert_same(CameraInfo::default());
         for count in [0, 1, 3] {
             let status = |number: i8| GoalStatus { status: number, ..Default::default() };
             let list: Vec<GoalStatus> = (1..=count).map(status).collect();
             let message = GoalStatusArray { status_list: list.as_slice().into() };
             assert!(assert_same(message) >= 8 + 25 * count as usize);
-            let points: Vec<_> = (0..count).map(|_| geometry_msgs::msg::rmw::Point32::default()).collect();
-            let message = geometry_msgs::msg::rmw::Polygon { points: points.as_slice().into() };
+            let message = Polygon { points: vec![Point32::default(); count as usize].as_slice().into() };
             assert_eq!(assert_same(message), 8 + 12 * count as usize);
         }
     }

@@ -14,12 +14,10 @@ use ros_env::{
     },
 };
 
-use super::{recording::Recording, topic::RecordedTopic};
+use super::topic::{RecordedTopic, Recording};
 
-/// The name of the service, relative to the node.
 const SERVICE: &str = "~/get_topic_statistics";
 
-/// Creates the service on a separate worker.
 pub fn serve(
     node: &Node,
     recording: &Arc<Recording>,
@@ -35,8 +33,7 @@ pub fn serve(
     })
 }
 
-/// Returns the totals of a topic. The numbers of messages that the recorder has written and lost are returned as the
-/// counts of metrics.
+/// Returns the totals of a topic. What the recorder has written and lost are counts of metrics.
 fn answer(topic: &RecordedTopic, measurement_source_name: String) -> TopicStatistics {
     let (losses, written) = (topic.losses(), topic.written());
     let metric = |name: &str, unit: &str, count| MetricTotals {

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A recorded topic. The callback of the subscription gives each message to the topic.
+//! The recorded topics. The callback of a subscription gives each message to its topic.
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc, Mutex,
+    },
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use rclrs::{
-    DynamicMessage, MessageInfo, MessageTypeName, QoSDurabilityPolicy, QoSProfile, TopicEndpointInfo,
+    Clock, DynamicMessage, MessageInfo, MessageTypeName, QoSDurabilityPolicy, QoSProfile, TopicEndpointInfo,
 };
 use topic_statistics_core::{collector::SequenceTracker, mutex::lock, record::transport::Gid};
 use topic_statistics_observe::recorded::{
@@ -17,17 +20,14 @@ use topic_statistics_observe::recorded::{
 };
 
 use super::{
-    definition::{Definition, Prefixes},
-    error::RecordError,
-    qos,
-    queue::{Queue, Queued},
+    definition::Definition,
+    metadata::offered_qos,
+    queue::Queue,
     serialize::Serializer,
-    time::{SimulatedClock, Times},
     totals::{Losses, Written},
+    RecordError,
 };
-
-/// The node name that the middleware reports for a publisher whose node is not discovered yet.
-const UNKNOWN_NODE: &str = "_NODE_NAME_UNKNOWN_";
+use crate::graph::{gid, node_name};
 
 /// A message that waits to be written. Times are in nanoseconds since the Unix epoch.
 pub struct QueuedMessage {
@@ -37,51 +37,40 @@ pub struct QueuedMessage {
     pub number: Option<u64>,
     /// The received timestamp of the message. If the node uses simulated time, the time of the callback.
     pub log_time: u64,
-    /// The source timestamp of the message. If the source timestamp is unknown, or if the node uses simulated time,
-    /// this is the log time. Source timestamps are never on simulated time.
+    /// The source timestamp, which is never on simulated time, or else the log time.
     pub publish_time: u64,
     /// When the callback got the message, on the monotonic clock.
     pub received: Instant,
     pub data: Vec<u8>,
-    /// The losses of the topic up to this message.
     pub losses: Losses,
 }
 
-impl Queued for QueuedMessage {
-    fn bytes(&self) -> usize {
-        self.data.len()
-    }
-}
-
-/// A recorded topic.
 pub struct RecordedTopic {
     pub name: String,
     pub message_type: String,
     pub definition: Definition,
     /// The number of the topic in the recording, counted from 0.
     pub index: usize,
-    queue: Arc<Queue<QueuedMessage>>,
-    clock: Option<SimulatedClock>,
+    queue: Arc<Queue>,
+    /// The clock of the log times. `None` without simulated time.
+    clock: Option<Clock>,
     received: Mutex<Received>,
     publishers: Mutex<Publishers>,
     /// The messages that the writer has written.
     written: Mutex<Written>,
 }
 
-/// The state of the reception: counts of received and lost messages.
 struct Received {
-    serializer: Option<Serializer>,
+    serializer: Serializer,
     numbers: SequenceTracker<Gid>,
     messages: u64,
     lost_in_recorder: u64,
     is_closed: bool,
 }
 
-/// The publishers of the topic at the last reading of the ROS graph.
 #[derive(Default)]
 struct Publishers {
-    /// The node that all publishers belong to. `None` if the publishers belong to several nodes. In this case, the node
-    /// of each publisher is unknown, because the graph of rclrs 0.8 has no GIDs.
+    /// The node of all publishers. `None` if they belong to several nodes: the graph of rclrs 0.8 has no GIDs.
     node: Option<String>,
     qos: Vec<QoSProfile>,
 }
@@ -91,53 +80,27 @@ impl RecordedTopic {
         name: &str,
         message_type: &MessageTypeName,
         index: usize,
-        queue: &Arc<Queue<QueuedMessage>>,
-        clock: Option<SimulatedClock>,
+        queue: &Arc<Queue>,
+        clock: Option<Clock>,
     ) -> Result<Self, RecordError> {
-        let serializer = Serializer::new(message_type)?;
-        let definition = Definition::new(&Prefixes::new(), message_type);
-        let message_type = message_type.to_string();
-        Ok(Self::with_serializer(name, message_type, definition, Some(serializer), index, queue, clock))
-    }
-
-    /// Creates a topic whose messages cannot be serialized.
-    #[cfg(test)]
-    pub fn without_type(
-        name: &str,
-        message_type: &str,
-        definition: Definition,
-        queue: &Arc<Queue<QueuedMessage>>,
-    ) -> Self {
-        Self::with_serializer(name, message_type.to_owned(), definition, None, 0, queue, None)
-    }
-
-    fn with_serializer(
-        name: &str,
-        message_type: String,
-        definition: Definition,
-        serializer: Option<Serializer>,
-        index: usize,
-        queue: &Arc<Queue<QueuedMessage>>,
-        clock: Option<SimulatedClock>,
-    ) -> Self {
         let received = Received {
-            serializer,
+            serializer: Serializer::new(message_type)?,
             numbers: SequenceTracker::default(),
             messages: 0,
             lost_in_recorder: 0,
             is_closed: false,
         };
-        Self {
+        Ok(Self {
             name: name.to_owned(),
-            message_type,
-            definition,
+            message_type: message_type.to_string(),
+            definition: Definition::new(message_type),
             index,
             queue: Arc::clone(queue),
             clock,
             received: Mutex::new(received),
             publishers: Mutex::default(),
             written: Mutex::default(),
-        }
+        })
     }
 
     /// Puts a message in the queue to the writer. Does not wait for the disk.
@@ -150,14 +113,14 @@ impl RecordedTopic {
         let (publisher, number) = (gid(info), info.publication_sequence_number);
         received.messages += 1;
         received.numbers.accept(publisher, number, now as i64);
-        let data = received.serializer.as_mut().and_then(|serializer| serializer.serialize(&message.view()));
-        let times = Times::new(
-            self.clock.as_ref().map(|clock| clock.now()),
+        let data = received.serializer.serialize(&message.view());
+        let times = times(
+            self.clock.as_ref().map(|clock| clock.now().nsec.try_into().unwrap_or_default()),
             nanoseconds(info.received_timestamp).unwrap_or(now),
             nanoseconds(info.source_timestamp),
         );
         let losses = received.losses();
-        let queue = |(data, Times { log_time, publish_time })| {
+        let queue = |(data, (log_time, publish_time))| {
             self.queue.push(QueuedMessage {
                 topic: Arc::clone(self),
                 publisher,
@@ -174,38 +137,31 @@ impl RecordedTopic {
         }
     }
 
-    /// Tells the topic that it has no subscription until the next message is received. Messages that are sent before
-    /// the next received message do not count as lost.
+    /// The topic has no subscription until the next message: messages sent before it do not count as lost.
     pub fn pause(&self) {
         lock(&self.received).numbers.pause();
     }
 
-    /// Ends the recording of the topic. Later messages are ignored.
     pub fn close(&self) {
         lock(&self.received).is_closed = true;
     }
 
-    /// Counts a received message as lost, because the message could not be written.
     pub fn lose(&self) {
         lock(&self.received).lost_in_recorder += 1;
     }
 
-    /// Returns the losses up to now.
     pub fn losses(&self) -> Losses {
         lock(&self.received).losses()
     }
 
-    /// Returns the counts of messages that the writer has written so far.
     pub fn written(&self) -> Written {
         *lock(&self.written)
     }
 
-    /// Counts a message as written.
     pub fn add_written(&self, log_time: u64, bytes: usize) {
         lock(&self.written).add(log_time, bytes);
     }
 
-    /// Sets the publishers of the topic in the ROS graph.
     pub fn set_publishers(&self, all: &[TopicEndpointInfo]) {
         /// The maximum number of publishers whose sequence numbers a subscription tracks.
         const MAX: usize = SequenceTracker::<Gid>::PUBLISHERS;
@@ -236,24 +192,16 @@ impl RecordedTopic {
         fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    /// Returns the QoS of all present publishers, as rosbag2 writes it up to version 8 of its metadata.
-    pub fn offered_qos(&self) -> String {
-        qos::offered(&lock(&self.publishers).qos)
+    /// Returns the QoS of all present publishers, as rosbag2 writes it: with names from version 9 of its metadata on.
+    pub fn offered_qos(&self, has_names: bool) -> serde_json::Value {
+        offered_qos(&lock(&self.publishers).qos, has_names)
     }
 
-    /// Returns the QoS of all present publishers, as rosbag2 writes it from version 9 of its metadata on.
-    pub fn offered_qos_by_name(&self) -> serde_json::Value {
-        qos::offered_by_name(&lock(&self.publishers).qos)
-    }
-
-    /// Returns whether a present publisher is transient local, so that it keeps its last messages for later
-    /// subscriptions.
     pub fn is_latched(&self) -> bool {
         let is_latched = |qos: &QoSProfile| qos.durability == QoSDurabilityPolicy::TransientLocal;
         lock(&self.publishers).qos.iter().any(is_latched)
     }
 
-    /// Returns the number of received messages.
     #[cfg(feature = "interfaces")]
     pub fn received(&self) -> u64 {
         lock(&self.received).messages
@@ -270,11 +218,15 @@ impl Received {
     }
 }
 
-/// Returns the GID of a message's publisher.
-fn gid(info: &MessageInfo) -> Gid {
-    let mut gid = Gid::default();
-    gid.iter_mut().zip(&info.publisher_gid.data).for_each(|(to, from)| *to = *from);
-    gid
+/// Returns the log time and the publish time of a message. `None` before simulated time begins. `simulated` is the time
+/// of the callback on simulated time; 0 before the first message on `/clock`. As in rosbag2, all times are then on this
+/// clock, so the source timestamp, which is on the system clock, is not used.
+fn times(simulated: Option<u64>, received: u64, source: Option<u64>) -> Option<(u64, u64)> {
+    match simulated {
+        Some(0) => None,
+        Some(now) => Some((now, now)),
+        None => Some((received, source.unwrap_or(received))),
+    }
 }
 
 /// Returns a time in nanoseconds since the Unix epoch. `None` without a time, or if the time is before 1970.
@@ -282,22 +234,100 @@ pub fn nanoseconds(time: Option<SystemTime>) -> Option<u64> {
     time?.duration_since(UNIX_EPOCH).ok()?.as_nanos().try_into().ok()
 }
 
-/// Returns the fully qualified name of the node that all these publishers belong to. `None` if the publishers belong to
-/// several nodes, or if the node of a publisher is unknown.
+/// Returns the node of all these publishers. `None` if they belong to several nodes, or if a node is unknown.
 fn node_of(all: &[TopicEndpointInfo]) -> Option<String> {
-    let name = |publisher: &TopicEndpointInfo| {
-        let is_known = publisher.node_name != UNKNOWN_NODE;
-        is_known
-            .then(|| format!("{}/{}", publisher.node_namespace.trim_end_matches('/'), publisher.node_name))
-    };
-    let mut nodes = all.iter().map(name);
-    let first = nodes.next().flatten();
-    first.filter(|first| nodes.all(|node| node.as_ref() == Some(first)))
+    /// The node name that the middleware reports for a publisher whose node is not discovered yet.
+    const UNKNOWN: &str = "_NODE_NAME_UNKNOWN_";
+    let first = all.first()?;
+    let is_known = all.iter().all(|other| other.node_name != UNKNOWN && node_name(other) == node_name(first));
+    is_known.then(|| node_name(first))
+}
+
+pub struct Recording {
+    pub queue: Arc<Queue>,
+    /// The clock of the log times. `None` without simulated time.
+    clock: Option<Clock>,
+    topics: Mutex<BTreeMap<(String, String), Arc<RecordedTopic>>>,
+    has_ended: AtomicBool,
+}
+
+impl Recording {
+    /// The maximum number of recorded topics. The monitor can watch the same number of topics.
+    const MAX_TOPICS: usize = 10_000;
+
+    /// Creates a recording whose queue has room for `max_cache` bytes. `clock` is that of a node on simulated time.
+    pub fn new(max_cache: u64, clock: Option<Clock>) -> Self {
+        let queue = Arc::new(Queue::new(max_cache));
+        Self { queue, clock, topics: Mutex::default(), has_ended: AtomicBool::new(false) }
+    }
+
+    /// Returns the recorded topic with this name and type, for a new subscription. Adds the topic if it is new.
+    pub fn topic(
+        &self,
+        name: &str,
+        message_type: &MessageTypeName,
+    ) -> Result<Arc<RecordedTopic>, RecordError> {
+        let mut topics = lock(&self.topics);
+        let key = (name.to_owned(), message_type.to_string());
+        if let Some(topic) = topics.get(&key) {
+            topic.pause();
+            return Ok(Arc::clone(topic));
+        }
+        if topics.len() >= Self::MAX_TOPICS {
+            return Err(RecordError::TooManyTopics { limit: Self::MAX_TOPICS });
+        }
+        let topic = RecordedTopic::new(name, message_type, topics.len(), &self.queue, self.clock.clone())?;
+        let topic = Arc::new(topic);
+        if self.queue.is_closed() {
+            topic.close();
+        }
+        topics.insert(key, Arc::clone(&topic));
+        Ok(topic)
+    }
+
+    pub fn topics(&self) -> Vec<Arc<RecordedTopic>> {
+        lock(&self.topics).values().cloned().collect()
+    }
+
+    /// Ends the recording of all topics. Messages received after this call are neither recorded nor counted as lost.
+    pub fn close(&self) {
+        self.topics().iter().for_each(|topic| topic.close());
+        self.queue.close();
+    }
+
+    pub fn set_ended(&self) {
+        self.has_ended.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the recording has ended: at a limit, by an error, or at the end of the run.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
+
+    /// Returns a topic of the type `std_msgs/msg/Empty`, number `index` of a recording.
+    pub fn topic(index: usize, queue: &Arc<Queue>) -> RecordedTopic {
+        let empty = "std_msgs/msg/Empty".try_into().unwrap();
+        RecordedTopic::new("/topic", &empty, index, queue, None).unwrap()
+    }
+
+    /// Returns message `number` of a publisher, with this number of bytes.
+    pub fn message(topic: &Arc<RecordedTopic>, publisher: u8, number: u64, bytes: usize) -> QueuedMessage {
+        QueuedMessage {
+            topic: Arc::clone(topic),
+            publisher: [publisher; 16],
+            number: Some(number),
+            log_time: number,
+            publish_time: number,
+            received: Instant::now(),
+            data: vec![0; bytes],
+            losses: Losses { in_transport: Some(number), in_recorder: 0 },
+        }
+    }
 
     /// Returns the information that the middleware reports with a message of this sequence number.
     pub fn info(number: u64) -> MessageInfo {
@@ -313,9 +343,10 @@ pub mod tests {
 
     #[test]
     fn what_cannot_be_recorded_is_lost_in_the_recorder() {
-        let (queue, name) = (Arc::new(Queue::new(1000)), "std_msgs/msg/Empty");
-        let topic = Arc::new(RecordedTopic::without_type("/topic", name, Definition::default(), &queue));
-        let message = DynamicMessage::new(name.try_into().unwrap()).unwrap();
+        let queue = Arc::new(Queue::new(1000));
+        queue.close();
+        let topic = Arc::new(topic(0, &queue));
+        let message = DynamicMessage::new("std_msgs/msg/Empty".try_into().unwrap()).unwrap();
         let record = |number| {
             topic.record(&message, &info(number));
             topic.losses()
@@ -328,6 +359,17 @@ pub mod tests {
         assert_eq!(record(100), losses(3), "messages before it were not subscribed");
         topic.close();
         assert_eq!(record(200), losses(3));
+    }
+
+    #[test]
+    fn a_recording_has_one_clock() {
+        const S: u64 = 1_000_000_000;
+        let (received, source) = (1_795_802_456 * S, 1_795_802_456 * S - 300_000);
+        assert_eq!(times(None, received, Some(source)), Some((received, source)));
+        assert_eq!(times(None, received, None), Some((received, received)));
+        // A message with a header stamp of 99.9 s has an age of 100 ms, not of 57 years.
+        assert_eq!(times(Some(100 * S), received, Some(source)), Some((100 * S, 100 * S)));
+        assert_eq!(times(Some(0), received, Some(source)), None, "no message on /clock yet");
     }
 
     #[test]
@@ -350,5 +392,19 @@ pub mod tests {
             let all: Vec<_> = names.iter().map(publisher).collect();
             assert_eq!(node_of(&all).as_deref(), node, "{names:?}");
         }
+    }
+
+    #[test]
+    fn topics_are_bounded_and_known_ones_go_on() {
+        let recording = Recording::new(1000, None);
+        let text: MessageTypeName = "std_msgs/msg/String".try_into().unwrap();
+        let topic = |name: &str| recording.topic(name, &text);
+        let first = topic("/0").unwrap();
+        for index in 1..Recording::MAX_TOPICS {
+            lock(&recording.topics).insert((format!("/{index}"), text.to_string()), Arc::clone(&first));
+        }
+        let error = topic("/new").err().unwrap();
+        assert!(matches!(error, RecordError::TooManyTopics { limit: Recording::MAX_TOPICS }), "{error}");
+        assert!(Arc::ptr_eq(&topic("/1").unwrap(), &first));
     }
 }

@@ -6,21 +6,16 @@ use std::fmt;
 
 use topic_statistics_observe::recorded::{RecordedTotals, Scope};
 
-/// The numbers of lost messages of a topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// The number of messages lost before the recorder received them. `None` if the middleware provides no sequence
-    /// numbers.
+    /// The number of messages lost before the recorder. `None` if the middleware provides no sequence numbers.
     pub in_transport: Option<u64>,
-    /// The number of messages that the recorder received but did not write.
     pub in_recorder: u64,
 }
 
 impl Losses {
-    /// No losses.
     pub const NONE: Self = Self { in_transport: Some(0), in_recorder: 0 };
 
-    /// Returns the sum of the losses of two topics.
     pub fn and(self, other: Self) -> Self {
         Self {
             in_transport: self.in_transport.zip(other.in_transport).map(|(one, other)| one + other),
@@ -28,8 +23,7 @@ impl Losses {
         }
     }
 
-    /// Returns the losses since an earlier time. The result is at least 0, because a message that arrives late reduces
-    /// the number of lost messages.
+    /// Returns the losses since an earlier time; at least 0, because a late message reduces the number.
     pub fn since(self, before: Self) -> Self {
         let transport = self.in_transport.zip(before.in_transport);
         Self {
@@ -49,7 +43,6 @@ impl fmt::Display for Losses {
     }
 }
 
-/// The numbers of written messages and bytes of a topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub messages: u64,
@@ -62,7 +55,6 @@ pub struct Written {
 }
 
 impl Written {
-    /// Adds a written message.
     pub fn add(&mut self, log_time: u64, bytes: usize) {
         self.first = if self.messages == 0 { log_time } else { self.first.min(log_time) };
         self.last = self.last.max(log_time);
@@ -78,7 +70,6 @@ impl Written {
         }
     }
 
-    /// Returns the totals of a topic, in the form of the recording's metadata.
     pub fn totals(&self, topic: &str, scope: Scope, losses: Losses) -> RecordedTotals {
         RecordedTotals {
             topic: topic.to_owned(),

@@ -12,56 +12,26 @@ use std::{
 use topic_statistics_observe::format;
 
 use super::{
-    error::RecordError,
     file::{BagFile, TopicInFile, WriteError},
     metadata::{self, FileInfo, TopicInfo},
     options::Options,
     queue::Next,
-    recording::Recording,
-    topic::{QueuedMessage, RecordedTopic},
+    topic::{QueuedMessage, RecordedTopic, Recording},
     totals::{Losses, Written},
+    RecordError,
 };
 
-/// Why the writer has ended.
 enum Ended {
-    /// The queue was closed at the end of the run.
     Closed,
-    /// The file has reached the limit of size or duration.
     AtLimit,
     Failed(WriteError),
 }
 
-/// The result of the writer: why the writer has ended, and what was recorded.
-pub struct Outcome {
-    ended: Ended,
-    summary: String,
-}
-
-impl Outcome {
-    /// The result of a writer whose queue was closed at the end of the run.
-    pub fn closed(summary: String) -> Self {
-        Self { ended: Ended::Closed, summary }
-    }
-
-    /// Returns a line that describes what was recorded. Errors if not all messages could be written.
-    pub fn report(self) -> Result<String, RecordError> {
-        let summary = self.summary;
-        match self.ended {
-            Ended::Closed | Ended::AtLimit => Ok(summary),
-            Ended::Failed(WriteError::Full) => Err(RecordError::DiskFull { summary }),
-            Ended::Failed(WriteError::Failed(reason)) => Err(RecordError::Write { reason, summary }),
-        }
-    }
-}
-
-/// Writes the waiting messages to files.
 pub struct Writer {
     options: Options,
     recording: Arc<Recording>,
     file: BagFile,
-    /// The number of files created so far.
     files: u32,
-    /// The files that have ended.
     ended: Vec<FileInfo>,
     /// The losses of each topic up to the end of the previous file, by the number of the topic.
     before: BTreeMap<usize, Losses>,
@@ -71,14 +41,14 @@ impl Writer {
     /// The longest time between two writes of a chunk to the disk.
     pub const FLUSH: Duration = Duration::from_secs(1);
 
-    /// Creates the first file.
     pub fn new(options: Options, recording: Arc<Recording>) -> Result<Self, RecordError> {
         let file = BagFile::create(&options.file(0), &options)?;
         Ok(Self { options, recording, file, files: 1, ended: vec![], before: BTreeMap::new() })
     }
 
-    /// Writes until the queue is closed, a limit is reached, or the file cannot be written.
-    pub fn run(mut self) -> Outcome {
+    /// Writes until the queue is closed, a limit is reached, or the file cannot be written. Returns a line that
+    /// describes what was recorded. Errors if not all messages could be written.
+    pub fn run(mut self) -> Result<String, RecordError> {
         let ended = self.write_all().unwrap_or_else(Ended::Failed);
         // From here on, the recording accepts no message.
         self.recording.close();
@@ -110,7 +80,11 @@ impl Writer {
             summary += &write_metadata(&self.options, &self.ended, &topics);
         }
         self.recording.set_ended();
-        Outcome { ended, summary }
+        match ended {
+            Ended::Closed | Ended::AtLimit => Ok(summary),
+            Ended::Failed(WriteError::Full) => Err(RecordError::DiskFull { summary }),
+            Ended::Failed(WriteError::Failed(reason)) => Err(RecordError::Write { reason, summary }),
+        }
     }
 
     fn write_all(&mut self) -> Result<Ended, WriteError> {
@@ -136,9 +110,9 @@ impl Writer {
                 if !self.options.split {
                     return Ok(Ended::AtLimit);
                 }
-                match self.file.has_messages() {
+                match self.file.messages > 0 {
                     true => self.next_file()?,
-                    false => self.file.restart(),
+                    false => self.file.started = Instant::now(),
                 }
             }
         }
@@ -150,11 +124,9 @@ impl Writer {
             message.topic.lose();
             return Err(error);
         }
-        message.topic.add_written(message.log_time, message.data.len());
         Ok(())
     }
 
-    /// Returns the losses of a topic up to the end of the previous file.
     fn losses_before(&self, topic: usize) -> Losses {
         self.before.get(&topic).copied().unwrap_or(Losses::NONE)
     }
@@ -176,13 +148,12 @@ fn whole(in_file: &TopicInFile) -> (Written, Losses) {
     (in_file.topic.written(), in_file.losses)
 }
 
-/// Writes metadata.yaml in the directory of the files. Returns a text for the summary: empty, or the reason why
-/// metadata.yaml was not written.
+/// Writes metadata.yaml. Returns a text for the summary: empty, or why it was not written.
 fn write_metadata(options: &Options, files: &[FileInfo], topics: &[Arc<RecordedTopic>]) -> String {
-    let directory = options.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = options.path().parent().filter(|parent| !parent.as_os_str().is_empty());
     let topics = topics.iter().filter(|topic| topic.written().messages > 0).map(|topic| TopicInfo {
         topic,
-        qos: topic.offered_qos_by_name(),
+        qos: topic.offered_qos(true),
         messages: topic.written().messages,
     });
     match metadata::write(directory.unwrap_or(Path::new(".")), files, topics) {
@@ -192,7 +163,6 @@ fn write_metadata(options: &Options, files: &[FileInfo], topics: &[Arc<RecordedT
     }
 }
 
-/// Returns a line that describes what was recorded.
 fn summary(topics: impl Iterator<Item = (Written, Losses)>, options: &Options, files: u32) -> String {
     let (mut messages, mut bytes, mut losses) = (0, 0, Losses::NONE);
     for (written, lost) in topics {
@@ -212,7 +182,7 @@ fn summary(topics: impl Iterator<Item = (Written, Losses)>, options: &Options, f
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::record::topic::tests::info;
+    use crate::record::{options::tests::options, topic::tests::info};
     use rclrs::{DynamicMessage, MessageTypeName};
     use ros_env::std_msgs::msg::rmw::String as Text;
     use std::process::Command;
@@ -250,11 +220,11 @@ pub mod tests {
         let recording = Arc::new(Recording::new(100_000_000, None));
         let name = MessageTypeName::try_from("std_msgs/msg/String").unwrap();
         let topic = recording.topic("/chatter", &name).unwrap();
-        let writer = Writer::new(Options::to(&path), Arc::clone(&recording)).unwrap();
+        let writer = Writer::new(options(&path), Arc::clone(&recording)).unwrap();
         let text = Text { data: "x".repeat(100_000).as_str().into() };
         let message = DynamicMessage::convert_from_rmw_message(text).unwrap();
         (1..=100).for_each(|number| topic.record(&message, &info(number)));
-        let error = writer.run().report().unwrap_err().to_string();
+        let error = writer.run().unwrap_err().to_string();
         assert!(error.contains("disk is full") && error.contains("recorded "), "{error}");
         let (written, lost) = (topic.written(), topic.losses());
         assert_eq!((written.messages + lost.in_recorder, lost.in_transport), (100, Some(0)));
@@ -266,7 +236,7 @@ pub mod tests {
         assert_eq!((read, summary.stats.unwrap().message_count), (written.messages, written.messages));
         assert_eq!(summary.metadata_indexes.iter().filter(|index| index.name == TOTALS).count(), 2);
         // An existing file is not overwritten.
-        let error = Writer::new(Options::to(&path), recording).map(drop).unwrap_err();
+        let error = Writer::new(options(&path), recording).map(drop).unwrap_err();
         assert!(error.to_string().contains("cannot be created"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
     }

@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 use rclrs_topic_statistics::Metric;
 use topic_statistics_observe::row::{MetricFigures, Window};
 
-/// Derives the number of messages from the metrics of a source's windows.
-///
-/// A window without samples does not prove that the topic was silent. The node may have lost the samples, or the ages
-/// of the messages may have been unknown.
+/// Derives the number of messages from the metrics of a source's windows. A window without samples does not prove
+/// silence: the node may have lost the samples, or the ages may have been unknown.
 #[derive(Debug, Default)]
 pub struct MessageCount {
     by: By,
@@ -30,8 +28,7 @@ pub struct MessageCount {
 enum By {
     #[default]
     Nothing,
-    /// The source has only periods, and its windows had at least two messages. A window without a period has at most
-    /// one message.
+    /// Only periods, of windows with two or more messages. A window without a period has at most one.
     Periods,
     /// The source has a metric with one sample for each message.
     Samples,
@@ -40,8 +37,7 @@ enum By {
 impl MessageCount {
     /// After this number of consecutive windows with at least two messages each, a window without samples is unusual.
     const REGULAR: u32 = 3;
-    /// The number of consecutive windows that can be without samples because the node lost samples at the end of a
-    /// window.
+    /// The number of consecutive windows without samples after a loss of samples at the end of a window.
     const MAY_BE_LOST: u32 = 2;
     /// How long messages may have no age after a step of the node's system clock.
     const WITHOUT_AGES: Duration = Duration::from_secs(10);
@@ -50,8 +46,7 @@ impl MessageCount {
 
     /// Returns the number of messages in a window. `None` if the number is unknown. `last` is the previous window.
     pub fn messages(&mut self, window: &Window, last: Option<&Window>) -> Option<u64> {
-        // A node computes the start and the stop of a window with the system clock at the end of the window. So if a
-        // window overlaps the previous window, the clock was stepped back.
+        // A node stamps both ends at the end of a window, so an overlap shows a step back of the clock.
         let start = window.times.start.as_nanoseconds();
         if last.is_some_and(|last| last.times.stop.as_nanoseconds().saturating_sub(start) > Self::STEP) {
             self.no_ages_until = window.ended.checked_add(Self::WITHOUT_AGES + window.length);
@@ -77,9 +72,8 @@ impl MessageCount {
                     is_counted = true;
                 }
                 Ok(Metric::TimeSinceLastMessage) => is_known_to_be_empty |= figures.average >= seconds * 1e3,
-                // Some metrics do not show the number of messages: metrics of a clock or of a count have one sample in
-                // each window, an executor has no messages, and a hop (the way of messages through a node) has samples
-                // only of messages that cause a publication.
+                // These do not show the number of messages: metrics of a clock or of a count have one sample in each
+                // window, an executor has no messages, and a hop has samples only of messages that cause a publication.
                 Ok(Metric::ReadyToRun | Metric::InputToOutput) => {}
                 Ok(metric) if metric.is_period() || !metric.has_distribution() => {}
                 Err(_) => {}

@@ -38,8 +38,7 @@ fn accept(source: &mut Source, second: i64, stop: i64, metrics: Metrics) {
     assert!(source.settle(at(second) + Duration::from_millis(300)));
 }
 
-/// Compares windows of 1 s of a source with an expectation for the rate. Each window has its stop on the source's
-/// system clock, in seconds. Returns the level after each window.
+/// Returns the level after each window of 1 s. Each window has its stop on the source's system clock, in seconds.
 fn levels(rate: &str, windows: impl IntoIterator<Item = (i64, Metrics)>) -> Vec<Level> {
     let file = ExpectationFile::parse(&format!("topics: {{/imu: {{error_unless: {rate}}}}}")).unwrap();
     let mut expected = Expected::new(file, Duration::from_secs(1));
@@ -76,8 +75,7 @@ fn a_clock_that_was_stepped_back_is_no_silence() {
     let slow: Metrics = &[("message_age", 2.0, 1), ("message_period", NONE, 0)];
     let sized: Metrics = &[("message_age", 2.0, 1), ("message_size", 320.0, 1)];
     let without_size: Metrics = &[("message_age", NONE, 0), ("message_size", NONE, 0)];
-    // After 10 windows the clock is stepped back by 9 s, and the messages of the next windows have no age. Message
-    // sizes do not depend on the clock.
+    // The clock is stepped back by 9 s after 10 windows. Then messages have no age, but their sizes.
     for (before, empty, after, window, level) in [
         (slow, EMPTY, slow, 29, Level::Ok),
         (slow, EMPTY, EMPTY, 29, Level::Stale),

@@ -17,16 +17,12 @@ use topic_statistics_observe::{
 
 use super::inferred::MessageCount;
 
-/// A source of statistics.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Source {
     pub row: Row,
-    /// When the last message of the source was received. `None` before the first message.
     pub last_received: Option<Instant>,
-    /// The process that published the source. The source counts for the share of this process in the table. `None` if
-    /// the user selected the source by its full name.
+    /// The process whose share of the table the source uses. `None` if the user selected the source by its full name.
     pub sender: Option<Sender>,
-    /// When the first metric of the first window was received.
     pub first_window: Option<Instant>,
     /// When the first metric of the last window was received.
     last_window: Option<Instant>,
@@ -38,7 +34,6 @@ pub struct Source {
 }
 
 impl Source {
-    /// The maximum number of metrics kept for a window.
     const MAX_METRICS: usize = 64;
     /// The maximum length of a window of a node, in nanoseconds.
     const MAX_LENGTH: i64 = 86_400_000_000_000;
@@ -46,24 +41,14 @@ impl Source {
     const MAX_DELAY: Duration = Duration::from_secs(5);
     /// A window is complete after this time without a further metric.
     const BATCH: Duration = Duration::from_millis(200);
-    /// A source is removed after this time without a message, or after the time of [`GONE_WINDOWS`](Self::GONE_WINDOWS)
-    /// windows if that time is longer.
+    /// A source is removed after this time without a message, or the time of `GONE_WINDOWS` windows if longer.
     const GONE: Duration = Duration::from_secs(60);
     const GONE_WINDOWS: u32 = 10;
     /// The time without a message after which a source is removed if the table is full.
     const GONE_FROM_FULL: Duration = Duration::from_secs(10);
 
     pub fn new(name: &str) -> Self {
-        Self {
-            row: Row::new(name),
-            last_received: None,
-            sender: None,
-            first_window: None,
-            last_window: None,
-            incomplete: None,
-            distributions: vec![],
-            message_count: MessageCount::default(),
-        }
+        Self { row: Row::new(name), ..Self::default() }
     }
 
     /// Adds a metric. Returns whether the metric belongs to a new window, so that the previous window is complete.
@@ -71,8 +56,7 @@ impl Source {
         let MetricWindow { metric: name, unit, window: times, figures, .. } = message;
         let metric = MetricFigures { name, unit, figures };
         self.last_received = Some(received_at);
-        // All metrics of a window have the same start and stop. This is also true for rclcpp, which reads the clock
-        // once for all metrics.
+        // All metrics of a window have the same times, also in rclcpp, which reads the clock once.
         let is_same = |window: &Window| {
             window.times == times && !window.metrics.iter().any(|present| present.name == metric.name)
         };
@@ -108,31 +92,25 @@ impl Source {
         self.incomplete.as_ref().is_some_and(is_over) && self.complete()
     }
 
-    /// Returns the length of a window.
-    ///
-    /// The stamps of a window are from the system clock of another host. If this clock was stepped in the window, the
-    /// stamps disagree with the time since the previous window was received. In this case, the function returns the
-    /// time since the previous window was received.
+    /// Returns the length of a window: by its stamps, which are on the system clock of another host, or if that clock
+    /// was stepped, the time since the previous window was received.
     fn length(&self, times: Times, received_at: Instant) -> Duration {
         let (start, stop) = (times.start.as_nanoseconds(), times.stop.as_nanoseconds());
         let stamped = stop.saturating_sub(start).clamp(0, Self::MAX_LENGTH);
         let stamped = Duration::from_nanos(stamped.try_into().unwrap_or_default());
         let since = self.last_window.map(|last| received_at.saturating_duration_since(last));
-        // If the length by the stamps is only a little longer than the time since the previous window, the clock was
-        // not stepped: delayed windows arrive shortly after each other.
+        // A little longer is no step: delayed windows arrive shortly after each other.
         let is_stepped = |since: &Duration| stamped.is_zero() || stamped > 2 * *since + Self::MAX_DELAY;
         since.filter(is_stepped).unwrap_or(stamped)
     }
 
-    /// Completes the present window, and moves the window to the row. Returns whether the source had such a window.
     fn complete(&mut self) -> bool {
         let Some((mut window, _)) = self.incomplete.take() else { return false };
         let value_of = |name: &str| {
             let found = window.metrics.iter().find(|metric| metric.name == name);
             found.map(|metric| metric.figures).unwrap_or_default()
         };
-        // The period is the time between messages that are received or published, between requests, or between calls of
-        // a timer.
+        // Of messages received or published, of requests, or of calls of a timer.
         let is_period = |metric: &&MetricFigures| metric.name.parse().is_ok_and(Metric::is_period);
         let period = window.metrics.iter().find(is_period).map(|metric| metric.figures).unwrap_or_default();
         let age = value_of("message_age");
@@ -142,8 +120,7 @@ impl Source {
         let row = &mut self.row;
         window.inferred = self.message_count.messages(&window, row.window.as_ref());
         window.rate = rate(period.average);
-        // A node knows the sizes of all messages of a type, or of no message. A window without samples of the size may
-        // have messages of unknown size.
+        // Without samples of the size, a window may have messages of unknown size.
         window.bytes = (size.sample_count > 0 && size.average >= 0.0)
             .then(|| (size.average * size.sample_count as f64).round() as u64);
         // Each sample of the gap is the number of messages lost before a received message.
@@ -152,8 +129,7 @@ impl Source {
             window.lost = Some(lost);
             row.lost = Some(row.lost.unwrap_or_default().saturating_add(lost));
         }
-        // A window with n messages has n - 1 periods, or n periods if periods are carried over from the previous
-        // window.
+        // A window with n messages has n - 1 periods, or n if they are carried over from the previous window.
         let messages = period.sample_count.max(age.sample_count);
         row.received = row.received.saturating_add(messages);
         let silence = Duration::try_from_secs_f64(silence.average / 1e3).ok();
@@ -169,14 +145,12 @@ impl Source {
         true
     }
 
-    /// Returns how long the source was observed: the time from its first window to its last window.
     pub fn observed(&self) -> Duration {
         let observed = self.last_window.zip(self.first_window);
         observed.map_or(Duration::ZERO, |(last, first)| last.saturating_duration_since(first))
     }
 
-    /// Returns whether the source has stopped publishing. If the table of sources `is_full`, a shorter silence is
-    /// enough.
+    /// Returns whether the source has stopped publishing: if the table `is_full`, after a shorter silence.
     pub fn is_gone(&self, now: Instant, is_full: bool) -> bool {
         let claim = self.row.window.as_ref().map_or(Duration::ZERO, |window| window.length);
         let window = believed(claim, self.observed(), is_full);

@@ -16,8 +16,7 @@ use topic_statistics_observe::{
 
 use super::source::Source;
 
-/// The sources that have published, and the sources that the user selected by their full names. Sources selected by
-/// name do not count for the limit.
+/// The sources that have published, and those selected by their full names, which do not count for the limit.
 #[derive(Debug)]
 pub struct Sources {
     patterns: Vec<Pattern>,
@@ -30,12 +29,10 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Creates the table for the sources on `topic` that match a pattern, with room for `max` sources. Without a
-    /// pattern, all sources are selected.
+    /// Creates the table for `max` sources on `topic` that match a pattern. Without a pattern, all are selected.
     pub fn new(patterns: Vec<Pattern>, topic: &str, max: usize) -> Self {
         let waiting = |name: &str| {
-            // Whether the name of a source begins with a slash is unknown before the source publishes: rclcpp publishes
-            // node names without a slash.
+            // rclcpp publishes node names without a slash, so the name that the source will have is unknown.
             let name = if name.contains(':') { name } else { name.trim_start_matches('/') };
             let mut source = Source::new(name);
             source.row.problem =
@@ -66,8 +63,8 @@ impl Sources {
         self.left_out.len()
     }
 
-    /// Adds a metric that a process published, and that was received at the time `at`. Returns the name of the source
-    /// if the metric completes the previous window of the source.
+    /// Adds a metric that a process published, received at the time `at`. Returns the name of the source if the metric
+    /// completes its previous window.
     pub fn accept(&mut self, message: MetricWindow, sender: Sender, at: Instant) -> Option<String> {
         let name = message.source.clone();
         if !self.patterns.is_empty() && !self.patterns.iter().any(|pattern| pattern.is_match(&name)) {
@@ -93,8 +90,8 @@ impl Sources {
         source.accept(message, at).then_some(name)
     }
 
-    /// Adds a distribution to the last minute of its source. A distribution of an unknown source is ignored: either the
-    /// metrics of this source arrive soon, or the table has no room for the source.
+    /// Adds a distribution to the last minute of its source. That of an unknown source is ignored: its metrics arrive
+    /// soon, or the table has no room.
     pub fn accept_distribution(&mut self, message: &MetricDistribution, at: Instant) {
         if let Some(source) = self.sources.get_mut(&message.source) {
             source.accept_distribution(message, at);
@@ -108,9 +105,8 @@ impl Sources {
         }
     }
 
-    /// Makes room for a new source of the sender `newcomer` if the table is full. First, all sources that have ended
-    /// are removed. If the table is still full, and a sender holds more sources than `newcomer`, one source of this
-    /// sender is removed: a source that was seen only once, or else the youngest source.
+    /// Makes room for a source of `newcomer` in a full table: removes sources that have ended, or else one of a sender
+    /// that holds more than `newcomer`: a source that was seen only once, or else the youngest one.
     fn make_room(&mut self, newcomer: Sender, now: Instant) {
         if !self.shares.has_room(1) {
             self.remove_gone(now, true);
@@ -139,15 +135,13 @@ impl Sources {
         }
     }
 
-    /// Removes the row that waits for a source of this name, if no source has published under this name.
     fn remove_waiting(&mut self, name: &str) {
         if self.sources.get(name).is_some_and(|source| source.last_received.is_none()) {
             self.sources.remove(name);
         }
     }
 
-    /// Completes the windows whose metrics have all been received, and returns the names of their sources. Removes
-    /// sources that have ended.
+    /// Completes the windows that have all metrics. Returns the names of their sources. Removes sources that ended.
     pub fn settle(&mut self, now: Instant) -> Vec<String> {
         let mut complete = vec![];
         for (name, source) in &mut self.sources {
@@ -160,7 +154,6 @@ impl Sources {
     }
 }
 
-/// Returns whether the user selected a source by its full name.
 fn is_asked_for(patterns: &[Pattern], name: &str) -> bool {
     patterns.iter().any(|pattern| pattern.name().is_some() && pattern.is_match(name))
 }
@@ -172,8 +165,8 @@ mod tests {
     use std::time::Duration;
     use topic_statistics_core::{Summary, Window as Times};
     use topic_statistics_observe::{
-        row::Status,
-        testing::{at, distribution},
+        row::{Status, Window},
+        testing::{at, distribution, S},
     };
 
     /// Returns a metric with 50 samples, in a window of one second that ends at `stop` (in seconds).
@@ -188,18 +181,17 @@ mod tests {
     }
 
     fn times(start: i64, stop: i64) -> Times {
-        const S: i64 = 1_000_000_000;
         Times::from_nanoseconds(start * S, stop * S)
     }
 
     impl Sources {
-        /// Receives a metric at the end of its window.
         fn receive(&mut self, message: MetricWindow) {
             self.receive_from(0, message);
         }
 
+        /// Receives a metric of a process at the end of its window.
         fn receive_from(&mut self, process: u8, message: MetricWindow) {
-            let stop = message.window.stop.as_nanoseconds() / 1_000_000_000;
+            let stop = message.window.stop.as_nanoseconds() / S;
             self.accept(message, Sender::new(&[process; 16]), at(stop));
         }
     }
@@ -211,6 +203,11 @@ mod tests {
 
     fn names(sources: &Sources) -> Vec<&str> {
         sources.rows().map(|row| &*row.name).collect()
+    }
+
+    /// Returns the last window of the only source.
+    fn window(sources: &Sources) -> &Window {
+        sources.rows().next().unwrap().window.as_ref().unwrap()
     }
 
     #[test]
@@ -251,8 +248,7 @@ mod tests {
             sources.receive(message("/a:/b", period, 101, 20.0));
             let row = sources.rows().next().unwrap();
             assert_eq!(row.metrics().map(Metric::name), [period, "message_age"]);
-            let figures = (row.window.as_ref().unwrap().rate, row.figures(period).average);
-            assert_eq!(figures, (50.0, 20.0), "{period}");
+            assert_eq!((window(&sources).rate, row.figures(period).average), (50.0, 20.0), "{period}");
         }
         let mut sources = sources(&[], 10);
         for (second, sizes, bytes) in [
@@ -265,9 +261,8 @@ mod tests {
             sources.receive(message("/a:/b", "message_period", second, 20.0));
             sizes.iter().for_each(|size| sources.receive(message("/a:/b", "message_size", second, *size)));
             sources.settle(at(second) + Duration::from_secs(1));
-            let window = sources.rows().next().unwrap().window.as_ref().unwrap();
-            assert_eq!(window.bytes, bytes, "{second}");
-            assert!(second != 100 || window.bandwidth() == 16_025.0);
+            assert_eq!(window(&sources).bytes, bytes, "{second}");
+            assert!(second != 100 || window(&sources).bandwidth() == 16_025.0);
         }
         // Two subscriptions of an rclcpp node are sources with the same name. Their windows end one after the other.
         let mut sources = self::sources(&[], 3);
@@ -276,8 +271,8 @@ mod tests {
         other.window = Times::from_nanoseconds(99_000_200_000, 100_000_200_000);
         sources.receive(other);
         for expected in ["message_age", "message_period"] {
-            let metrics = &sources.rows().next().unwrap().window.as_ref().unwrap().metrics;
-            assert_eq!(metrics.iter().map(|metric| &*metric.name).collect::<Vec<_>>(), [expected]);
+            let metrics = window(&sources).metrics.iter().map(|metric| &*metric.name);
+            assert_eq!(metrics.collect::<Vec<_>>(), [expected]);
             sources.settle(at(101));
         }
     }
@@ -373,9 +368,8 @@ mod tests {
             let message = MetricWindow { window: times(start, stamp), ..message };
             sources.accept(message, Sender::default(), at(stop));
             sources.settle(at(stop) + Duration::from_millis(300));
-            let row = sources.rows().next().unwrap();
-            assert_eq!(row.window.as_ref().unwrap().length, Duration::from_secs(1), "{stop}");
-            assert_eq!(row.status(at(stop)), Status::Good);
+            assert_eq!(window(&sources).length, Duration::from_secs(1), "{stop}");
+            assert_eq!(sources.rows().next().unwrap().status(at(stop)), Status::Good);
         }
     }
 }

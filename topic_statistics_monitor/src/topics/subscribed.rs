@@ -2,19 +2,18 @@
 
 //! A subscription to a topic: its windows, its totals and its publishers.
 
-use std::time::{Duration, Instant};
-
-use rclrs::{DynamicMessage, Node};
-use rclrs_topic_statistics::{PublisherTotals, StatsWorkerSubscription, Totals};
-use topic_statistics_observe::row::{Publisher, Row};
-
-use super::{
-    qos::Qos,
-    time::{age, between},
-    windows::Windows,
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
-/// A subscription, with the values from the last call of [`read`](Self::read).
+use rclrs::{DynamicMessage, Node};
+use rclrs_topic_statistics::{PublisherTotals, StatsWorkerSubscription, Totals, WindowStatistics};
+use topic_statistics_core::{mutex::lock, record::clock::system_time};
+use topic_statistics_observe::row::{row_window, LastMinute, Publisher, Row, Window};
+
+use crate::graph::Qos;
+
 pub struct Subscribed {
     subscription: StatsWorkerSubscription<DynamicMessage, ()>,
     windows: Windows,
@@ -22,22 +21,18 @@ pub struct Subscribed {
     pub qos: Qos,
     last_read: Instant,
     publishers_read: Instant,
-    /// The number of messages received up to the last call of [`read`](Self::read).
     received: u64,
     before: Earlier,
 }
 
-/// The counts of messages of a topic's earlier subscriptions.
 #[derive(Clone, Debug, Default)]
 pub struct Earlier {
-    /// The number of earlier subscriptions.
     pub subscriptions: u64,
     counts: Counts,
     publishers: Vec<Publisher>,
 }
 
-/// The counts of messages of a topic's subscriptions. A count is `None` if this count is unknown for one of the
-/// subscriptions.
+/// The counts of messages of a topic's subscriptions; `None` if unknown for one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     received: u64,
@@ -65,16 +60,14 @@ impl Counts {
     }
 }
 
-/// Returns the sum of two counts. `None` if one of the counts is unknown.
 fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     Some(one?.saturating_add(other?))
 }
 
 impl Subscribed {
-    /// The maximum number of publishers in a row. One subscription has the same limit.
     const MAX_PUBLISHERS: usize = 256;
-    /// The longest time between two readings of the publishers. The publishers are also read at the end of each window.
-    /// If the system clock is stepped, the error of the time of a publisher's last message is at most this interval.
+    /// The longest time between two readings of the publishers, which are also read at the end of each window. It is
+    /// the largest error of the time of a last message if the system clock is stepped.
     const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(250);
 
     pub fn new(
@@ -106,7 +99,6 @@ impl Subscribed {
         }
     }
 
-    /// Updates the row. Returns whether a whole window has ended.
     pub fn read(&mut self, row: &mut Row, now: Instant) -> bool {
         let totals = self.subscription.statistics().totals().unwrap();
         let counts = self.before.counts.plus(&totals);
@@ -129,12 +121,10 @@ impl Subscribed {
         true
     }
 
-    /// Returns the publishers of the messages that this and earlier subscriptions received, sorted by the time of the
-    /// last message, the latest first.
+    /// Returns the publishers of all received messages, the one with the latest message first.
     fn publishers(&mut self, before: &[Publisher], nodes: &[String], now: Instant) -> Vec<Publisher> {
         let last_read = std::mem::replace(&mut self.publishers_read, now);
-        // The graph of rclrs 0.8 contains no GIDs. But if all n publishers in the graph belong to one node, the latest
-        // n GIDs belong to this node.
+        // The graph of rclrs 0.8 has no GIDs. But if all n publishers belong to one node, the latest n GIDs do, too.
         let node = nodes.first().filter(|first| nodes.iter().all(|node| node == *first));
         let mut earlier = self.before.publishers.clone();
         let publisher = |totals: PublisherTotals| {
@@ -164,14 +154,133 @@ impl Subscribed {
     }
 }
 
+/// Returns how long ago a time on the system clock is. Wrong if the clock was stepped since.
+fn age(time: i64) -> Duration {
+    Duration::from_nanos(system_time().saturating_sub(time).try_into().unwrap_or_default())
+}
+
+/// Returns the time of an event from its age on the system clock, limited to the tick from `earliest` to `now`, because
+/// the clock may have been stepped.
+fn between(earliest: Instant, now: Instant, age: Duration) -> Instant {
+    now.checked_sub(age).map_or(earliest, |time| time.max(earliest))
+}
+
+/// The windows of a subscription. A task of the executor reads each window when it ends, so that the last minute has
+/// all windows, even while a write to the monitor's output blocks.
+pub struct Windows(Arc<Mutex<State>>);
+
+struct State {
+    since: Instant,
+    /// The last whole window until `take` returns it. The totals are from the end of the window that was taken before,
+    /// so that the next one includes the losses of windows that were not taken.
+    latest: Option<(Window, Totals)>,
+    last_minute: LastMinute,
+    totals: Totals,
+}
+
+impl Windows {
+    /// The assumed maximum time until a subscription has its publishers. Windows that begin before are not whole.
+    const MATCHING: Duration = Duration::from_millis(500);
+
+    /// Starts to read the windows of a new subscription, until the subscription is dropped.
+    pub fn new(subscription: &StatsWorkerSubscription<DynamicMessage, ()>, node: &Node) -> Self {
+        let state = State {
+            since: Instant::now(),
+            latest: None,
+            last_minute: LastMinute::default(),
+            totals: Totals::default(),
+        };
+        let state = Arc::new(Mutex::new(state));
+        let (mut windows, to) = (subscription.statistics().watch(), Arc::clone(&state));
+        drop(node.commands().run(async move {
+            while windows.changed().await.is_ok() {
+                let window = windows.borrow_and_update().clone();
+                if let Some(window) = window {
+                    lock(&to).add(window, Instant::now());
+                }
+            }
+        }));
+        Self(state)
+    }
+
+    /// Returns the last whole window, and the last minute at its end. `None` if it was already returned.
+    pub fn take(&self) -> Option<(Window, LastMinute)> {
+        let mut state = lock(&self.0);
+        Some((state.latest.take()?.0, state.last_minute.clone()))
+    }
+}
+
+impl State {
+    fn add(&mut self, statistics: Arc<WindowStatistics>, ended: Instant) {
+        let totals = statistics.totals.unwrap_or_default();
+        let before = std::mem::replace(&mut self.totals, totals);
+        if totals.received.saturating_sub(before.received) != statistics.count {
+            // This process had no CPU time to read a window, which may have the highest ages.
+            self.last_minute = LastMinute::default();
+        }
+        if ended.saturating_duration_since(self.since) < statistics.length + Windows::MATCHING {
+            return;
+        }
+        self.last_minute.add_window(&statistics, ended);
+        let before = self.latest.take().map_or(before, |(_, before)| before);
+        self.latest = Some((row_window(&statistics, &before, ended), before));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rclrs_topic_statistics::Metric;
+    use topic_statistics_core::{distributions::Distributions, Window as Times};
+    use topic_statistics_observe::testing::at;
+
+    #[test]
+    fn a_time_is_between_two_readings_of_any_clock() {
+        let now = Instant::now();
+        let (earliest, second) = (now - Duration::from_secs(2), Duration::from_secs(1));
+        assert_eq!(between(earliest, now, second), now - second);
+        assert_eq!(between(earliest, now, Duration::ZERO), now);
+        assert_eq!(between(earliest, now, 3600 * second), earliest, "the clock was set forward by an hour");
+        assert_eq!(between(earliest, now, Duration::MAX), earliest);
+        assert_eq!(age(i64::MAX), Duration::ZERO, "the clock was set back");
+        assert!(age(i64::MIN) > Duration::from_secs(200 * 365 * 86_400));
+    }
 
     #[test]
     fn a_subscription_without_messages_changes_no_count() {
         let counts = Counts { received: 3, lost: Some(2), out_of_order: None };
         assert_eq!(counts.plus(&Totals::default()), counts);
         assert_eq!(Counts::default().plus(&Totals::default()).lost, Some(0));
+    }
+
+    /// Returns a window of one second with five messages, and with these totals at its end.
+    fn window(received: u64, lost: u64) -> Arc<WindowStatistics> {
+        let times = Times::from_nanoseconds(0, 1_000_000_000);
+        let mut window = WindowStatistics::new(times, Duration::from_secs(1), 5, vec![]);
+        window.distributions = Distributions::new([Metric::MessageSize].into_iter().collect());
+        (0..5).for_each(|_| window.distributions.accept(Metric::MessageSize, 1.0));
+        let totals = window.totals.insert(Totals::default());
+        (totals.received, totals.lost) = (received, Some(lost));
+        Arc::new(window)
+    }
+
+    #[test]
+    fn windows_that_were_not_read_or_not_taken_spoil_no_figure() {
+        for (read, in_last_minute) in [(&[2, 3, 4][..], 15), (&[2, 4], 5), (&[2, 3], 10)] {
+            let totals = Totals::default();
+            let mut state = State { since: at(0), latest: None, last_minute: LastMinute::default(), totals };
+            state.totals.received = 5;
+            for second in read {
+                // After a stop of the process, two windows end together. The losses are in the first one.
+                state.add(window(5 * second, if *second < 3 { 1 } else { 16 }), at(*second as i64));
+                if *second == 2 {
+                    assert_eq!(state.latest.take().unwrap().1.lost, None);
+                }
+            }
+            let sizes = state.last_minute.distribution(Metric::MessageSize, at(5)).unwrap();
+            assert_eq!(sizes.count(), in_last_minute, "{read:?}");
+            let (window, before) = state.latest.take().unwrap();
+            assert_eq!((before.received, before.lost, window.lost_since), (10, Some(1), Some(15)));
+        }
     }
 }

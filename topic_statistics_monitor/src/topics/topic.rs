@@ -2,10 +2,7 @@
 
 //! A watched topic: when the monitor subscribes to the topic, and with which type and QoS.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use rclrs::*;
 use rclrs_topic_statistics::{
@@ -17,44 +14,35 @@ use topic_statistics_observe::{
 };
 
 use crate::{
-    error::print_error,
+    arguments::Arguments,
+    graph::{node_name, Qos},
+    process::print_error,
     record::{RecordedTopic, Recording},
 };
 
-use super::{
-    message_type::{default_depth, explain},
-    qos::Qos,
-    subscribed::{Earlier, Subscribed},
-};
+use super::subscribed::{Earlier, Subscribed};
 
-/// A watched topic, with its subscription.
+#[derive(Default)]
 pub struct Topic {
     pub row: Row,
     /// Since when the topic has had no publisher. `None` if the topic has a publisher.
     pub gone_since: Option<Instant>,
-    /// A worker, with a separate thread, for this topic only. In a shared wait set, each message costs time for each
-    /// subscription in the set: 22 topics in one wait set need twice the CPU time of 22 workers. With separate workers,
-    /// a failure on one topic also does not stop other topics. The worker is kept for later subscriptions, because
-    /// rclrs 0.8 does not end the worker's thread before the executor ends.
+    /// A worker, with a thread, for this topic only: 22 topics in one wait set need twice the CPU time, because each
+    /// message costs time for each subscription in the set. A failure on one topic also does not stop others. It is
+    /// kept, because rclrs 0.8 does not end a worker's thread before the executor ends.
     worker: Option<Worker<()>>,
     subscribed: Option<Subscribed>,
-    /// The counts of messages of ended subscriptions to the topic.
     earlier: Earlier,
-    /// Records the messages of the topic. `None` without `--record`.
     recorded: Option<Arc<RecordedTopic>>,
     /// The type and QoS of the last subscription that could not be created.
     failed: Option<(String, Qos)>,
 }
 
-/// The objects and options that a topic needs to subscribe.
 pub struct SubscribeContext<'a> {
     pub statistics: &'a NodeStatistics,
     pub node: &'a Node,
-    pub period: Duration,
-    pub depth: Option<u32>,
-    pub best_effort: bool,
+    pub arguments: &'a Arguments,
     pub recording: Option<&'a Recording>,
-    /// Workers that no topic uses.
     pub free_workers: &'a mut Vec<Worker<()>>,
 }
 
@@ -63,24 +51,14 @@ impl Topic {
     const MAX_NODES: usize = 256;
 
     pub fn new(row: Row) -> Self {
-        Self {
-            row,
-            gone_since: None,
-            worker: None,
-            subscribed: None,
-            earlier: Earlier::default(),
-            recorded: None,
-            failed: None,
-        }
+        Self { row, ..Self::default() }
     }
 
-    /// Ends the subscription. Returns the worker, which another topic can use.
     pub fn into_worker(self) -> Option<Worker<()>> {
         self.worker
     }
 
-    /// Updates the topic with its present publishers. Creates a new subscription if the type or the QoS of the present
-    /// subscription does not fit all publishers.
+    /// Subscribes again if the type or the QoS of the present subscription does not fit all publishers.
     pub fn refresh(
         &mut self,
         publishers: Vec<TopicEndpointInfo>,
@@ -88,12 +66,7 @@ impl Topic {
         context: &mut SubscribeContext,
     ) {
         self.row.publisher_count = Some(publishers.len());
-        let nodes = publishers.iter().take(Self::MAX_NODES);
-        self.row.nodes = nodes
-            .map(|publisher| {
-                format!("{}/{}", publisher.node_namespace.trim_end_matches('/'), publisher.node_name)
-            })
-            .collect();
+        self.row.nodes = publishers.iter().take(Self::MAX_NODES).map(node_name).collect();
         let Some(first) = publishers.first() else {
             self.gone_since.get_or_insert_with(Instant::now);
             let name = name(&self.row.name);
@@ -113,23 +86,36 @@ impl Topic {
         };
         let of_type = publishers.iter().filter(|publisher| publisher.topic_type == message_type);
         let offered = Qos::of_all(of_type.map(|publisher| &publisher.qos_profile));
-        self.row.is_latched = offered.is_latched();
-        let qos = if context.best_effort { Qos::WEAKEST } else { offered };
+        self.row.is_latched = offered.transient_local;
+        let qos = if context.arguments.best_effort { Qos::WEAKEST } else { offered };
         let is_served = self.subscribed.as_ref().is_some_and(|subscribed| {
             subscribed.message_type == message_type && subscribed.qos.receives_all_of(qos)
         });
         if !is_served && self.failed.as_ref() != Some(&(message_type.clone(), qos)) {
-            self.subscribe(&message_type, qos, &publishers, context);
+            if let Some(subscribed) = self.subscribed.take() {
+                self.earlier = subscribed.end(&self.row, Instant::now());
+            }
+            self.row.message_type = Some(message_type.clone());
+            self.failed = None;
+            match self.subscribe(&message_type, qos, &publishers, context) {
+                Ok(subscribed) => {
+                    self.subscribed = Some(subscribed);
+                    self.row.earlier_subscriptions = self.earlier.subscriptions;
+                }
+                Err(error) => {
+                    self.row.problem = Some(Problem::Error(error));
+                    self.failed = Some((message_type.clone(), qos));
+                }
+            }
         } else if let Some(recorded) = &self.recorded {
             recorded.set_publishers(&publishers);
         }
         if self.failed.is_none() {
             let other = publishers.iter().find(|publisher| publisher.topic_type != message_type);
             self.row.problem = other.map(|other| {
+                let [node, other] = [&other.node_name, &other.topic_type].map(|text| name(text));
                 Problem::Error(format!(
-                    "{} publishes {} on it, which is not shown: all publishers of a topic need the same type",
-                    name(&other.node_name),
-                    name(&other.topic_type)
+                    "{node} publishes {other} on it, which is not shown: all publishers of a topic need the same type"
                 ))
             });
         }
@@ -141,42 +127,18 @@ impl Topic {
         qos: Qos,
         publishers: &[TopicEndpointInfo],
         context: &mut SubscribeContext,
-    ) {
-        if let Some(subscribed) = self.subscribed.take() {
-            self.earlier = subscribed.end(&self.row, Instant::now());
-        }
-        self.row.message_type = Some(message_type.to_owned());
-        self.failed = None;
-        match self.try_subscribe(message_type, qos, publishers, context) {
-            Ok(subscribed) => {
-                self.subscribed = Some(subscribed);
-                self.row.earlier_subscriptions = self.earlier.subscriptions;
-            }
-            Err(error) => {
-                self.row.problem = Some(Problem::Error(error));
-                self.failed = Some((message_type.to_owned(), qos));
-            }
-        }
-    }
-
-    fn try_subscribe(
-        &mut self,
-        message_type: &str,
-        qos: Qos,
-        publishers: &[TopicEndpointInfo],
-        context: &mut SubscribeContext,
     ) -> Result<Subscribed, String> {
         let topic = &self.row.name;
         let explain = |error: DynamicMessageError| explain(topic, message_type, &error);
         let type_name = MessageTypeName::try_from(message_type).map_err(explain)?;
         let metadata = DynamicMessageMetadata::new(type_name.clone()).map_err(explain)?;
-        let depth = context.depth.unwrap_or_else(|| default_depth(metadata.structure()));
+        let depth = context.arguments.depth.unwrap_or_else(|| default_depth(metadata.structure()));
         let mut options = SubscriptionOptions::new(topic);
         options.qos = qos.profile(depth);
         // The options are set for each subscription, so that a parameter of the node cannot override the command line.
         let statistics = StatisticsOptions::new()
             .state(StatisticsState::Enable)
-            .publish_period(context.period)
+            .publish_period(context.arguments.period)
             .distributions(true);
         self.recorded = context.recording.and_then(|recording| {
             let recorded = recording.topic(topic, &type_name);
@@ -208,8 +170,68 @@ impl Topic {
         Ok(Subscribed::new(subscription, node, message_type.to_owned(), qos, self.earlier.clone()))
     }
 
-    /// Updates the row. Returns whether a whole window has ended.
     pub fn read(&mut self, now: Instant) -> bool {
         self.subscribed.as_mut().is_some_and(|subscribed| subscribed.read(&mut self.row, now))
+    }
+}
+
+/// Returns a depth that is enough for short delays of the monitor. Large messages must not fill the memory.
+pub fn default_depth(structure: &MessageStructure) -> u32 {
+    let has_bytes = structure.fields.iter().any(|field| {
+        let is_byte =
+            matches!(field.base_type, BaseType::Octet | BaseType::Uint8 | BaseType::Int8 | BaseType::Char);
+        is_byte && matches!(field.value_kind, ValueKind::Sequence | ValueKind::BoundedSequence { .. })
+    });
+    if has_bytes {
+        100
+    } else {
+        1000
+    }
+}
+
+/// Returns why messages of a type cannot be received, and how the user can solve the problem.
+pub fn explain(topic: &str, message_type: &str, error: &DynamicMessageError) -> String {
+    let (topic, message_type) = (name(topic), name(message_type));
+    let package = message_type.split('/').next().unwrap_or_default();
+    match error {
+        DynamicMessageError::InvalidMessageTypeSyntax { .. } => {
+            format!("{topic} has the type {message_type}, which is no message type of ROS 2")
+        }
+        DynamicMessageError::InvalidMessageType => format!(
+            "{topic} has the type {message_type}, which the local version of the package {package} lacks: source the \
+             version that the publisher uses"
+        ),
+        error => format!(
+            "{topic} has the type {message_type}, and the package {package} cannot be loaded ({error}): install \
+             ros-{distro}-{debian}, or source the workspace that has {package}",
+            // The text of the error contains the package's name from the network, so the text is escaped.
+            error = name(&error.to_string()),
+            distro = std::env::var("ROS_DISTRO").unwrap_or_else(|_| "$ROS_DISTRO".to_owned()),
+            debian = package.replace('_', "-"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_messages_have_a_shorter_queue() {
+        let depth = |name: &str| {
+            let metadata = DynamicMessageMetadata::new(name.try_into().unwrap()).unwrap();
+            default_depth(metadata.structure())
+        };
+        assert_eq!(depth("sensor_msgs/msg/Image"), 100);
+        assert_eq!(depth("sensor_msgs/msg/Imu"), 1000);
+    }
+
+    #[test]
+    fn a_type_from_the_network_is_escaped_wherever_it_is_written() {
+        let hostile = "x\u{1b}[2J\n/msg/Foo";
+        let type_name = MessageTypeName::try_from(hostile).unwrap();
+        let error = DynamicMessageMetadata::new(type_name).map(drop).unwrap_err();
+        let text = explain("/t\u{9b}2J", hostile, &error);
+        assert!(!text.contains(char::is_control) && text.contains("x\\u{1b}[2J"), "{text}");
     }
 }

@@ -9,7 +9,7 @@ use ratatui::{
     text::Line,
 };
 
-use rclrs_topic_statistics::Metric;
+use rclrs_topic_statistics::{Metric, Summary};
 use topic_statistics_observe::{
     format::{count, count_if_known, figure, milliseconds, name, seconds, start_of},
     histogram,
@@ -24,54 +24,41 @@ const WITH_PERCENTILES: usize = 92;
 /// Returns the lines of the details, with the histogram of the chosen metric, if any.
 pub fn lines(row: &Row, chosen: Option<Metric>, now: Instant, width: usize) -> Vec<Line<'static>> {
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    let status = row.status(now).text();
-    let mut lines = vec![
-        Line::styled(format!("{}  {status}", name(&row.name)), bold),
-        Line::raw(format!("type        {}", name(row.message_type.as_deref().unwrap_or("-")))),
-    ];
-    if let Some(health) = &row.health {
-        lines.push(Line::raw(format!("health      {}: {health}", health.level)));
-    }
+    let field = |title: &str, text: String| Line::raw(format!("{title:12}{text}"));
+    let heading = Line::styled(format!("{}  {}", name(&row.name), row.status(now).text()), bold);
+    let mut lines = vec![heading, field("type", name(row.message_type.as_deref().unwrap_or("-")))];
+    lines.extend(row.health.iter().map(|health| field("health", format!("{}: {health}", health.level))));
     if let Some(problem) = &row.problem {
         for (index, part) in wrapped(problem.text(), width.saturating_sub(12)).into_iter().enumerate() {
-            lines.push(Line::raw(format!("{:12}{part}", if index == 0 { "problem" } else { "" })));
+            lines.push(field(if index == 0 { "problem" } else { "" }, part));
         }
     }
     if let Some(count) = row.publisher_count {
         let nodes: Vec<String> = row.nodes.iter().map(|node| name(node)).collect();
-        lines.push(Line::raw(format!("publishers  {count}: {}", nodes.join(" "))));
+        lines.push(field("publishers", format!("{count}: {}", nodes.join(" "))));
         let again = match row.earlier_subscriptions {
             0 => String::new(),
             earlier => format!("; subscription {}", earlier + 1),
         };
-        lines.push(Line::raw(format!(
-            "subscribed  {}{again}",
-            if row.qos.is_empty() { "-" } else { &row.qos }
-        )));
+        let qos = if row.qos.is_empty() { "-" } else { &row.qos };
+        lines.push(field("subscribed", format!("{qos}{again}")));
     }
-    lines.push(Line::raw(format!(
-        "in all      {} received, {} lost, {} out of order, last {} ago",
-        row.received,
-        count_if_known(row.lost),
-        count_if_known(row.out_of_order),
-        seconds(row.silence(now)),
-    )));
+    let [lost, order] = [row.lost, row.out_of_order].map(count_if_known);
+    let (received, ago) = (row.received, seconds(row.silence(now)));
+    let all = format!("{received} received, {lost} lost, {order} out of order, last {ago} ago");
+    lines.push(field("in all", all));
     if let Some(window) = &row.window {
-        lines.push(Line::raw(format!(
-            "window      {:.3} s, {} Hz, {} B/s, {} received, {} lost, {} out of order",
-            window.length.as_secs_f64(),
-            figure(window.rate),
-            figure(window.bandwidth()),
-            count_if_known(window.received),
-            count_if_known(window.lost),
-            count_if_known(window.out_of_order),
-        )));
+        let [received, lost, order] = [window.received, window.lost, window.out_of_order].map(count_if_known);
+        let [rate, bandwidth] = [window.rate, window.bandwidth()].map(figure);
+        let counts = format!("{received} received, {lost} lost, {order} out of order");
+        let length = window.length.as_secs_f64();
+        lines.push(field("window", format!("{length:.3} s, {rate} Hz, {bandwidth} B/s, {counts}")));
     }
     for (index, callback) in row.callbacks.iter().enumerate() {
         let title = if index == 0 { "callbacks" } else { "" };
         lines.push(Line::raw(start_of(&format!("{title:12}{}", name(callback)), width)));
     }
-    lines.push(Line::raw(format!("last minute {}", sparkline(&row.history, now, width.saturating_sub(13)))));
+    lines.push(field("last minute", format!(" {}", sparkline(&row.history, now, width.saturating_sub(13)))));
     if let Some(metric) = chosen {
         let distribution = row.last_minute.distribution(metric, now);
         lines.push(Line::raw(""));
@@ -79,62 +66,44 @@ pub fn lines(row: &Row, chosen: Option<Metric>, now: Instant, width: usize) -> V
         lines.push(Line::raw(""));
     }
     let has_percentiles = width >= WITH_PERCENTILES;
-    let columns = format!(
-        "{:27} {:8} {:>7} {:>7} {:>7} {:>7} {:>7}",
-        "metric", "unit", "mean", "min", "max", "std dev", "count"
-    );
+    let columns = ["mean", "min", "max", "std dev", "count"].map(|title| format!(" {title:>7}")).concat();
     let percentiles = if has_percentiles { "     p50     p99 of the last minute" } else { "" };
-    lines.push(Line::styled(columns + percentiles, bold));
+    lines.push(Line::styled(format!("{:27} {:8}{columns}{percentiles}", "metric", "unit"), bold));
     for metric in row.window.iter().flat_map(|window| &window.metrics) {
         lines.push(Line::raw(metric_line(row, metric, has_percentiles, now)));
     }
+    let publisher_line = |gid: &str, received: &str, [lost, order, last]: [&str; 3], node: &str| {
+        format!("{gid:32} {received:>9} {lost:>6} {order:>6} {last:>6}  {node}")
+    };
     if !row.publishers.is_empty() {
         lines.push(Line::raw(""));
-        lines.push(Line::styled(
-            format!(
-                "{:32} {:>9} {:>6} {:>6} {:>6}  {}",
-                "publisher (GID)", "received", "lost", "order", "last", "node"
-            ),
-            bold,
-        ));
+        let titles = publisher_line("publisher (GID)", "received", ["lost", "order", "last"], "node");
+        lines.push(Line::styled(titles, bold));
     }
     for publisher in &row.publishers {
-        lines.push(Line::raw(format!(
-            "{:32} {:>9} {:>6} {:>6} {:>6}  {}",
-            publisher.gid,
-            publisher.received,
-            count_if_known(publisher.lost),
-            count_if_known(publisher.out_of_order),
-            seconds(milliseconds(now.saturating_duration_since(publisher.last_received))),
-            name(publisher.node.as_deref().unwrap_or("-")),
-        )));
+        let [lost, order] = [publisher.lost, publisher.out_of_order].map(count_if_known);
+        let last = seconds(milliseconds(now.saturating_duration_since(publisher.last_received)));
+        let (received, node) = (publisher.received.to_string(), publisher.node.as_deref().unwrap_or("-"));
+        let line = publisher_line(&publisher.gid, &received, [&lost, &order, &last], &name(node));
+        lines.push(Line::raw(line));
     }
     lines
 }
 
-/// Returns the line of a metric in the table.
 fn metric_line(row: &Row, metric: &MetricFigures, has_percentiles: bool, now: Instant) -> String {
-    let figures = &metric.figures;
-    let mut line = format!(
-        "{:27} {:8} {:>7} {:>7} {:>7} {:>7} {:>7}",
-        start_of(&name(&metric.name), 27),
-        start_of(&name(&metric.unit), 8),
-        figure(figures.average),
-        figure(figures.minimum),
-        figure(figures.maximum),
-        figure(figures.standard_deviation),
-        count(figures.sample_count),
-    );
+    let Summary { average, minimum, maximum, standard_deviation, sample_count, .. } = metric.figures;
+    let [unit, title] = [&metric.unit, &metric.name].map(|text| name(text));
+    let mut line = format!("{:27} {:8}", start_of(&title, 27), start_of(&unit, 8));
+    let mut figures = [average, minimum, maximum, standard_deviation].map(figure).to_vec();
+    figures.push(count(sample_count));
     if let (true, Ok(metric)) = (has_percentiles, metric.name.parse()) {
-        for quantile in [0.5, 0.99] {
-            line += &format!(" {:>7}", figure(row.quantile(metric, quantile, now)));
-        }
+        figures.extend([0.5, 0.99].map(|quantile| figure(row.quantile(metric, quantile, now))));
     }
+    line.extend(figures.iter().map(|figure| format!(" {figure:>7}")));
     line
 }
 
-/// Returns a text in lines of at most `width` characters, broken between words. A word longer than `width` gets a
-/// separate line.
+/// Breaks a text between words into lines of at most `width` characters, if no word is longer.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -213,10 +182,8 @@ mod tests {
             line.split_whitespace().skip(7).map(str::to_owned).collect::<Vec<_>>()
         };
         for (figure, exact) in figures("message_age").iter().zip([10.0, 19.0]) {
-            assert!(
-                (figure.parse::<f64>().unwrap() - exact).abs() <= exact * ages.relative_error(),
-                "{wide}"
-            );
+            let error = (figure.parse::<f64>().unwrap() - exact).abs();
+            assert!(error <= exact * ages.relative_error(), "{wide}");
         }
         assert_eq!((figures("message_age").len(), figures("message_period")), (2, vec!["-".to_owned(); 2]));
         assert!(!wide.contains("samples"), "{wide}");

@@ -21,21 +21,18 @@ use topic_statistics_observe::{
 use super::{Polled, View, DISCOVERY, TICK};
 use crate::{
     arguments::Arguments,
-    error::{print_all, print_error, Failure, FAILED, UNFULFILLED},
+    process::{print_all, print_error, Failure, FAILED, UNFULFILLED},
     provider::Notices,
 };
 
-/// The view that writes a line or a JSON object for each window.
 pub struct Lines<'a> {
     arguments: &'a Arguments,
     conditions: Vec<Condition>,
     report: Report<BufWriter<File>>,
     /// For each topic, the last reported problem: why its messages are not received.
     problems: BTreeMap<String, String>,
-    /// For each topic, how many earlier subscriptions were reported.
     subscriptions: BTreeMap<String, u64>,
     notices: Notices,
-    /// The names of the rows for which a line was written.
     written: BTreeSet<String>,
     was_discovered: bool,
 }
@@ -54,7 +51,6 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Writes the changes of health, the new subscriptions and the new windows.
     fn write(&mut self, polled: &mut Polled<'_>) -> Result<(), Failure> {
         for (topic, change) in polled.changes {
             self.report.write_change(topic, change)?;
@@ -63,11 +59,10 @@ impl<'a> Lines<'a> {
         }
         for row in resubscribed(&polled.rows, &mut self.subscriptions) {
             self.report.write_resubscribed(row)?;
+            let (name, qos) = (format::name(&row.name), &row.qos);
             print_error(&format!(
-                "{}: subscribed again, {}, because the last subscription did not serve all its publishers; the \
-                 next line is that of the first whole window",
-                format::name(&row.name),
-                row.qos
+                "{name}: subscribed again, {qos}, because the last subscription did not serve all its publishers; the \
+                 next line is that of the first whole window"
             ));
         }
         for row in polled.new_rows() {
@@ -83,7 +78,6 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    /// Reports on standard error why topics have no lines.
     fn report_problems(&mut self, polled: &Polled<'_>) {
         if polled.elapsed >= DISCOVERY / 2 {
             print_all(&new_problems(&polled.rows, &mut self.problems));
@@ -97,7 +91,6 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Returns the exit status if the run is over.
     fn status(&self, polled: &Polled<'_>) -> Option<u8> {
         let Polled { rows, is_over, .. } = polled;
         let is_discovered = polled.elapsed >= DISCOVERY;
@@ -136,8 +129,7 @@ impl View for Lines<'_> {
     }
 }
 
-/// Returns the rows of topics that got a new subscription since the last call. `known` has the numbers of earlier
-/// subscriptions at the last call.
+/// Returns the rows of topics with a new subscription. `known` has the numbers of earlier ones at the last call.
 fn resubscribed<'r>(rows: &[&'r Row], known: &mut BTreeMap<String, u64>) -> Vec<&'r Row> {
     known.retain(|name, _| rows.iter().any(|row| row.name == *name));
     let is_new = |row: &&&Row| {
@@ -147,8 +139,7 @@ fn resubscribed<'r>(rows: &[&'r Row], known: &mut BTreeMap<String, u64>) -> Vec<
     rows.iter().filter(is_new).copied().collect()
 }
 
-/// Returns a text for each pattern that matches no row. Topics given by name are not included: such a topic has a row,
-/// whose problem is reported.
+/// Returns a text for each pattern without a row. A topic given by name has a row, whose problem is reported.
 fn unmatched(arguments: &Arguments, rows: &[&Row]) -> Vec<String> {
     let what = match arguments.kind() {
         Kind::Source => "source of statistics",
@@ -165,21 +156,19 @@ fn unmatched(arguments: &Arguments, rows: &[&Row]) -> Vec<String> {
     patterns.iter().filter(is_unmatched).map(text).collect()
 }
 
-/// Returns a text for each row, which says that nothing was measured on the row. Without rows, returns one text, which
-/// says that there was no topic.
+/// Returns texts that say that nothing was measured on these rows, or that there was no topic.
 pub fn unmeasured<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Vec<String> {
     let text = |row: &Row| {
         let why = row.problem.as_ref().map_or("no message was received in time", Problem::text);
         format!("nothing was measured on {}: {why}", format::name(&row.name))
     };
     let texts: Vec<String> = rows.into_iter().map(text).collect();
-    if texts.is_empty() {
-        return vec!["nothing was measured: there was no topic".to_owned()];
+    match texts.is_empty() {
+        true => vec!["nothing was measured: there was no topic".to_owned()],
+        false => texts,
     }
-    texts
 }
 
-/// Returns the problems of topics that have not been reported yet.
 fn new_problems(rows: &[&Row], reported: &mut BTreeMap<String, String>) -> Vec<String> {
     let has_problem: HashSet<&str> =
         rows.iter().filter(|row| row.problem.is_some()).map(|row| &*row.name).collect();
@@ -222,13 +211,9 @@ mod tests {
         let mut nobody = row("/nobody", f64::NAN, 0);
         nobody.problem = Some(Problem::Waiting("there is no topic /nobody yet".to_owned()));
         assert_eq!(unmeasured([]), ["nothing was measured: there was no topic"]);
-        assert_eq!(
-            unmeasured([&imu, &nobody]),
-            [
-                "nothing was measured on /imu: no message was received in time",
-                "nothing was measured on /nobody: there is no topic /nobody yet",
-            ]
-        );
+        let [of_imu, of_nobody] = &unmeasured([&imu, &nobody])[..] else { panic!("two texts") };
+        assert_eq!(of_imu, "nothing was measured on /imu: no message was received in time");
+        assert_eq!(of_nobody, "nothing was measured on /nobody: there is no topic /nobody yet");
 
         let mut reported = BTreeMap::new();
         let text = "there is no topic /nobody yet";

@@ -1,34 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The live view: draws the screen, and handles pressed keys.
+//! The live view, and its terminal, which is restored at the end of the program.
 
 use std::{
     fs::File,
+    io::{self, BufWriter, IsTerminal},
+    os::fd::OwnedFd,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError},
+        Arc,
+    },
     time::{Duration, Instant},
 };
 
-use ratatui::crossterm::event::{Event, KeyEventKind};
+use ratatui::{
+    backend::CrosstermBackend,
+    crossterm::{
+        event::{self, Event, KeyEventKind},
+        execute,
+        terminal::{disable_raw_mode, enable_raw_mode, EnterAlternateScreen, LeaveAlternateScreen},
+    },
+    Terminal,
+};
 use topic_statistics_observe::row::{Kind, Row};
 
-use super::{Input, LiveTerminal, Polled, Screen, View, TICK};
-use crate::error::Failure;
+use super::{Polled, Screen, View, TICK};
+use crate::process::Failure;
 
 /// The time between two drawings of the view, if no key is pressed.
 const FRAME: Duration = Duration::from_millis(250);
 
-/// The live view.
 pub struct Live {
     terminal: LiveTerminal,
     input: Input,
     screen: Screen,
-    /// The rows that were drawn last.
     rows: Vec<Row>,
     /// When the rows were drawn last. `None` to draw the rows at once.
     drawn: Option<Instant>,
 }
 
 impl Live {
-    /// Starts the live view for rows of this kind on this terminal.
     pub fn start(output: &File, kind: Kind) -> Result<Self, Failure> {
         let mut screen = Screen::default();
         screen.kind = kind;
@@ -62,5 +74,120 @@ impl View for Live {
             None => {}
         }
         Ok(None)
+    }
+}
+
+/// The terminal of the live view. The terminal is restored when this value is dropped, and when a thread panics.
+#[derive(Debug)]
+pub struct LiveTerminal {
+    /// The screen.
+    pub terminal: Terminal<CrosstermBackend<BufWriter<File>>>,
+    shown: Arc<AlternateScreen>,
+    _muted: MutedOutput,
+}
+
+#[derive(Debug)]
+struct AlternateScreen {
+    output: File,
+    is_restored: AtomicBool,
+}
+
+impl LiveTerminal {
+    /// Shows the alternate screen on this terminal.
+    pub fn start(output: &File) -> io::Result<Self> {
+        let (output, backend) = (output.try_clone()?, output.try_clone()?);
+        let shown = Arc::new(AlternateScreen { output, is_restored: AtomicBool::new(false) });
+        let of_panic = Arc::clone(&shown);
+        let muted = MutedOutput::start()?;
+        let stderr = muted.0.clone();
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let _closed = of_panic.restore();
+            unmute(stderr.as_deref());
+            report(panic);
+        }));
+        enable_raw_mode()?;
+        execute!(&shown.output, EnterAlternateScreen)?;
+        let terminal = Terminal::new(CrosstermBackend::new(BufWriter::new(backend)))?;
+        Ok(Self { terminal, shown, _muted: muted })
+    }
+}
+
+impl Drop for LiveTerminal {
+    fn drop(&mut self) {
+        let _closed = self.shown.restore();
+    }
+}
+
+impl AlternateScreen {
+    /// Restores the terminal once: a second restore would move the cursor to the message of a panic.
+    fn restore(&self) -> io::Result<()> {
+        if self.is_restored.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        disable_raw_mode()?;
+        execute!(&self.output, LeaveAlternateScreen)
+    }
+}
+
+/// The input of the terminal: pressed keys, and changes of its size. A thread reads it, and nothing waits for this
+/// thread, because a read or poll of crossterm 0.29 does not return during an escape sequence, or after the terminal is
+/// closed.
+#[derive(Debug)]
+pub struct Input(Receiver<io::Result<Event>>);
+
+impl Input {
+    /// Starts a thread that reads from the terminal.
+    pub fn start() -> io::Result<Self> {
+        let (sender, events) = mpsc::sync_channel(100);
+        std::thread::Builder::new().name("input".to_owned()).spawn(move || loop {
+            let event = event::read();
+            let is_error = event.is_err();
+            if sender.send(event).is_err() || is_error {
+                return;
+            }
+        })?;
+        Ok(Self(events))
+    }
+
+    /// Returns the next event. `None` if no event arrives within the timeout.
+    pub fn next(&self, timeout: Duration) -> io::Result<Option<Event>> {
+        match self.0.recv_timeout(timeout) {
+            Ok(event) => event.map(Some),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+/// Redirects standard error and file descriptor 1 to `/dev/null` until this value is dropped, so that output of rcl and
+/// the middleware does not disturb the screen. `None` if standard error, to which 1 refers, is not a terminal.
+#[derive(Debug)]
+struct MutedOutput(Option<Arc<OwnedFd>>);
+
+impl MutedOutput {
+    fn start() -> io::Result<Self> {
+        if !io::stderr().is_terminal() {
+            return Ok(Self(None));
+        }
+        let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?;
+        let nowhere = File::options().write(true).open("/dev/null")?;
+        rustix::stdio::dup2_stderr(&nowhere)?;
+        rustix::stdio::dup2_stdout(&nowhere)?;
+        Ok(Self(Some(Arc::new(stderr))))
+    }
+}
+
+impl Drop for MutedOutput {
+    fn drop(&mut self) {
+        unmute(self.0.as_deref());
+    }
+}
+
+fn unmute(stderr: Option<&OwnedFd>) {
+    if let Some(stderr) = stderr {
+        // If a call fails, the file descriptor stays redirected, without other consequences.
+        let _muted = rustix::stdio::dup2_stderr(stderr);
+        let _muted = rustix::stdio::dup2_stdout(stderr);
     }
 }

@@ -2,10 +2,9 @@
 
 //! The screen of the live view: its state, its keys, and the drawing.
 
-mod column;
 mod list;
 
-use std::time::Instant;
+use std::{cmp::Ordering, time::Instant};
 
 use ratatui::{
     buffer::Buffer,
@@ -19,15 +18,14 @@ use ratatui::{
 use rclrs_topic_statistics::Metric;
 use topic_statistics_observe::{
     format::start_of,
-    row::{Kind, Row, Status},
+    row::{Kind, Row, Status, Window},
 };
 
 use super::detail;
-use column::Column;
 use list::Layout;
 
 /// The state of the live view.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Screen {
     /// The name of the selected row. The name, not a position, is stored, because the order of the rows changes.
     selected: Option<String>,
@@ -35,11 +33,9 @@ pub struct Screen {
     is_reversed: bool,
     filter: String,
     mode: Mode,
-    /// The index of the first row on the screen.
     first: usize,
     /// The number of rows that fit the screen.
     page: usize,
-    /// The index of the first visible line of the detail view.
     scrolled: u16,
     /// The metric whose histogram the detail view shows.
     histogram: Option<Metric>,
@@ -49,30 +45,13 @@ pub struct Screen {
     pub kind: Kind,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
+    #[default]
     List,
     /// The list of rows, while the user types the filter.
     Filter,
     Detail,
-}
-
-impl Default for Screen {
-    fn default() -> Self {
-        Self {
-            selected: None,
-            sort: Column::Topic,
-            is_reversed: false,
-            filter: String::new(),
-            mode: Mode::List,
-            first: 0,
-            page: 1,
-            scrolled: 0,
-            histogram: None,
-            notice: None,
-            kind: Kind::default(),
-        }
-    }
 }
 
 impl Screen {
@@ -128,7 +107,6 @@ impl Screen {
         false
     }
 
-    /// Moves the selection by a number of rows.
     fn select(&mut self, topics: isize, rows: &[Row], now: Instant) {
         let shown = self.shown(rows, now);
         let at = self.position(&shown).unwrap_or_default();
@@ -148,7 +126,6 @@ impl Screen {
         shown.iter().position(|row| Some(&row.name) == self.selected.as_ref())
     }
 
-    /// Returns the rows that match the filter, sorted by the chosen column.
     fn shown<'a>(&self, rows: &'a [Row], now: Instant) -> Vec<&'a Row> {
         let filter = self.filter.to_lowercase();
         let passes = |text: &str| text.to_lowercase().contains(&filter);
@@ -201,7 +178,6 @@ impl Screen {
         }
     }
 
-    /// Draws the first and the last line of the screen.
     fn draw_frame(&self, buffer: &mut Buffer, area: Rect, rows: &[Row], now: Instant, keys: &str) {
         let number = |is: fn(Status) -> bool| rows.iter().filter(|row| is(row.status(now))).count();
         let order = if self.is_reversed { "▲" } else { "▼" };
@@ -255,6 +231,66 @@ impl Screen {
     }
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Column {
+    #[default]
+    Topic,
+    State,
+    Rate,
+    Period,
+    Age,
+    Lost,
+    Seen,
+    Bandwidth,
+}
+
+impl Column {
+    const ALL: [Self; 8] = {
+        use Column::*;
+        [Topic, State, Rate, Period, Age, Lost, Seen, Bandwidth]
+    };
+
+    /// Returns the name of the column in a list of rows of this kind.
+    fn name(self, kind: Kind) -> &'static str {
+        let [first, second] = kind.titles();
+        match self {
+            Self::Topic => kind.noun(),
+            Self::State => "state",
+            Self::Rate => "rate",
+            Self::Period => first.trim_end_matches(" ms"),
+            Self::Age => second.trim_end_matches(" ms"),
+            Self::Lost => "lost",
+            Self::Seen => "seen",
+            Self::Bandwidth => "bandwidth",
+        }
+    }
+
+    fn next(self) -> Self {
+        let at = Self::ALL.iter().position(|column| *column == self).unwrap_or_default();
+        Self::ALL[(at + 1) % Self::ALL.len()]
+    }
+
+    /// Compares two rows: by name in alphabetical order, or the worst state or the highest value first.
+    fn compare(self, one: &Row, other: &Row, now: Instant) -> Ordering {
+        let highest = |figure: &dyn Fn(&Row) -> f64| {
+            let sort_key =
+                |row| Some(figure(row)).filter(|value| !value.is_nan()).unwrap_or(f64::NEG_INFINITY);
+            sort_key(other).total_cmp(&sort_key(one))
+        };
+        let column = match self {
+            Self::Topic => Ordering::Equal,
+            Self::State => one.status(now).cmp(&other.status(now)),
+            Self::Rate => highest(&|row| row.window.as_ref().map_or(f64::NAN, |window| window.rate)),
+            Self::Period => highest(&|row| row.figures(row.metrics()[0].name()).average),
+            Self::Age => highest(&|row| row.figures(row.metrics()[1].name()).average),
+            Self::Lost => other.lost.cmp(&one.lost),
+            Self::Seen => highest(&|row| row.silence(now)),
+            Self::Bandwidth => highest(&|row| row.window.as_ref().map_or(f64::NAN, Window::bandwidth)),
+        };
+        column.then_with(|| one.name.cmp(&other.name))
+    }
+}
+
 fn draw_lines(buffer: &mut Buffer, area: Rect, lines: impl Iterator<Item = Line<'static>>) {
     for (y, line) in (area.y..area.bottom()).zip(lines) {
         buffer.set_line(area.x, y, &line, area.width);
@@ -270,8 +306,7 @@ mod tests {
         testing::{at, distribution, row},
     };
 
-    /// Returns rows for tests. The first row has 200 ages and 200 periods; one sample in twenty is ten times as high as
-    /// the others.
+    /// Returns five rows. The first one has 200 ages and 200 periods, of which ten are ten times as high as the others.
     fn rows() -> Vec<Row> {
         let mut lossy = row("/camera/image_raw", 30.0, 12);
         lossy.message_type = Some("sensor_msgs/msg/Image".to_owned());
@@ -430,8 +465,7 @@ mod tests {
     fn the_selected_topic_stays_selected_and_in_sight() {
         let rows: Vec<Row> = (0..50).map(|n| row(&format!("/t{n:02}"), f64::from(n + 1), 0)).collect();
         let mut screen = Screen::default();
-        // The third topic is selected first, and is near the end when sorted by rate. Then the first and the last topic
-        // in the order of rates are selected.
+        // The third topic, which is near the end by rate; then the first and the last one by rate.
         for (keys, selected) in
             [("", "> /t00"), ("jj", "> /t02"), ("ss", "> /t02"), ("g", "> /t49"), ("G", "> /t00")]
         {
@@ -456,9 +490,9 @@ mod tests {
         }
         // The details of another topic report that the chosen metric has no sample.
         press(&mut screen, &rows, "\x1bj\n");
-        assert!(
-            shown(&mut screen, "/imu") && shown(&mut screen, "message_period: no sample in the last minute")
-        );
+        for expected in ["/imu", "message_period: no sample in the last minute"] {
+            assert!(shown(&mut screen, expected), "{expected}");
+        }
         press(&mut screen, &rows, "h");
         assert!(!shown(&mut screen, "no sample"));
     }

@@ -6,8 +6,8 @@ use std::{collections::VecDeque, time::Instant};
 
 use topic_statistics_observe::row::{HistoryEntry, HISTORY};
 
-/// Returns the rates of the last minute in `width` characters, with the latest rate at the right. A blank means that
-/// the topic was not watched yet, `_` means a rate of 0, and the height of a bar is proportional to the highest rate.
+/// Returns the rates of the last minute, the latest at the right. A blank means not watched yet, `_` a rate of 0; the
+/// highest rate has the highest bar.
 pub fn sparkline(history: &VecDeque<HistoryEntry>, now: Instant, width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let ago = |time: Instant| now.saturating_duration_since(time).as_secs_f64();

@@ -34,8 +34,8 @@ pub struct Event {
     pub step: Step,
     /// The identifier of the call: the GID of the client, and the sequence number that the client gave the call.
     pub call: ([u8; 16], i64),
-    /// The time of the event on the clock of its node, in nanoseconds since the Unix epoch. `None` if this clock
-    /// differs much from the monitor's system clock, for example because the node uses simulated time.
+    /// The time of the event, in nanoseconds since the epoch. `None` if the node's clock differs much from the system
+    /// clock of the monitor, for example on simulated time.
     pub stamp: Option<i64>,
     /// When the event was received.
     pub at: Instant,
@@ -45,8 +45,8 @@ impl Event {
     /// The maximum difference between the clock of a node and the monitor's system clock, in nanoseconds.
     const OFF: u64 = 10_000_000_000;
 
-    /// Returns the event with these fields of a message that was received at the time `at`. `now` is the time of the
-    /// reception on the system clock, in nanoseconds since the Unix epoch. `None` if the `event_type` is unknown.
+    /// Returns the event with these fields, received at the time `at`, which is `now` in nanoseconds since the epoch.
+    /// `None` if the `event_type` is unknown.
     pub fn new(
         event_type: u8,
         call: ([u8; 16], i64),
@@ -54,24 +54,18 @@ impl Event {
         at: Instant,
         now: i64,
     ) -> Option<Self> {
-        let step = match event_type {
-            0 => Step::RequestSent,
-            1 => Step::RequestReceived,
-            2 => Step::ResponseSent,
-            3 => Step::ResponseReceived,
-            _ => return None,
-        };
+        const STEPS: [Step; 4] =
+            [Step::RequestSent, Step::RequestReceived, Step::ResponseSent, Step::ResponseReceived];
+        let step = *STEPS.get(usize::from(event_type))?;
         let call = (of_client(call.0), call.1);
         let stamp = i64::from(sec) * 1_000_000_000 + i64::from(nanosec);
         Some(Self { step, call, stamp: (stamp.abs_diff(now) <= Self::OFF).then_some(stamp), at })
     }
 }
 
-/// Converts the GID of a client, so that the GID is the same in the client's events and in the service's events.
-///
-/// On Jazzy with rmw_fastrtps_cpp, the client's events have the GUID of the client's request writer (`0x03`), and the
-/// service's events have the GUID of the client's response reader (`0x04`), which is created just before the writer.
-/// From Kilted on, all events have the GUID of the reader.
+/// Converts the GID of a client to that in the service's events. On Jazzy with rmw_fastrtps_cpp, the client's events
+/// have the GUID of its request writer (`0x03`), and the service's events that of its response reader (`0x04`), which
+/// is created just before the writer. From Kilted on, all events have the GUID of the reader.
 fn of_client(mut gid: [u8; 16]) -> [u8; 16] {
     const WRITER: u8 = 0x03;
     const READER: u8 = 0x04;
@@ -88,8 +82,7 @@ fn of_client(mut gid: [u8; 16]) -> [u8; 16] {
 pub struct Calls {
     calls: HashMap<([u8; 16], i64), Call>,
     samples: Samples,
-    /// For each step, whether an event of this step was ever received. A node without introspection publishes no
-    /// events.
+    /// Whether an event of each step was ever received: without introspection, a node publishes none.
     is_known: [bool; 4],
     /// The number of requests since the start of the monitor.
     pub received: u64,
@@ -107,12 +100,8 @@ struct Call {
 
 impl Default for Calls {
     fn default() -> Self {
-        Self {
-            calls: HashMap::new(),
-            samples: Samples::new(Self::METRICS),
-            is_known: [false; 4],
-            received: 0,
-        }
+        let samples = Samples::new(Self::METRICS);
+        Self { calls: HashMap::new(), samples, is_known: [false; 4], received: 0 }
     }
 }
 
@@ -138,14 +127,12 @@ impl Calls {
     ];
     /// The maximum number of calls that are followed at the same time.
     const MAX_CALLS: usize = 10_000;
-    /// How long a call without a response is followed. The limit is necessary because a client that stops waiting
-    /// publishes no event.
+    /// How long a call without a response is followed: a client that stops waiting publishes no event.
     const LONGEST: Duration = Duration::from_secs(600);
     /// How long a call is kept after its response, because the events of two nodes arrive in any order.
     const LATE: Duration = Duration::from_secs(5);
-    /// The maximum difference, in ms, between two durations for two events of one node: the time between their stamps,
-    /// and the time between their receptions. A larger difference means that the node's clock was stepped between the
-    /// events.
+    /// The clock of a node was stepped between two events if the times between their stamps and between their
+    /// receptions differ by more than this, in ms.
     const STEP: f64 = 1000.0;
 
     /// Adds an event. Returns `false` if there is no room for the call of the event.
@@ -223,17 +210,15 @@ impl Calls {
 }
 
 impl Call {
-    /// Returns whether the call is answered. If the client publishes events, the client has received the response.
-    /// Otherwise, the service has sent the response.
+    /// Returns whether the client has received the response, or, if it publishes no events, the service has sent it.
     fn is_answered(&self) -> bool {
         let has = |step: Step| self.events[step as usize].is_some();
         has(Step::ResponseReceived) || (!has(Step::RequestSent) && has(Step::ResponseSent))
     }
 
-    /// Returns the milliseconds between two events, from their stamps. If a stamp is missing, and both events are from
-    /// one node, returns the time between the receptions. A node on simulated time has no useful stamps, and its clock
-    /// stands still while the node does not spin. `None` if an event is missing, or if both events are from one node
-    /// whose clock was stepped between the events.
+    /// Returns the milliseconds between two events, by their stamps, or by their receptions if a stamp of one node is
+    /// missing, as on simulated time. `None` if an event is missing, or if the clock of one node was stepped between
+    /// its events.
     fn between(&self, from: Step, to: Step, is_of_one_node: bool) -> Option<f64> {
         let (from, to) = (self.events[from as usize]?, self.events[to as usize]?);
         let received = to.at.checked_duration_since(from.at).map(milliseconds);
@@ -249,13 +234,12 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waiting::window::tests::empty;
+    use crate::waiting::window::tests::{empty, figures};
     use topic_statistics_observe::testing::at;
 
     const CLIENT: [u8; 16] = [7; 16];
 
-    /// Returns an event at the time `milliseconds`, from a node whose clock is ahead of the monitor's clock by `offset`
-    /// (in ms).
+    /// Returns an event at a time in ms, from a node whose clock is ahead by `offset`, in ms.
     fn event(step: u8, number: i64, milliseconds: i64, offset: i64) -> Event {
         let stamp = 1_000_000 + milliseconds + offset;
         let stamp = ((stamp / 1000) as i32, (stamp % 1000) as u32 * 1_000_000);
@@ -272,10 +256,7 @@ mod tests {
 
     /// Ends a window at this time. Returns the means of the named metrics.
     fn means(calls: &mut Calls, milliseconds: u64, names: &str) -> Vec<f64> {
-        let ended = at(0) + Duration::from_millis(milliseconds);
-        let window = calls.end_window(empty(ended));
-        let mean = |name| window.metrics.iter().find(|metric| metric.name == name).unwrap().figures.average;
-        names.split(' ').map(mean).collect()
+        figures(&calls.end_window(empty(milliseconds)), names).iter().map(|(mean, _)| *mean).collect()
     }
 
     #[test]
@@ -308,9 +289,9 @@ mod tests {
             assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{events:?}");
         }
         let (mut none, mut one) = (Calls::default(), calls(&all));
-        let nothing = none.end_window(empty(at(1)));
+        let nothing = none.end_window(empty(1000));
         assert!(nothing.rate.is_nan() && nothing.received.is_none());
-        assert_eq!((one.end_window(empty(at(1))).rate, one.received), (1.0, 1));
+        assert_eq!((one.end_window(empty(1000)).rate, one.received), (1.0, 1));
     }
 
     #[test]

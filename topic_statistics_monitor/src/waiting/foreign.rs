@@ -13,10 +13,9 @@ use std::{
     fmt, mem, ptr,
 };
 
-use libloading::Library;
 use rosidl_runtime_rs::{Message, RmwMessage};
 
-use crate::record::Prefixes;
+use crate::type_support::{load, type_support};
 
 /// The maximum size of the C struct of a message, in words of 8 bytes.
 const WORDS: usize = 512;
@@ -30,7 +29,6 @@ pub struct ForeignType {
 }
 
 type Fini = unsafe extern "C" fn(*mut c_void);
-type GetTypeSupport = unsafe extern "C" fn() -> *const c_void;
 
 // SAFETY: Both point to constants and code of libraries that stay loaded.
 unsafe impl Send for ForeignType {}
@@ -61,28 +59,8 @@ impl ForeignType {
         let [package, kind @ ("srv" | "action"), message] = parts[..] else {
             return Err("it is no message type of a service or an action".to_owned());
         };
-        let prefix = Prefixes::new().of_package(package);
-        let prefix = prefix.ok_or_else(|| format!("{package} is not on AMENT_PREFIX_PATH"))?;
-        let full = format!("{package}__{kind}__{message}");
-        let load = |library: &str| {
-            let path = prefix.join("lib").join(format!("lib{package}__{library}.so"));
-            // SAFETY: rosidl has generated the library. Loading the library runs only the library's own initialization.
-            let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
-            // The library is never unloaded, because the middleware may use its code and data as long as the process
-            // runs.
-            Ok::<&'static Library, String>(Box::leak(Box::new(library)))
-        };
-        let handle = |kind: &str| {
-            let symbol = format!("{kind}__get_message_type_support_handle__{full}");
-            // SAFETY: rosidl generates functions of this name with this signature.
-            let get = unsafe { load(kind)?.get::<GetTypeSupport>(symbol.as_bytes()) };
-            // SAFETY: The function has no arguments.
-            let handle = unsafe { get.map_err(|error| error.to_string())?() };
-            if handle.is_null() {
-                return Err(format!("{symbol} returns nothing"));
-            }
-            Ok(handle)
-        };
+        let name = format!("{kind}__{message}");
+        let handle = |library| type_support(package, library, "get_message_type_support_handle", &name);
         let introspection: *const TypeSupport = handle("rosidl_typesupport_introspection_c")?.cast();
         // SAFETY: The handle points to an introspection type support, whose data is a `MessageMembers`. In all ROS
         // distributions, both structs begin with the fields declared above.
@@ -90,10 +68,9 @@ impl ForeignType {
         if size > 8 * WORDS {
             return Err(format!("its struct has {size} bytes, and {} are read at most", 8 * WORDS));
         }
-        let symbol = format!("{full}__fini");
         // SAFETY: rosidl generates a function of this name with this signature.
-        let fini = unsafe { load("rosidl_generator_c")?.get::<Fini>(symbol.as_bytes()) };
-        let fini = *fini.map_err(|error| error.to_string())?;
+        let fini =
+            unsafe { load::<Fini>(package, "rosidl_generator_c", &format!("{package}__{name}__fini"))? };
         Ok(Self { type_support: handle("rosidl_typesupport_c")?, fini })
     }
 
@@ -107,14 +84,12 @@ impl ForeignType {
 }
 
 thread_local! {
-    /// The type support of the subscription that this thread is creating. rclrs gets the type support from the Rust
-    /// type of the message.
+    /// The type support of the subscription that this thread is creating: rclrs asks the Rust type for it.
     static CREATED: Cell<*const c_void> = const { Cell::new(ptr::null()) };
 }
 
-/// A message: the C struct, and unused memory after the struct. If a message is dropped without a call of
-/// [`first_fields`](Self::first_fields), for example when a subscription ends, the memory that the message owns is
-/// leaked.
+/// A message: the C struct, and unused memory after it. If [`first_fields`](Self::first_fields) is not called, for
+/// example when a subscription ends, the memory that the message owns is leaked.
 #[repr(C, align(16))] // the alignment of a long double
 pub struct ForeignMessage([u64; WORDS]);
 

@@ -37,8 +37,7 @@ struct Goal {
     status: i8,
     /// When the first status of the goal was received.
     since: Instant,
-    /// Whether the first status was received when the goal was accepted. `false` for goals that were accepted before
-    /// the start of the monitor.
+    /// Whether the first status was received when the goal was accepted, after the start of the monitor.
     is_whole: bool,
     canceling: Option<Instant>,
     feedback: Option<Instant>,
@@ -76,14 +75,13 @@ impl Goals {
     /// The maximum number of goals that are followed at the same time.
     const MAX_GOALS: usize = 1000;
 
-    /// Accepts the statuses of all goals that the server knows. `is_old` means that the statuses may be from before the
-    /// start of the monitor. Returns `false` if there is no room for some goals.
+    /// Accepts the statuses of all goals that the server knows. `is_old` means that they may be from before the start
+    /// of the monitor. Returns `false` if there is no room for some goals.
     pub fn accept(&mut self, statuses: &[(GoalId, i8)], is_old: bool, at: Instant) -> bool {
         self.is_known = true;
         let statuses = &statuses[..statuses.len().min(2 * Self::MAX_GOALS)];
         let known: HashMap<&GoalId, i8> = statuses.iter().map(|(id, status)| (id, *status)).collect();
-        // A server removes goals that have ended. If a goal is missing before it has ended, the server of the goal has
-        // ended.
+        // A goal that is missing although it has not ended had a server that has ended.
         let samples = &mut self.samples;
         self.goals.retain(|id, goal| {
             let is_kept = known.contains_key(id);
@@ -140,8 +138,7 @@ impl Goals {
         }
     }
 
-    /// Accepts feedback of a goal. Feedback of an unknown goal is ignored, because the status of the goal has not
-    /// arrived yet.
+    /// Accepts feedback. That of a goal whose status has not arrived yet is ignored.
     pub fn accept_feedback(&mut self, id: &GoalId, at: Instant) {
         let Some(goal) = self.goals.get_mut(id) else { return };
         match goal.feedback.replace(at) {
@@ -176,7 +173,7 @@ fn between(from: Instant, to: Instant) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waiting::window::tests::empty;
+    use crate::waiting::window::tests::{self, empty};
     use std::time::Duration;
     use topic_statistics_observe::testing::at;
 
@@ -189,9 +186,7 @@ mod tests {
 
     /// Ends a window at this time. Returns the mean and the number of samples of each named metric.
     fn figures(goals: &mut Goals, milliseconds: u64, names: &str) -> Vec<(f64, u64)> {
-        let window = goals.end_window(empty(ms(milliseconds)));
-        let figures = |name| window.metrics.iter().find(|metric| metric.name == name).unwrap().figures;
-        names.split(' ').map(|name| (figures(name).average, figures(name).sample_count)).collect()
+        tests::figures(&goals.end_window(empty(milliseconds)), names)
     }
 
     #[test]

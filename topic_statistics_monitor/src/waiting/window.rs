@@ -20,31 +20,26 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Creates samples of these metrics.
     pub fn new(metrics: &'static [Metric]) -> Self {
         let set = MetricSet::of(metrics);
         let measurements = Measurements::new(metrics, set);
         Self { metrics, measurements, distributions: Distributions::new(set) }
     }
 
-    /// Counts one event of a metric.
     pub fn count(&mut self, metric: Metric) {
         self.measurements.count(metric);
     }
 
-    /// Returns how many events of a metric were counted in the window.
     pub fn counted(&self, metric: Metric) -> u64 {
         self.measurements.counted(metric)
     }
 
-    /// Adds a sample of a metric, in the unit of the metric.
     pub fn add(&mut self, metric: Metric, sample: f64) {
         self.measurements.add(metric, sample, &mut self.distributions);
     }
 
-    /// Ends a window. The window gets all metrics, in the order of [`new`](Self::new). `others` are the values of
-    /// metrics that are neither counted nor sampled. An unknown value is `None`. A metric in `others` replaces its
-    /// count, so a count can also be unknown.
+    /// Ends a window with all metrics, in the order of [`new`](Self::new). `others` are the values of metrics that are
+    /// neither counted nor sampled, or that replace a count; `None` if unknown.
     pub fn end(
         &mut self,
         others: &[(Metric, Option<f64>)],
@@ -72,11 +67,19 @@ impl Samples {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
     use topic_statistics_core::Window as Times;
+    use topic_statistics_observe::testing::at;
 
-    /// Returns a window of one second without other values.
-    pub fn empty(ended: Instant) -> Window {
+    /// Returns a window of one second without other values, which ends at this time in milliseconds.
+    pub fn empty(milliseconds: u64) -> Window {
+        let ended = at(0) + Duration::from_millis(milliseconds);
         Window::new(Times::from_nanoseconds(0, 1), ended, Duration::from_secs(1))
+    }
+
+    /// Returns the mean and the number of samples of each named metric.
+    pub fn figures(window: &Window, names: &str) -> Vec<(f64, u64)> {
+        let figures = |name| window.metrics.iter().find(|metric| metric.name == name).unwrap().figures;
+        names.split(' ').map(figures).map(|figures| (figures.average, figures.sample_count)).collect()
     }
 }

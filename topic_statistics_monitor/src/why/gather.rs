@@ -5,13 +5,16 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    sync::{Arc, Mutex},
+    time::Instant,
 };
 
 use rclrs::*;
 use ros_env::rcl_interfaces::srv::{GetParameters, GetParameters_Request, GetParameters_Response};
-use topic_statistics_core::record::{middleware::MIDDLEWARES, transport::Gid};
+use topic_statistics_core::{
+    mutex::lock,
+    record::{clock::system_time, middleware::MIDDLEWARES, transport::Gid},
+};
 use topic_statistics_observe::{
     format::name,
     pattern::{Pattern, Selection},
@@ -20,17 +23,17 @@ use topic_statistics_observe::{
 
 use super::{
     rules::{CLOCK, TRANSFORMS},
-    snapshot::{Endpoint, Ends, Flows, Graph, Snapshot},
-    transforms::{Transform, Transforms},
+    transforms::{Stamp, Transforms},
+    Endpoint, Ends, Flows, Graph, Snapshot,
 };
 use crate::{
-    origin,
+    graph::{full_name, gid, matched, node_name, Qos},
+    process,
     statistics::StatisticsReader,
-    topics::{explain, matched, Qos},
+    topics::explain,
 };
 
-/// The maximum numbers of topics that the program listens to, of nodes that it asks for `use_sim_time`, of publishers
-/// of a topic, and of loggers.
+/// The maximum numbers of topics to listen to, of nodes to ask, of publishers of a topic, and of loggers.
 const MAX_TOPICS: usize = 200;
 const MAX_ASKED: usize = 50;
 const MAX_FLOWS: usize = 256;
@@ -39,18 +42,15 @@ const ROSOUT: &str = "/rosout";
 /// The depth of a subscription. A full queue loses messages, but some messages of each publisher are still received.
 const DEPTH: u32 = 100;
 
-/// Gathers a snapshot.
 pub struct Gatherer {
     node: Node,
     snapshot: Snapshot,
     heard: Arc<Mutex<Heard>>,
     subscriptions: Vec<WorkerDynamicSubscription<()>>,
     calls: Vec<Call>,
-    /// The start of the listening.
     pub started: Instant,
 }
 
-/// The messages that the callbacks of the subscriptions have received.
 #[derive(Default)]
 struct Heard {
     flows: BTreeMap<String, Flows>,
@@ -60,7 +60,6 @@ struct Heard {
     clock: Option<i64>,
 }
 
-/// The request for the parameter `use_sim_time` of a node.
 struct Call {
     of: String,
     client: Client<GetParameters>,
@@ -70,16 +69,23 @@ struct Call {
 impl Gatherer {
     /// Starts to listen to topics of the graph, and prepares the requests for `use_sim_time`.
     pub fn new(node: &Node, graph: Graph, asked: Vec<Pattern>, max_topics: Option<usize>) -> Self {
-        let middleware = origin::middleware();
+        let middleware = process::middleware();
         let known = MIDDLEWARES.iter().find(|known| known.transport.name == middleware);
-        let domain = node_domain();
+        // As rcl reads it:
+        let domain = std::env::var("ROS_DOMAIN_ID").ok().and_then(|domain| domain.trim().parse().ok());
+        let domain = domain.unwrap_or(0);
+        let ports =
+            ["/proc/net/udp", "/proc/net/udp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
         let mut gatherer = Self {
             node: Arc::clone(node),
             snapshot: Snapshot {
                 matches_qos: known.is_some_and(|known| known.matches_qos),
                 has_participants: middleware.starts_with("rmw_fastrtps"),
                 domain,
-                other_domains: domains().into_iter().filter(|other| *other != domain).collect(),
+                other_domains: domains(&ports.concat())
+                    .into_iter()
+                    .filter(|other| *other != domain)
+                    .collect(),
                 asked,
                 ..Snapshot::default()
             },
@@ -99,8 +105,7 @@ impl Gatherer {
         gatherer
     }
 
-    /// Subscribes to the topics whose silence can be a fault: the topics that the user asked about. If the user asked
-    /// about no topic, these are the topics with a subscription.
+    /// Subscribes to the topics whose silence can be a fault: those asked about, or else those with a subscription.
     fn listen(&mut self, graph: &Graph, max: usize) {
         let worker = self.node.create_worker(());
         let usual = Selection { patterns: self.snapshot.asked.clone(), ..Selection::default() };
@@ -120,8 +125,7 @@ impl Gatherer {
                 Err(why) => self.snapshot.unknown.push(format!("silence is not known: {why}")),
             }
         }
-        // If several nodes publish a topic, the program needs the participant of each node. Messages on `/rosout` show
-        // the participant of a node.
+        // Messages on `/rosout` show the participant of a node, which is needed if several nodes publish a topic.
         let has_several =
             |ends: &Ends| ends.publishers.iter().any(|other| other.node != ends.publishers[0].node);
         let rosout = graph.topics.get(ROSOUT).filter(|ends| !ends.publishers.is_empty());
@@ -135,23 +139,18 @@ impl Gatherer {
         }
     }
 
-    /// Prepares requests for `use_sim_time` to the nodes that subscribe to `/clock`, because each node on simulated
-    /// time subscribes to `/clock`.
+    /// Prepares requests to the nodes that subscribe to `/clock`, as each node on simulated time does.
     fn ask(&mut self, graph: &Graph) {
         let readers = graph.topics.get(CLOCK).map(|ends| &ends.subscriptions[..]).unwrap_or_default();
         for reader in readers.iter().take(MAX_ASKED) {
             let client =
                 self.node.create_client::<GetParameters>(&*format!("{}/get_parameters", reader.node));
-            self.snapshot.sim_time.insert(reader.node.clone(), None);
-            self.calls.extend(client.ok().map(|client| Call {
-                of: reader.node.clone(),
-                client,
-                answer: None,
-            }));
+            let of = reader.node.clone();
+            self.snapshot.sim_time.insert(of.clone(), None);
+            self.calls.extend(client.ok().map(|client| Call { of, client, answer: None }));
         }
     }
 
-    /// Sends requests to nodes whose parameter service is ready, and reads the answers.
     pub fn poll(&mut self) {
         for Call { of, client, answer } in &mut self.calls {
             match answer {
@@ -185,7 +184,6 @@ impl Gatherer {
         received.seconds += window.length.as_secs_f64();
     }
 
-    /// Ends the listening, and reads the graph again.
     pub fn finish(mut self) -> Snapshot {
         self.subscriptions.clear();
         self.snapshot.listened = self.started.elapsed();
@@ -194,20 +192,14 @@ impl Gatherer {
         (self.snapshot.flows, self.snapshot.transforms) = (heard.flows, heard.transforms);
         self.snapshot.loggers = heard.loggers;
         if self.snapshot.transforms.is_full {
-            self.snapshot
-                .unknown
-                .push("some of the transforms are not known: there are too many frames".to_owned());
+            let text = "some of the transforms are not known: there are too many frames";
+            self.snapshot.unknown.push(text.to_owned());
         }
         self.snapshot
     }
 }
 
-fn lock(heard: &Mutex<Heard>) -> std::sync::MutexGuard<'_, Heard> {
-    heard.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Subscribes to a topic with a QoS that its publishers can serve. If the topic is not latched, the subscription is
-/// best effort, so that the publishers wait for no acknowledgements.
+/// Subscribes to a topic: best effort if it is not latched, so that publishers wait for no acknowledgements.
 fn subscribe(
     worker: &Worker<()>,
     topic: &str,
@@ -222,8 +214,7 @@ fn subscribe(
     options.qos = if ends.is_latched() { Qos::LATCHED } else { Qos::WEAKEST }.profile(DEPTH);
     let (heard, of, is_of_transforms) = (Arc::clone(heard), topic.to_owned(), message_type == TRANSFORMS);
     let receive = move |_: &mut (), message: DynamicMessage, info: MessageInfo| {
-        let (at, mut publisher, mut heard) = (started.elapsed(), Gid::default(), lock(&heard));
-        publisher.iter_mut().zip(&info.publisher_gid.data).for_each(|(to, from)| *to = *from);
+        let (at, publisher, mut heard) = (started.elapsed(), gid(&info), lock(&heard));
         if of == ROSOUT {
             let logger = message.get("name").and_then(text);
             if let Some(logger) = logger.filter(|_| heard.loggers.len() < MAX_LOGGERS) {
@@ -241,17 +232,8 @@ fn subscribe(
         if is_of_transforms {
             let clock = heard.clock;
             for (frame, parent, stamp) in transforms(&message) {
-                let (topic, system) = (of.clone(), system_time());
-                heard.transforms.accept(Transform {
-                    topic,
-                    frame,
-                    parent,
-                    publisher,
-                    stamp,
-                    at,
-                    system,
-                    clock,
-                });
+                let stamp = Stamp { stamp, at, system: system_time(), clock };
+                heard.transforms.accept(&of, &frame, &parent, publisher, stamp);
             }
         }
     };
@@ -292,23 +274,17 @@ fn text(value: Value<'_>) -> Option<String> {
     }
 }
 
-/// Returns the time of the system clock, in nanoseconds since the Unix epoch.
-fn system_time() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
 /// Reads the graph, without the nodes of this program and of the `ros2` command.
 pub fn read(node: &Node) -> Graph {
-    let full = |namespace: &str, name: &str| format!("{}/{name}", namespace.trim_end_matches('/'));
     let own = node.fully_qualified_name();
     let is_tool =
         |node: &str| node == own || node.rsplit('/').next().is_some_and(|name| name.starts_with("_ros2cli"));
     let nodes = node.get_node_names().unwrap_or_default().into_iter();
-    let nodes = nodes.map(|node| full(&node.namespace, &node.name)).filter(|node| !is_tool(node)).collect();
+    let nodes =
+        nodes.map(|node| full_name(&node.namespace, &node.name)).filter(|node| !is_tool(node)).collect();
     let ends = |ends: Result<Vec<TopicEndpointInfo>, RclrsError>| {
         let ends = ends.unwrap_or_default().into_iter().map(|end| Endpoint {
-            node: full(&end.node_namespace, &end.node_name),
+            node: node_name(&end),
             message_type: end.topic_type,
             qos: matched(&end.qos_profile),
         });
@@ -330,21 +306,9 @@ pub fn read(node: &Node) -> Graph {
     Graph { topics, nodes, lifecycle }
 }
 
-/// Returns the ROS domain of this process, as rcl reads it.
-fn node_domain() -> usize {
-    std::env::var("ROS_DOMAIN_ID").ok().and_then(|domain| domain.trim().parse().ok()).unwrap_or(0)
-}
-
-/// Returns the ROS domains in which processes of this host take part, by the UDP ports of DDS.
-fn domains() -> Vec<usize> {
-    let tables = ["/proc/net/udp", "/proc/net/udp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
-    domains_of(&tables.concat())
-}
-
-/// Returns the ROS domains whose ports are in a table of `/proc/net/udp` (DDSI-RTPS 2.5, 9.6.1.1). A domain's port for
-/// discovery by multicast is 7400 + 250 times the domain. A participant has two neighbouring ports, at least 10 above
-/// the multicast port. Without multicast, a domain has only the two ports of each participant.
-fn domains_of(table: &str) -> Vec<usize> {
+/// Returns the ROS domains in a table of `/proc/net/udp` (DDSI-RTPS 2.5, 9.6.1.1). The port for discovery by multicast
+/// is 7400 + 250 times the domain. A participant has two neighbouring ports, at least 10 above it.
+fn domains(table: &str) -> Vec<usize> {
     let port = |line: &str| {
         let (_, port) = line.split_whitespace().nth(1)?.rsplit_once(':')?;
         usize::from_str_radix(port, 16).ok()
@@ -367,8 +331,8 @@ mod tests {
     fn a_participant_shows_its_domain_by_its_ports() {
         let line = |port: u16| format!("  1: 00000000:{port:04X} 00000000:0000 07 0\n");
         let table = |ports: &[u16]| ports.iter().map(|port| line(*port)).collect::<String>();
-        assert_eq!(domains_of(&table(&[7400, 53, 8664, 8665])), [0, 5]);
-        assert_eq!(domains_of(&table(&[7401, 7411, 7412, 53])), [0_usize; 0], "no pair");
-        assert_eq!(domains_of("  sl  local_address rem_address\nno:port"), [0_usize; 0]);
+        assert_eq!(domains(&table(&[7400, 53, 8664, 8665])), [0, 5]);
+        assert_eq!(domains(&table(&[7401, 7411, 7412, 53])), [0_usize; 0], "no pair");
+        assert_eq!(domains("  sl  local_address rem_address\nno:port"), [0_usize; 0]);
     }
 }

@@ -10,10 +10,11 @@ use topic_statistics_observe::{
     pattern::{Pattern, Selection},
 };
 
-use super::snapshot::{Endpoint, Ends, Flows, Graph, Snapshot};
+use super::{Endpoint, Ends, Flows, Graph, Snapshot};
 
-/// The kind of a finding. The most probable cause of missing messages is first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The kind of a finding. The most probable cause of missing messages is first. JSON has the names of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
 pub enum Kind {
     NoNode,
     NoTopic,
@@ -23,6 +24,7 @@ pub enum Kind {
     NearName,
     NoPublisher,
     Silent,
+    #[value(name = "two_authorities")]
     Authorities,
     Transform,
     FewerReceived,
@@ -33,36 +35,11 @@ pub enum Kind {
     NotKnown,
 }
 
-impl Kind {
-    /// Returns the name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NoNode => "no_node",
-            Self::NoTopic => "no_topic",
-            Self::Type => "type",
-            Self::Qos => "qos",
-            Self::NoClock => "no_clock",
-            Self::NearName => "near_name",
-            Self::NoPublisher => "no_publisher",
-            Self::Silent => "silent",
-            Self::Authorities => "two_authorities",
-            Self::Transform => "transform",
-            Self::FewerReceived => "fewer_received",
-            Self::SlowPublisher => "slow_publisher",
-            Self::OtherDomain => "other_domain",
-            Self::NoReader => "no_reader",
-            Self::Arrives => "arrives",
-            Self::NotKnown => "not_known",
-        }
-    }
-}
-
 /// A finding: a problem or a note, with a sentence that describes it.
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub kind: Kind,
-    /// Whether the finding is a problem. Otherwise the finding is a note about something that is also normal on a
-    /// healthy robot.
+    /// Otherwise the finding is a note about something that is also normal on a healthy robot.
     pub is_problem: bool,
     pub topic: Option<String>,
     pub nodes: Vec<String>,
@@ -91,11 +68,10 @@ const STREAMS: [&str; 13] = [
 const JOINT_STATE: &str = "sensor_msgs/msg/JointState";
 pub const TRANSFORMS: &str = "tf2_msgs/msg/TFMessage";
 pub const CLOCK: &str = "/clock";
-/// A subscription is reported if its rate is below this share of the best rate of another subscription to the same
-/// topic.
+/// A subscription below this share of the best rate of another one to its topic is reported.
 const FEWER: f64 = 0.8;
 /// Rates are compared only if the best subscription received at least this number of messages.
-const COMPARABLE: f64 = 20.0;
+const COMPARABLE: u64 = 20;
 /// A publisher is noted if the fastest publisher of the same topic sent at least this many times as many messages.
 const SLOWER: f64 = 5.0;
 
@@ -108,9 +84,7 @@ pub struct Findings {
     pub new_problems: usize,
 }
 
-/// Returns the findings of a snapshot.
-///
-/// A finding has to be in both graphs of the snapshot, so a node that has just started or ended causes no finding.
+/// Returns the findings that are in both graphs of a snapshot: a node that has just started or ended causes none.
 pub fn findings(snapshot: &Snapshot) -> Findings {
     let [earlier, later] =
         [&snapshot.earlier, &snapshot.graph].map(|graph| Rules { snapshot, graph, found: vec![] }.run());
@@ -126,8 +100,7 @@ pub fn findings(snapshot: &Snapshot) -> Findings {
     Findings { found, new_problems }
 }
 
-/// Marks the finding of a silent publisher as a consequence if the publisher's node itself receives nothing on one of
-/// its topics.
+/// Marks the silence of a node that itself receives nothing on one of its topics as a consequence.
 fn find_causes(found: &mut [Finding], graph: &Graph) {
     let causes: Vec<(Kind, String, Vec<String>)> = found
         .iter()
@@ -138,8 +111,7 @@ fn find_causes(found: &mut [Finding], graph: &Graph) {
         let input = causes.iter().find_map(|(kind, topic, nodes)| {
             let ends = graph.topics.get(topic)?;
             let reads = ends.subscriptions.iter().any(|reader| finding.nodes.contains(&reader.node));
-            // A finding about a pair of a publisher and a subscription concerns only the node of the subscription,
-            // which is the first of `nodes`.
+            // A finding about a pair concerns only the node of the subscription, which is the first one.
             let concerns = !matches!(kind, Kind::Type | Kind::Qos)
                 || nodes.first().is_some_and(|reader| finding.nodes.contains(reader));
             (reads && concerns && Some(topic) != finding.topic.as_ref()).then_some(topic)
@@ -171,7 +143,12 @@ impl<'a> Rules<'a> {
             let is_usual = usual.is_wanted(topic) && topic != CLOCK;
             match (ends.publishers.is_empty(), ends.subscriptions.is_empty()) {
                 (true, false) if is_usual => self.no_publisher(topic, ends),
-                (false, true) if is_usual => self.no_reader(topic, ends),
+                (false, true) if is_usual => {
+                    let publishers = nodes(&ends.publishers);
+                    let text =
+                        format!("nobody reads {}, which is published by {}", name(topic), list(&publishers));
+                    self.add(Kind::NoReader, false, Some(topic), &publishers, text);
+                }
                 _ => {}
             }
             self.flows(topic, ends);
@@ -200,12 +177,9 @@ impl<'a> Rules<'a> {
         self.found.push(Finding { kind, is_problem, topic, nodes, text, is_consequence: false });
     }
 
-    /// Returns a text about the other ROS domains that processes of this host use. `None` if there is no other domain.
     fn other_domains(&self) -> Option<String> {
         let others = &self.snapshot.other_domains;
-        let text = || {
-            format!("processes of this host use ROS domain {}", list(others.iter().map(ToString::to_string)))
-        };
+        let text = || format!("processes of this host use ROS domain {}", list(others));
         (!others.is_empty()).then(text)
     }
 
@@ -214,7 +188,6 @@ impl<'a> Rules<'a> {
         asked.is_empty() || asked.iter().any(|pattern| pattern.is_match(topic))
     }
 
-    /// Returns whether the user asked about this topic by its full name.
     fn is_named(&self, topic: &str) -> bool {
         self.snapshot.asked.iter().any(|pattern| pattern.name() == Some(topic))
     }
@@ -229,7 +202,6 @@ impl<'a> Rules<'a> {
         self.add(Kind::NoNode, true, None, &[], text);
     }
 
-    /// Finds publishers and subscriptions whose types or QoS do not match.
     fn pairs(&mut self, topic: &str, ends: &Ends) {
         for reader in &ends.subscriptions {
             let reasons = |publisher: &Endpoint| {
@@ -255,23 +227,18 @@ impl<'a> Rules<'a> {
                     (matching, all) => format!(", only from {matching} of {all} publishers"),
                 };
                 let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
-                let text = format!(
-                    "{} receives nothing from {} on {}{others}: {}",
-                    name(&reader.node),
-                    name(&publisher.node),
-                    name(topic),
-                    reasons.join("; ")
-                );
+                let [node, from, on] = [&*reader.node, &publisher.node, topic].map(name);
+                let text =
+                    format!("{node} receives nothing from {from} on {on}{others}: {}", reasons.join("; "));
                 let kind = if is_of_type { Kind::Type } else { Kind::Qos };
                 self.add(kind, true, Some(topic), &[&reader.node, &publisher.node], text);
             }
         }
     }
 
-    /// Finds a topic that has a subscription but no publisher.
     fn no_publisher(&mut self, topic: &str, ends: &Ends) {
         let readers = nodes(&ends.subscriptions);
-        let shown = list(readers.iter().map(|node| name(node)));
+        let shown = list(&readers);
         let near = self.near(topic, |other| {
             let is_same =
                 |end: &Endpoint| ends.subscriptions.iter().any(|own| own.message_type == end.message_type);
@@ -283,7 +250,7 @@ impl<'a> Rules<'a> {
             return self.add(Kind::NoPublisher, self.is_named(topic), Some(topic), &readers, text);
         };
         let publishers = nodes(&other.publishers);
-        let named = list(publishers.iter().map(|node| name(node)));
+        let named = list(&publishers);
         let is_unread = other.subscriptions.is_empty();
         let unread = if is_unread { " and read by nobody" } else { "" };
         let text = format!(
@@ -297,13 +264,6 @@ impl<'a> Rules<'a> {
         self.add(Kind::NearName, is_problem, Some(topic), &all, text);
     }
 
-    fn no_reader(&mut self, topic: &str, ends: &Ends) {
-        let publishers = nodes(&ends.publishers);
-        let shown = list(publishers.iter().map(|node| name(node)));
-        let text = format!("nobody reads {}, which is published by {shown}", name(topic));
-        self.add(Kind::NoReader, false, Some(topic), &publishers, text);
-    }
-
     fn no_topic(&mut self, topic: &str) {
         let near = self.near(topic, |_| true).map(|near| format!("; the nearest name is {}", name(near)));
         let others = self.other_domains().map(|others| format!("; {others}"));
@@ -312,9 +272,8 @@ impl<'a> Rules<'a> {
         self.add(Kind::NoTopic, true, Some(topic), &[], text);
     }
 
-    /// Returns the topic with the most similar name: at most two characters differ in the last part, or a namespace is
-    /// missing in one of the names. Names that differ only in digits do not count as similar, because they are usually
-    /// different things, such as two sensors.
+    /// Returns the topic with the most similar name: at most two characters differ in the last part, or one name lacks
+    /// a namespace. Names that differ only in digits are usually different things, such as two sensors.
     fn near(&self, topic: &str, fits: impl Fn(&Ends) -> bool) -> Option<&'a str> {
         let others = self.graph.topics.iter().filter(|(other, ends)| *other != topic && fits(ends));
         let mut names: Vec<&'a str> = others.map(|(other, _)| &**other).collect();
@@ -353,12 +312,8 @@ impl<'a> Rules<'a> {
         }
         let known = if flows.is_empty() { all.clone() } else { self.silent_nodes(&all, flows) };
         let shown = match known.len() {
-            0 => format!(
-                "{silent} of {} publishers ({})",
-                ends.publishers.len(),
-                list(all.iter().map(|node| name(node)))
-            ),
-            _ => list(known.iter().map(|node| name(node))),
+            0 => format!("{silent} of {} publishers ({})", ends.publishers.len(), list(&all)),
+            _ => list(&known),
         };
         let named = if known.is_empty() { &all } else { &known };
         let others = if flows.is_empty() { "" } else { ", unlike another publisher" };
@@ -395,8 +350,7 @@ impl<'a> Rules<'a> {
         of_type(&STREAMS) || has_missed_deadline
     }
 
-    /// Notes a publisher that is much slower than another publisher of the same topic, because the topic's rate does
-    /// not show the slow publisher.
+    /// Notes a publisher that is much slower than another one, because the topic's rate does not show it.
     fn slow_publisher(&mut self, topic: &str, ends: &Ends, flows: &Flows) {
         let is_of_transforms = ends.publishers.iter().any(|publisher| publisher.message_type == TRANSFORMS);
         let slowest = flows.iter().min_by_key(|(_, count)| **count);
@@ -406,11 +360,10 @@ impl<'a> Rules<'a> {
             return;
         }
         let owners = self.owners(topic, gid);
-        let shown = list(owners.iter().map(|node| name(node)));
         let text = format!(
-            "a publisher of {} ({shown}) sent {} messages, and another one {fast}, so the rate of the topic does not \
+            "a publisher of {} ({}) sent {slow} messages, and another one {fast}, so the rate of the topic does not \
              show the slow one",
-            name(topic), slow
+            name(topic), list(&owners)
         );
         self.add(Kind::SlowPublisher, false, Some(topic), &owners, text);
     }
@@ -434,10 +387,7 @@ impl<'a> Rules<'a> {
         if !is_silent || readers.is_empty() {
             return;
         }
-        let (are_known, shown) = (
-            readers.iter().all(|node| answer(node) == Some(true)),
-            list(readers.iter().map(|node| name(node))),
-        );
+        let (are_known, shown) = (readers.iter().all(|node| answer(node) == Some(true)), list(&readers));
         let state = if ends.publishers.is_empty() { "nobody publishes /clock" } else { "/clock is silent" };
         let text = match are_known {
             true => format!(
@@ -458,16 +408,14 @@ impl<'a> Rules<'a> {
             let owners = fault.publishers.iter().map(|(topic, gid)| self.owners(topic, gid));
             let owners: Vec<Vec<&str>> = owners.collect();
             let all: BTreeSet<&str> = owners.iter().flatten().copied().collect();
-            let shown = list(all.iter().map(|node| name(node)));
+            let all: Vec<&str> = all.into_iter().collect();
+            let shown = list(&all);
             let shown = match (all.len() <= owners.len(), owners.len()) {
                 (true, _) => shown,
                 (false, 1) => format!("one of {shown}"),
                 (false, count) => format!("{count} of {shown}"),
             };
-            let (kind, all) = (
-                if fault.is_of_authorities { Kind::Authorities } else { Kind::Transform },
-                all.into_iter().collect::<Vec<_>>(),
-            );
+            let kind = if fault.publishers.len() > 1 { Kind::Authorities } else { Kind::Transform };
             if self.is_asked(&fault.topic) {
                 let text = format!("{shown} {}", fault.text);
                 self.add(kind, true, Some(&fault.topic), &all, text);
@@ -477,19 +425,10 @@ impl<'a> Rules<'a> {
 
     /// Finds subscriptions that receive fewer messages than a subscription of another node to the same topic.
     fn fewer_received(&mut self) {
-        let rate = |messages: f64, seconds: f64| if seconds > 0.0 { messages / seconds } else { 0.0 };
-        let mut best = BTreeMap::<&str, (f64, f64, &str)>::new();
         for ((node, topic), received) in &self.snapshot.received {
-            let (messages, seconds) = (received.messages as f64, received.seconds);
-            let rate = rate(messages, seconds);
-            let entry = best.entry(topic).or_insert((rate, messages, node));
-            if rate > entry.0 {
-                *entry = (rate, messages, node);
-            }
-        }
-        for ((node, topic), received) in &self.snapshot.received {
-            let own = rate(received.messages as f64, received.seconds);
-            let (rate, messages, neighbour) = best[&**topic];
+            let of_topic = self.snapshot.received.iter().filter(|((_, other), _)| other == topic);
+            let best = of_topic.max_by(|(_, one), (_, other)| one.rate().total_cmp(&other.rate()));
+            let Some(((neighbour, _), best)) = best else { continue };
             let is_in_pair = self.found.iter().any(|finding| {
                 matches!(finding.kind, Kind::Qos | Kind::Type)
                     && finding.topic.as_ref() == Some(topic)
@@ -497,25 +436,19 @@ impl<'a> Rules<'a> {
             });
             let ends = self.graph.topics.get(topic);
             let is_in_graph = ends.is_some_and(|ends| ends.subscriptions.iter().any(|end| end.node == *node));
-            if messages < COMPARABLE
-                || own >= FEWER * rate
-                || is_in_pair
-                || !is_in_graph
-                || !self.is_asked(topic)
-            {
-                continue;
+            let is_fewer = best.messages >= COMPARABLE && received.rate() < FEWER * best.rate();
+            if is_fewer && !is_in_pair && is_in_graph && self.is_asked(topic) {
+                let text = format!(
+                    "{} receives {:.1} Hz on {}, and {} {:.1} Hz: see its lost messages, the depth of its queue, and \
+                     whether its callbacks take too long",
+                    name(node), received.rate(), name(topic), name(neighbour), best.rate()
+                );
+                self.add(Kind::FewerReceived, true, Some(topic), &[node, neighbour], text);
             }
-            let text = format!(
-                "{} receives {own:.1} Hz on {}, and {} {rate:.1} Hz: see its lost messages, the depth of its queue, \
-                 and whether its callbacks take too long",
-                name(node), name(topic), name(neighbour)
-            );
-            self.add(Kind::FewerReceived, true, Some(topic), &[node, neighbour], text);
         }
     }
 
-    /// Returns the participant of each node whose participant is known, because the node has logged, or because it is
-    /// the only node that publishes a topic.
+    /// Returns the participants of nodes that have logged, or that are the only node that publishes a topic.
     fn participants(&self) -> BTreeMap<&'a str, &'a [u8]> {
         let mut known = BTreeMap::new();
         if !self.snapshot.has_participants {
@@ -536,8 +469,7 @@ impl<'a> Rules<'a> {
         known
     }
 
-    /// Returns the nodes to which a publisher of a topic can belong. Returns only one node if the publisher's node is
-    /// known.
+    /// Returns the nodes to which a publisher of a topic can belong: only one if its node is known.
     fn owners(&self, topic: &str, gid: &Gid) -> Vec<&'a str> {
         let all = self.graph.topics.get(topic).map(|ends| nodes(&ends.publishers)).unwrap_or_default();
         let known = self.participants();
@@ -545,8 +477,7 @@ impl<'a> Rules<'a> {
         all.into_iter().filter(can_be).collect()
     }
 
-    /// Returns the nodes that certainly sent no message on a topic. A node with a known participant sent nothing if no
-    /// message is from this participant.
+    /// Returns the nodes from whose known participants no message on a topic is.
     fn silent_nodes<'b>(&self, all: &[&'b str], flows: &Flows) -> Vec<&'b str> {
         let known = self.participants();
         let is_silent = |node: &&&str| {
@@ -560,18 +491,16 @@ fn participant(gid: &Gid) -> &[u8] {
     &gid[..12]
 }
 
-/// Returns the names of the nodes, each once.
 fn nodes(ends: &[Endpoint]) -> Vec<&str> {
     let nodes: BTreeSet<&str> = ends.iter().map(|end| &*end.node).collect();
     nodes.into_iter().collect()
 }
 
 /// Returns a list as text: the first items, and the number of further items.
-fn list(items: impl Iterator<Item = String>) -> String {
+fn list<T: ToString>(all: &[T]) -> String {
     const SHOWN: usize = 4;
-    let mut items: Vec<String> = items.collect();
-    let more = items.len().saturating_sub(SHOWN);
-    items.truncate(SHOWN);
+    let more = all.len().saturating_sub(SHOWN);
+    let mut items: Vec<String> = all.iter().take(SHOWN).map(|item| name(&item.to_string())).collect();
     if more > 0 {
         items.push(format!("{more} more"));
     }
@@ -582,4 +511,4 @@ fn list(items: impl Iterator<Item = String>) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -11,14 +11,9 @@ use std::{
 use topic_statistics_core::record::transport::Gid;
 use topic_statistics_observe::format::name;
 
-/// A transform as it was received.
-pub struct Transform {
-    /// The topic, such as `/tf` or `/robot/tf_static`.
-    pub topic: String,
-    pub frame: String,
-    pub parent: String,
-    pub publisher: Gid,
-    /// The stamp, in nanoseconds.
+/// The stamp of a transform, in nanoseconds, and the time of its reception.
+#[derive(Clone, Copy)]
+pub struct Stamp {
     pub stamp: i64,
     /// The time of reception on the monotonic clock, since the program started to listen.
     pub at: Duration,
@@ -39,7 +34,7 @@ pub struct Transforms {
 /// The namespace of the transform topics, and the name of a frame in this namespace.
 type Frame = (String, String);
 
-/// A publisher that publishes the transform of a frame.
+#[derive(Default)]
 struct Authority {
     topic: String,
     publisher: Gid,
@@ -50,20 +45,17 @@ struct Authority {
     stamp: i64,
     /// How often a stamp was earlier than the previous stamp.
     backward: u64,
-    /// The smallest difference of a stamp from the ROS time of its reception, in nanoseconds. Positive if the stamp is
-    /// in the future.
+    /// The smallest difference of a stamp from its ROS time of reception, in ns; positive in the future.
     nearest: i64,
     /// Whether a stamp was close to the system clock.
     is_system: bool,
 }
 
-/// A fault of the transform of a frame.
 #[derive(Debug, PartialEq)]
 pub struct Fault {
     pub topic: String,
-    /// The publishers, as topic and GID.
+    /// The publishers, as topic and GID: one, or two that publish the same frame.
     pub publishers: Vec<(String, Gid)>,
-    pub is_of_authorities: bool,
     /// The end of a sentence that describes the fault. The sentence begins with the names of the nodes.
     pub text: String,
 }
@@ -77,14 +69,14 @@ impl Transforms {
     const AHEAD: i64 = 2 * S;
     /// How old a stamp may be, in nanoseconds: tf2 keeps transforms for 10 s.
     const BEHIND: i64 = 10 * S;
-    /// A stamp counts as a time of the system clock if it differs from the system clock by less than this, in
-    /// nanoseconds.
+    /// A stamp is of the system clock if it differs by less than this, in nanoseconds.
     const CLOSE: i64 = 60 * S;
     /// The shortest silence of a frame that is reported as a fault.
     const SILENCE: Duration = Duration::from_secs(2);
 
-    pub fn accept(&mut self, transform: Transform) {
-        let Transform { topic, frame, parent, publisher, stamp, at, system, clock } = transform;
+    /// Accepts a transform of `publisher` on `topic`, such as `/tf` or `/robot/tf_static`.
+    pub fn accept(&mut self, topic: &str, frame: &str, parent: &str, publisher: Gid, stamp: Stamp) {
+        let Stamp { stamp, at, system, clock } = stamp;
         let namespace = topic.rsplit_once('/').map_or("", |(namespace, _)| namespace).to_owned();
         let key = (namespace, frame.trim_start_matches('/').to_owned());
         if self.frames.len() >= Self::MAX_FRAMES && !self.frames.contains_key(&key) {
@@ -92,28 +84,25 @@ impl Transforms {
             return;
         }
         let authorities = self.frames.entry(key).or_default();
-        let known = authorities.iter().position(|known| known.publisher == publisher && known.topic == topic);
-        let distance = stamp.saturating_sub(clock.unwrap_or(system));
-        let is_system = stamp.abs_diff(system) < Self::CLOSE as u64;
-        let Some(authority) = known.and_then(|at| authorities.get_mut(at)) else {
-            if authorities.len() >= Self::MAX_AUTHORITIES {
-                self.is_full = true;
-                return;
-            }
-            let (count, first, last, backward, nearest) = (1, at, at, 0, distance);
-            #[rustfmt::skip]
-            authorities.push(Authority {
-                topic, publisher, parent, count, first, last, stamp, backward, nearest, is_system,
-            });
+        let nearest = stamp.saturating_sub(clock.unwrap_or(system));
+        let is_same = |known: &Authority| known.publisher == publisher && known.topic == topic;
+        let at_index = authorities.iter().position(is_same).unwrap_or(authorities.len());
+        if at_index >= Self::MAX_AUTHORITIES {
+            self.is_full = true;
             return;
-        };
+        }
+        if at_index == authorities.len() {
+            let (topic, first) = (topic.to_owned(), at);
+            authorities.push(Authority { topic, publisher, first, stamp, nearest, ..Authority::default() });
+        }
+        let authority = &mut authorities[at_index];
         authority.count += 1;
         authority.backward += u64::from(stamp < authority.stamp);
-        (authority.last, authority.stamp, authority.parent) = (at, stamp, parent);
-        if distance.unsigned_abs() < authority.nearest.unsigned_abs() {
-            authority.nearest = distance;
+        (authority.last, authority.stamp, authority.parent) = (at, stamp, parent.to_owned());
+        if nearest.unsigned_abs() < authority.nearest.unsigned_abs() {
+            authority.nearest = nearest;
         }
-        authority.is_system |= is_system;
+        authority.is_system |= stamp.abs_diff(system) < Self::CLOSE as u64;
     }
 
     /// Returns the roots of the trees of a namespace: the parent frames that have no parent themselves.
@@ -125,44 +114,37 @@ impl Transforms {
         parents.filter(|parent| !children.contains(parent)).collect()
     }
 
-    /// Returns the faults of all transforms. `end` is when the program stopped listening. `has_clock` is whether
-    /// `/clock` was published.
+    /// Returns all faults at the time `end`. `has_clock` is whether `/clock` was published.
     pub fn faults(&self, end: Duration, has_clock: bool) -> Vec<Fault> {
         let mut faults = vec![];
         for ((_, frame), authorities) in &self.frames {
-            let shown = name(frame);
-            let rivals = rivals(authorities);
-            if let Some([first, second]) = rivals {
-                let same = first.parent == second.parent;
-                let parents = [first, second].map(|rival| name(&rival.parent));
-                let below =
-                    if same { String::new() } else { format!(", below {}", parents.join(" and below ")) };
-                faults.push(Fault {
-                    topic: first.topic.clone(),
-                    publishers: [first, second].map(|rival| (rival.topic.clone(), rival.publisher)).into(),
-                    is_of_authorities: true,
-                    text: format!(
-                        "both publish the transform of the frame {shown}{below}, so it jumps between two values; let \
-                         only one of them publish it"
-                    ),
-                });
+            let mut add = |of: &[&Authority], text: String| {
+                let publishers = of.iter().map(|one| (one.topic.clone(), one.publisher)).collect();
+                faults.push(Fault { topic: of[0].topic.clone(), publishers, text });
+            };
+            let (shown, rivals) = (name(frame), rivals(authorities));
+            if let Some(rivals @ [first, second]) = rivals {
+                let parents = rivals.map(|rival| name(&rival.parent)).join(" and below ");
+                let is_same = first.parent == second.parent;
+                let below = if is_same { String::new() } else { format!(", below {parents}") };
+                let text = format!(
+                    "both publish the transform of the frame {shown}{below}, so it jumps between two values; let only \
+                     one of them publish it"
+                );
+                add(&rivals, text);
             }
             for authority in authorities.iter().filter(|authority| !authority.is_static()) {
-                let Some(text) = authority.fault(end, has_clock, rivals.is_some()) else { continue };
-                faults.push(Fault {
-                    topic: authority.topic.clone(),
-                    publishers: vec![(authority.topic.clone(), authority.publisher)],
-                    is_of_authorities: false,
-                    text: format!("publishes the transform of the frame {shown} {text}"),
-                });
+                if let Some(text) = authority.fault(end, has_clock, rivals.is_some()) {
+                    add(&[authority], format!("publishes the transform of the frame {shown} {text}"));
+                }
             }
         }
         faults
     }
 }
 
-/// Returns two publishers that publish the transform of the same frame at the same time. Static transforms with the
-/// same parent are no fault, because they are usually equal: two nodes read the same robot description.
+/// Returns two publishers of the transform of one frame at the same time. Static ones with one parent are no fault: two
+/// nodes read the same robot description.
 fn rivals(authorities: &[Authority]) -> Option<[&Authority; 2]> {
     let pairs = authorities.iter().enumerate();
     let mut pairs =

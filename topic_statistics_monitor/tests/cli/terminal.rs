@@ -19,8 +19,7 @@ use test_support::{wait_for, LIMIT};
 pub struct Terminal {
     pty: Option<Box<dyn MasterPty + Send>>,
     child: Box<dyn Child + Send + Sync>,
-    /// The writer of pressed keys. `None` before the first key: a dropped writer writes an end-of-file character, which
-    /// the program would read as a key.
+    /// `None` before the first key: a dropped writer writes an end-of-file character, which is a key, too.
     keys: Option<Box<dyn Write + Send>>,
     screen: Arc<Mutex<vt100::Parser>>,
     is_closed: Arc<AtomicBool>,
@@ -54,8 +53,7 @@ impl Terminal {
         Terminal { pty: Some(pair.master), child, keys: None, screen, is_closed }
     }
 
-    /// Closes the terminal, as if its window was closed. The terminal is really closed when the program draws the next
-    /// screen and the reading thread ends.
+    /// Closes the terminal, as if its window was closed, when the program draws the next screen.
     pub fn close(&mut self) {
         assert!(self.keys.is_none());
         self.is_closed.store(true, Ordering::Relaxed);
@@ -97,8 +95,7 @@ impl Terminal {
         self.pty.as_ref().unwrap().resize(size(rows, cols)).unwrap();
     }
 
-    /// Returns `true` if the alternate screen is shown and the cursor is hidden, `false` if neither is the case, and
-    /// `None` if only one of these is the case.
+    /// Returns whether the alternate screen is shown without a cursor. `None` if only one of both is so.
     pub fn has_view(&self) -> Option<bool> {
         let parser = self.screen.lock().unwrap();
         let is_on = parser.screen().alternate_screen();

@@ -45,8 +45,7 @@ fn the_live_view_shows_what_is_expected_and_what_is() {
     terminal.press("\r");
     terminal.wait_for(&["health      OK: as expected", "source_to_receive_ms", "/talker"]);
     terminal.press("\x7f");
-    // The test does not press a key together with a change of the size: crossterm 0.29 may delay such a key until the
-    // next key.
+    // No key is pressed together with a change of the size: crossterm 0.29 may delay such a key.
     terminal.wait_for(&["sort topic", "/imu", "/ filter"]);
     terminal.resize(10, 200);
     terminal.wait_for(&["last minute", "/imu"]);

@@ -26,7 +26,8 @@ use test_support::{domain, node, preload, program, Program, Spinning};
 
 use crate::run::{objects, Json};
 
-const FILE: &str = "topics: {imu: {error_unless: rate>=20, stale_after: 3}}";
+const FILE: &str =
+    "topics: {imu: {error_unless: rate>=20, stale_after: 3}, never: {first_message_within: 1}}";
 const JUDGES: [&str; 3] = ["listener: /imu", "subscriber: /imu", "topic_monitor: /imu"];
 
 /// Waits until the last status of each judge has this level and this text in its message. Returns the statuses.
@@ -42,6 +43,17 @@ fn wait_for_all(reader: &Program, level: u8, text: &str) -> Vec<Value> {
         let of_judges: Vec<_> = JUDGES.iter().filter_map(|name| last.get(*name)).cloned().collect();
         if of_judges.len() == JUDGES.len() && of_judges.iter().all(is_it) {
             return of_judges;
+        }
+    }
+}
+
+/// Reads the statuses up to one with this name and level.
+fn status(reader: &Program, name: &str, level: u8) -> Value {
+    loop {
+        let mut array: Value = serde_json::from_str(&reader.read(name)).unwrap();
+        let mut all = array["status"].as_array_mut().unwrap().iter_mut();
+        if let Some(status) = all.find(|status| status["name"] == name && status["level"] == level) {
+            return status.take();
         }
     }
 }
@@ -67,8 +79,9 @@ fn one_file_judges_one_stream_in_four_programs() {
     let _subscriber = Program::from(subscriber.spawn().unwrap());
 
     let reader = Program::start("diagnostics.py", &[], domain);
-    let arguments = ["/imu", "/other", "--expect", path, "--diagnostics", "--record", bag.to_str().unwrap()];
-    let mut monitor = Json::start(&arguments, domain);
+    let arguments = ["/imu", "/other", "/never", "--expect", path, "--record", bag.to_str().unwrap()];
+    let diagnostics = ["--diagnostics", "--hardware-id", "robot7"];
+    let mut monitor = Json::start(&[&arguments[..], &diagnostics].concat(), domain);
 
     // Messages on the other topic continue, so that the recording includes the time in which `/imu` is silent.
     let imu: Publisher<Imu> = node.create_publisher("imu".keep_last(1000)).unwrap();
@@ -94,16 +107,25 @@ fn one_file_judges_one_stream_in_four_programs() {
         every.store(every_of_stream, Ordering::Relaxed);
         seen.push(wait_for_all(&reader, level, text));
     }
+    let is =
+        |json: &Value, level: &str, state: &str| json["health"]["level"] == level && json["state"] == state;
+    monitor.until_of("/imu", |json| is(json, "OK", "good"));
+    monitor.until_of("/imu", |json| json["change"]["to"]["level"] == "ERROR");
+    let window = monitor.until_of("/imu", |json| is(json, "ERROR", "error"));
+    monitor.until_of("/imu", |json| json["change"]["to"]["level"] == "STALE");
+    assert_eq!(window["health"]["condition"], "rate>=20", "{window}");
+    let never = status(&reader, "topic_monitor: /never", 3);
+    assert!(never["message"].as_str().unwrap().starts_with("no message yet"), "{never}");
+    assert_eq!(never["hardware_id"], "robot7");
+
     for status in seen.iter().flatten() {
         assert_eq!(status["values"]["error_unless"], "rate>=20", "{status:#}");
         assert_eq!(status["values"]["Minimum acceptable frequency (Hz)"], "20.000000", "{status:#}");
     }
-    let failing = seen[1].iter().map(|status| status["values"]["failing"].as_str().unwrap());
-    assert!(
-        failing.clone().all(|failing| failing.starts_with("rate>=20 (")),
-        "{:?}",
-        failing.collect::<Vec<_>>()
-    );
+    for status in &seen[1] {
+        let failing = status["values"]["failing"].as_str().unwrap();
+        assert!(failing.starts_with("rate>=20 ("), "{failing}");
+    }
     assert_eq!(monitor.end("INT"), Some(0));
 
     let mut bag_statistics = Command::new(program("bag_statistics"));

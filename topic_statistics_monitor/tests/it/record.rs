@@ -2,21 +2,28 @@
 
 //! Tests of `--record`: the recording has all received messages, and reports lost messages.
 
-mod black_box;
-mod disk;
 mod foreign;
 mod live;
 
 use std::{
+    collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::{mpsc, Arc, Mutex},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rclrs::*;
-use ros_env::std_msgs::msg::String as StringMsg;
+use ros_env::{
+    diagnostic_msgs::msg::DiagnosticArray,
+    std_msgs::msg::String as StringMsg,
+    topic_statistics_interfaces::srv::{
+        GetTopicStatistics, GetTopicStatistics_Request, GetTopicStatistics_Response,
+    },
+};
 use tempfile::TempDir;
-use test_support::{domain, program, wait_for, Spinning};
+use test_support::{domain, preload, program, wait_for, Spinning, LIMIT};
 use topic_statistics_bag::{Bag, BagStatistics, NoteKind, ReadOptions};
 use topic_statistics_observe::recorded::{RecordedTotals, Scope};
 
@@ -42,8 +49,7 @@ impl Recording {
         self.directory.path().join("run.mcap")
     }
 
-    /// Waits until a second passes without messages, in windows that begin after this call. Returns the number of
-    /// messages received so far.
+    /// Waits for a second without messages, in windows that begin now. Returns the number received so far.
     fn received(&self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
         let mut silent = 0;
@@ -107,6 +113,10 @@ fn whole(bag: &BagStatistics) -> RecordedTotals {
     of_chatter.clone()
 }
 
+fn messages(bag: &BagStatistics, topic: &str) -> u64 {
+    bag.topics.iter().find(|other| other.name() == topic).map_or(0, |topic| topic.messages())
+}
+
 /// Runs bag_statistics on a file. Returns the exit status and the standard output.
 fn bag_statistics(file: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(program("bag_statistics")).arg(file).args(arguments).output().unwrap();
@@ -168,4 +178,116 @@ fn recordings_end_by_signals_limits_and_a_crash() {
     let totals = whole(&bag);
     assert_eq!((totals.messages_recorded, totals.messages_lost_in_recorder), (bag.messages, 0));
     assert!(bag.notes.is_empty() && (40_000..120_000).contains(&totals.bytes_written), "{totals:?}");
+}
+
+/// An ERROR triggers a file of `--last` with exactly the messages before and after it.
+#[test]
+fn an_error_writes_what_was_before_and_after_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let expect = directory.path().join("expect.yaml");
+    fs::write(&expect, "topics: {/chatter: {silence: error, stale_after: 1}, /map: {}}").unwrap();
+    let talker = Talker::new();
+    let map = talker.node.create_publisher::<StringMsg>("map".keep_last(1).transient_local()).unwrap();
+    map.publish(StringMsg::default()).unwrap();
+    let arguments = ["/map", "--last", "600s", "--after", "8s", "--on", "error"];
+    let mut recording = Recording::start(&arguments, |monitor| {
+        monitor.arg("--expect").arg(&expect);
+    });
+    recording.monitor.until_of("/map", |object| object["total"]["received"] == 1);
+    talker.reach(&recording);
+    talker.send(300, 100);
+    let line = recording.monitor.until_error("/chatter is ERROR");
+    assert!(line.contains("no message any more") && line.contains(": writing "), "{line}");
+    talker.send(50, 100);
+    // The silence after these messages also becomes an ERROR. This second ERROR belongs to the same file.
+    recording.monitor.until_error("added to the file");
+    recording.monitor.until_error("wrote ");
+    let received = recording.received();
+    // A trigger within a minute after the first file began waits. Its file is written at the end of the program.
+    recording.monitor.process.signal("USR1");
+    recording.monitor.until_error("SIGUSR1: a file begins in ");
+    talker.send(20, 100);
+    let all = recording.received();
+    assert_eq!(all, received + 20);
+    assert_eq!(recording.monitor.end("INT"), Some(1), "/chatter is ERROR at the end");
+    recording.monitor.until_error("wrote 2 files; 0 lost in the transport, 0 in the recorder");
+    recording.monitor.until_error("/chatter: ERROR: no message any more");
+
+    let entries = fs::read_dir(recording.directory.path()).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let bags: Vec<_> = files.iter().map(|file| read(std::slice::from_ref(file))).collect();
+    let counts: Vec<_> = bags.iter().map(|bag| (messages(bag, "/chatter"), messages(bag, "/map"))).collect();
+    assert_eq!(counts, [(received, 1), (all, 1)]);
+    for (bag, expected) in bags.iter().zip([received, all]) {
+        assert!(bag.notes.is_empty(), "{:?}", bag.notes);
+        let totals = whole(bag);
+        assert_eq!((totals.messages_recorded, totals.messages_lost_in_recorder), (expected, 0));
+    }
+    let bytes = fs::read(&files[0]).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    for part in ["topic_statistics:trigger", "level_before", "no message any more, since", "window_stop"] {
+        assert!(text.contains(part), "{part}");
+    }
+}
+
+/// Losses in the recorder, because of a slow disk, and losses in the transport are reported separately.
+#[test]
+fn a_slow_disk_loses_messages_in_the_recorder_only() {
+    let Some(library) = preload::library("slow_fsync") else { return };
+    // The monitor records all topics except its own events. The topic `/quiet` loses no message, so it has no events.
+    let arguments = ["/**", "--max-cache-size", "100kB", "--statistics-update-rate", "10"];
+    let mut recording = Recording::start(&arguments, |monitor| preload::preload(monitor, &library));
+    let talker = Talker::new();
+    let quiet = talker.node.create_publisher::<StringMsg>("quiet".keep_last(10)).unwrap();
+    let sums = Arc::new(Mutex::new(BTreeMap::<String, u64>::new()));
+    let to = Arc::clone(&sums);
+    let add = move |event: DiagnosticArray| {
+        for status in event.status {
+            assert!(status.name.ends_with("/chatter"), "{}", status.name);
+            for pair in status.values {
+                let number = pair.value.parse::<u64>().unwrap_or(0);
+                *to.lock().unwrap().entry(pair.key).or_default() += number;
+            }
+        }
+    };
+    let events = "/topic_monitor/messages_lost".keep_last(1000);
+    let _events = talker.node.create_subscription(events, add).unwrap();
+    let sum = |key: &str| sums.lock().unwrap().get(key).copied().unwrap_or_default();
+    let name = "/topic_monitor/get_topic_statistics";
+    let client = talker.node.create_client::<GetTopicStatistics>(name).unwrap();
+    wait_for("service", || client.service_is_ready().unwrap());
+    talker.reach(&recording);
+    recording.monitor.until("message without losses", |object| {
+        assert_ne!(object["topic"], "/topic_monitor/messages_lost");
+        quiet.publish(StringMsg::default()).unwrap();
+        object["topic"] == "/quiet" && object["total"]["received"].as_u64() > Some(0)
+    });
+    assert!(sums.lock().unwrap().is_empty(), "an event was published without a loss: {sums:?}");
+
+    wait_for("losses in the recorder", || {
+        talker.send(200, 1000);
+        sum("messages_lost_in_recorder") > 0
+    });
+    let received = recording.received();
+    let (sender, answer) = mpsc::channel();
+    let take = move |response: GetTopicStatistics_Response| sender.send(response).unwrap();
+    let _promise = client.call_then(&GetTopicStatistics_Request::default(), take).unwrap();
+    let answer = answer.recv_timeout(LIMIT).unwrap();
+    assert_eq!(answer.node_name, "/topic_monitor");
+    let totals = answer.topic_statistics.iter().find(|topic| topic.topic_name == "/chatter").unwrap();
+    assert_eq!((totals.messages_received, totals.messages_lost), (received, 0), "no loss in the transport");
+    let mut counted =
+        totals.metrics.iter().filter(|metric| metric.metrics_source == "messages_lost_in_recorder");
+    let lost = counted.next().unwrap().count;
+    wait_for("last event", || sum("messages_lost_in_recorder") == lost);
+    assert_eq!(sum("messages_lost_in_transport"), 0);
+
+    let line = recording.end("INT");
+    assert!(line.contains(&format!("0 lost in the transport, {lost} in the recorder")), "{line}");
+    let bag = read(&[recording.file()]);
+    assert!(bag.notes.is_empty(), "{:?}", bag.notes);
+    let whole = whole(&bag);
+    assert_eq!((whole.messages_lost_in_transport, whole.messages_lost_in_recorder), (Some(0), lost));
+    assert_eq!(whole.messages_recorded + lost, received);
 }

@@ -34,8 +34,7 @@ impl Windows {
         }
     }
 
-    /// Reads windows until the sum of a count is `expected`, and reads one more window. Asserts that the sum is exactly
-    /// `expected`.
+    /// Reads windows until the sum of a count is `expected`, and one more. Asserts that the sum stays.
     fn count(&mut self, metric: &str, expected: f64) {
         self.read_until(metric, |windows| sum(windows, metric) >= expected);
         self.windows.push(self.monitor.until("a further window", |_| true));

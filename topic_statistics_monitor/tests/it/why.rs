@@ -20,10 +20,8 @@ fn a_pair_with_incompatible_qos_is_a_problem() {
     let found = objects(&ended.stdout);
     let qos = &found[0];
     assert_eq!((&qos["finding"], &qos["level"]), (&json!("qos"), &json!("problem")), "{found:#?}");
-    assert_eq!(
-        (&qos["topic"], &qos["nodes"]),
-        (&json!("/best_effort"), &json!(["/subscriber", "/qos_publisher"]))
-    );
+    let nodes = json!(["/subscriber", "/qos_publisher"]);
+    assert_eq!((&qos["topic"], &qos["nodes"]), (&json!("/best_effort"), &nodes));
     assert_eq!(found.last().unwrap()["looked_at"]["problems"], 1, "{found:#?}");
     assert_eq!(ended.status.code(), Some(1));
 }

@@ -3,6 +3,7 @@
 //! The files of the black box: their names, and the removal of the oldest files.
 
 use std::{
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
     time::Duration,
@@ -10,7 +11,7 @@ use std::{
 
 use rustix::fs::{access, Access};
 
-use crate::record::error::RecordError;
+use crate::record::RecordError;
 
 /// The files that the black box writes: `run_20261128T133405Z.mcap` for `run.mcap`.
 #[derive(Debug)]
@@ -30,30 +31,28 @@ impl Files {
         };
         access(&directory, Access::WRITE_OK | Access::EXEC_OK)
             .map_err(|error| RecordError::Create { path: path.to_owned(), source: error.into() })?;
-        let extension =
-            path.extension().map_or_else(|| "mcap".into(), |extension| extension.to_string_lossy());
+        let extension = path.extension().unwrap_or(OsStr::new("mcap")).to_string_lossy();
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self { directory, stem, extension: extension.into_owned(), max })
     }
 
-    /// Returns the path of a new file for a trigger at this time, in nanoseconds since the Unix epoch. If a file for
-    /// this second exists, the name has the next second without a file.
+    /// Returns the path of the file for a trigger at this time (ns since the epoch), or the next second without a file.
     pub fn path(&self, time: u64) -> PathBuf {
         let path = |second| self.directory.join(format!("{}_{}.{}", self.stem, utc(second), self.extension));
         let first = time / 1_000_000_000;
         (first..first + 60).map(path).find(|path| !path.exists()).unwrap_or_else(|| path(first))
     }
 
-    /// Returns whether a file name has the form of the black box's files.
     fn is_own(&self, name: &str) -> bool {
         let time = name
             .strip_prefix(&self.stem)
             .and_then(|rest| rest.strip_prefix('_'))
             .and_then(|rest| rest.strip_suffix(&self.extension))
-            .and_then(|rest| rest.strip_suffix("Z."));
-        time.and_then(|time| time.split_once('T')).is_some_and(|(date, time)| {
+            .and_then(|rest| rest.strip_suffix("Z."))
+            .and_then(|time| time.split_once('T'));
+        time.is_some_and(|(date, time)| {
             (date.len(), time.len()) == (8, 6)
-                && [date, time].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
+                && (date.bytes().chain(time.bytes())).all(|c| c.is_ascii_digit())
         })
     }
 

@@ -23,8 +23,8 @@ use topic_statistics_observe::recorded::BLACK_BOX;
 /// The largest record that is read, in bytes.
 const MAX_RECORD: usize = 1 << 30;
 
-/// Completes a file: writes its whole chunks to a new file with an end, which replaces the file. Returns the number of
-/// copied messages. `None` if the file already has an end, or is being written.
+/// Replaces a file by its whole chunks with an end. Returns the number of messages. `None` if the file has an end, or
+/// is being written.
 pub fn complete(path: &Path, options: WriteOptions) -> McapResult<Option<u64>> {
     let mut file = File::open(path)?;
     let is_written = || flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();

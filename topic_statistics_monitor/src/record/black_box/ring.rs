@@ -11,8 +11,8 @@ use topic_statistics_core::record::transport::Gid;
 
 use crate::record::{queue::Queue, topic::QueuedMessage, totals::Losses};
 
-/// The last messages of all topics, limited in bytes. The ring also keeps one older message for each publisher of a
-/// latched topic, such as `/tf_static`: the last message of this publisher that has left the ring.
+/// The last messages of all topics, limited in bytes, and for each publisher of a latched topic, such as `/tf_static`,
+/// its last message that has left the ring.
 pub struct Ring {
     messages: VecDeque<QueuedMessage>,
     /// For each publisher of a latched topic, the last message that has left the ring. The key has the topic's number.
@@ -23,14 +23,12 @@ pub struct Ring {
     max_bytes: u64,
     /// All messages received after this time are in the ring.
     complete_since: Instant,
-    /// Whether messages have left the ring because of `max_bytes`.
     is_cut: bool,
     /// The losses of each topic up to the topic's last message that has left the ring, by the number of the topic.
     before: BTreeMap<usize, Losses>,
 }
 
 impl Ring {
-    /// The maximum number of latched messages.
     const MAX_LATCHED: usize = 4096;
 
     /// Creates a ring that has room for `max_bytes` bytes. Messages are received from `now` on.
@@ -59,8 +57,7 @@ impl Ring {
         }
     }
 
-    /// Drops the messages that were received before this time, except the last of these messages of each latched
-    /// publisher.
+    /// Drops the messages received before this time, except the last of each latched publisher.
     pub fn drop_before(&mut self, time: Option<Instant>) {
         while self.messages.front().is_some_and(|oldest| time.is_some_and(|time| oldest.received < time)) {
             let Some(oldest) = self.messages.pop_front() else { break };
@@ -68,7 +65,6 @@ impl Ring {
         }
     }
 
-    /// Accounts for a message that has left the ring.
     fn leave(&mut self, message: QueuedMessage) {
         self.before.insert(message.topic.index, message.losses);
         let size = Queue::size(&message);
@@ -90,42 +86,35 @@ impl Ring {
         }
     }
 
-    /// Accounts for a latched message that is not kept any more.
     fn forget(&mut self, latched: &QueuedMessage) {
         let size = Queue::size(latched);
         (self.bytes, self.latched_bytes) = (self.bytes - size, self.latched_bytes - size);
     }
 
-    /// Returns the messages of the ring, in the order of their reception.
     pub fn messages(&self) -> impl Iterator<Item = &QueuedMessage> {
         self.messages.iter()
     }
 
-    /// Sets the log time of each latched message to the log time of the ring's first message, if the latched message is
-    /// older. Otherwise a player would wait for an hour between a latched message of an hour ago and the next message.
-    /// So the log times are as in a recording that began with the ring. The times of publication are not changed.
+    /// Sets the log times of older latched messages to that of the ring's first message, as in a recording that began
+    /// with the ring. Otherwise a player would wait, perhaps for an hour. The times of publication are not changed.
     pub fn set_latched_times(&mut self) {
         let start = self.messages.front().map_or(0, |first| first.log_time);
         self.latched.values_mut().for_each(|message| message.log_time = message.log_time.max(start));
     }
 
-    /// Returns the latched messages that have left the ring and are still kept.
     pub fn latched(&self) -> impl Iterator<Item = &QueuedMessage> {
         self.latched.values()
     }
 
-    /// Returns the time since which all received messages are in the ring.
     pub fn complete_since(&self) -> Instant {
         self.complete_since
     }
 
-    /// Returns whether messages have left the ring because the ring was full. In this case, `complete_since` is the
-    /// time of the last of these messages.
+    /// Returns whether messages have left a full ring. Then `complete_since` is the time of the last of them.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Returns the losses of a topic up to its last message that has left the ring.
     pub fn losses_before(&self, topic: usize) -> Losses {
         self.before.get(&topic).copied().unwrap_or(Losses::NONE)
     }
@@ -134,58 +123,46 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{definition::Definition, topic::RecordedTopic};
+    use crate::record::topic::{tests, RecordedTopic};
     use rclrs::{QoSProfile, TopicEndpointInfo};
     use std::{sync::Arc, time::Duration};
 
     /// The size in memory of a message with 744 bytes of data.
     const SIZE: u64 = 1000;
 
-    fn topic(index: usize, qos: QoSProfile) -> Arc<RecordedTopic> {
-        let queue = Arc::new(Queue::new(0));
-        let mut topic =
-            RecordedTopic::without_type("/topic", "std_msgs/msg/String", Definition::default(), &queue);
-        topic.index = index;
-        let publisher = TopicEndpointInfo {
-            node_name: "talker".to_owned(),
-            node_namespace: "/".to_owned(),
-            topic_type: topic.message_type.clone(),
-            qos_profile: qos,
-        };
-        topic.set_publishers(&[publisher]);
+    fn topic(index: usize, qos_profile: QoSProfile) -> Arc<RecordedTopic> {
+        let topic = tests::topic(index, &Arc::new(Queue::new(0)));
+        let (node_name, node_namespace) = ("talker".to_owned(), "/".to_owned());
+        let topic_type = topic.message_type.clone();
+        topic.set_publishers(&[TopicEndpointInfo { node_name, node_namespace, topic_type, qos_profile }]);
         Arc::new(topic)
     }
 
     /// Returns message `number` of a publisher, received `number` seconds after `start`.
     fn message(topic: &Arc<RecordedTopic>, publisher: u8, number: u64, start: Instant) -> QueuedMessage {
-        QueuedMessage {
-            topic: Arc::clone(topic),
-            publisher: [publisher; 16],
-            number: Some(number),
-            log_time: number,
-            publish_time: number,
-            received: start + Duration::from_secs(number),
-            data: vec![0; 744],
-            losses: Losses { in_transport: Some(number), in_recorder: 0 },
-        }
+        let received = start + Duration::from_secs(number);
+        QueuedMessage { received, ..tests::message(topic, publisher, number, 744) }
     }
 
-    fn numbers<'a>(messages: impl Iterator<Item = &'a QueuedMessage>) -> Vec<(u64, u64)> {
-        messages.map(|message| (message.number.unwrap(), message.log_time)).collect()
+    fn numbers<'a>(messages: impl Iterator<Item = &'a QueuedMessage>) -> Vec<u64> {
+        messages.map(|message| message.number.unwrap()).collect()
+    }
+
+    /// Returns a ring with room for this number of messages, two topics, and the start of the ring.
+    fn ring(messages: u64) -> (Ring, [Arc<RecordedTopic>; 2], Instant) {
+        let start = Instant::now();
+        let map = topic(1, QoSProfile::topics_default().transient_local());
+        (Ring::new(messages * SIZE + 999, start), [topic(0, QoSProfile::sensor_data_default()), map], start)
     }
 
     #[test]
     fn it_keeps_what_was_received_since_a_time() {
-        let (start, imu) = (Instant::now(), topic(0, QoSProfile::sensor_data_default()));
-        let mut ring = Ring::new(100 * SIZE, start);
+        let (mut ring, [imu, _], start) = ring(100);
         (0..50).for_each(|number| ring.push(message(&imu, 1, number, start)));
         ring.drop_before(None);
         assert_eq!(ring.messages().count(), 50);
         ring.drop_before(Some(start + Duration::from_secs(20)));
-        assert_eq!(
-            ring.messages().map(|message| message.log_time).collect::<Vec<_>>(),
-            Vec::from_iter(20..50)
-        );
+        assert_eq!(numbers(ring.messages()), Vec::from_iter(20..50));
         assert_eq!((ring.bytes, ring.latched().count()), (30 * SIZE, 0));
         assert_eq!((ring.complete_since(), ring.is_cut()), (start, false));
         assert_eq!(ring.losses_before(0).in_transport, Some(19));
@@ -194,17 +171,12 @@ mod tests {
 
     #[test]
     fn its_bound_cuts_the_time_and_it_says_so() {
-        let (start, imu) = (Instant::now(), topic(0, QoSProfile::sensor_data_default()));
-        let mut ring = Ring::new(10 * SIZE + 999, start);
+        let (mut ring, [imu, _], start) = ring(10);
         (0..10).for_each(|number| ring.push(message(&imu, 1, number, start)));
         assert!(!ring.is_cut());
         (10..15).for_each(|number| ring.push(message(&imu, 1, number, start)));
-        assert_eq!(
-            ring.messages().map(|message| message.log_time).collect::<Vec<_>>(),
-            Vec::from_iter(5..15)
-        );
-        assert_eq!(ring.complete_since(), start + Duration::from_secs(4));
-        assert!(ring.is_cut());
+        assert_eq!(numbers(ring.messages()), Vec::from_iter(5..15));
+        assert_eq!((ring.complete_since(), ring.is_cut()), (start + Duration::from_secs(4), true));
         // A message that is larger than the ring is not kept.
         ring.push(QueuedMessage { data: vec![0; 20_000], ..message(&imu, 1, 15, start) });
         assert_eq!((ring.messages().count(), ring.bytes), (0, 0));
@@ -212,12 +184,7 @@ mod tests {
 
     #[test]
     fn last_latched_message_of_each_publisher_stays() {
-        let start = Instant::now();
-        let (imu, map) = (
-            topic(0, QoSProfile::sensor_data_default()),
-            topic(1, QoSProfile::topics_default().transient_local()),
-        );
-        let mut ring = Ring::new(100 * SIZE, start);
+        let (mut ring, [imu, map], start) = ring(100);
         for (publisher, number) in [(1, 0), (2, 1), (1, 2)] {
             ring.push(message(&map, publisher, number, start));
         }
@@ -225,32 +192,21 @@ mod tests {
         ring.push(message(&map, 1, 50, start));
         ring.drop_before(Some(start + Duration::from_secs(40)));
         ring.set_latched_times();
-        assert_eq!(numbers(ring.latched()), [(2, 40), (1, 40)], "with the log time of the first message");
-        assert_eq!(ring.messages().count(), 11);
+        assert!(ring.latched().all(|message| message.log_time == 40), "the log time of the first message");
+        assert_eq!((numbers(ring.latched()), ring.messages().count()), (vec![2, 1], 11));
         assert_eq!(ring.bytes, 13 * SIZE);
         ring.drop_before(Some(start + Duration::from_secs(100)));
-        assert_eq!(numbers(ring.latched()), [(50, 50), (1, 40)]);
+        assert_eq!(numbers(ring.latched()), [50, 1]);
         assert_eq!((ring.bytes, ring.latched_bytes), (2 * SIZE, 2 * SIZE));
     }
 
     #[test]
     fn latched_messages_leave_room_for_others() {
-        let start = Instant::now();
-        let (imu, map) = (
-            topic(0, QoSProfile::sensor_data_default()),
-            topic(1, QoSProfile::topics_default().transient_local()),
-        );
-        let mut ring = Ring::new(10 * SIZE, start);
+        let (mut ring, [imu, map], start) = ring(10);
         (0..20).for_each(|number| ring.push(message(&map, number as u8, number, start)));
         (20..40).for_each(|number| ring.push(message(&imu, 1, number, start)));
-        assert_eq!(
-            ring.latched().map(|message| message.number.unwrap()).collect::<Vec<_>>(),
-            Vec::from_iter(15..20)
-        );
-        assert_eq!(
-            ring.messages().map(|message| message.log_time).collect::<Vec<_>>(),
-            Vec::from_iter(35..40)
-        );
+        assert_eq!(numbers(ring.latched()), Vec::from_iter(15..20));
+        assert_eq!(numbers(ring.messages()), Vec::from_iter(35..40));
         assert_eq!(ring.bytes, 10 * SIZE);
     }
 }

@@ -1,43 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! When a file of the black box begins and ends. The caller passes all times, so this module reads no clock.
+//! The triggers of the black box, and when its files begin and end. The caller passes all times: this module reads no
+//! clock.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    time::{Duration, Instant},
+};
 
-use super::trigger::Trigger;
+use topic_statistics_core::{
+    health::{Cause as HealthCause, Change},
+    Escaped,
+};
+use topic_statistics_observe::format::name;
 
-/// The result of a trigger.
+#[derive(Clone, Debug)]
+pub struct Trigger {
+    pub at: Instant,
+    /// The time of the trigger in nanoseconds since the Unix epoch.
+    pub time: u64,
+    pub cause: Cause,
+}
+
+#[derive(Clone, Debug)]
+pub enum Cause {
+    Level { topic: String, change: Box<Change> },
+    Service,
+    Signal,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Level { topic, change } => {
+                write!(f, "{} is {}, {}", name(topic), change.health.level, change.health)
+            }
+            Self::Service => f.write_str("service call"),
+            Self::Signal => f.write_str("SIGUSR1"),
+        }
+    }
+}
+
+impl Trigger {
+    /// Returns the metadata of an MCAP record, with times in nanoseconds since the epoch and the window of the change.
+    pub fn to_metadata(&self) -> BTreeMap<String, String> {
+        let mut fields = vec![("time", self.time.to_string())];
+        match &self.cause {
+            Cause::Service => fields.push(("trigger", "service".to_owned())),
+            Cause::Signal => fields.push(("trigger", "signal".to_owned())),
+            Cause::Level { topic, change } => {
+                let health = &change.health;
+                fields.extend([
+                    ("trigger", "level".to_owned()),
+                    ("topic", topic.clone()),
+                    ("level", health.level.to_string()),
+                    ("level_before", change.before.to_string()),
+                    ("verdict", health.to_string()),
+                ]);
+                if let HealthCause::Condition { condition, .. } = &health.cause {
+                    fields.push(("condition", Escaped(&condition.to_string()).to_string()));
+                }
+                if let Some(window) = health.window {
+                    fields.push(("window_start", window.start.as_nanoseconds().to_string()));
+                    fields.push(("window_stop", window.stop.as_nanoseconds().to_string()));
+                }
+                fields.extend(health.since.map(|since| ("since", since.as_nanoseconds().to_string())));
+            }
+        }
+        fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A file begins now. The first trigger of the file was at this time, in nanoseconds since the Unix epoch.
     Begins(u64),
-    /// The trigger belongs to the file that is being written.
     Joins,
-    /// A file begins after this time.
     Waits(Duration),
-    /// The trigger is counted but not written, because too many triggers wait to be written.
     LeftOut,
 }
 
-/// Decides when files begin and end.
 #[derive(Debug)]
 pub struct Schedule {
     last: Duration,
     after: Duration,
-    /// When the last file began.
     began: Option<Instant>,
     /// The time up to which messages belong to the file that is being written. `None` if no file is being written.
     until: Option<Instant>,
-    /// The triggers that are not in a file yet.
     triggers: Vec<Trigger>,
-    /// The number of triggers that were not added to `triggers`, because `triggers` was full.
     left_out: u64,
 }
 
 impl Schedule {
     /// The shortest time between the beginnings of two files.
     pub const INTERVAL: Duration = Duration::from_secs(60);
-    /// The maximum number of triggers that wait to be written.
     pub const MAX_TRIGGERS: usize = 100;
 
     /// `began` is when the last file of an earlier run began.
@@ -45,7 +102,6 @@ impl Schedule {
         Self { last, after, began, until: None, triggers: vec![], left_out: 0 }
     }
 
-    /// Accepts a trigger.
     pub fn trigger(&mut self, trigger: Trigger) -> Next {
         let at = trigger.at;
         if self.triggers.len() >= Self::MAX_TRIGGERS {
@@ -65,7 +121,6 @@ impl Schedule {
         }
     }
 
-    /// Returns the time until the next file may begin.
     fn wait(&self, now: Instant) -> Duration {
         self.began.map_or(Duration::ZERO, |began| (began + Self::INTERVAL).saturating_duration_since(now))
     }
@@ -77,39 +132,35 @@ impl Schedule {
         waiting.map_or(now, |trigger| trigger.at.min(now)).checked_sub(self.last)
     }
 
-    /// Returns whether triggers wait for a file.
     pub fn is_waiting(&self) -> bool {
         self.until.is_none() && !self.triggers.is_empty()
     }
 
-    /// Returns whether a file has to begin.
     pub fn is_due(&self, now: Instant) -> bool {
         self.is_waiting() && self.wait(now).is_zero()
     }
 
-    /// Begins a file for the triggers that wait.
-    pub fn begin(&mut self, now: Instant) {
+    /// Begins a file. Returns its first triggers.
+    pub fn begin(&mut self, now: Instant) -> Vec<Trigger> {
         let last = self.triggers.last().map_or(now, |trigger| trigger.at + self.after);
         (self.began, self.until) = (Some(now), Some(last.max(now)));
+        self.take_triggers()
     }
 
-    /// Returns and removes the triggers that are not in the file yet.
     pub fn take_triggers(&mut self) -> Vec<Trigger> {
         std::mem::take(&mut self.triggers)
     }
 
-    /// Returns the number of triggers that were left out since the last call.
     pub fn take_left_out(&mut self) -> u64 {
         std::mem::take(&mut self.left_out)
     }
 
-    /// Ends the file if its time is over and all its triggers are written. All messages received before `now` are in
-    /// the file. Returns the time up to which the file has messages. `None` if the file does not end yet.
+    /// Ends the file if its time is over and its triggers are written; all messages before `now` are in it. Returns the
+    /// time up to which it has messages. `None` if the file does not end yet.
     pub fn end(&mut self, now: Instant) -> Option<Instant> {
         self.until.take_if(|until| now > *until && self.triggers.is_empty())
     }
 
-    /// Ends the file before its time is over.
     pub fn abort(&mut self) {
         self.until = None;
     }
@@ -117,7 +168,7 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::trigger::Cause, *};
+    use super::*;
 
     fn schedule(last: u64, after: u64) -> (Schedule, impl Fn(u64) -> Instant) {
         let start = Instant::now() + Duration::from_secs(1000);
@@ -138,8 +189,7 @@ mod tests {
         assert_eq!(both, [Next::Begins(100); 2]);
         assert!(schedule.is_due(at(100)));
         assert_eq!(schedule.keeps_from(at(100)), Some(at(70)));
-        schedule.begin(at(100));
-        assert_eq!(schedule.take_triggers().len(), 2);
+        assert_eq!(schedule.begin(at(100)).len(), 2);
         assert!(!schedule.is_due(at(100)) && schedule.end(at(110)).is_none());
         // A third error makes the file longer.
         assert_eq!(schedule.trigger(trigger(at(105))), Next::Joins);
@@ -154,14 +204,12 @@ mod tests {
         let (mut schedule, at) = schedule(30, 10);
         schedule.trigger(trigger(at(100)));
         schedule.begin(at(100));
-        schedule.take_triggers();
         assert_eq!(schedule.end(at(111)), Some(at(110)));
         assert_eq!(schedule.trigger(trigger(at(120))), Next::Waits(Duration::from_secs(40)));
         assert_eq!(schedule.trigger(trigger(at(155))), Next::Waits(Duration::from_secs(5)));
         assert_eq!(schedule.keeps_from(at(159)), Some(at(90)));
         assert!(!schedule.is_due(at(159)) && schedule.is_due(at(160)));
-        schedule.begin(at(160));
-        assert_eq!(schedule.take_triggers().len(), 2);
+        assert_eq!(schedule.begin(at(160)).len(), 2);
         assert_eq!(schedule.keeps_from(at(165)), Some(at(135)));
         assert_eq!(schedule.end(at(200)), Some(at(165)));
     }
@@ -178,8 +226,8 @@ mod tests {
         let (mut schedule, at) = schedule(30, 10);
         schedule.trigger(trigger(at(0)));
         schedule.begin(at(0));
-        for second in 0..100 {
-            let expected = if second < 99 { Next::Joins } else { Next::LeftOut };
+        for second in 0..101 {
+            let expected = if second < 100 { Next::Joins } else { Next::LeftOut };
             assert_eq!(schedule.trigger(trigger(at(second))), expected);
         }
         assert_eq!(schedule.take_triggers().len(), Schedule::MAX_TRIGGERS);

@@ -15,15 +15,12 @@ use std::{
 use rclrs::{Node, WorkerService};
 use rosidl_runtime_rs::{Message, RmwMessage, Service as ServiceType};
 
-use crate::record::serialize::load;
+use crate::type_support::type_support;
 
-/// The name of the service, relative to the node.
 const SERVICE: &str = "~/write_recording";
 
-/// The service, which exists until this value is dropped.
 pub type Service = WorkerService<Trigger, ()>;
 
-/// `std_srvs/srv/Trigger`.
 pub struct Trigger;
 
 /// The C struct of an empty request, which has one byte, because C has no empty structs.
@@ -33,7 +30,6 @@ pub struct Request {
     structure_needs_at_least_one_member: u8,
 }
 
-/// The C struct of a response.
 #[repr(C)]
 #[derive(Clone, Debug, Default)]
 pub struct Response {
@@ -41,7 +37,6 @@ pub struct Response {
     message: rosidl_runtime_rs::String,
 }
 
-/// The type support of the service, which [`serve`] loads.
 static TYPE_SUPPORT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 impl ServiceType for Trigger {
@@ -53,7 +48,6 @@ impl ServiceType for Trigger {
     }
 }
 
-/// Implements the traits for a C struct of the service.
 macro_rules! message {
     ($message:ty, $name:literal) => {
         impl Message for $message {
@@ -82,13 +76,12 @@ macro_rules! message {
 message!(Request, "std_srvs/srv/Trigger_Request");
 message!(Response, "std_srvs/srv/Trigger_Response");
 
-/// Creates the service on a separate worker. `trigger` returns the message of the response. Errors with a description if
+/// Creates the service on a separate worker. `trigger` returns the message of the response. Errors with a reason if
 /// std_srvs is not installed, or if the service cannot be created.
 pub fn serve(node: &Node, trigger: impl Fn() -> String + Send + 'static) -> Result<Service, String> {
-    let (library, type_support) = load("std_srvs", "get_service_type_support_handle", "srv__Trigger")
+    let function = "get_service_type_support_handle";
+    let type_support = type_support("std_srvs", "rosidl_typesupport_c", function, "srv__Trigger")
         .map_err(|reason| format!("the recording has no service {SERVICE}: {reason}"))?;
-    // rclrs uses the type support as long as the service exists, so the library stays loaded.
-    std::mem::forget(library);
     TYPE_SUPPORT.store(type_support.cast_mut(), Ordering::Release);
     let service = node.create_worker(()).create_service(SERVICE, move |_: Request| Response {
         success: true,

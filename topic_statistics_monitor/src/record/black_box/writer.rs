@@ -18,70 +18,51 @@ use topic_statistics_observe::{
     ros::signals::user_signal,
 };
 
-use super::{ring::Ring, shown, trigger::Cause, BlackBox};
+use super::{ring::Ring, schedule::Cause, shown, BlackBox};
 use crate::record::{
-    error::RecordError,
     file::{BagFile, TopicInFile, WriteError},
     options::Options,
     queue::Next,
-    recording::Recording,
-    topic::QueuedMessage,
+    topic::{QueuedMessage, Recording},
     totals::{Losses, Written},
-    writer::{Outcome, Writer as RecordWriter},
+    writer::Writer as RecordWriter,
+    RecordError,
 };
 
-/// Keeps the last messages, and writes them to a file after a trigger.
 pub struct Writer {
     options: Options,
     black_box: Arc<BlackBox>,
     recording: Arc<Recording>,
-    /// Set when SIGUSR1 is received.
     signal: Arc<AtomicBool>,
     ring: Ring,
     file: Option<OpenFile>,
-    /// The number of files written so far.
     files: u32,
-    /// Whether the writer has reported that the messages of the time `last` do not fit the memory.
     has_reported_size: bool,
 }
 
-/// The file that is being written.
 struct OpenFile {
     file: BagFile,
     path: PathBuf,
-    /// The time of the first trigger.
     triggered: Instant,
-    /// The length of the time before the trigger whose messages are in the file.
     kept: Duration,
     next_flush: Instant,
-    /// The metadata record [`BLACK_BOX`].
     metadata: BTreeMap<String, String>,
 }
 
-/// Why a file ends.
 enum Ended {
-    /// All messages of the file are written.
     Complete,
-    /// The program ends.
     ProgramEnds,
     Failed(WriteError),
 }
 
 impl OpenFile {
-    fn write(&mut self, message: &QueuedMessage, before: Losses) -> Result<(), WriteError> {
-        self.file.write(message, before)?;
-        message.topic.add_written(message.log_time, message.data.len());
-        Ok(())
-    }
-
     fn flush(&mut self) -> Result<(), WriteError> {
         self.next_flush = Instant::now() + RecordWriter::FLUSH;
         self.file.flush(alone)
     }
 }
 
-/// Returns the counts of a topic in the whole recording. These are the counts in the file, because each file of the
-/// black box is a whole recording.
+/// The whole recording of a file of the black box is the file itself.
 fn alone(in_file: &TopicInFile) -> (Written, Losses) {
     (in_file.written, in_file.lost())
 }
@@ -96,13 +77,13 @@ impl Writer {
         recording: Arc<Recording>,
     ) -> Result<Self, RecordError> {
         let signal = user_signal().map_err(RecordError::Thread)?;
-        let ring = Ring::new(black_box.options.max_bytes, Instant::now());
+        let ring = Ring::new(black_box.max_bytes, Instant::now());
         let has_reported_size = false;
         Ok(Self { options, black_box, recording, signal, ring, file: None, files: 0, has_reported_size })
     }
 
-    /// Runs until the queue is closed.
-    pub fn run(mut self) -> Outcome {
+    /// Runs until the queue is closed. Returns a line that describes what was written.
+    pub fn run(mut self) -> Result<String, RecordError> {
         loop {
             match self.recording.queue.pop(Instant::now() + Self::TICK) {
                 Next::Message(message) => {
@@ -121,27 +102,27 @@ impl Writer {
             self.end(Ended::ProgramEnds, Instant::now());
         }
         self.recording.set_ended();
-        Outcome::closed(self.summary())
+        let losses = self.recording.topics().iter().fold(Losses::NONE, |sum, topic| sum.and(topic.losses()));
+        let files = if self.files == 1 { "file" } else { "files" };
+        Ok(format!("wrote {} {files}; {losses}", self.files))
     }
 
-    /// Adds a message to the ring, and to the file that is being written.
     fn accept(&mut self, message: QueuedMessage) {
         if let Some(open) = &mut self.file {
             let before = self.ring.losses_before(message.topic.index);
-            if let Err(error) = open.write(&message, before) {
+            if let Err(error) = open.file.write(&message, before) {
                 self.end(Ended::Failed(error), Instant::now());
             }
         }
         self.ring.push(message);
         let kept = Instant::now().saturating_duration_since(self.ring.complete_since());
-        let wanted = self.black_box.options.last;
+        let wanted = self.black_box.last;
         if self.ring.is_cut() && kept < wanted && !self.has_reported_size {
             self.has_reported_size = true;
+            let (max, [kept, wanted]) =
+                (self.black_box.max_bytes, [kept, wanted].map(|time| time.as_secs_f64()));
             self.black_box.report(format!(
-                "only the last {:.1} s of messages fit in {} bytes, not {:.1} s: increase --max-cache-size",
-                kept.as_secs_f64(),
-                self.black_box.options.max_bytes,
-                wanted.as_secs_f64(),
+                "only the last {kept:.1} s of messages fit in {max} bytes, not {wanted:.1} s: increase --max-cache-size"
             ));
         }
     }
@@ -171,7 +152,6 @@ impl Writer {
         }
     }
 
-    /// Writes the triggers that belong to the file that is being written.
     fn write_triggers(&mut self) {
         let Some(open) = &mut self.file else { return };
         let triggers = self.black_box.schedule().take_triggers();
@@ -182,13 +162,8 @@ impl Writer {
         }
     }
 
-    /// Begins a file with the messages of the ring.
     fn begin(&mut self) {
-        let triggers = {
-            let mut schedule = self.black_box.schedule();
-            schedule.begin(Instant::now());
-            schedule.take_triggers()
-        };
+        let triggers = self.black_box.schedule().begin(Instant::now());
         let Some(first) = triggers.first() else { return };
         let path = self.black_box.files.path(first.time);
         let file = match BagFile::create(&path, &self.options) {
@@ -201,13 +176,13 @@ impl Writer {
         if let Err(error) = self.black_box.files.remove_oldest(&path) {
             self.black_box.report(format!("the oldest recording cannot be removed: {error}"));
         }
-        let wanted = self.black_box.options.last;
+        let wanted = self.black_box.last;
         let kept = first.at.saturating_duration_since(self.ring.complete_since()).min(wanted);
         let metadata = [
             ("last_seconds", wanted.as_secs_f64().to_string()),
-            ("after_seconds", self.black_box.options.after.as_secs_f64().to_string()),
+            ("after_seconds", self.black_box.after.as_secs_f64().to_string()),
             ("kept_seconds", kept.as_secs_f64().to_string()),
-            ("max_cache_size", self.black_box.options.max_bytes.to_string()),
+            ("max_cache_size", self.black_box.max_bytes.to_string()),
             ("is_cut_by_max_cache_size", (self.ring.is_cut() && kept < wanted).to_string()),
         ];
         let metadata = BTreeMap::from(metadata.map(|(key, value)| (key.to_owned(), value)));
@@ -217,7 +192,9 @@ impl Writer {
             triggers.iter().try_for_each(|trigger| open.file.add_metadata(TRIGGER, trigger.to_metadata()))?;
             self.ring.set_latched_times();
             let mut all = self.ring.latched().chain(self.ring.messages());
-            all.try_for_each(|message| open.write(message, self.ring.losses_before(message.topic.index)))?;
+            all.try_for_each(|message| {
+                open.file.write(message, self.ring.losses_before(message.topic.index))
+            })?;
             open.flush()
         });
         self.file = Some(open);
@@ -240,7 +217,8 @@ impl Writer {
             file.set_losses(&topic, self.ring.losses_before(topic.index));
         }
         let (messages, path) = (file.info().messages, shown(&path));
-        let after = until.saturating_duration_since(triggered);
+        let [before, after] =
+            [kept, until.saturating_duration_since(triggered)].map(|time| time.as_secs_f64());
         let reason = match ended {
             Ended::Complete => "complete",
             Ended::ProgramEnds => "program_ended",
@@ -259,19 +237,10 @@ impl Writer {
             Ok(()) if reason == "disk_full" => {
                 format!("{path} ends early, because the disk is full: {messages} messages")
             }
-            Ok(()) => format!(
-                "wrote {path}: {messages} messages, from {:.1} s before to {:.1} s after",
-                kept.as_secs_f64(),
-                after.as_secs_f64()
-            ),
+            Ok(()) => {
+                format!("wrote {path}: {messages} messages, from {before:.1} s before to {after:.1} s after")
+            }
         });
-    }
-
-    /// Returns a line that describes what was written.
-    fn summary(&self) -> String {
-        let losses = self.recording.topics().iter().fold(Losses::NONE, |sum, topic| sum.and(topic.losses()));
-        let files = if self.files == 1 { "file" } else { "files" };
-        format!("wrote {} {files}; {losses}", self.files)
     }
 }
 
@@ -279,11 +248,7 @@ impl Writer {
 mod tests {
     use super::*;
     use crate::record::{
-        black_box::{recover, Options as BlackBoxOptions},
-        definition::Definition,
-        queue::Queue,
-        topic::RecordedTopic,
-        writer::tests::Disk,
+        black_box::recover, options::tests::options, queue::Queue, topic::tests, writer::tests::Disk,
     };
     use std::{fs, path::Path};
 
@@ -291,32 +256,17 @@ mod tests {
     const SIZE: usize = 100_000;
 
     fn writer(directory: &Path, max_bytes: u64) -> Writer {
-        let black_box = BlackBoxOptions {
-            last: Duration::from_secs(60),
-            after: Duration::from_secs(60),
-            on: vec![],
-            max_bytes,
-            max_files: 10,
-        };
-        let options = Options::to(directory.join("run.mcap"));
+        let minute = Duration::from_secs(60);
+        let mut options = options(directory.join("run.mcap"));
+        (options.max_cache_size, options.black_box.after) = (Some(max_bytes), Some(minute));
         let recording = Arc::new(Recording::new(0, None));
-        let black_box = Arc::new(BlackBox::new(&options, black_box).unwrap());
+        let black_box = Arc::new(BlackBox::new(&options, minute).unwrap());
         Writer::new(options, black_box, recording).unwrap()
     }
 
     fn accept(writer: &mut Writer, number: u64) {
-        let queue = Arc::new(Queue::new(0));
-        let topic = RecordedTopic::without_type("/topic", "my_msgs/msg/A", Definition::default(), &queue);
-        writer.accept(QueuedMessage {
-            topic: Arc::new(topic),
-            publisher: [1; 16],
-            number: Some(number),
-            log_time: number,
-            publish_time: number,
-            received: Instant::now(),
-            data: vec![0; SIZE],
-            losses: Losses::NONE,
-        });
+        let topic = Arc::new(tests::topic(0, &Arc::new(Queue::new(0))));
+        writer.accept(tests::message(&topic, 1, number, SIZE));
     }
 
     fn begin(writer: &mut Writer) -> PathBuf {
@@ -375,8 +325,7 @@ mod tests {
         let path = begin(&mut writer);
         let complete = |path| recover::complete(path, BagFile::options(&writer.options));
         assert!(matches!(complete(&path), Ok(None)), "it is being written");
-        // The test copies the file as if the program was killed: first with all bytes, then without the last byte of
-        // the last chunk.
+        // As if the program was killed: with all bytes, then without the last byte of the last chunk.
         let killed = directory.path().join("run_20000101T000000Z.mcap");
         fs::copy(&path, &killed).unwrap();
         assert!(mcap::Summary::read(&fs::read(&killed).unwrap()).is_err());

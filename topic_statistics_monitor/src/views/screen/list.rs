@@ -30,14 +30,8 @@ const TYPE: usize = 27;
 /// The width of the state, which is next to the message type.
 const STATE: usize = 11;
 
-/// A column of numbers.
-struct Figure {
-    group: Group,
-    title: &'static str,
-    /// The column is shown if the list has room for this number of optional columns.
-    rank: usize,
-    value: fn(&Row, Instant) -> f64,
-}
+/// A column of numbers: its group, its title, how many optional columns have to fit for it, and its value.
+struct Figure(Group, &'static str, usize, fn(&Row, Instant) -> f64);
 
 /// A group of neighbouring columns that share a title.
 #[derive(Clone, Copy, PartialEq)]
@@ -51,30 +45,20 @@ enum Group {
 }
 
 /// The columns of numbers, from left to right.
-const FIGURES: [Figure; 11] = {
-    use Group::{Age, AgePercentiles, Bandwidth, Period, PeriodPercentiles, Rate};
-    const fn figure(
-        group: Group,
-        title: &'static str,
-        rank: usize,
-        value: fn(&Row, Instant) -> f64,
-    ) -> Figure {
-        Figure { group, title, rank, value }
-    }
-    [
-        figure(Rate, "rate", 0, |row, _| row.window.as_ref().map_or(f64::NAN, |window| window.rate)),
-        figure(Bandwidth, "B/s", 3, |row, _| row.window.as_ref().map_or(f64::NAN, Window::bandwidth)),
-        figure(Period, "min", 4, |row, _| first(row).minimum),
-        figure(Period, "mean", 0, |row, _| first(row).average),
-        figure(Period, "max", 0, |row, _| first(row).maximum),
-        figure(Period, "stdev", 5, |row, _| first(row).standard_deviation),
-        figure(PeriodPercentiles, "p50", 2, |row, now| row.quantile(row.metrics()[0], 0.5, now)),
-        figure(PeriodPercentiles, "p99", 0, |row, now| row.quantile(row.metrics()[0], 0.99, now)),
-        figure(Age, "mean", 0, |row, _| row.figures(row.metrics()[1].name()).average),
-        figure(AgePercentiles, "p50", 1, |row, now| row.quantile(row.metrics()[1], 0.5, now)),
-        figure(AgePercentiles, "p99", 0, |row, now| row.quantile(row.metrics()[1], 0.99, now)),
-    ]
-};
+const FIGURES: [Figure; 11] = [
+    Figure(Group::Rate, "rate", 0, |row, _| row.window.as_ref().map_or(f64::NAN, |window| window.rate)),
+    Figure(Group::Bandwidth, "B/s", 3, |row, _| row.window.as_ref().map_or(f64::NAN, Window::bandwidth)),
+    Figure(Group::Period, "min", 4, |row, _| first(row).minimum),
+    Figure(Group::Period, "mean", 0, |row, _| first(row).average),
+    Figure(Group::Period, "max", 0, |row, _| first(row).maximum),
+    Figure(Group::Period, "stdev", 5, |row, _| first(row).standard_deviation),
+    Figure(Group::PeriodPercentiles, "p50", 2, |row, now| row.quantile(row.metrics()[0], 0.5, now)),
+    Figure(Group::PeriodPercentiles, "p99", 0, |row, now| row.quantile(row.metrics()[0], 0.99, now)),
+    Figure(Group::Age, "mean", 0, |row, _| row.figures(row.metrics()[1].name()).average),
+    Figure(Group::AgePercentiles, "p50", 1, |row, now| row.quantile(row.metrics()[1], 0.5, now)),
+    Figure(Group::AgePercentiles, "p99", 0, |row, now| row.quantile(row.metrics()[1], 0.99, now)),
+];
+
 /// Returns the statistics of the metric that is shown first. For a topic, this metric is the message period.
 fn first(row: &Row) -> Summary {
     row.figures(row.metrics()[0].name())
@@ -84,12 +68,8 @@ fn first(row: &Row) -> Summary {
 const MORE: usize = 5;
 
 impl Group {
-    const ALL: [Self; 6] =
-        [Self::Rate, Self::Bandwidth, Self::Period, Self::PeriodPercentiles, Self::Age, Self::AgePercentiles];
-
-    /// Returns the title above `columns` columns of the group. The title of percentiles contains "1 min" or "last
-    /// minute": percentiles are of the last minute, but all other values are of the last window, so a percentile may be
-    /// higher than the maximum.
+    /// Returns the title above `columns` columns. It says that percentiles are of the last minute, because they may be
+    /// higher than the maximum, which is of the last window.
     fn title(self, columns: usize, kind: Kind) -> String {
         let width = columns * FIGURE;
         let [first, second] = kind.titles();
@@ -103,30 +83,36 @@ impl Group {
             Self::PeriodPercentiles | Self::AgePercentiles => "1 min",
         };
         match columns {
-            0 | 1 => format!("{title:>width$}"),
+            1 => format!("{title:>width$}"),
             _ => format!(" {title:-^width$}", width = width - 1),
         }
     }
 }
 
-/// The layout of the list for a width of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     width: usize,
     is_wide: bool,
     /// The number of optional columns that are shown.
     more: usize,
+    /// The width of all columns of numbers.
+    figures: usize,
+    /// The width of the column of names.
+    name: usize,
 }
 
 impl Layout {
     pub fn new(width: u16) -> Self {
         let is_wide = width >= WIDE;
         let width = usize::from(width);
-        let room = width.saturating_sub(2 + NAME + ALWAYS + Self::beside(is_wide));
-        Self { width, is_wide, more: (room / FIGURE).min(MORE) }
+        // In a wide list, the message type, the state and the sparkline are on the same line as the numbers.
+        let beside = if is_wide { TYPE + STATE + 2 + 20 } else { 0 };
+        let more = (width.saturating_sub(2 + NAME + ALWAYS + beside) / FIGURE).min(MORE);
+        let figures = ALWAYS + more * FIGURE;
+        let name = width.saturating_sub(2 + figures + beside).clamp(8, 60);
+        Self { width, is_wide, more, figures, name }
     }
 
-    /// Returns the number of lines of a row.
     pub fn lines_per_topic(self) -> usize {
         if self.is_wide {
             1
@@ -135,39 +121,19 @@ impl Layout {
         }
     }
 
-    /// Returns the width of the message type, the state and the sparkline, if they are on the same line as the numbers.
-    fn beside(is_wide: bool) -> usize {
-        if is_wide {
-            TYPE + STATE + 2 + 20
-        } else {
-            0
-        }
-    }
-
-    /// Returns the width of all columns of numbers.
-    fn figures_width(self) -> usize {
-        ALWAYS + self.more * FIGURE
-    }
-
-    /// Returns the width of the column of names.
-    fn name_width(self) -> usize {
-        self.width.saturating_sub(2 + self.figures_width() + Self::beside(self.is_wide)).clamp(8, 60)
-    }
-
-    /// Returns the columns of numbers that fit the width.
-    fn figures(self) -> impl Iterator<Item = &'static Figure> {
-        FIGURES.iter().filter(move |figure| figure.rank <= self.more)
+    fn figures(self) -> Vec<&'static Figure> {
+        FIGURES.iter().filter(|Figure(_, _, rank, _)| *rank <= self.more).collect()
     }
 
     pub fn header(self, kind: Kind) -> Vec<Line<'static>> {
         let bold = Style::new().add_modifier(Modifier::BOLD);
-        let name = self.name_width();
+        let (name, figures) = (self.name, self.figures());
         let mut above = format!("  {:name$}    ", "");
-        for group in Group::ALL {
-            above += &group.title(self.figures().filter(|figure| figure.group == group).count(), kind);
+        for group in figures.chunk_by(|one, other| one.0 == other.0) {
+            above += &group[0].0.title(group.len(), kind);
         }
         let mut columns = format!("  {:name$} pub", kind.noun());
-        columns.extend(self.figures().map(|figure| format!("{:>FIGURE$}", figure.title)));
+        columns.extend(figures.iter().map(|Figure(_, title, ..)| format!("{title:>FIGURE$}")));
         columns += "  lost  seen";
         if self.is_wide {
             columns += &format!(" {:TYPE$} {:STATE$}last minute", "type", "state");
@@ -175,11 +141,9 @@ impl Layout {
         vec![Line::styled(above, bold), Line::styled(columns, bold)]
     }
 
-    /// Returns the lines of a row.
     pub fn topic_lines(self, row: &Row, is_selected: bool, now: Instant) -> Vec<Line<'static>> {
         let status = row.status(now);
         let (mark, style) = mark(status);
-        let name = self.name_width();
         let cursor = if is_selected { ">" } else { " " };
         let name_style = if is_selected { style.add_modifier(Modifier::REVERSED) } else { style };
         let emphasis = |is: bool| if is { style.add_modifier(Modifier::BOLD) } else { Style::new() };
@@ -189,7 +153,7 @@ impl Layout {
         let mut line = vec![
             Span::raw(cursor),
             Span::styled(mark, style),
-            Span::styled(cells(&format::name(&row.name), name, end_of), name_style),
+            Span::styled(cells(&format::name(&row.name), self.name, end_of), name_style),
             Span::raw(self.figures_of(row, now)),
             Span::styled(format!(" {lost:>5}"), emphasis(is_lossy)),
             Span::styled(format!(" {seen:>5}"), emphasis(is_stale)),
@@ -199,30 +163,22 @@ impl Layout {
         if self.is_wide {
             line.push(Span::raw(format!(" {} ", cells(&message_type, TYPE, start_of))));
             line.push(state);
-            line.push(self.problem_or_sparkline(
-                row,
-                now,
-                2 + name + self.figures_width() + TYPE + STATE + 2,
-            ));
+            let used = 2 + self.name + self.figures + TYPE + STATE + 2;
+            line.push(self.problem_or_sparkline(row, now, used));
             return vec![Line::from(line)];
         }
-        let below = vec![
-            Span::raw("    "),
-            Span::styled(
-                format!("{} ", cells(&message_type, TYPE, start_of)),
-                Style::new().add_modifier(Modifier::DIM),
-            ),
-            state,
-            self.problem_or_sparkline(row, now, 4 + TYPE + 1 + STATE),
-        ];
+        let dim = Style::new().add_modifier(Modifier::DIM);
+        let message_type = Span::styled(format!("{} ", cells(&message_type, TYPE, start_of)), dim);
+        let rest = self.problem_or_sparkline(row, now, 4 + TYPE + 1 + STATE);
+        let below = vec![Span::raw("    "), message_type, state, rest];
         vec![Line::from(line), Line::from(below)]
     }
 
-    /// Returns the columns of publishers and numbers of a row.
     fn figures_of(self, row: &Row, now: Instant) -> String {
         let publishers = row.publisher_count.map_or_else(|| "-".to_owned(), |count| count.to_string());
         let mut columns = format!(" {publishers:>3}");
-        columns.extend(self.figures().map(|column| format!("{:>FIGURE$}", figure((column.value)(row, now)))));
+        let values = self.figures().into_iter().map(|Figure(.., value)| figure(value(row, now)));
+        columns.extend(values.map(|value| format!("{value:>FIGURE$}")));
         columns
     }
 
@@ -235,8 +191,7 @@ impl Layout {
     }
 }
 
-/// Returns a text that fills `width` cells of the terminal. The function `cut` shortens a longer text. Some characters
-/// fill two cells.
+/// Returns a text that fills `width` cells, shortened by `cut`. Some characters fill two cells.
 fn cells(text: &str, width: usize, cut: fn(&str, usize) -> String) -> String {
     let mut characters = width;
     loop {
@@ -250,7 +205,6 @@ fn cells(text: &str, width: usize, cut: fn(&str, usize) -> String) -> String {
     }
 }
 
-/// Returns the mark and the colour of a state.
 fn mark(status: Status) -> (&'static str, Style) {
     let bold = |color| Style::new().fg(color).add_modifier(Modifier::BOLD);
     match status {

@@ -38,8 +38,7 @@ fn compare(live: &Value, bag: &Value) {
         assert_eq!((&live["unit"], &live["count"]), (&bag["unit"], &bag["count"]), "{metric}");
         for figure in ["mean", "min", "max", "std_dev"] {
             let [of_live, of_bag] = [live, bag].map(|of| of[figure].as_f64().unwrap_or(f64::NAN));
-            // The values may differ, because a callback is called some time after the reception, and because the end of
-            // a window may be delayed.
+            // A callback is called some time after the reception, and the end of a window may be delayed.
             let most = if UP_TO_CALLBACK.contains(&metric) { delay + 100.0 } else { 1e-9 };
             let is_same = of_live.is_nan() && of_bag.is_nan() || (of_live - of_bag).abs() <= most;
             assert!(is_same || metric == "message_period", "{metric} {figure}: {live} {bag}");
