@@ -12,13 +12,11 @@ use crate::{
     cause,
     hooks::note_taken,
     log::line,
-    process::{call, protect},
-    real, thread, timers,
+    process::protect,
+    real::{any, call, real},
+    thread, timers,
 };
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_wait(
     subscriptions: *mut c_void,
@@ -33,18 +31,12 @@ pub unsafe extern "C-unwind" fn rmw_wait(
     call!(rmw_wait(subscriptions, guard_conditions, services, clients, events, wait_set, timeout) else UNSUPPORTED)
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_trigger_guard_condition(guard_condition: *const c_void) -> Ret {
-    cause::trigger();
+    cause::note(cause::Activity::trigger);
     call!(rmw_trigger_guard_condition(guard_condition) else UNSUPPORTED)
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_event(
     event: *const c_void,
@@ -55,9 +47,6 @@ pub unsafe extern "C-unwind" fn rmw_take_event(
     call!(rmw_take_event(event, info, taken) else UNSUPPORTED)
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_dynamic_message(
     subscription: *const Endpoint,
@@ -71,9 +60,6 @@ pub unsafe extern "C-unwind" fn rmw_take_dynamic_message(
     result
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_dynamic_message_with_info(
     subscription: *const Endpoint,
@@ -90,18 +76,12 @@ pub unsafe extern "C-unwind" fn rmw_take_dynamic_message_with_info(
     result
 }
 
-/// # Safety
-///
-/// See rcl/timer.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rcl_timer_call(timer: *mut c_void) -> Ret {
     cause::end();
     call!(rcl_timer_call(timer) else UNSUPPORTED)
 }
 
-/// # Safety
-///
-/// See rcl/timer.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rcl_timer_call_with_info(
     timer: *mut c_void,
@@ -120,9 +100,6 @@ pub unsafe extern "C-unwind" fn rcl_timer_call_with_info(
     result
 }
 
-/// # Safety
-///
-/// See rcl/timer.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rcl_timer_fini(timer: *mut c_void) -> Ret {
     let _panic = protect(|| timers::end(timer));

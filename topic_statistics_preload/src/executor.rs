@@ -32,7 +32,6 @@ static EXECUTOR: OnceLock<Option<Executor>> = OnceLock::new();
 /// The index of each callback's ID plus 1, by the callback's address. The "pointers" are these numbers, so they are
 /// never dereferenced.
 static NUMBERS: Pointers<c_void> = Pointers::new();
-/// The names of callbacks, by the callbacks' addresses.
 static NAMES: LazyLock<Mutex<HashMap<usize, Named>>> = LazyLock::new(Mutex::default);
 
 /// The name of a callback, from rclcpp's tracepoints.
@@ -44,7 +43,6 @@ struct Named {
 }
 
 impl Named {
-    /// The largest number of callbacks with a name.
     const BOUND: usize = Pointers::<c_void>::BOUND;
 }
 
@@ -100,10 +98,7 @@ impl Executor {
 }
 
 /// Measures the executors from now on, as a source of this node, if the options select them.
-///
-/// # Safety
-///
-/// The node must be rmw's, or null.
+/// Safety: The node must be rmw's, or null.
 pub unsafe fn begin(node: *const Node) {
     if EXECUTOR.get().is_some() {
         return;
@@ -148,13 +143,11 @@ fn executor() -> Option<&'static Executor> {
     EXECUTOR.get()?.as_ref()
 }
 
-/// Returns whether the executors are measured.
 #[inline]
 pub fn is_enabled() -> bool {
     executor().is_some()
 }
 
-/// Names a new callback. `name` is the topic of its subscription, or the period of its timer.
 pub fn name_callback(callback: usize, kind: CallbackKind, name: &str) {
     rename(callback, |named| (named.kind, named.name) = (kind, name.to_owned()));
 }
@@ -208,7 +201,6 @@ pub fn start(thread: &Thread, callback: usize, started: impl FnOnce() -> Started
     true
 }
 
-/// Records that the callback on this thread ends at the time `now` of the monotonic clock.
 #[inline]
 pub fn end(thread: &Thread, now: i64) {
     if let Some(recorder) = executor().and_then(|executor| executor.thread(thread)) {

@@ -23,7 +23,6 @@ use crate::{
     output::{string, text, Output},
 };
 
-/// The expectations of the process's sources.
 pub struct Expected(ExpectationFile);
 
 impl Expected {
@@ -61,7 +60,6 @@ impl Expected {
     }
 }
 
-/// Publishes the statuses of the sources that belong to an output.
 pub fn publish(output: &Output, diagnosed: &[&Diagnosed]) -> Result<(), PublishError> {
     let own = diagnosed.iter().filter(|diagnosed| output.judges(&diagnosed.source));
     let statuses: Result<Vec<_>, _> = own.map(|diagnosed| Texts::new(diagnosed)).collect();

@@ -21,38 +21,28 @@ use crate::{
     log::line,
     messages::{record_published, record_taken, size, start_publication, Taken, UNKNOWN_SIZE},
     process::{
-        call, forget_client, forget_node, forget_publisher, forget_service, forget_subscription,
-        measured_client, measured_service, measured_subscription, note_filter, protect, Created,
+        forget, forget_node, forget_publisher, forget_subscription, measure, measured, measured_subscription,
+        note_filter, protect, Created, CLIENTS, SERVICES,
     },
-    real,
+    real::{any, call, real},
 };
 
-/// Returns whether a message was taken.
-///
-/// # Safety
-///
-/// `taken` must be null or valid.
+/// Safety: `taken` must be null or valid.
 unsafe fn has_taken(result: Ret, taken: *const bool) -> bool {
     // SAFETY: By contract.
     result == OK && unsafe { taken.as_ref() } == Some(&true)
 }
 
 /// Records the result of a take without statistics: a message was taken, or no message was available.
-///
-/// # Safety
-///
-/// `taken` must be null or valid.
+/// Safety: `taken` must be null or valid.
 pub unsafe fn note_taken(result: Ret, taken: *const bool) {
     // SAFETY: By contract.
     match unsafe { has_taken(result, taken) } {
-        true => cause::take(Message::UNMEASURED),
+        true => cause::note(|activity| activity.take(Message::UNMEASURED)),
         false => cause::end(),
     }
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_create_subscription(
     node: *const Node,
@@ -62,17 +52,11 @@ pub unsafe extern "C-unwind" fn rmw_create_subscription(
     options: *const c_void,
 ) -> *mut Endpoint {
     let endpoint = call!(rmw_create_subscription(node, type_support, topic, qos, options) else null_mut());
-    if !endpoint.is_null() {
-        let created = Created { node, type_support, name: topic, endpoint };
-        // SAFETY: rmw has accepted these arguments and returned the endpoint.
-        let _panic = protect(|| unsafe { created.subscription(qos) });
-    }
+    // SAFETY: These are the arguments and the result of a call of rmw.
+    unsafe { measure(Created::subscription, node, type_support, topic, qos, endpoint) };
     endpoint
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_destroy_subscription(
     node: *mut Node,
@@ -85,9 +69,6 @@ pub unsafe extern "C-unwind" fn rmw_destroy_subscription(
     call!(rmw_destroy_subscription(node, subscription) else UNSUPPORTED)
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_subscription_set_content_filter(
     subscription: *mut Subscription,
@@ -98,9 +79,6 @@ pub unsafe extern "C-unwind" fn rmw_subscription_set_content_filter(
     result
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_create_publisher(
     node: *const Node,
@@ -110,26 +88,17 @@ pub unsafe extern "C-unwind" fn rmw_create_publisher(
     options: *const PublisherOptions,
 ) -> *mut Endpoint {
     let endpoint = call!(rmw_create_publisher(node, type_support, topic, qos, options) else null_mut());
-    if !endpoint.is_null() {
-        let created = Created { node, type_support, name: topic, endpoint };
-        // SAFETY: rmw has accepted these arguments and returned the endpoint.
-        let _panic = protect(|| unsafe { created.publisher() });
-    }
+    // SAFETY: These are the arguments and the result of a call of rmw.
+    unsafe { measure(Created::publisher, node, type_support, topic, qos, endpoint) };
     endpoint
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_destroy_publisher(node: *mut Node, publisher: *mut Endpoint) -> Ret {
     let _panic = protect(|| forget_publisher(publisher));
     call!(rmw_destroy_publisher(node, publisher) else UNSUPPORTED)
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_create_service(
     node: *const Node,
@@ -138,26 +107,17 @@ pub unsafe extern "C-unwind" fn rmw_create_service(
     qos: *const Qos,
 ) -> *mut Endpoint {
     let endpoint = call!(rmw_create_service(node, type_support, name, qos) else null_mut());
-    if !endpoint.is_null() {
-        let created = Created { node, type_support: type_support.cast(), name, endpoint };
-        // SAFETY: rmw has accepted these arguments and returned the endpoint.
-        let _panic = protect(|| unsafe { created.service() });
-    }
+    // SAFETY: These are the arguments and the result of a call of rmw.
+    unsafe { measure(Created::service, node, type_support.cast(), name, qos, endpoint) };
     endpoint
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_destroy_service(node: *mut Node, service: *mut Endpoint) -> Ret {
-    let _panic = protect(|| forget_service(service));
+    let _panic = protect(|| forget(&SERVICES, service.addr()));
     call!(rmw_destroy_service(node, service) else UNSUPPORTED)
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_create_client(
     node: *const Node,
@@ -166,26 +126,17 @@ pub unsafe extern "C-unwind" fn rmw_create_client(
     qos: *const Qos,
 ) -> *mut Endpoint {
     let endpoint = call!(rmw_create_client(node, type_support, name, qos) else null_mut());
-    if !endpoint.is_null() {
-        let created = Created { node, type_support: type_support.cast(), name, endpoint };
-        // SAFETY: rmw has accepted these arguments and returned the endpoint.
-        let _panic = protect(|| unsafe { created.client() });
-    }
+    // SAFETY: These are the arguments and the result of a call of rmw.
+    unsafe { measure(Created::client, node, type_support.cast(), name, qos, endpoint) };
     endpoint
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_destroy_client(node: *mut Node, client: *mut Endpoint) -> Ret {
-    let _panic = protect(|| forget_client(client));
+    let _panic = protect(|| forget(&CLIENTS, client.addr()));
     call!(rmw_destroy_client(node, client) else UNSUPPORTED)
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_destroy_node(node: *mut Node) -> Ret {
     let _panic = protect(|| forget_node(node));
@@ -208,9 +159,6 @@ macro_rules! take {
     }};
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take(
     subscription: *const Endpoint,
@@ -221,9 +169,6 @@ pub unsafe extern "C-unwind" fn rmw_take(
     take!(rmw_take, rmw_take_with_info, subscription, message, taken, allocation)
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_with_info(
     subscription: *const Endpoint,
@@ -244,9 +189,6 @@ pub unsafe extern "C-unwind" fn rmw_take_with_info(
     result
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_sequence(
     subscription: *const Endpoint,
@@ -270,9 +212,6 @@ pub unsafe extern "C-unwind" fn rmw_take_sequence(
     result
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_serialized_message(
     subscription: *const Endpoint,
@@ -290,9 +229,6 @@ pub unsafe extern "C-unwind" fn rmw_take_serialized_message(
     )
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_serialized_message_with_info(
     subscription: *const Endpoint,
@@ -316,9 +252,6 @@ pub unsafe extern "C-unwind" fn rmw_take_serialized_message_with_info(
     result
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_loaned_message(
     subscription: *const Endpoint,
@@ -336,9 +269,6 @@ pub unsafe extern "C-unwind" fn rmw_take_loaned_message(
     )
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_loaned_message_with_info(
     subscription: *const Endpoint,
@@ -361,7 +291,6 @@ pub unsafe extern "C-unwind" fn rmw_take_loaned_message_with_info(
     result
 }
 
-/// Publishes a message and records the publication.
 macro_rules! publish {
     ($name:ident, $publisher:ident, $message:ident, $allocation:ident, $size:expr) => {{
         let started = protect(|| start_publication($publisher)).flatten();
@@ -373,9 +302,6 @@ macro_rules! publish {
     }};
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_publish(
     publisher: *const Endpoint,
@@ -385,9 +311,6 @@ pub unsafe extern "C-unwind" fn rmw_publish(
     publish!(rmw_publish, publisher, message, allocation, UNKNOWN_SIZE)
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_publish_loaned_message(
     publisher: *const Endpoint,
@@ -397,9 +320,6 @@ pub unsafe extern "C-unwind" fn rmw_publish_loaned_message(
     publish!(rmw_publish_loaned_message, publisher, message, allocation, UNKNOWN_SIZE)
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_publish_serialized_message(
     publisher: *const Endpoint,
@@ -412,9 +332,6 @@ pub unsafe extern "C-unwind" fn rmw_publish_serialized_message(
     })
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_request(
     service: *const Endpoint,
@@ -427,15 +344,12 @@ pub unsafe extern "C-unwind" fn rmw_take_request(
     // SAFETY: rmw has accepted the arguments, and has filled the info.
     let _panic = protect(|| unsafe {
         if let (true, Some(info)) = (has_taken(result, taken), info.as_ref()) {
-            measured_service(service).inspect(|service| service.take(info));
+            measured(&SERVICES, service.addr()).inspect(|service| service.take(info));
         }
     });
     result
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_send_response(
     service: *const Endpoint,
@@ -443,7 +357,8 @@ pub unsafe extern "C-unwind" fn rmw_send_response(
     response: *mut c_void,
 ) -> Ret {
     // The callback's duration ends here, before the response is sent.
-    let measured = protect(|| measured_service(service).map(|service| (service, monotonic()))).flatten();
+    let measured =
+        protect(|| measured(&SERVICES, service.addr()).map(|service| (service, monotonic()))).flatten();
     let result = call!(rmw_send_response(service, request, response) else UNSUPPORTED);
     if let Some((service, time)) = measured {
         // SAFETY: The caller has passed this pointer.
@@ -455,16 +370,14 @@ pub unsafe extern "C-unwind" fn rmw_send_response(
     result
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_send_request(
     client: *const Endpoint,
     request: *const c_void,
     number: *mut i64,
 ) -> Ret {
-    let measured = protect(|| measured_client(client).map(|client| (client, client.begin()))).flatten();
+    let measured =
+        protect(|| measured(&CLIENTS, client.addr()).map(|client| (client, client.begin()))).flatten();
     let result = call!(rmw_send_request(client, request, number) else UNSUPPORTED);
     if let Some((client, began)) = measured {
         // SAFETY: The caller has passed the pointer. rmw has filled the number if the request was sent.
@@ -474,9 +387,6 @@ pub unsafe extern "C-unwind" fn rmw_send_request(
     result
 }
 
-/// # Safety
-///
-/// See rmw.h.
 #[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_take_response(
     client: *const Endpoint,
@@ -489,7 +399,7 @@ pub unsafe extern "C-unwind" fn rmw_take_response(
     // SAFETY: rmw has accepted the arguments, and has filled the info.
     let _panic = protect(|| unsafe {
         if let (true, Some(info)) = (has_taken(result, taken), info.as_ref()) {
-            measured_client(client).inspect(|client| client.take(info));
+            measured(&CLIENTS, client.addr()).inspect(|client| client.take(info));
         }
     });
     result

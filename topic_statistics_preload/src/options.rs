@@ -6,23 +6,17 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
 use topic_statistics_core::{metric::names, pattern::Namespace, Metric, SourceKind};
 
-/// The options of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// The length of a window.
     pub period: Duration,
-    /// The metrics of subscriptions.
     pub metrics: Vec<Metric>,
     /// Whether hops are measured: the time from a received message to the publication that this message causes.
     pub has_hops: bool,
-    /// Whether the executors are measured.
     pub has_executor: bool,
     /// Names and patterns of the measured topics and services. A pattern after `!` excludes topics. If the list is
     /// empty, all topics and services are measured.
     pub topics: Vec<String>,
-    /// The topic on which windows are published.
     pub publish_topic: String,
-    /// Whether distributions are published.
     pub distributions: bool,
     /// The file of expectations; `None` if nothing is judged.
     pub expect: Option<PathBuf>,

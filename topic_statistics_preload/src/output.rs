@@ -26,7 +26,6 @@ use crate::{
     stamp::{reset_error, MessageType},
 };
 
-/// What is published on a topic.
 #[derive(Clone, Copy, PartialEq)]
 enum Content {
     Windows,
@@ -90,7 +89,6 @@ impl OutputTopic {
     }
 }
 
-/// A node of the process.
 #[derive(Clone, Copy, PartialEq)]
 pub struct NodeHandle(NonNull<Node>);
 
@@ -103,7 +101,6 @@ impl NodeHandle {
         NonNull::new(node.cast_mut()).map(Self)
     }
 
-    /// Returns the address of the node's context.
     pub fn context(self) -> usize {
         // SAFETY: The node lives.
         unsafe { self.0.as_ref() }.context.addr()
@@ -165,7 +162,6 @@ impl Output {
         self.context == context
     }
 
-    /// Adds a node, if the node is new. Returns the node's state.
     pub fn add_node(&self, node: NodeHandle) -> Arc<NodeState> {
         let mut state = lock(&self.state);
         if let Some((_, present)) = state.nodes.iter().find(|(other, _)| *other == node) {
@@ -205,12 +201,10 @@ impl Output {
         Ok(())
     }
 
-    /// Returns whether a source is judged, and belongs to the context.
     pub fn judges(&self, source: &Arc<Source>) -> bool {
         lock(&self.state).judged.iter().any(|judged| std::ptr::eq(judged.as_ptr(), Arc::as_ptr(source)))
     }
 
-    /// Publishes the diagnostics that `message` returns for the current time.
     pub fn publish_diagnostics(
         &self,
         message: impl FnOnce(Time) -> DiagnosticArray,
@@ -230,7 +224,6 @@ impl Output {
         state.nodes.is_empty()
     }
 
-    /// Stops publishing, before the process and the middleware end.
     pub fn close(&self) {
         for _ in 0..Self::EXIT.as_millis() {
             if let Ok(mut state) = self.state.try_lock() {
@@ -323,10 +316,7 @@ impl State {
     }
 
     /// Publishes a message on the topic with this content.
-    ///
-    /// # Safety
-    ///
-    /// The message must be of the topic's type.
+    /// Safety: The message must be of the topic's type.
     unsafe fn publish<Message>(&self, content: Content, message: &Message) -> Result<(), PublishError> {
         // Without a node, there are no publishers, and nothing is published.
         let Some((_, publishers)) = &self.publishers else { return Ok(()) };
@@ -413,7 +403,6 @@ impl PublishWindows for Output {
     }
 }
 
-/// Returns the texts of a message: source name, metric name and unit.
 fn texts(source: &str, metric: Metric) -> Result<[CString; 3], PublishError> {
     Ok([text(source)?, text(metric.name())?, text(metric.unit())?])
 }

@@ -13,7 +13,6 @@ use std::{
 
 use topic_statistics_core::mutex::lock;
 
-/// A table that owns its values.
 pub struct Table<T>(Pointers<T>);
 
 /// A table of pointers with a bounded size. A lookup takes no lock and allocates nothing. The table never dereferences
@@ -45,10 +44,7 @@ impl<T> Table<T> {
     }
 
     /// Returns the value of a key.
-    ///
-    /// # Safety
-    ///
-    /// The entry must not be removed while the value is used.
+    /// Safety: The entry must not be removed while the value is used.
     #[inline]
     pub unsafe fn get(&self, key: usize) -> Option<&T> {
         // SAFETY: The pointer is from a `Box`, which is dropped only after the entry is removed.
@@ -66,7 +62,6 @@ impl<T> Table<T> {
         is_inserted
     }
 
-    /// Removes an entry, and returns its value.
     pub fn remove(&self, key: usize) -> Option<Box<T>> {
         // SAFETY: `insert` took the pointer from a `Box`, and the table no longer contains the pointer.
         self.0.remove(key).map(|value| unsafe { Box::from_raw(value.as_ptr()) })
@@ -107,7 +102,6 @@ impl<T> Pointers<T> {
         None
     }
 
-    /// Returns the pointer of a key.
     #[inline]
     pub fn get(&self, key: usize) -> Option<NonNull<T>> {
         NonNull::new(self.find(key)?.1.value.load(Ordering::Acquire))
@@ -127,7 +121,6 @@ impl<T> Pointers<T> {
         true
     }
 
-    /// Removes an entry, and returns its pointer.
     pub fn remove(&self, key: usize) -> Option<NonNull<T>> {
         let mut length = lock(&self.length);
         let (index, slot) = self.find(key)?;

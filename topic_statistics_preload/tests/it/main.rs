@@ -3,7 +3,6 @@
 //! Tests of the preloaded library in real processes with real topics. Other processes read its windows.
 
 mod composition;
-mod health;
 mod hops;
 mod host;
 mod messages;

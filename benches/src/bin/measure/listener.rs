@@ -21,13 +21,13 @@ use ros_env::{
 use rosidl_runtime_rs::Message;
 use serde::{Deserialize, Serialize};
 use test_support::on_each;
+use topic_statistics_core::mutex::lock;
 
 use crate::{
     process::{cpu_time, memory},
     talker::Kind,
 };
 
-/// The kind of statistics that the listener has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Statistics {
     Off,
@@ -38,14 +38,12 @@ pub enum Statistics {
     Disabled,
 }
 
-/// The owner of the subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
     Node,
     Worker,
 }
 
-/// The executor that the listener spins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Runtime {
     Basic,
@@ -93,7 +91,6 @@ impl Listened {
 /// After this time, the node's creation and discovery are complete.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// The messages received.
 struct Received {
     first: Option<Instant>,
     /// The end of the warm-up, and the process's CPU time at that moment.
@@ -217,8 +214,4 @@ fn listen<T: Message>(options: &Options) -> Result<()> {
     });
     executor.spin(SpinOptions::default()).first_error()?;
     report.join().map_err(|_| anyhow!("the thread of the report panicked"))?
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -50,7 +50,6 @@ const COUNTS: [&str; 4] = [
     "bytes_per_distribution",
 ];
 
-/// The figures of a run.
 pub struct Messages {
     /// Medians in nanoseconds, by benchmark name.
     times: BTreeMap<&'static str, f64>,
@@ -80,7 +79,6 @@ fn median(name: &str) -> Result<f64> {
 }
 
 impl Messages {
-    /// Returns the time of a benchmark in nanoseconds.
     fn time(&self, name: &str) -> f64 {
         self.times.get(name).copied().unwrap_or(f64::NAN)
     }

@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -12,6 +12,7 @@ use anyhow::{anyhow, Result};
 use rclrs::*;
 use rclrs_topic_statistics::NodeStatistics;
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
+use topic_statistics_core::mutex::lock;
 
 use crate::{
     process::{cpu_time, memory, report},
@@ -52,7 +53,7 @@ pub fn run((count, seconds): (usize, u64)) -> Result<()> {
         let source_and_metric = (message.measurement_source_name, message.metrics_source);
         let before = stops.insert(source_and_metric, message.window_stop);
         let is_missing = before.is_some_and(|stop| stop != message.window_start);
-        let mut ticks = to.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ticks = lock(&to);
         *ticks = (ticks.0.max(after.as_secs_f64() * 1e3), ticks.1 + 1, ticks.2 + u64::from(is_missing));
     };
     let statistics_topic = "/statistics".keep_last(4000);
@@ -74,7 +75,7 @@ pub fn run((count, seconds): (usize, u64)) -> Result<()> {
         let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
         let with_window =
             held.iter().filter(|(subscription, _)| subscription.statistics().latest().is_some()).count();
-        let (tick_ms, published, missing) = *ticks.lock().unwrap_or_else(PoisonError::into_inner);
+        let (tick_ms, published, missing) = *lock(&ticks);
         let cpu = (cpu_time() - before).as_secs_f64() * 100.0 / started.elapsed().as_secs_f64();
         let megabytes = memory("self", "VmRSS")? / 1000;
         let cells = format!(
