@@ -27,7 +27,7 @@ use crate::{
 };
 
 #[derive(Clone, Copy, PartialEq)]
-enum Content {
+pub enum Content {
     Windows,
     Distributions,
     Diagnostics,
@@ -46,33 +46,24 @@ unsafe impl Send for OutputTopic {}
 unsafe impl Sync for OutputTopic {}
 
 impl OutputTopic {
-    /// Returns the topic for windows, and the topic for distributions if distributions are enabled. Errors if a type is
-    /// not installed, or does not have the expected size.
-    pub fn all(name: &str, has_distributions: bool) -> Result<Vec<Self>, String> {
-        let size = size_of::<MetricsMessage>();
-        let windows =
-            Self::find(Content::Windows, name.to_owned(), "statistics_msgs", "MetricsMessage", size);
-        let distributions = has_distributions.then(|| {
-            let (name, size) = (format!("{name}/distribution"), size_of::<MetricsDistribution>());
-            let package = "topic_statistics_interfaces";
-            Self::find(Content::Distributions, name, package, "MetricsDistribution", size)
-        });
-        std::iter::once(windows).chain(distributions).collect()
-    }
-
-    /// Returns the topic for diagnostics. Errors if the type is not installed, or has another size.
-    pub fn diagnostics() -> Result<Self, String> {
-        let (name, size) = ("/diagnostics".to_owned(), size_of::<DiagnosticArray>());
-        Self::find(Content::Diagnostics, name, "diagnostic_msgs", "DiagnosticArray", size)
-    }
-
-    fn find(
-        content: Content,
-        name: String,
-        package: &str,
-        message_type: &str,
-        expected: usize,
-    ) -> Result<Self, String> {
+    /// Finds the topic with a content. `windows` is the topic of windows. Errors if the type is not installed, or does
+    /// not have the expected size.
+    pub fn find(content: Content, windows: &str) -> Result<Self, String> {
+        let (name, package, message_type, expected) = match content {
+            Content::Windows => {
+                (windows.to_owned(), "statistics_msgs", "MetricsMessage", size_of::<MetricsMessage>())
+            }
+            Content::Distributions => (
+                format!("{windows}/distribution"),
+                "topic_statistics_interfaces",
+                "MetricsDistribution",
+                size_of::<MetricsDistribution>(),
+            ),
+            Content::Diagnostics => {
+                let name = "/diagnostics".to_owned();
+                (name, "diagnostic_msgs", "DiagnosticArray", size_of::<DiagnosticArray>())
+            }
+        };
         let support = real::type_support(package, message_type);
         let type_support = support.and_then(|support| NonNull::new(support.cast_mut())).ok_or_else(|| {
             format!("the package {package} is not found (lib{package}__rosidl_typesupport_c.so)")

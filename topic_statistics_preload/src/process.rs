@@ -25,6 +25,7 @@ use topic_statistics_core::{
         publications::Publications,
         recorder::{Recorder, RecorderOptions},
         source::{Source, SourceHandle, WindowedCollector},
+        source_name::UniqueName,
         transport::Transport,
         windowed::Windowed,
     },
@@ -42,7 +43,7 @@ use crate::{
     hops::{self, PublisherHops},
     log::{line, Lines},
     options::{has_lifecycle_name, is_hidden, Options},
-    output::{NodeHandle, NodeState, Output, OutputTopic},
+    output::{Content, NodeHandle, NodeState, Output, OutputTopic},
     services::{Client, Service},
     stamp::{is_of_lifecycle, MessageType, Stamp},
     table::Table,
@@ -63,7 +64,7 @@ const ENDED: u8 = 1;
 const FORKED: u8 = 2;
 
 struct Process {
-    options: Options,
+    options: &'static Options,
     /// `None` if nothing is judged.
     expected: Option<Expected>,
     topics: Arc<[OutputTopic]>,
@@ -146,11 +147,11 @@ fn running() -> Option<&'static Process> {
 
 /// Returns the statistics of this process; `None` if the statistics could not begin. The first call begins the
 /// statistics.
-fn process(options: impl FnOnce() -> Options) -> Option<&'static Process> {
+fn process(options: &'static Options) -> Option<&'static Process> {
     if let Some(process) = PROCESS.get() {
         return process.as_ref();
     }
-    let begin = || Process::begin(options()).map_err(|why| end(&why)).ok();
+    let begin = || Process::begin(options).map_err(|why| end(&why)).ok();
     fork::with_blocked_forks(|| PROCESS.get_or_init(begin).as_ref())
 }
 
@@ -169,12 +170,16 @@ pub fn wants_executor() -> bool {
 }
 
 impl Process {
-    fn begin(options: Options) -> Result<Self, String> {
-        let mut topics = OutputTopic::all(&options.publish_topic, options.distributions)?;
+    fn begin(options: &'static Options) -> Result<Self, String> {
+        let find = |content| OutputTopic::find(content, &options.publish_topic);
+        let mut topics = vec![find(Content::Windows)?];
+        if options.distributions {
+            topics.push(find(Content::Distributions)?);
+        }
         let mut expected =
             options.expect.as_deref().and_then(|path| Expected::read(path, &options.expect_namespace));
         if expected.is_some() {
-            match OutputTopic::diagnostics() {
+            match find(Content::Diagnostics) {
                 Ok(topic) => topics.push(topic),
                 Err(why) => {
                     expected = None;
@@ -215,22 +220,16 @@ impl Process {
         output
     }
 
-    /// Adds a source. Errors if the windows of the source cannot be published.
-    fn add(&self, new: Wanted, collected: Collected) -> Result<SourceHandle, String> {
+    /// Adds the source that `source` makes of its name and its topic. Errors if its windows cannot be published.
+    fn add(
+        &self,
+        new: Wanted,
+        source: impl FnOnce(UniqueName, String) -> Source,
+    ) -> Result<SourceHandle, String> {
         new.output.create_publishers(new.node)?;
-        let name = new.node.name();
-        let name = new.state.names.reserve(&name, &format!("{name}:{}", new.name));
-        let source = match &collected {
-            Collected::Messages(recorder) => {
-                Source::new(name, Arc::clone(recorder) as _, Some(Box::new(new.name)))
-            }
-            Collected::Untitled(collector) => Source::new(name, Arc::clone(collector), None),
-            Collected::Others(collector) => {
-                let source = Source::new(name, Arc::clone(collector), None);
-                let given = new.name.clone();
-                source.of_topic(new.name, &given)
-            }
-        };
+        let node = new.node.name();
+        let name = new.state.names.reserve(&node, &format!("{node}:{}", new.name));
+        let source = source(name, new.name);
         let collector = Arc::clone(&source.collector);
         let output = Arc::clone(&new.output);
         let added = self.scheduler.add(collector, SourceOptions::default(), Some(new.output as _));
@@ -258,11 +257,9 @@ fn create_hops() {
     }
 }
 
-enum Collected {
-    Messages(Arc<Recorder>),
-    Others(Arc<dyn WindowedCollector>),
-    /// The collector of a source without a topic, which is a timer or an executor.
-    Untitled(Arc<dyn WindowedCollector>),
+/// Returns a function that makes the source of a publisher, a service or a client.
+fn source_of(collector: Arc<dyn WindowedCollector>) -> impl FnOnce(UniqueName, String) -> Source {
+    |name, topic| Source::new(name, collector, None).of_topic(topic.clone(), &topic)
 }
 
 /// The arguments and the result of a call of rmw that has created an endpoint.
@@ -304,7 +301,6 @@ impl Created {
         if has_ended() {
             return None;
         }
-        let node = NodeHandle::new(self.node)?;
         // SAFETY: rmw has accepted the name.
         let name = unsafe { CStr::from_ptr(self.name) }.to_str().ok()?.to_owned();
         let options = options()?;
@@ -314,14 +310,12 @@ impl Created {
         if !is_measured && !is_clock {
             return None;
         }
-        let process = process(|| options.clone())?;
-        let output = process.output(node);
-        let state = output.add_node(node);
+        let wanted = Wanted::new(self.node, options, name)?;
         if is_clock {
-            state.clocks.fetch_add(1, Ordering::Relaxed);
-            lock(&process.clocks).push((self.endpoint.addr(), Arc::clone(&state)));
+            wanted.state.clocks.fetch_add(1, Ordering::Relaxed);
+            lock(&wanted.process.clocks).push((self.endpoint.addr(), Arc::clone(&wanted.state)));
         }
-        is_measured.then_some(Wanted { process, node, output, name, state })
+        is_measured.then_some(wanted)
     }
 
     pub fn subscription(&self) {
@@ -354,12 +348,13 @@ impl Created {
             None => recorder.accept_no_header(),
         }
         let node = Arc::clone(&wanted.state);
-        let collected = Collected::Messages(Arc::clone(&recorder));
         let transport = self.transport();
         let is_input = wanted.process.options.has_hops && !is_hidden(&wanted.name);
         let topic = if is_input { hops::topic_number(&wanted.name) } else { 0 };
         let context = wanted.node.context();
-        wanted.add(self.endpoint, &SUBSCRIPTIONS, collected, |source| Subscription {
+        let messages = Arc::clone(&recorder);
+        let source = |name, topic| Source::new(name, messages, Some(Box::new(topic)));
+        wanted.add(self.endpoint, &SUBSCRIPTIONS, source, |source| Subscription {
             _source: source,
             recorder,
             transport,
@@ -377,13 +372,13 @@ impl Created {
         let Some(wanted) = self.wanted(false) else { return };
         let has_sizes = wanted.process.options.metrics.contains(&Metric::MessageSize);
         let publications = Arc::new(Windowed::new(Publications::new(Default::default(), has_sizes)));
-        let collected = Collected::Others(Arc::clone(&publications) as _);
+        let source = source_of(Arc::clone(&publications) as _);
         let hops = wanted.process.options.has_hops.then(|| {
             let (node, names) = (wanted.node.name(), Arc::clone(&wanted.state.names));
             PublisherHops::new(node, wanted.name.clone(), names, Arc::clone(&wanted.output))
         });
         let context = wanted.node.context();
-        wanted.add(self.endpoint, &PUBLISHERS, collected, |source| Publisher {
+        wanted.add(self.endpoint, &PUBLISHERS, source, |source| Publisher {
             _source: source,
             context,
             intra_process: AtomicUsize::default(),
@@ -395,19 +390,16 @@ impl Created {
     pub fn service(&self) {
         let Some(wanted) = self.wanted(false) else { return };
         let recorder = Service::recorder();
-        let collected = Collected::Others(Arc::clone(&recorder.requests) as _);
-        wanted.add(self.endpoint, &SERVICES, collected, |source| {
-            Service::new(source, recorder, self.transport())
-        });
+        let source = source_of(Arc::clone(&recorder.requests) as _);
+        wanted
+            .add(self.endpoint, &SERVICES, source, |source| Service::new(source, recorder, self.transport()));
     }
 
     pub fn client(&self) {
         let Some(wanted) = self.wanted(false) else { return };
         let recorder = Client::recorder();
-        let collected = Collected::Others(Arc::clone(&recorder.calls) as _);
-        wanted.add(self.endpoint, &CLIENTS, collected, |source| {
-            Client::new(source, recorder, self.transport())
-        });
+        let source = source_of(Arc::clone(&recorder.calls) as _);
+        wanted.add(self.endpoint, &CLIENTS, source, |source| Client::new(source, recorder, self.transport()));
     }
 
     /// Returns what the endpoint's middleware reports with a message.
@@ -431,16 +423,22 @@ pub unsafe fn add_untitled<C: WindowedCollector + 'static>(
     if has_ended() {
         return None;
     }
-    let (node, options) = (NodeHandle::new(node)?, options()?);
-    let process = process(|| options.clone())?;
-    let output = process.output(node);
-    let state = output.add_node(node);
-    let collector = new(options, &state)?;
-    let wanted = Wanted { process, node, output, name: name.to_owned(), state };
-    process.add(wanted, Collected::Untitled(collector)).map_err(|why| end(&why)).ok()
+    let options = options()?;
+    let wanted = Wanted::new(node, options, name.to_owned())?;
+    let collector = new(options, &wanted.state)?;
+    let source = |name, _| Source::new(name, collector, None);
+    wanted.process.add(wanted, source).map_err(|why| end(&why)).ok()
 }
 
 impl Wanted {
+    fn new(node: *const Node, options: &'static Options, name: String) -> Option<Self> {
+        let node = NodeHandle::new(node)?;
+        let process = process(options)?;
+        let output = process.output(node);
+        let state = output.add_node(node);
+        Some(Self { process, node, output, name, state })
+    }
+
     fn metrics(&self) -> Vec<Metric> {
         let chosen = &self.process.options.metrics;
         match &self.process.expected {
@@ -453,11 +451,11 @@ impl Wanted {
         self,
         endpoint: *const Endpoint,
         table: &Table<T>,
-        collected: Collected,
+        source: impl FnOnce(UniqueName, String) -> Source,
         entry: impl FnOnce(SourceHandle) -> T,
     ) {
         let name = Escaped(&self.name).to_string();
-        match self.process.add(self, collected) {
+        match self.process.add(self, source) {
             Err(why) => end(&why),
             Ok(source) => {
                 if !table.insert(endpoint.addr(), Box::new(entry(source))) {
