@@ -24,7 +24,7 @@ use crate::{
     abi::Node,
     log::line,
     process::{add_untitled, has_ended, protect, wants_executor},
-    table::Pointers,
+    table::{Pointers, BOUND},
     thread::{self, Started, Thread},
 };
 
@@ -40,16 +40,6 @@ struct Named {
     /// The topic of a subscription, or the period of a timer.
     name: String,
     symbol: String,
-}
-
-impl Named {
-    const BOUND: usize = Pointers::<c_void>::BOUND;
-}
-
-impl Default for Named {
-    fn default() -> Self {
-        Self { kind: CallbackKind::Service, name: String::new(), symbol: String::new() }
-    }
 }
 
 struct Executor {
@@ -164,8 +154,9 @@ fn rename(callback: usize, change: impl FnOnce(&mut Named)) {
         return;
     }
     let mut names = lock(&NAMES);
-    if names.len() < Named::BOUND || names.contains_key(&callback) {
-        let named = names.entry(callback).or_default();
+    if names.len() < BOUND || names.contains_key(&callback) {
+        let unnamed = Named { kind: CallbackKind::Service, name: String::new(), symbol: String::new() };
+        let named = names.entry(callback).or_insert(unnamed);
         change(named);
         if let Some(executor) = executor() {
             executor.number(callback, named);

@@ -17,7 +17,7 @@ use topic_statistics_core::{
 };
 
 use crate::{
-    abi::{DiagnosticArray, DiagnosticStatus, KeyValue, RosSequence, RosString},
+    abi::{DiagnosticArray, DiagnosticStatus, KeyValue, RosSequence},
     log::line,
     options::measurable,
     output::{string, text, Output},
@@ -105,14 +105,12 @@ impl Texts {
     }
 
     fn status(&self, values: &[KeyValue]) -> DiagnosticStatus {
-        let hardware_id: RosString = string(c"none"); // diagnostic_updater's value for no device
-        let values = RosSequence::of(values);
         DiagnosticStatus {
             level: self.level,
             name: string(&self.name),
             message: string(&self.message),
-            hardware_id,
-            values,
+            hardware_id: string(c"none"), // diagnostic_updater's value for no device
+            values: RosSequence::of(values),
         }
     }
 }

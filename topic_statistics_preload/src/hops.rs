@@ -36,17 +36,14 @@ static MARKS: LazyLock<Arc<Marks>> = LazyLock::new(Arc::default);
 /// Returns the number of a topic; 0 if the process has too many topics.
 pub fn topic_number(topic: &str) -> u32 {
     let mut topics = lock(&TOPICS);
-    let found = topics.iter().position(|known| **known == *topic);
-    let index = found.unwrap_or_else(|| {
-        if topics.len() < TOPICS_BOUND {
-            topics.push(topic.into());
-        }
-        topics.len() - 1
-    });
-    match *topics[index] == *topic {
-        true => index as u32 + 1,
-        false => 0,
+    if let Some(index) = topics.iter().position(|known| **known == *topic) {
+        return index as u32 + 1;
     }
+    if topics.len() == TOPICS_BOUND {
+        return 0;
+    }
+    topics.push(topic.into());
+    topics.len() as u32
 }
 
 pub struct PublisherHops {

@@ -94,8 +94,7 @@ impl Options {
             Ok(())
         })?;
         set("TOPIC_STATISTICS_METRICS", &mut |value| {
-            options.metrics = metrics(value)?;
-            let chosen = std::mem::take(&mut options.metrics);
+            let chosen = metrics(value)?;
             options.has_hops = chosen.contains(&Metric::InputToOutput);
             options.has_executor = chosen.contains(&Metric::Busy);
             let of_subscriptions = |metric: &Metric| SourceKind::Subscription.measures(*metric);

@@ -349,9 +349,7 @@ impl PublishWindows for Output {
             unit: string(&unit),
             window_start: time(window.start.as_nanoseconds()),
             window_stop: time(window.stop.as_nanoseconds()),
-            statistics: points.as_ptr(),
-            statistics_size: points.len(),
-            statistics_capacity: points.len(),
+            statistics: RosSequence::of(&points),
         };
         // SAFETY: The message has the type of the topic.
         unsafe { lock(&self.state).publish(Content::Windows, &message) }

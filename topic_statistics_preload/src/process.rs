@@ -46,7 +46,7 @@ use crate::{
     output::{Content, NodeHandle, NodeState, Output, OutputTopic},
     services::{Client, Service},
     stamp::{is_of_lifecycle, MessageType, Stamp},
-    table::Table,
+    table::{Table, BOUND},
 };
 
 static SUBSCRIPTIONS: Table<Subscription> = Table::new();
@@ -459,9 +459,8 @@ impl Wanted {
             Err(why) => end(&why),
             Ok(source) => {
                 if !table.insert(endpoint.addr(), Box::new(entry(source))) {
-                    let bound = Table::<T>::BOUND;
                     line(format_args!(
-                        "{name} is not measured: the process has more than {bound} of its kind"
+                        "{name} is not measured: the process has more than {BOUND} of its kind"
                     ));
                 }
             }

@@ -114,15 +114,18 @@ macro_rules! any {
     };
 }
 
+/// Exports functions of C under their names. Each follows the rules of its C header.
+macro_rules! export {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block)+) => {$(
+        #[no_mangle]
+        pub unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? $body
+    )+};
+}
+
 /// Calls the process's own function with the arguments of the exported function of the same name, so both have the same
-/// type. If no library has the function, logs a line and returns the value after `else`; without `else`, does nothing.
+/// type. If no library has the function, logs a line and returns the value after `else`, or `UNSUPPORTED`.
 macro_rules! call {
-    ($name:ident($($argument:expr),*)) => {
-        if let Some(real) = real!($name: unsafe extern "C-unwind" fn($(any!($argument)),*)) {
-            // SAFETY: The caller has passed the arguments, and follows the rules of the header.
-            unsafe { real($($argument),*) };
-        }
-    };
+    ($name:ident($($argument:expr),*)) => { call!($name($($argument),*) else UNSUPPORTED) };
     ($name:ident($($argument:expr),*) else $missing:expr) => {
         match real!($name: unsafe extern "C-unwind" fn($(any!($argument)),*) -> _) {
             // SAFETY: The caller has passed the arguments, and follows the rules of the header.
@@ -134,7 +137,17 @@ macro_rules! call {
         }
     };
 }
-pub(crate) use {any, call, real};
+
+/// As `call`, for a function without a result. Does nothing if no library has the function.
+macro_rules! pass_on {
+    ($name:ident($($argument:expr),*)) => {
+        if let Some(real) = real!($name: unsafe extern "C-unwind" fn($(any!($argument)),*)) {
+            // SAFETY: The caller has passed the arguments, and follows the rules of the header.
+            unsafe { real($($argument),*) };
+        }
+    };
+}
+pub(crate) use {any, call, export, pass_on, real};
 
 /// Defines functions that return the process's own functions, which the statistics call.
 macro_rules! own {

@@ -30,15 +30,14 @@ struct Slot<T> {
 }
 
 const SLOTS: usize = 4096;
+/// The largest number of entries.
+pub const BOUND: usize = SLOTS / 2;
 /// The key of a free slot. A search for a key ends at a free slot.
 const FREE: usize = 0;
 /// The key of a slot whose entry was removed. A search continues after such a slot. No handle has the address 1.
 const REMOVED: usize = 1;
 
 impl<T> Table<T> {
-    /// The largest number of entries.
-    pub const BOUND: usize = Pointers::<T>::BOUND;
-
     pub const fn new() -> Self {
         Self(Pointers::new())
     }
@@ -69,9 +68,6 @@ impl<T> Table<T> {
 }
 
 impl<T> Pointers<T> {
-    /// The largest number of entries.
-    pub const BOUND: usize = SLOTS / 2;
-
     pub const fn new() -> Self {
         Self {
             slots: [const { Slot { key: AtomicUsize::new(FREE), value: AtomicPtr::new(null_mut()) } }; SLOTS],
@@ -110,7 +106,7 @@ impl<T> Pointers<T> {
     /// Adds an entry. Returns false if the table is full. The key must not be in the table.
     pub fn insert(&self, key: usize, value: *mut T) -> bool {
         let mut length = lock(&self.length);
-        if *length >= Self::BOUND {
+        if *length >= BOUND {
             return false;
         }
         let is_unused = |slot: &Slot<T>| matches!(slot.key.load(Ordering::Relaxed), FREE | REMOVED);
@@ -154,19 +150,19 @@ mod tests {
             // SAFETY: No other thread removes entries.
             unsafe { table.get(address(number)) }.copied()
         };
-        for number in 0..Table::<usize>::BOUND {
+        for number in 0..BOUND {
             assert!(table.insert(address(number), Box::new(number)));
         }
         assert!(!table.insert(1 << 40, Box::new(0)), "the table is full");
-        for number in (0..Table::<usize>::BOUND).step_by(2) {
+        for number in (0..BOUND).step_by(2) {
             assert_eq!(table.remove(address(number)).as_deref(), Some(&number));
             assert_eq!(table.remove(address(number)), None);
         }
-        for number in 0..Table::<usize>::BOUND {
+        for number in 0..BOUND {
             assert_eq!(get(number), (number % 2 == 1).then_some(number));
         }
         // Entries that are added and removed do not make searches longer.
-        (1..Table::<usize>::BOUND).step_by(2).for_each(|number| drop(table.remove(address(number))));
+        (1..BOUND).step_by(2).for_each(|number| drop(table.remove(address(number))));
         for number in 0..100_000 {
             assert!(table.insert(address(number), Box::new(number)));
             assert_eq!(get(number), Some(number));

@@ -29,7 +29,7 @@ use crate::{
     output::NodeState,
     process::{add_untitled, forget, has_ended, measured},
     real,
-    table::{Pointers, Table},
+    table::{Pointers, Table, BOUND},
     thread::Started,
 };
 
@@ -109,8 +109,7 @@ pub unsafe fn link_node(timer: *const c_void, node: *const c_void) {
     let called = Mutex::default();
     let measured = Timer { _source: source, calls, callback, period, is_steady, node, called };
     if !TIMERS.insert(timer.addr(), Box::new(measured)) {
-        let bound = Table::<Timer>::BOUND;
-        return line(format_args!("a timer is not measured: the process has more than {bound}"));
+        return line(format_args!("a timer is not measured: the process has more than {BOUND}"));
     }
     CALLBACKS.remove(callback);
     CALLBACKS.insert(callback, timer.cast::<Endpoint>().cast_mut());

@@ -18,35 +18,32 @@ use crate::{
     cause, executor,
     messages::{end_callback, publish_within_process, start_callback},
     process::{measured_publisher, measured_subscription, protect, wants_executor},
-    real::{self, any, call, real},
+    real::{self, any, export, pass_on, real},
     thread::{self, Created, IntraProcessPublication},
     timers,
 };
 
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rcl_subscription_init(
-    subscription: *const c_void,
-    node: *const c_void,
-    rmw_subscription: *const Endpoint,
-    topic: *const c_char,
-    depth: usize,
-) {
-    thread::with(|thread| {
-        thread.created.set(Created { subscription: rmw_subscription, node, callbacks: 0 });
-        thread.ring.set((0, 0));
-        // A transient local publisher may put old messages into the subscription's buffer: their times are unknown.
-        thread.intra_process.set(IntraProcessPublication { publisher: 0, at: 0 });
-    });
-    call!(ros_trace_rcl_subscription_init(subscription, node, rmw_subscription, topic, depth));
-}
+export! {
+    fn ros_trace_rcl_subscription_init(
+        subscription: *const c_void,
+        node: *const c_void,
+        rmw_subscription: *const Endpoint,
+        topic: *const c_char,
+        depth: usize,
+    ) {
+        thread::with(|thread| {
+            thread.created.set(Created { subscription: rmw_subscription, node, callbacks: 0 });
+            thread.ring.set((0, 0));
+            // A transient local publisher may put old messages into the buffer: their times are unknown.
+            thread.intra_process.set(IntraProcessPublication { publisher: 0, at: 0 });
+        });
+        pass_on!(ros_trace_rcl_subscription_init(subscription, node, rmw_subscription, topic, depth));
+    }
 
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_subscription_callback_added(
-    subscription: *const c_void,
-    callback: *const c_void,
-) {
-    let _panic = protect(|| add_callback(callback.addr()));
-    call!(ros_trace_rclcpp_subscription_callback_added(subscription, callback));
+    fn ros_trace_rclcpp_subscription_callback_added(subscription: *const c_void, callback: *const c_void) {
+        let _panic = protect(|| add_callback(callback.addr()));
+        pass_on!(ros_trace_rclcpp_subscription_callback_added(subscription, callback));
+    }
 }
 
 /// Adds a callback to the last subscription that this thread created, because rclcpp adds callbacks right after it has
@@ -73,9 +70,10 @@ fn add_callback(callback: usize) {
     }
 }
 
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_enabled_rclcpp_callback_register() -> bool {
-    is_traced() || protect(wants_executor) == Some(true)
+export! {
+    fn ros_trace_enabled_rclcpp_callback_register() -> bool {
+        is_traced() || protect(wants_executor) == Some(true)
+    }
 }
 
 fn is_traced() -> bool {
@@ -83,49 +81,37 @@ fn is_traced() -> bool {
     real::ros_trace_enabled_rclcpp_callback_register().is_some_and(|is_enabled| unsafe { is_enabled() })
 }
 
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_do_rclcpp_callback_register(
-    callback: *const c_void,
-    symbol: *const c_char,
-) {
-    if !symbol.is_null() {
-        // SAFETY: rclcpp passes a null-terminated string.
-        let _panic = protect(|| executor::add_symbol(callback.addr(), unsafe { CStr::from_ptr(symbol) }));
+export! {
+    fn ros_trace_do_rclcpp_callback_register(callback: *const c_void, symbol: *const c_char) {
+        if !symbol.is_null() {
+            // SAFETY: rclcpp passes a null-terminated string.
+            let _panic = protect(|| executor::add_symbol(callback.addr(), unsafe { CStr::from_ptr(symbol) }));
+        }
+        if is_traced() {
+            pass_on!(ros_trace_do_rclcpp_callback_register(callback, symbol));
+        }
     }
-    if is_traced() {
-        call!(ros_trace_do_rclcpp_callback_register(callback, symbol));
+
+    fn ros_trace_rclcpp_timer_callback_added(timer: *const c_void, callback: *const c_void) {
+        let _panic = protect(|| timers::add_callback(timer, callback.addr()));
+        pass_on!(ros_trace_rclcpp_timer_callback_added(timer, callback));
     }
-}
 
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_timer_callback_added(
-    timer: *const c_void,
-    callback: *const c_void,
-) {
-    let _panic = protect(|| timers::add_callback(timer, callback.addr()));
-    call!(ros_trace_rclcpp_timer_callback_added(timer, callback));
-}
+    fn ros_trace_rclcpp_timer_link_node(timer: *const c_void, node: *const c_void) {
+        // SAFETY: rclcpp calls this function with a timer and a node of rcl.
+        let _panic = protect(|| unsafe { timers::link_node(timer, node) });
+        pass_on!(ros_trace_rclcpp_timer_link_node(timer, node));
+    }
 
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_timer_link_node(timer: *const c_void, node: *const c_void) {
-    // SAFETY: rclcpp calls this function with a timer and a node of rcl.
-    let _panic = protect(|| unsafe { timers::link_node(timer, node) });
-    call!(ros_trace_rclcpp_timer_link_node(timer, node));
-}
+    fn ros_trace_rclcpp_construct_ring_buffer(buffer: *const c_void, capacity: u64) {
+        thread::with(|thread| thread.ring.set((buffer.addr(), capacity as usize)));
+        pass_on!(ros_trace_rclcpp_construct_ring_buffer(buffer, capacity));
+    }
 
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_construct_ring_buffer(buffer: *const c_void, capacity: u64) {
-    thread::with(|thread| thread.ring.set((buffer.addr(), capacity as usize)));
-    call!(ros_trace_rclcpp_construct_ring_buffer(buffer, capacity));
-}
-
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_ipb_to_subscription(
-    buffer: *const c_void,
-    subscription: *const c_void,
-) {
-    let _panic = protect(add_buffer);
-    call!(ros_trace_rclcpp_ipb_to_subscription(buffer, subscription));
+    fn ros_trace_rclcpp_ipb_to_subscription(buffer: *const c_void, subscription: *const c_void) {
+        let _panic = protect(add_buffer);
+        pass_on!(ros_trace_rclcpp_ipb_to_subscription(buffer, subscription));
+    }
 }
 
 /// Adds the last ring buffer that this thread created to the last subscription that this thread created. rclcpp creates
@@ -143,35 +129,28 @@ fn add_buffer() {
     }
 }
 
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_ring_buffer_enqueue(
-    buffer: *const c_void,
-    place: u64,
-    size: u64,
-    is_overwritten: bool,
-) {
-    let _panic = protect(|| {
-        with_buffer(buffer, |buffer| {
-            let published = thread::with(|thread| thread.intra_process.get().at);
-            buffer.enqueue(place, published.unwrap_or(0));
+export! {
+    fn ros_trace_rclcpp_ring_buffer_enqueue(
+        buffer: *const c_void, place: u64, size: u64, is_overwritten: bool
+    ) {
+        let _panic = protect(|| {
+            with_buffer(buffer, |buffer| {
+                let published = thread::with(|thread| thread.intra_process.get().at);
+                buffer.enqueue(place, published.unwrap_or(0));
+            });
         });
-    });
-    call!(ros_trace_rclcpp_ring_buffer_enqueue(buffer, place, size, is_overwritten));
-}
+        pass_on!(ros_trace_rclcpp_ring_buffer_enqueue(buffer, place, size, is_overwritten));
+    }
 
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_ring_buffer_dequeue(
-    buffer: *const c_void,
-    place: u64,
-    size: u64,
-) {
-    let _panic = protect(|| {
-        with_buffer(buffer, |buffer| {
-            let dequeued = (buffer.subscription, buffer.dequeue(place, size));
-            thread::with(|thread| thread.dequeued.set(Some(dequeued)));
+    fn ros_trace_rclcpp_ring_buffer_dequeue(buffer: *const c_void, place: u64, size: u64) {
+        let _panic = protect(|| {
+            with_buffer(buffer, |buffer| {
+                let dequeued = (buffer.subscription, buffer.dequeue(place, size));
+                thread::with(|thread| thread.dequeued.set(Some(dequeued)));
+            });
         });
-    });
-    call!(ros_trace_rclcpp_ring_buffer_dequeue(buffer, place, size));
+        pass_on!(ros_trace_rclcpp_ring_buffer_dequeue(buffer, place, size));
+    }
 }
 
 /// Runs code with the buffer of a measured subscription. Nothing runs if a subscription is ending at this moment.
@@ -183,14 +162,12 @@ fn with_buffer(buffer: *const c_void, run: impl FnOnce(&Buffer)) {
     }
 }
 
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_intra_publish(
-    publisher: *const c_void,
-    message: *const c_void,
-) {
-    // SAFETY: rclcpp calls this function with a publisher of rcl.
-    let _panic = protect(|| unsafe { note_intra_process(publisher) });
-    call!(ros_trace_rclcpp_intra_publish(publisher, message));
+export! {
+    fn ros_trace_rclcpp_intra_publish(publisher: *const c_void, message: *const c_void) {
+        // SAFETY: rclcpp calls this function with a publisher of rcl.
+        let _panic = protect(|| unsafe { note_intra_process(publisher) });
+        pass_on!(ros_trace_rclcpp_intra_publish(publisher, message));
+    }
 }
 
 /// Records that a publisher passes a message on within the process. The first call also stores the publisher's GID, in
@@ -217,15 +194,15 @@ unsafe fn note_intra_process(publisher: *const c_void) {
     }
 }
 
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_callback_start(callback: *const c_void, is_intra_process: bool) {
-    let _panic = protect(|| start_callback(callback.addr(), is_intra_process));
-    call!(ros_trace_callback_start(callback, is_intra_process));
-}
+export! {
+    fn ros_trace_callback_start(callback: *const c_void, is_intra_process: bool) {
+        let _panic = protect(|| start_callback(callback.addr(), is_intra_process));
+        pass_on!(ros_trace_callback_start(callback, is_intra_process));
+    }
 
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_callback_end(callback: *const c_void) {
-    let _panic = protect(|| end_callback(callback.addr()));
-    cause::end();
-    call!(ros_trace_callback_end(callback));
+    fn ros_trace_callback_end(callback: *const c_void) {
+        let _panic = protect(|| end_callback(callback.addr()));
+        cause::end();
+        pass_on!(ros_trace_callback_end(callback));
+    }
 }

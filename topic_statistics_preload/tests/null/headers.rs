@@ -77,8 +77,7 @@ fn the_types_are_those_of_the_headers() {
         Time as "builtin_interfaces__msg__Time" { sec, nanosec }
         DataPoint as "statistics_msgs__msg__StatisticDataPoint" { data_type, data }; sizeof
         MetricsMessage as "statistics_msgs__msg__MetricsMessage" {
-            measurement_source_name, metrics_source, unit, window_start, window_stop, statistics as "statistics.data",
-            statistics_size as "statistics.size", statistics_capacity as "statistics.capacity"
+            measurement_source_name, metrics_source, unit, window_start, window_stop, statistics
         }; sizeof
         KeyValue as "diagnostic_msgs__msg__KeyValue" { key, value }; sizeof
         DiagnosticStatus as "diagnostic_msgs__msg__DiagnosticStatus" {

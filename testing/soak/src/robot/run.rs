@@ -45,7 +45,6 @@ struct Robot {
     done: Vec<Kind>,
 }
 
-/// Returns the index of the process with this fate.
 fn place(fate: Fate) -> usize {
     PROCESSES.iter().position(|process| process.fate == fate).unwrap_or_default()
 }
@@ -71,7 +70,6 @@ impl Robot {
         Ok((child.into(), input))
     }
 
-    /// Starts a tool whose output is a file.
     fn tool(&mut self, name: &str, program: impl AsRef<Path>, arguments: &[&str]) -> Result<()> {
         let mut command = command(program.as_ref(), arguments, self.domain);
         command.stdout(File::create(self.directory.join(format!("{name}.out")))?);
