@@ -122,10 +122,4 @@ impl Messages {
             .map(|name| (name.to_owned(), self.counts.get(name).cloned().unwrap_or_else(|| "NA".to_owned())));
         times.into_iter().chain(clocks).chain(counts).collect()
     }
-
-    /// Returns all figures as one line, for scripts.
-    pub fn line(&self) -> String {
-        let figures = self.figures();
-        figures.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
-    }
 }
