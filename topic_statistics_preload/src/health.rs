@@ -19,7 +19,6 @@ use topic_statistics_core::{
 use crate::{
     abi::{DiagnosticArray, DiagnosticStatus, KeyValue, RosSequence},
     log::line,
-    options::measurable,
     output::{string, text, Output},
 };
 
@@ -39,11 +38,8 @@ impl Expected {
         let names = Names { source: &source, plain_source: &source, topic: Some(topic), given: Some(topic) };
         let expected = self.0.source_expectations(names, SourceKind::Subscription);
         let needed = expected.as_ref().map(Expectations::metrics).into_iter().flatten();
-        chosen
-            .iter()
-            .copied()
-            .chain(needed.filter(|metric| measurable().any(|known| known == *metric)))
-            .collect()
+        let needed = needed.filter(|metric| Metric::OF_SUBSCRIPTIONS.contains(metric));
+        chosen.iter().copied().chain(needed).collect()
     }
 
     /// Returns the expectations of a new source; `None` if the source is not judged. Logs each condition that the file

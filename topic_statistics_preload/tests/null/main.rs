@@ -65,7 +65,6 @@ fn python(script: &str) -> Option<Command> {
     Some(command("python3", &["-c", &script, rmw.to_str().unwrap()], 0))
 }
 
-/// Makes a command search for libraries in this folder first.
 fn add_libraries(command: &mut Command, folder: &Path) {
     let others = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&others));
@@ -130,7 +129,6 @@ impl Windows {
         self.samples(source, metric).iter().map(|(value, _)| value).filter(|value| !value.is_nan()).sum()
     }
 
-    /// Returns the names of all sources.
     fn sources(&self) -> std::collections::BTreeSet<&str> {
         self.0.lines().filter_map(|line| line.split(' ').next()?.strip_prefix("/measured:")).collect()
     }

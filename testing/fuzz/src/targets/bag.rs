@@ -9,7 +9,6 @@ use topic_statistics_core::Timestamp;
 
 use crate::check::{has_no_infinity, is_no_infinity};
 
-/// Checks each window and counts messages.
 #[derive(Default)]
 struct Check {
     counts: HashMap<String, u64>,

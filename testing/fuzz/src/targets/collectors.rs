@@ -24,7 +24,6 @@ pub fn collectors(bytes: &[u8]) {
     }
 }
 
-/// Panics if a summary differs from the figures of the samples.
 fn check_summary(summary: &Summary, samples: &[f64], what: &str) {
     assert_eq!(summary.sample_count, samples.len() as u64, "{what}: {summary:?} of {samples:?}");
     // Samples are divided by the largest one, so that the oracle's sums do not overflow.
@@ -91,7 +90,6 @@ fn summary(input: &mut Input) {
     check_distribution(&merged, &all);
 }
 
-/// Returns the milliseconds between two times in nanoseconds.
 fn milliseconds(from: i64, to: i64) -> f64 {
     (i128::from(to) - i128::from(from)) as f64 / 1e6
 }

@@ -124,7 +124,6 @@ impl Robot {
         Ok(())
     }
 
-    /// Reads /metrics by a process on the exporter's host.
     fn scrape(&mut self) -> Result<()> {
         let url = format!("http://127.0.0.1:{}/metrics", self.port);
         let get = "import sys, urllib.request as r; \

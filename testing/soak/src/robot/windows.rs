@@ -320,7 +320,6 @@ impl Source {
     }
 }
 
-/// Returns a cause without its value.
 fn cause(health: &Health) -> String {
     match &health.cause {
         Cause::Condition { condition, .. } => condition.to_string(),
