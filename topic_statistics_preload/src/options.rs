@@ -71,8 +71,11 @@ pub fn has_lifecycle_name(name: &str) -> bool {
     name.rsplit('/').next().is_some_and(|last| LIFECYCLE.contains(&last))
 }
 
-/// The environment variables, and functions that set their options. The error has the expected values.
-const VARIABLES: [(&str, fn(&mut Options, &str) -> Result<(), String>); 7] = [
+/// Sets an option to the value of a variable. The error has the expected values.
+type Set = fn(&mut Options, &str) -> Result<(), String>;
+
+/// The environment variables, and the functions that set their options.
+const VARIABLES: [(&str, Set); 7] = [
     ("TOPIC_STATISTICS_PERIOD", |options, value| period(value).map(|period| options.period = period)),
     ("TOPIC_STATISTICS_METRICS", |options, value| {
         let chosen = metrics(value)?;
