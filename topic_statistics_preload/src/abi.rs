@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The C types of rmw and rosidl that this library reads or writes. The layout is that of Jazzy and Kilted. A test
-//! compares these types with the C headers.
+//! The C types of rmw and rosidl that this library reads or writes. The layout is that of Jazzy and Kilted. The test
+//! `tests/null/headers.rs` has the C name of each type, and compares the types with the C headers.
 //!
 //! A type that the middleware creates is declared only up to the last field that this library uses.
 
@@ -10,12 +10,9 @@ use std::ffi::{c_char, c_int, c_void};
 /// `rmw_ret_t`.
 pub type Ret = c_int;
 
-/// `RMW_RET_OK`.
 pub const OK: Ret = 0;
-/// `RMW_RET_UNSUPPORTED`.
 pub const UNSUPPORTED: Ret = 3;
 
-/// `rmw_node_t`.
 #[repr(C)]
 pub struct Node {
     pub implementation_identifier: *const c_char,
@@ -33,7 +30,6 @@ pub struct Endpoint {
     pub topic_name: *const c_char,
 }
 
-/// `rmw_subscription_t`.
 #[repr(C)]
 pub struct Subscription {
     pub endpoint: Endpoint,
@@ -42,7 +38,6 @@ pub struct Subscription {
     pub is_cft_enabled: bool,
 }
 
-/// `rmw_subscription_options_t`.
 #[repr(C)]
 pub struct SubscriptionOptions {
     pub payload: *mut c_void,
@@ -59,7 +54,6 @@ pub struct GidBuffer {
     pub rest: [u64; 4],
 }
 
-/// `rmw_publisher_options_t`.
 #[repr(C)]
 pub struct PublisherOptions {
     pub payload: *mut c_void,
@@ -74,7 +68,6 @@ pub struct RmwTime {
     pub nsec: u64,
 }
 
-/// `rmw_qos_profile_t`.
 #[repr(C)]
 pub struct Qos {
     pub history: c_int,
@@ -89,13 +82,10 @@ pub struct Qos {
 }
 
 impl Qos {
-    /// `RMW_QOS_POLICY_HISTORY_KEEP_LAST`.
     pub const KEEP_LAST: c_int = 1;
-    /// `RMW_QOS_POLICY_RELIABILITY_RELIABLE`.
     pub const RELIABLE: c_int = 1;
     /// `RMW_QOS_POLICY_DURABILITY_TRANSIENT_LOCAL`.
     const TRANSIENT_LOCAL: c_int = 1;
-    /// `RMW_QOS_POLICY_DURABILITY_VOLATILE`.
     pub const VOLATILE: c_int = 2;
     /// `RMW_QOS_POLICY_DURABILITY_BEST_AVAILABLE`: transient local if all publishers are transient local.
     const BEST_AVAILABLE: c_int = 4;
@@ -142,7 +132,6 @@ impl Clock {
     pub const STEADY: c_int = 3;
 }
 
-/// `rmw_request_id_t`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RequestId {
@@ -150,7 +139,6 @@ pub struct RequestId {
     pub sequence_number: i64,
 }
 
-/// `rmw_service_info_t`.
 #[repr(C)]
 pub struct ServiceInfo {
     pub source_timestamp: i64,
@@ -212,7 +200,6 @@ impl Member {
     pub const MESSAGE: u8 = 18;
 }
 
-/// `rosidl_runtime_c__String`.
 #[repr(C)]
 pub struct RosString {
     pub data: *const c_char,
@@ -228,7 +215,6 @@ pub struct Time {
     pub nanosec: u32,
 }
 
-/// `statistics_msgs__msg__StatisticDataPoint`.
 #[repr(C)]
 pub struct DataPoint {
     pub data_type: u8,
@@ -250,14 +236,12 @@ impl<T> RosSequence<T> {
     }
 }
 
-/// `diagnostic_msgs__msg__KeyValue`.
 #[repr(C)]
 pub struct KeyValue {
     pub key: RosString,
     pub value: RosString,
 }
 
-/// `diagnostic_msgs__msg__DiagnosticStatus`.
 #[repr(C)]
 pub struct DiagnosticStatus {
     pub level: u8,
@@ -267,7 +251,6 @@ pub struct DiagnosticStatus {
     pub values: RosSequence<KeyValue>,
 }
 
-/// `diagnostic_msgs__msg__DiagnosticArray`.
 #[repr(C)]
 pub struct DiagnosticArray {
     pub stamp: Time,
@@ -275,7 +258,6 @@ pub struct DiagnosticArray {
     pub status: RosSequence<DiagnosticStatus>,
 }
 
-/// `topic_statistics_interfaces__msg__MetricsDistribution`.
 #[repr(C)]
 pub struct MetricsDistribution {
     pub measurement_source_name: RosString,
@@ -300,7 +282,6 @@ pub struct MetricsDistribution {
     pub p99_9: f64,
 }
 
-/// `statistics_msgs__msg__MetricsMessage`.
 #[repr(C)]
 pub struct MetricsMessage {
     pub measurement_source_name: RosString,
@@ -308,7 +289,5 @@ pub struct MetricsMessage {
     pub unit: RosString,
     pub window_start: Time,
     pub window_stop: Time,
-    pub statistics: *const DataPoint,
-    pub statistics_size: usize,
-    pub statistics_capacity: usize,
+    pub statistics: RosSequence<DataPoint>,
 }

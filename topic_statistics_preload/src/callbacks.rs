@@ -14,7 +14,7 @@
 
 use std::sync::{
     atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
-    RwLock, RwLockReadGuard, RwLockWriteGuard,
+    RwLock, RwLockReadGuard,
 };
 
 use topic_statistics_core::record::{recorder::IntraProcessMessage, transport::Gid};
@@ -64,14 +64,12 @@ impl Callbacks {
         is_intra_process && INTRA_PROCESS_PUBLISHERS.get(key(&info.gid, context)).is_some()
     }
 
-    /// Adds a callback. `number` is the number of callbacks that were added before.
     pub fn add(&self, number: usize, callback: usize) {
         if let Some(free) = self.addresses.get(number) {
             free.store(callback, Ordering::Relaxed);
         }
     }
 
-    /// Returns the addresses of the callbacks.
     pub fn addresses(&self) -> impl Iterator<Item = usize> + '_ {
         self.addresses
             .iter()
@@ -120,10 +118,8 @@ impl Callbacks {
     }
 }
 
-/// The ring buffer of a subscription.
 pub struct Buffer {
     address: usize,
-    /// The address of the subscription.
     pub subscription: usize,
     /// The number of messages that were put into the buffer since its creation. rclcpp changes the buffer under a lock.
     enqueued: AtomicU64,
@@ -170,25 +166,6 @@ pub fn not_ending() -> Option<RwLockReadGuard<'static, ()>> {
     ENDING.try_read().ok()
 }
 
-/// Locks [`ENDING`] for writing. While the lock is held, no callback of an intra-process message uses its subscription.
-pub fn lock_ending() -> RwLockWriteGuard<'static, ()> {
-    ENDING.write().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// The key of a publisher in [`INTRA_PROCESS_PUBLISHERS`]; 0 if the publisher has no intra-process communication.
-#[derive(Default)]
-pub struct IntraProcessKey(pub AtomicUsize);
-
-impl IntraProcessKey {
-    /// Removes the key when the publisher ends.
-    pub fn end(&self) {
-        let key = self.0.load(Ordering::Relaxed);
-        if key != 0 {
-            INTRA_PROCESS_PUBLISHERS.remove(key);
-        }
-    }
-}
-
 /// Returns the key of a publisher in a context: a hash of all bits of the GID and the context.
 #[inline]
 pub fn key(gid: &Gid, context: usize) -> usize {
@@ -197,24 +174,4 @@ pub fn key(gid: &Gid, context: usize) -> usize {
         ^ ((number >> 64) as u64).wrapping_mul(0xC2B2_AE3D_27D4_EB4F)
         ^ context as u64;
     mixed as usize | 2 // never 0 or 1, which mark unused slots of the table
-}
-
-/// The content filter of a subscription.
-#[derive(Default)]
-pub struct Filter {
-    /// Messages that were sent and received up to this time may have been filtered. In nanoseconds since the epoch; 0
-    /// if the subscription never had a filter, [`IS_SET`](Self::IS_SET) while the subscription has a filter.
-    pub until: AtomicI64,
-}
-
-impl Filter {
-    pub const IS_SET: i64 = i64::MAX;
-    /// How long a publisher may still filter messages after the filter of the subscription was removed, in nanoseconds.
-    pub const GRACE: i64 = 1_000_000_000;
-
-    #[inline]
-    pub fn has_passed(&self, info: &MessageInfo) -> bool {
-        let until = self.until.load(Ordering::Relaxed);
-        until != 0 && info.received_timestamp.max(info.source_timestamp) <= until
-    }
 }

@@ -24,7 +24,7 @@ use crate::{
     abi::Node,
     log::line,
     process::{add_untitled, has_ended, protect, wants_executor},
-    table::Pointers,
+    table::{Pointers, BOUND},
     thread::{self, Started, Thread},
 };
 
@@ -32,7 +32,6 @@ static EXECUTOR: OnceLock<Option<Executor>> = OnceLock::new();
 /// The index of each callback's ID plus 1, by the callback's address. The "pointers" are these numbers, so they are
 /// never dereferenced.
 static NUMBERS: Pointers<c_void> = Pointers::new();
-/// The names of callbacks, by the callbacks' addresses.
 static NAMES: LazyLock<Mutex<HashMap<usize, Named>>> = LazyLock::new(Mutex::default);
 
 /// The name of a callback, from rclcpp's tracepoints.
@@ -41,17 +40,6 @@ struct Named {
     /// The topic of a subscription, or the period of a timer.
     name: String,
     symbol: String,
-}
-
-impl Named {
-    /// The largest number of callbacks with a name.
-    const BOUND: usize = Pointers::<c_void>::BOUND;
-}
-
-impl Default for Named {
-    fn default() -> Self {
-        Self { kind: CallbackKind::Service, name: String::new(), symbol: String::new() }
-    }
 }
 
 struct Executor {
@@ -100,10 +88,7 @@ impl Executor {
 }
 
 /// Measures the executors from now on, as a source of this node, if the options select them.
-///
-/// # Safety
-///
-/// The node must be rmw's, or null.
+/// Safety: The node must be rmw's, or null.
 pub unsafe fn begin(node: *const Node) {
     if EXECUTOR.get().is_some() {
         return;
@@ -148,13 +133,11 @@ fn executor() -> Option<&'static Executor> {
     EXECUTOR.get()?.as_ref()
 }
 
-/// Returns whether the executors are measured.
 #[inline]
 pub fn is_enabled() -> bool {
     executor().is_some()
 }
 
-/// Names a new callback. `name` is the topic of its subscription, or the period of its timer.
 pub fn name_callback(callback: usize, kind: CallbackKind, name: &str) {
     rename(callback, |named| (named.kind, named.name) = (kind, name.to_owned()));
 }
@@ -171,8 +154,9 @@ fn rename(callback: usize, change: impl FnOnce(&mut Named)) {
         return;
     }
     let mut names = lock(&NAMES);
-    if names.len() < Named::BOUND || names.contains_key(&callback) {
-        let named = names.entry(callback).or_default();
+    if names.len() < BOUND || names.contains_key(&callback) {
+        let unnamed = Named { kind: CallbackKind::Service, name: String::new(), symbol: String::new() };
+        let named = names.entry(callback).or_insert(unnamed);
         change(named);
         if let Some(executor) = executor() {
             executor.number(callback, named);
@@ -208,7 +192,6 @@ pub fn start(thread: &Thread, callback: usize, started: impl FnOnce() -> Started
     true
 }
 
-/// Records that the callback on this thread ends at the time `now` of the monotonic clock.
 #[inline]
 pub fn end(thread: &Thread, now: i64) {
     if let Some(recorder) = executor().and_then(|executor| executor.thread(thread)) {

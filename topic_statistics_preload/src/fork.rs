@@ -15,7 +15,6 @@ use std::{
 
 use topic_statistics_core::mutex::lock;
 
-/// A function that runs in the forked child.
 static IN_CHILD: OnceLock<fn()> = OnceLock::new();
 
 /// While this mutex is locked, calls of `fork` wait.
@@ -49,7 +48,6 @@ pub fn with_blocked_forks<T>(run: impl FnOnce() -> T) -> T {
     .unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Calls a function in each child that is forked from now on.
 pub fn call_in_children(function: fn()) {
     IN_CHILD.get_or_init(|| function);
 }

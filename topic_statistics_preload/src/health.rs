@@ -17,13 +17,11 @@ use topic_statistics_core::{
 };
 
 use crate::{
-    abi::{DiagnosticArray, DiagnosticStatus, KeyValue, RosSequence, RosString},
+    abi::{DiagnosticArray, DiagnosticStatus, KeyValue, RosSequence},
     log::line,
-    options::measurable,
     output::{string, text, Output},
 };
 
-/// The expectations of the process's sources.
 pub struct Expected(ExpectationFile);
 
 impl Expected {
@@ -40,11 +38,8 @@ impl Expected {
         let names = Names { source: &source, plain_source: &source, topic: Some(topic), given: Some(topic) };
         let expected = self.0.source_expectations(names, SourceKind::Subscription);
         let needed = expected.as_ref().map(Expectations::metrics).into_iter().flatten();
-        chosen
-            .iter()
-            .copied()
-            .chain(needed.filter(|metric| measurable().any(|known| known == *metric)))
-            .collect()
+        let needed = needed.filter(|metric| Metric::OF_SUBSCRIPTIONS.contains(metric));
+        chosen.iter().copied().chain(needed).collect()
     }
 
     /// Returns the expectations of a new source; `None` if the source is not judged. Logs each condition that the file
@@ -61,7 +56,6 @@ impl Expected {
     }
 }
 
-/// Publishes the statuses of the sources that belong to an output.
 pub fn publish(output: &Output, diagnosed: &[&Diagnosed]) -> Result<(), PublishError> {
     let own = diagnosed.iter().filter(|diagnosed| output.judges(&diagnosed.source));
     let statuses: Result<Vec<_>, _> = own.map(|diagnosed| Texts::new(diagnosed)).collect();
@@ -107,14 +101,12 @@ impl Texts {
     }
 
     fn status(&self, values: &[KeyValue]) -> DiagnosticStatus {
-        let hardware_id: RosString = string(c"none"); // diagnostic_updater's value for no device
-        let values = RosSequence::of(values);
         DiagnosticStatus {
             level: self.level,
             name: string(&self.name),
             message: string(&self.message),
-            hardware_id,
-            values,
+            hardware_id: string(c"none"), // diagnostic_updater's value for no device
+            values: RosSequence::of(values),
         }
     }
 }

@@ -21,182 +21,136 @@ use crate::{
     log::line,
     messages::{record_published, record_taken, size, start_publication, Taken, UNKNOWN_SIZE},
     process::{
-        call, forget_client, forget_node, forget_publisher, forget_service, forget_subscription,
-        measured_client, measured_service, measured_subscription, note_filter, protect, Created,
+        forget, forget_node, forget_publisher, forget_subscription, measure, measured, measured_subscription,
+        note_filter, protect, Created, CLIENTS, SERVICES,
     },
-    real,
+    real::{any, call, export, real},
 };
 
-/// Returns whether a message was taken.
-///
-/// # Safety
-///
-/// `taken` must be null or valid.
+/// Safety: `taken` must be null or valid.
 unsafe fn has_taken(result: Ret, taken: *const bool) -> bool {
     // SAFETY: By contract.
     result == OK && unsafe { taken.as_ref() } == Some(&true)
 }
 
 /// Records the result of a take without statistics: a message was taken, or no message was available.
-///
-/// # Safety
-///
-/// `taken` must be null or valid.
+/// Safety: `taken` must be null or valid.
 pub unsafe fn note_taken(result: Ret, taken: *const bool) {
     // SAFETY: By contract.
     match unsafe { has_taken(result, taken) } {
-        true => cause::take(Message::UNMEASURED),
+        true => cause::note(|activity| activity.take(Message::UNMEASURED)),
         false => cause::end(),
     }
 }
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_create_subscription(
-    node: *const Node,
-    type_support: *const TypeSupport,
-    topic: *const c_char,
-    qos: *const Qos,
-    options: *const c_void,
-) -> *mut Endpoint {
-    let endpoint = call!(rmw_create_subscription(node, type_support, topic, qos, options) else null_mut());
-    if !endpoint.is_null() {
-        let created = Created { node, type_support, name: topic, endpoint };
-        // SAFETY: rmw has accepted these arguments and returned the endpoint.
-        let _panic = protect(|| unsafe { created.subscription(qos) });
-    }
-    endpoint
-}
-
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_destroy_subscription(
-    node: *mut Node,
-    subscription: *mut Endpoint,
-) -> Ret {
-    let _panic = protect(|| {
-        let ended = forget_subscription(subscription);
-        ended.iter().flat_map(|ended| ended.callbacks.addresses()).for_each(executor::forget_callback);
+/// Records the result of a take. `message` returns the message if one was taken.
+/// Safety: The pointers must be the arguments of a take that rmw has accepted.
+#[inline]
+unsafe fn note_take<'a>(
+    result: Ret,
+    taken: *const bool,
+    subscription: *const Endpoint,
+    info: *const MessageInfo,
+    message: impl FnOnce() -> Option<Taken<'a>>,
+) {
+    // SAFETY: By contract.
+    let _panic = protect(|| unsafe {
+        match has_taken(result, taken).then(message).flatten() {
+            Some(message) => record_taken(subscription, &message, info.as_ref()),
+            None => cause::end(),
+        }
     });
-    call!(rmw_destroy_subscription(node, subscription) else UNSUPPORTED)
 }
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_subscription_set_content_filter(
-    subscription: *mut Subscription,
-    options: *const c_void,
-) -> Ret {
-    let result = call!(rmw_subscription_set_content_filter(subscription, options) else UNSUPPORTED);
-    let _panic = protect(|| note_filter(subscription.cast()));
-    result
-}
-
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_create_publisher(
-    node: *const Node,
-    type_support: *const TypeSupport,
-    topic: *const c_char,
-    qos: *const Qos,
-    options: *const PublisherOptions,
-) -> *mut Endpoint {
-    let endpoint = call!(rmw_create_publisher(node, type_support, topic, qos, options) else null_mut());
-    if !endpoint.is_null() {
-        let created = Created { node, type_support, name: topic, endpoint };
-        // SAFETY: rmw has accepted these arguments and returned the endpoint.
-        let _panic = protect(|| unsafe { created.publisher() });
+export! {
+    fn rmw_create_subscription(
+        node: *const Node,
+        type_support: *const TypeSupport,
+        topic: *const c_char,
+        qos: *const Qos,
+        options: *const c_void,
+    ) -> *mut Endpoint {
+        let endpoint =
+            call!(rmw_create_subscription(node, type_support, topic, qos, options) else null_mut());
+        // SAFETY: These are the arguments and the result of a call of rmw.
+        unsafe { measure(Created::subscription, node, type_support, topic, qos, endpoint) };
+        endpoint
     }
-    endpoint
-}
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_destroy_publisher(node: *mut Node, publisher: *mut Endpoint) -> Ret {
-    let _panic = protect(|| forget_publisher(publisher));
-    call!(rmw_destroy_publisher(node, publisher) else UNSUPPORTED)
-}
-
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_create_service(
-    node: *const Node,
-    type_support: *const c_void,
-    name: *const c_char,
-    qos: *const Qos,
-) -> *mut Endpoint {
-    let endpoint = call!(rmw_create_service(node, type_support, name, qos) else null_mut());
-    if !endpoint.is_null() {
-        let created = Created { node, type_support: type_support.cast(), name, endpoint };
-        // SAFETY: rmw has accepted these arguments and returned the endpoint.
-        let _panic = protect(|| unsafe { created.service() });
+    fn rmw_destroy_subscription(node: *mut Node, subscription: *mut Endpoint) -> Ret {
+        let _panic = protect(|| {
+            let ended = forget_subscription(subscription);
+            ended.iter().flat_map(|ended| ended.callbacks.addresses()).for_each(executor::forget_callback);
+        });
+        call!(rmw_destroy_subscription(node, subscription))
     }
-    endpoint
-}
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_destroy_service(node: *mut Node, service: *mut Endpoint) -> Ret {
-    let _panic = protect(|| forget_service(service));
-    call!(rmw_destroy_service(node, service) else UNSUPPORTED)
-}
-
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_create_client(
-    node: *const Node,
-    type_support: *const c_void,
-    name: *const c_char,
-    qos: *const Qos,
-) -> *mut Endpoint {
-    let endpoint = call!(rmw_create_client(node, type_support, name, qos) else null_mut());
-    if !endpoint.is_null() {
-        let created = Created { node, type_support: type_support.cast(), name, endpoint };
-        // SAFETY: rmw has accepted these arguments and returned the endpoint.
-        let _panic = protect(|| unsafe { created.client() });
+    fn rmw_subscription_set_content_filter(subscription: *mut Subscription, options: *const c_void) -> Ret {
+        let result = call!(rmw_subscription_set_content_filter(subscription, options));
+        let _panic = protect(|| note_filter(subscription.cast()));
+        result
     }
-    endpoint
-}
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_destroy_client(node: *mut Node, client: *mut Endpoint) -> Ret {
-    let _panic = protect(|| forget_client(client));
-    call!(rmw_destroy_client(node, client) else UNSUPPORTED)
-}
+    fn rmw_create_publisher(
+        node: *const Node,
+        type_support: *const TypeSupport,
+        topic: *const c_char,
+        qos: *const Qos,
+        options: *const PublisherOptions,
+    ) -> *mut Endpoint {
+        let endpoint = call!(rmw_create_publisher(node, type_support, topic, qos, options) else null_mut());
+        // SAFETY: These are the arguments and the result of a call of rmw.
+        unsafe { measure(Created::publisher, node, type_support, topic, qos, endpoint) };
+        endpoint
+    }
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_destroy_node(node: *mut Node) -> Ret {
-    let _panic = protect(|| forget_node(node));
-    call!(rmw_destroy_node(node) else UNSUPPORTED)
+    fn rmw_destroy_publisher(node: *mut Node, publisher: *mut Endpoint) -> Ret {
+        let _panic = protect(|| forget_publisher(publisher));
+        call!(rmw_destroy_publisher(node, publisher))
+    }
+
+    fn rmw_create_service(
+        node: *const Node, type_support: *const c_void, name: *const c_char, qos: *const Qos
+    ) -> *mut Endpoint {
+        let endpoint = call!(rmw_create_service(node, type_support, name, qos) else null_mut());
+        // SAFETY: These are the arguments and the result of a call of rmw.
+        unsafe { measure(Created::service, node, type_support.cast(), name, qos, endpoint) };
+        endpoint
+    }
+
+    fn rmw_destroy_service(node: *mut Node, service: *mut Endpoint) -> Ret {
+        let _panic = protect(|| forget(&SERVICES, service.addr()));
+        call!(rmw_destroy_service(node, service))
+    }
+
+    fn rmw_create_client(
+        node: *const Node, type_support: *const c_void, name: *const c_char, qos: *const Qos
+    ) -> *mut Endpoint {
+        let endpoint = call!(rmw_create_client(node, type_support, name, qos) else null_mut());
+        // SAFETY: These are the arguments and the result of a call of rmw.
+        unsafe { measure(Created::client, node, type_support.cast(), name, qos, endpoint) };
+        endpoint
+    }
+
+    fn rmw_destroy_client(node: *mut Node, client: *mut Endpoint) -> Ret {
+        let _panic = protect(|| forget(&CLIENTS, client.addr()));
+        call!(rmw_destroy_client(node, client))
+    }
+
+    fn rmw_destroy_node(node: *mut Node) -> Ret {
+        let _panic = protect(|| forget_node(node));
+        call!(rmw_destroy_node(node))
+    }
 }
 
 /// Takes a message without message info. For a measured subscription, takes the message with message info instead.
 macro_rules! take {
-    ($plain:ident, $with_info:ident, $subscription:ident, $message:ident, $taken:ident, $allocation:ident) => {{
+    (
+        $plain:ident or
+        $with_info:ident($subscription:ident, $message:ident, $taken:ident, $allocation:ident)
+    ) => {{
         if protect(|| measured_subscription($subscription).is_some()) != Some(true) {
-            let result = call!($plain($subscription, $message, $taken, $allocation) else UNSUPPORTED);
+            let result = call!($plain($subscription, $message, $taken, $allocation));
             // SAFETY: rmw has accepted the arguments.
             unsafe { note_taken(result, $taken) };
             return result;
@@ -208,164 +162,104 @@ macro_rules! take {
     }};
 }
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_take(
-    subscription: *const Endpoint,
-    message: *mut c_void,
-    taken: *mut bool,
-    allocation: *mut c_void,
-) -> Ret {
-    take!(rmw_take, rmw_take_with_info, subscription, message, taken, allocation)
-}
+export! {
+    fn rmw_take(
+        subscription: *const Endpoint, message: *mut c_void, taken: *mut bool, allocation: *mut c_void
+    ) -> Ret {
+        take!(rmw_take or rmw_take_with_info(subscription, message, taken, allocation))
+    }
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_take_with_info(
-    subscription: *const Endpoint,
-    message: *mut c_void,
-    taken: *mut bool,
-    info: *mut MessageInfo,
-    allocation: *mut c_void,
-) -> Ret {
-    let result = call!(rmw_take_with_info(subscription, message, taken, info, allocation) else UNSUPPORTED);
-    // SAFETY: rmw has accepted the arguments, and has filled the message and the info.
-    let _panic = protect(|| unsafe {
-        if has_taken(result, taken) {
-            record_taken(subscription, &Taken::Message(message), info.as_ref());
-        } else {
-            cause::end();
-        }
-    });
-    result
-}
+    fn rmw_take_with_info(
+        subscription: *const Endpoint,
+        message: *mut c_void,
+        taken: *mut bool,
+        info: *mut MessageInfo,
+        allocation: *mut c_void,
+    ) -> Ret {
+        let result = call!(rmw_take_with_info(subscription, message, taken, info, allocation));
+        // SAFETY: rmw has accepted the arguments, and has filled the message and the info.
+        unsafe { note_take(result, taken, subscription, info, || Some(Taken::Message(message))) };
+        result
+    }
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_take_sequence(
-    subscription: *const Endpoint,
-    count: usize,
-    messages: *mut MessageSequence,
-    infos: *mut c_void,
-    taken: *mut usize,
-    allocation: *mut c_void,
-) -> Ret {
-    let result =
-        call!(rmw_take_sequence(subscription, count, messages, infos, taken, allocation) else UNSUPPORTED);
-    // SAFETY: rmw has accepted the arguments, and has filled `*taken` messages. The infos of the messages are not read,
-    // because the size of an info depends on the ROS distribution.
-    let _panic = protect(|| unsafe {
-        if result == OK && !taken.is_null() && !messages.is_null() {
-            for index in 0..*taken {
-                record_taken(subscription, &Taken::Message(*(*messages).data.add(index)), None);
+    fn rmw_take_sequence(
+        subscription: *const Endpoint,
+        count: usize,
+        messages: *mut MessageSequence,
+        infos: *mut c_void,
+        taken: *mut usize,
+        allocation: *mut c_void,
+    ) -> Ret {
+        let result = call!(rmw_take_sequence(subscription, count, messages, infos, taken, allocation));
+        // SAFETY: rmw has accepted the arguments, and has filled `*taken` messages. The infos of the messages are not
+        // read, because the size of an info depends on the ROS distribution.
+        let _panic = protect(|| unsafe {
+            if result == OK && !taken.is_null() && !messages.is_null() {
+                for index in 0..*taken {
+                    record_taken(subscription, &Taken::Message(*(*messages).data.add(index)), None);
+                }
             }
+        });
+        result
+    }
+
+    fn rmw_take_serialized_message(
+        subscription: *const Endpoint,
+        message: *mut SerializedMessage,
+        taken: *mut bool,
+        allocation: *mut c_void,
+    ) -> Ret {
+        take!(rmw_take_serialized_message
+            or rmw_take_serialized_message_with_info(subscription, message, taken, allocation))
+    }
+
+    fn rmw_take_serialized_message_with_info(
+        subscription: *const Endpoint,
+        message: *mut SerializedMessage,
+        taken: *mut bool,
+        info: *mut MessageInfo,
+        allocation: *mut c_void,
+    ) -> Ret {
+        let result =
+            call!(rmw_take_serialized_message_with_info(subscription, message, taken, info, allocation));
+        // SAFETY: rmw has accepted the arguments, and has filled the message and the info.
+        unsafe {
+            note_take(result, taken, subscription, info, || {
+                let SerializedMessage { buffer, length } = message.as_ref()?;
+                (!buffer.is_null()).then(|| Taken::Serialized(std::slice::from_raw_parts(*buffer, *length)))
+            });
         }
-    });
-    result
-}
+        result
+    }
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_take_serialized_message(
-    subscription: *const Endpoint,
-    message: *mut SerializedMessage,
-    taken: *mut bool,
-    allocation: *mut c_void,
-) -> Ret {
-    take!(
-        rmw_take_serialized_message,
-        rmw_take_serialized_message_with_info,
-        subscription,
-        message,
-        taken,
-        allocation
-    )
-}
+    fn rmw_take_loaned_message(
+        subscription: *const Endpoint, message: *mut *mut c_void, taken: *mut bool, allocation: *mut c_void
+    ) -> Ret {
+        take!(rmw_take_loaned_message
+            or rmw_take_loaned_message_with_info(subscription, message, taken, allocation))
+    }
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_take_serialized_message_with_info(
-    subscription: *const Endpoint,
-    message: *mut SerializedMessage,
-    taken: *mut bool,
-    info: *mut MessageInfo,
-    allocation: *mut c_void,
-) -> Ret {
-    let result = call!(
-        rmw_take_serialized_message_with_info(subscription, message, taken, info, allocation) else UNSUPPORTED
-    );
-    // SAFETY: rmw has accepted the arguments, and has filled the message and the info.
-    let _panic = protect(|| unsafe {
-        if has_taken(result, taken) && !message.is_null() && !(*message).buffer.is_null() {
-            let bytes = std::slice::from_raw_parts((*message).buffer, (*message).length);
-            record_taken(subscription, &Taken::Serialized(bytes), info.as_ref());
-        } else {
-            cause::end();
+    fn rmw_take_loaned_message_with_info(
+        subscription: *const Endpoint,
+        message: *mut *mut c_void,
+        taken: *mut bool,
+        info: *mut MessageInfo,
+        allocation: *mut c_void,
+    ) -> Ret {
+        let result = call!(rmw_take_loaned_message_with_info(subscription, message, taken, info, allocation));
+        // SAFETY: rmw has accepted the arguments, and has loaned the message and filled the info.
+        unsafe {
+            let loaned = || message.as_ref().filter(|message| !message.is_null());
+            note_take(result, taken, subscription, info, || loaned().map(|message| Taken::Message(*message)));
         }
-    });
-    result
+        result
+    }
 }
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_take_loaned_message(
-    subscription: *const Endpoint,
-    message: *mut *mut c_void,
-    taken: *mut bool,
-    allocation: *mut c_void,
-) -> Ret {
-    take!(
-        rmw_take_loaned_message,
-        rmw_take_loaned_message_with_info,
-        subscription,
-        message,
-        taken,
-        allocation
-    )
-}
-
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_take_loaned_message_with_info(
-    subscription: *const Endpoint,
-    message: *mut *mut c_void,
-    taken: *mut bool,
-    info: *mut MessageInfo,
-    allocation: *mut c_void,
-) -> Ret {
-    let result = call!(
-        rmw_take_loaned_message_with_info(subscription, message, taken, info, allocation) else UNSUPPORTED
-    );
-    // SAFETY: rmw has accepted the arguments, and has loaned the message and filled the info.
-    let _panic = protect(|| unsafe {
-        if has_taken(result, taken) && !message.is_null() && !(*message).is_null() {
-            record_taken(subscription, &Taken::Message(*message), info.as_ref());
-        } else {
-            cause::end();
-        }
-    });
-    result
-}
-
-/// Publishes a message and records the publication.
 macro_rules! publish {
     ($name:ident, $publisher:ident, $message:ident, $allocation:ident, $size:expr) => {{
         let started = protect(|| start_publication($publisher)).flatten();
-        let result = call!($name($publisher, $message, $allocation) else UNSUPPORTED);
+        let result = call!($name($publisher, $message, $allocation));
         if let (OK, Some(started)) = (result, started) {
             let _panic = protect(|| record_published(&started, $size));
         }
@@ -373,124 +267,78 @@ macro_rules! publish {
     }};
 }
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_publish(
-    publisher: *const Endpoint,
-    message: *const c_void,
-    allocation: *mut c_void,
-) -> Ret {
-    publish!(rmw_publish, publisher, message, allocation, UNKNOWN_SIZE)
-}
+export! {
+    fn rmw_publish(publisher: *const Endpoint, message: *const c_void, allocation: *mut c_void) -> Ret {
+        publish!(rmw_publish, publisher, message, allocation, UNKNOWN_SIZE)
+    }
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_publish_loaned_message(
-    publisher: *const Endpoint,
-    message: *mut c_void,
-    allocation: *mut c_void,
-) -> Ret {
-    publish!(rmw_publish_loaned_message, publisher, message, allocation, UNKNOWN_SIZE)
-}
+    fn rmw_publish_loaned_message(
+        publisher: *const Endpoint, message: *mut c_void, allocation: *mut c_void
+    ) -> Ret {
+        publish!(rmw_publish_loaned_message, publisher, message, allocation, UNKNOWN_SIZE)
+    }
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_publish_serialized_message(
-    publisher: *const Endpoint,
-    message: *const SerializedMessage,
-    allocation: *mut c_void,
-) -> Ret {
-    // SAFETY: rmw has accepted the message.
-    publish!(rmw_publish_serialized_message, publisher, message, allocation, unsafe {
-        message.as_ref().map_or(UNKNOWN_SIZE, |message| size(message.length))
-    })
-}
+    fn rmw_publish_serialized_message(
+        publisher: *const Endpoint, message: *const SerializedMessage, allocation: *mut c_void
+    ) -> Ret {
+        // SAFETY: rmw has accepted the message.
+        publish!(rmw_publish_serialized_message, publisher, message, allocation, unsafe {
+            message.as_ref().map_or(UNKNOWN_SIZE, |message| size(message.length))
+        })
+    }
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_take_request(
-    service: *const Endpoint,
-    info: *mut ServiceInfo,
-    request: *mut c_void,
-    taken: *mut bool,
-) -> Ret {
-    cause::end();
-    let result = call!(rmw_take_request(service, info, request, taken) else UNSUPPORTED);
-    // SAFETY: rmw has accepted the arguments, and has filled the info.
-    let _panic = protect(|| unsafe {
-        if let (true, Some(info)) = (has_taken(result, taken), info.as_ref()) {
-            measured_service(service).inspect(|service| service.take(info));
-        }
-    });
-    result
-}
-
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_send_response(
-    service: *const Endpoint,
-    request: *mut RequestId,
-    response: *mut c_void,
-) -> Ret {
-    // The callback's duration ends here, before the response is sent.
-    let measured = protect(|| measured_service(service).map(|service| (service, monotonic()))).flatten();
-    let result = call!(rmw_send_response(service, request, response) else UNSUPPORTED);
-    if let Some((service, time)) = measured {
-        // SAFETY: The caller has passed this pointer.
-        let _panic = protect(|| match unsafe { request.as_ref() } {
-            Some(request) if result == OK => service.respond(request, time),
-            _ => {}
+    fn rmw_take_request(
+        service: *const Endpoint, info: *mut ServiceInfo, request: *mut c_void, taken: *mut bool
+    ) -> Ret {
+        cause::end();
+        let result = call!(rmw_take_request(service, info, request, taken));
+        // SAFETY: rmw has accepted the arguments, and has filled the info.
+        let _panic = protect(|| unsafe {
+            if let (true, Some(info)) = (has_taken(result, taken), info.as_ref()) {
+                measured(&SERVICES, service.addr()).inspect(|service| service.take(info));
+            }
         });
+        result
     }
-    result
-}
 
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_send_request(
-    client: *const Endpoint,
-    request: *const c_void,
-    number: *mut i64,
-) -> Ret {
-    let measured = protect(|| measured_client(client).map(|client| (client, client.begin()))).flatten();
-    let result = call!(rmw_send_request(client, request, number) else UNSUPPORTED);
-    if let Some((client, began)) = measured {
-        // SAFETY: The caller has passed the pointer. rmw has filled the number if the request was sent.
-        let number = unsafe { number.as_ref() }.filter(|_| result == OK);
-        let _panic = protect(|| client.sent(began, number.copied()));
-    }
-    result
-}
-
-/// # Safety
-///
-/// See rmw.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_take_response(
-    client: *const Endpoint,
-    info: *mut ServiceInfo,
-    response: *mut c_void,
-    taken: *mut bool,
-) -> Ret {
-    cause::end();
-    let result = call!(rmw_take_response(client, info, response, taken) else UNSUPPORTED);
-    // SAFETY: rmw has accepted the arguments, and has filled the info.
-    let _panic = protect(|| unsafe {
-        if let (true, Some(info)) = (has_taken(result, taken), info.as_ref()) {
-            measured_client(client).inspect(|client| client.take(info));
+    fn rmw_send_response(service: *const Endpoint, request: *mut RequestId, response: *mut c_void) -> Ret {
+        // The callback's duration ends here, before the response is sent.
+        let measured =
+            protect(|| measured(&SERVICES, service.addr()).map(|service| (service, monotonic()))).flatten();
+        let result = call!(rmw_send_response(service, request, response));
+        if let Some((service, time)) = measured {
+            // SAFETY: The caller has passed this pointer.
+            let _panic = protect(|| match unsafe { request.as_ref() } {
+                Some(request) if result == OK => service.respond(request, time),
+                _ => {}
+            });
         }
-    });
-    result
+        result
+    }
+
+    fn rmw_send_request(client: *const Endpoint, request: *const c_void, number: *mut i64) -> Ret {
+        let measured =
+            protect(|| measured(&CLIENTS, client.addr()).map(|client| (client, client.begin()))).flatten();
+        let result = call!(rmw_send_request(client, request, number));
+        if let Some((client, began)) = measured {
+            // SAFETY: The caller has passed the pointer. rmw has filled the number if the request was sent.
+            let number = unsafe { number.as_ref() }.filter(|_| result == OK);
+            let _panic = protect(|| client.sent(began, number.copied()));
+        }
+        result
+    }
+
+    fn rmw_take_response(
+        client: *const Endpoint, info: *mut ServiceInfo, response: *mut c_void, taken: *mut bool
+    ) -> Ret {
+        cause::end();
+        let result = call!(rmw_take_response(client, info, response, taken));
+        // SAFETY: rmw has accepted the arguments, and has filled the info.
+        let _panic = protect(|| unsafe {
+            if let (true, Some(info)) = (has_taken(result, taken), info.as_ref()) {
+                measured(&CLIENTS, client.addr()).inspect(|client| client.take(info));
+            }
+        });
+        result
+    }
 }

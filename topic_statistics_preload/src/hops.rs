@@ -30,34 +30,28 @@ static TOPICS: Mutex<Vec<Box<str>>> = Mutex::new(Vec::new());
 /// The largest number of topics. Messages on further topics count as unmeasured.
 const TOPICS_BOUND: usize = 4096;
 
-/// All publishers whose hops are measured.
 static PUBLISHERS: Mutex<Vec<Weak<PublisherHops>>> = Mutex::new(Vec::new());
 static MARKS: LazyLock<Arc<Marks>> = LazyLock::new(Arc::default);
 
 /// Returns the number of a topic; 0 if the process has too many topics.
 pub fn topic_number(topic: &str) -> u32 {
     let mut topics = lock(&TOPICS);
-    let found = topics.iter().position(|known| **known == *topic);
-    let index = found.unwrap_or_else(|| {
-        if topics.len() < TOPICS_BOUND {
-            topics.push(topic.into());
-        }
-        topics.len() - 1
-    });
-    match *topics[index] == *topic {
-        true => index as u32 + 1,
-        false => 0,
+    if let Some(index) = topics.iter().position(|known| **known == *topic) {
+        return index as u32 + 1;
     }
+    if topics.len() == TOPICS_BOUND {
+        return 0;
+    }
+    topics.push(topic.into());
+    topics.len() as u32
 }
 
-/// The hops that end at a publisher.
 pub struct PublisherHops {
     node: String,
     topic: String,
     names: Arc<SourceNames>,
     output: Arc<Output>,
     pub hops: Hops,
-    /// The sources of the created hops.
     sources: Mutex<Vec<SourceHandle>>,
     /// Whether the warning was logged that messages of too many topics cause publications.
     is_reported: AtomicBool,
@@ -74,7 +68,6 @@ impl PublisherHops {
         new
     }
 
-    /// Creates the marked hops of this publisher.
     fn create(&self, scheduler: &Arc<Scheduler>) {
         self.hops.create(|input| {
             let input = lock(&TOPICS).get(input as usize - 1).cloned()?;

@@ -13,27 +13,8 @@
 //!                                process -> topic_statistics_core -> output -> /statistics, /diagnostics
 //! ```
 //!
-//! | module | contains |
-//! |---|---|
-//! | [`hooks`] | the exported functions |
-//! | [`boundaries`] | exported functions whose call shows that a thread's callback has returned |
-//! | [`tracepoints`] | exported functions that rclcpp calls to report callbacks and intra-process communication |
-//! | [`callbacks`] | the callbacks, ring buffers and publishers reported by the tracepoints |
-//! | [`thread`] | what a thread remembers from one call to the next |
-//! | [`messages`] | messages that are taken, passed to callbacks, and published |
-//! | [`timers`], [`executor`] | the timers and the executors of rclcpp |
-//! | [`process`] | the subscriptions, publishers, services and clients of the process; start and end of statistics |
-//! | [`services`] | requests of services and calls of clients that wait for their response |
-//! | [`cause`] | what each thread does, from which the core concludes which message caused a publication |
-//! | [`hops`] | the sources that measure the time from a message to the publication that the message causes |
-//! | [`fork`] | prevents `fork` from copying an unfinished initialisation |
-//! | [`table`] | looks up the statistics of an rmw handle |
-//! | [`output`] | the publishers of windows and diagnostics |
-//! | [`health`] | the expectations of sources, and the diagnostics about them |
-//! | [`stamp`] | header stamps in messages of any type |
-//! | [`options`] | environment variables |
-//! | [`log`] | lines on standard error |
-//! | [`real`], [`abi`] | the process's own functions, and the C types of rmw and rosidl |
+//! The exported functions are in [`hooks`], [`boundaries`] (calls that show that a callback has returned) and
+//! [`tracepoints`] (rclcpp's reports). [`process`] has the measured endpoints, and starts and ends the statistics.
 //!
 //! The library never harms its host. If something that the library needs is missing, the exported functions only call
 //! the host's own functions.

@@ -18,7 +18,6 @@ use topic_statistics_core::schedule::{
 /// about health, and all other lines, are counted separately.
 const BOUND: u32 = 100;
 
-/// Writes a line.
 pub fn line(text: impl Display) {
     static LINES: AtomicU32 = AtomicU32::new(0);
     write(&LINES, "the last line", text);
@@ -37,7 +36,6 @@ fn write(lines: &AtomicU32, last: &str, text: impl Display) {
 
 /// Writes the core's warnings, errors and changes of health as lines.
 pub struct Lines {
-    /// Publishes the health of sources.
     pub publish_health: fn(&[&Diagnosed]) -> Result<(), PublishError>,
 }
 

@@ -2,7 +2,11 @@
 
 //! The messages that the process takes, passes to callbacks, and publishes.
 
-use std::{ffi::c_void, ptr::NonNull, sync::atomic::Ordering};
+use std::{
+    ffi::c_void,
+    ptr::NonNull,
+    sync::atomic::{AtomicI64, Ordering},
+};
 
 use topic_statistics_core::record::{
     clock::{monotonic, system_time},
@@ -12,7 +16,7 @@ use topic_statistics_core::record::{
 
 use crate::{
     abi::{Endpoint, MessageInfo},
-    callbacks::{not_ending, Filter, CALLBACKS},
+    callbacks::{not_ending, CALLBACKS},
     cause::{self, Message},
     executor,
     process::{has_ended, measured_publisher, measured_subscription, Publisher},
@@ -20,22 +24,18 @@ use crate::{
     timers,
 };
 
-/// A taken message.
 pub enum Taken<'a> {
     Message(*const c_void),
     Serialized(&'a [u8]),
 }
 
 /// Records a message that was taken now.
-///
-/// # Safety
-///
-/// The message must be of the subscription's type.
+/// Safety: The message must be of the subscription's type.
 #[inline]
 pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: Option<&MessageInfo>) {
     let address = subscription.addr();
     let Some(subscription) = measured_subscription(subscription) else {
-        cause::take(Message::UNMEASURED);
+        cause::note(|activity| activity.take(Message::UNMEASURED));
         return;
     };
     if info.is_some_and(|info| subscription.callbacks.discard(info, subscription.context)) {
@@ -45,8 +45,8 @@ pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: O
         let source = info.map_or(0, |info| info.source_timestamp.max(0));
         let message = Message { topic: subscription.topic, source, taken: monotonic() };
         match subscription.callbacks.are_reported() {
-            true => cause::take_for_callback(message, address),
-            false => cause::take(message),
+            true => cause::note(|activity| activity.take_for_callback(message, address)),
+            false => cause::note(|activity| activity.take(message)),
         }
     }
     let Some(epoch) = subscription.recorder.epoch() else { return };
@@ -63,21 +63,20 @@ pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: O
         }),
         (None, _) => 0,
     };
-    let size = || match taken {
-        Taken::Message(_) => UNKNOWN_SIZE,
-        Taken::Serialized(bytes) => size(bytes.len()),
-    };
     let message = subscription.recorder.received_message(
         epoch,
         header,
-        Reported { transport: subscription.transport, info, filter: &subscription.filter },
-        size,
+        Reported { transport: subscription.transport, info, filtered_until: &subscription.filtered_until },
+        || match taken {
+            Taken::Message(_) => UNKNOWN_SIZE,
+            Taken::Serialized(bytes) => size(bytes.len()),
+        },
     );
     let wait = |thread: &Thread| {
         let waits = subscription.callbacks.take(thread.address());
-        let received = || info.map_or(0, |info| received(subscription.transport, info));
-        let taken = || TakenMessage { subscription: address, message, received: received() };
-        thread.taken.set(waits.then(taken));
+        let reports_reception = subscription.transport.received == ReceivedTimestamp::Reception;
+        let received = info.filter(|_| reports_reception).map_or(0, |info| info.received_timestamp.max(0));
+        thread.taken.set(waits.then_some(TakenMessage { subscription: address, message, received }));
         waits
     };
     if !subscription.callbacks.are_reported() || thread::with(wait) != Some(true) {
@@ -90,7 +89,7 @@ struct Reported<'a> {
     transport: &'static Transport,
     /// The message info; `None` if the host took the message without message info.
     info: Option<&'a MessageInfo>,
-    filter: &'a Filter,
+    filtered_until: &'a AtomicI64,
 }
 
 impl Delivered for Reported<'_> {
@@ -99,7 +98,9 @@ impl Delivered for Reported<'_> {
     }
 
     fn is_filtered(&self) -> bool {
-        self.info.is_some_and(|info| self.filter.has_passed(info))
+        let until = self.filtered_until.load(Ordering::Relaxed);
+        until != 0
+            && self.info.is_some_and(|info| info.received_timestamp.max(info.source_timestamp) <= until)
     }
 
     fn info(&self, transport: &Transport) -> TransportInfo {
@@ -116,15 +117,6 @@ impl Delivered for Reported<'_> {
     }
 }
 
-/// Returns the time at which a message arrived on this host, in nanoseconds since the epoch; 0 if the middleware does
-/// not report this time.
-fn received(transport: &Transport, info: &MessageInfo) -> i64 {
-    match transport.received {
-        ReceivedTimestamp::Reception => info.received_timestamp.max(0),
-        ReceivedTimestamp::Take | ReceivedTimestamp::Unknown => 0,
-    }
-}
-
 /// The size that is recorded for a message that is not serialized.
 pub const UNKNOWN_SIZE: u32 = 0;
 
@@ -133,7 +125,6 @@ pub fn size(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(UNKNOWN_SIZE)
 }
 
-/// A publication that has started.
 pub struct Started {
     publisher: &'static Publisher,
     /// The start, in nanoseconds on the monotonic clock.
@@ -149,7 +140,7 @@ pub fn start_publication(address: *const Endpoint) -> Option<Started> {
     if !publisher.publications.is_enabled() {
         return None;
     }
-    let is_counted = publisher.intra_process.0.load(Ordering::Relaxed) != 0
+    let is_counted = publisher.intra_process.load(Ordering::Relaxed) != 0
         && thread::with(|thread| {
             let last = thread.intra_process.get();
             let is_last = last.publisher == address.addr();
@@ -171,7 +162,6 @@ pub fn record_published(started: &Started, size: u32) {
     publisher.publications.record_published(at, is_counted, size, monotonic);
 }
 
-/// Records that a publisher passes a message on within the process.
 pub fn publish_within_process(address: *const Endpoint) {
     let Some(publisher) = measured_publisher(address).filter(|publisher| publisher.publications.is_enabled())
     else {
@@ -187,7 +177,6 @@ pub fn publish_within_process(address: *const Endpoint) {
     });
 }
 
-/// Records that a callback starts on this thread.
 #[inline]
 pub fn start_callback(callback: usize, is_intra_process: bool) {
     if has_ended() {
@@ -198,11 +187,11 @@ pub fn start_callback(callback: usize, is_intra_process: bool) {
         let mut started = None;
         let measured = match owner {
             None => {
-                cause::start_callback(None);
+                cause::note(|activity| activity.start_callback(None));
                 Measured::Nothing
             }
             Some(owner) if is_intra_process => {
-                cause::start_callback(None);
+                cause::note(|activity| activity.start_callback(None));
                 start_intra_process(thread, owner.as_ptr(), &mut started)
             }
             Some(owner) => start_of(thread, owner.as_ptr(), &mut started),
@@ -213,17 +202,16 @@ pub fn start_callback(callback: usize, is_intra_process: bool) {
     });
 }
 
-/// Records that the callback of a subscription or a timer starts.
 #[inline]
 fn start_of(thread: &Thread, owner: *mut Endpoint, started: &mut Option<thread::Started>) -> Measured {
     let Some(subscription) = measured_subscription(owner) else {
-        cause::start_callback(None);
+        cause::note(|activity| activity.start_callback(None));
         let Some(timer) = timers::measured_timer(owner.addr()) else { return Measured::Nothing };
         let (running, at) = timer.start(thread.address());
         *started = Some(at);
         return Measured::Timer { timer: owner.addr(), running };
     };
-    cause::start_callback(Some(owner.addr()));
+    cause::note(|activity| activity.start_callback(Some(owner.addr())));
     subscription.callbacks.start(thread.address());
     let Some(taken) = thread.taken.take().filter(|taken| taken.subscription == owner.addr()) else {
         return Measured::Nothing;
@@ -238,7 +226,6 @@ fn start_of(thread: &Thread, owner: *mut Endpoint, started: &mut Option<thread::
     running.map_or(Measured::Nothing, |running| Measured::Message { subscription: owner.addr(), running })
 }
 
-/// Records that the callback for a message that was passed on within the process starts.
 fn start_intra_process(
     thread: &Thread,
     owner: *mut Endpoint,
@@ -254,16 +241,17 @@ fn start_intra_process(
     let at = subscription.recorder.record_intra_process(epoch, &message, monotonic);
     let published = (message.published != 0).then_some(message.published);
     *started = Some(thread::Started { at, ready: published });
-    cause::start_callback_of(|| {
-        let source = system_time().saturating_sub(at.saturating_sub(published?));
-        Some(Message { topic: subscription.topic, source, taken: at })
+    cause::note(|activity| {
+        activity.start_callback_of(published.map(|published| {
+            let source = system_time().saturating_sub(at.saturating_sub(published));
+            Message { topic: subscription.topic, source, taken: at }
+        }));
     });
     let running = subscription.recorder.running(epoch, at);
     running
         .map_or(Measured::Nothing, |running| Measured::IntraProcess { subscription: owner.addr(), running })
 }
 
-/// Records that the callback on this thread has returned.
 #[inline]
 pub fn end_callback(callback: usize) {
     thread::with(|thread| {

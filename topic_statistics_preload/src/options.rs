@@ -2,27 +2,21 @@
 
 //! Reads the options from environment variables.
 
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use topic_statistics_core::{metric::names, pattern::Namespace, Metric, SourceKind};
 
-/// The options of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// The length of a window.
     pub period: Duration,
-    /// The metrics of subscriptions.
     pub metrics: Vec<Metric>,
     /// Whether hops are measured: the time from a received message to the publication that this message causes.
     pub has_hops: bool,
-    /// Whether the executors are measured.
     pub has_executor: bool,
     /// Names and patterns of the measured topics and services. A pattern after `!` excludes topics. If the list is
     /// empty, all topics and services are measured.
     pub topics: Vec<String>,
-    /// The topic on which windows are published.
     pub publish_topic: String,
-    /// Whether distributions are published.
     pub distributions: bool,
     /// The file of expectations; `None` if nothing is judged.
     pub expect: Option<PathBuf>,
@@ -77,63 +71,56 @@ pub fn has_lifecycle_name(name: &str) -> bool {
     name.rsplit('/').next().is_some_and(|last| LIFECYCLE.contains(&last))
 }
 
+/// Sets an option to the value of a variable. The error has the expected values.
+type Set = fn(&mut Options, &str) -> Result<(), String>;
+
+/// The environment variables, and the functions that set their options.
+const VARIABLES: [(&str, Set); 7] = [
+    ("TOPIC_STATISTICS_PERIOD", |options, value| period(value).map(|period| options.period = period)),
+    ("TOPIC_STATISTICS_METRICS", |options, value| {
+        let chosen = metrics(value)?;
+        options.has_hops = chosen.contains(&Metric::InputToOutput);
+        options.has_executor = chosen.contains(&Metric::Busy);
+        let of_subscriptions = |metric: &Metric| SourceKind::Subscription.measures(*metric);
+        options.metrics = chosen.into_iter().filter(of_subscriptions).collect();
+        Ok(())
+    }),
+    ("TOPIC_STATISTICS_TOPICS", |options, value| topics(value).map(|topics| options.topics = topics)),
+    ("TOPIC_STATISTICS_PUBLISH_TOPIC", |options, value| {
+        value.clone_into(&mut options.publish_topic);
+        let is_name = value.starts_with('/') && is_topic(value, &[]);
+        is_name.then_some(()).ok_or("a topic that begins with / is expected".to_owned())
+    }),
+    ("TOPIC_STATISTICS_DISTRIBUTIONS", |options, value| {
+        let parsed = value.trim().parse().map_err(|_| "true or false is expected".to_owned());
+        parsed.map(|distributions| options.distributions = distributions)
+    }),
+    ("TOPIC_STATISTICS_EXPECT", |options, value| {
+        options.expect = Some(value.into());
+        Ok(())
+    }),
+    ("TOPIC_STATISTICS_EXPECT_NAMESPACE", |options, value| {
+        options.expect_namespace = value.parse()?;
+        Ok(())
+    }),
+];
+
 impl Options {
     /// Reads the options from environment variables. Ignores unrelated variables.
     ///
     /// The error names the invalid variable, its value and the expected values.
     pub fn read(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, String> {
-        let text = |text: OsString| text.to_string_lossy().into_owned();
-        let variables = variables.into_iter().map(|(name, value)| (text(name), text(value)));
-        let mut variables: BTreeMap<_, _> =
-            variables.filter(|(name, _)| name.starts_with("TOPIC_STATISTICS_")).collect();
         let mut options = Self::default();
-        let mut known = vec![];
-        let mut set = |name: &'static str, set: &mut dyn FnMut(&str) -> Result<(), String>| {
-            known.push(name);
-            match variables.remove(name) {
-                None => Ok(()),
-                Some(value) => set(&value).map_err(|expected| format!("{name} is {value:?}: {expected}")),
+        for (name, value) in variables {
+            let [name, value] = [&name, &value].map(|text| text.to_string_lossy());
+            if let Some((_, set)) = VARIABLES.iter().find(|(known, _)| *known == name) {
+                set(&mut options, &value).map_err(|expected| format!("{name} is {value:?}: {expected}"))?;
+            } else if name.starts_with("TOPIC_STATISTICS_") {
+                let known = VARIABLES.map(|(name, _)| name).join(", ");
+                return Err(format!("{name} is unknown: some of {known} are expected"));
             }
-        };
-        set("TOPIC_STATISTICS_PERIOD", &mut |value| {
-            options.period = period(value).ok_or("a number of seconds is expected, 0.001 to 86400")?;
-            Ok(())
-        })?;
-        set("TOPIC_STATISTICS_METRICS", &mut |value| {
-            options.metrics = metrics(value)?;
-            let chosen = std::mem::take(&mut options.metrics);
-            options.has_hops = chosen.contains(&Metric::InputToOutput);
-            options.has_executor = chosen.contains(&Metric::Busy);
-            let of_subscriptions = |metric: &Metric| SourceKind::Subscription.measures(*metric);
-            options.metrics = chosen.into_iter().filter(of_subscriptions).collect();
-            Ok(())
-        })?;
-        set("TOPIC_STATISTICS_TOPICS", &mut |value| {
-            options.topics = topics(value)?;
-            Ok(())
-        })?;
-        set("TOPIC_STATISTICS_PUBLISH_TOPIC", &mut |value| {
-            let is_name = value.starts_with('/') && is_topic(value, &[]);
-            options.publish_topic =
-                is_name.then(|| value.to_owned()).ok_or("a topic that begins with / is expected")?;
-            Ok(())
-        })?;
-        set("TOPIC_STATISTICS_DISTRIBUTIONS", &mut |value| {
-            options.distributions = value.trim().parse().map_err(|_| "true or false is expected")?;
-            Ok(())
-        })?;
-        set("TOPIC_STATISTICS_EXPECT", &mut |value| {
-            options.expect = Some(value.into());
-            Ok(())
-        })?;
-        set("TOPIC_STATISTICS_EXPECT_NAMESPACE", &mut |value| {
-            options.expect_namespace = value.parse()?;
-            Ok(())
-        })?;
-        match variables.keys().next() {
-            None => Ok(options),
-            Some(other) => Err(format!("{other} is unknown: some of {} are expected", known.join(", "))),
         }
+        Ok(options)
     }
 
     /// Returns whether a topic or service is measured. `is_lifecycle`: the topic or service belongs to the interface of
@@ -160,18 +147,13 @@ pub fn is_hidden(name: &str) -> bool {
     name.split('/').any(|part| part.starts_with('_'))
 }
 
-fn period(value: &str) -> Option<Duration> {
-    let seconds: f64 = value.trim().parse().ok()?;
-    (0.001..=86400.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
-}
-
-/// Returns the metrics that this library measures of subscriptions.
-pub fn measurable() -> impl Iterator<Item = Metric> {
-    Metric::OF_SUBSCRIPTIONS.iter().copied()
+fn period(value: &str) -> Result<Duration, String> {
+    let seconds = value.trim().parse().ok().filter(|seconds| (0.001..=86400.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or("a number of seconds is expected, 0.001 to 86400".to_owned())
 }
 
 fn metrics(value: &str) -> Result<Vec<Metric>, String> {
-    let known: Vec<Metric> = measurable().chain([Metric::InputToOutput, Metric::Busy]).collect();
+    let known = [Metric::OF_SUBSCRIPTIONS, &[Metric::InputToOutput, Metric::Busy]].concat();
     if value.trim() == "all" {
         return Ok(known);
     }

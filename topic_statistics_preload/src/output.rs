@@ -26,9 +26,8 @@ use crate::{
     stamp::{reset_error, MessageType},
 };
 
-/// What is published on a topic.
 #[derive(Clone, Copy, PartialEq)]
-enum Content {
+pub enum Content {
     Windows,
     Distributions,
     Diagnostics,
@@ -47,33 +46,24 @@ unsafe impl Send for OutputTopic {}
 unsafe impl Sync for OutputTopic {}
 
 impl OutputTopic {
-    /// Returns the topic for windows, and the topic for distributions if distributions are enabled. Errors if a type is
-    /// not installed, or does not have the expected size.
-    pub fn all(name: &str, has_distributions: bool) -> Result<Vec<Self>, String> {
-        let size = size_of::<MetricsMessage>();
-        let windows =
-            Self::find(Content::Windows, name.to_owned(), "statistics_msgs", "MetricsMessage", size);
-        let distributions = has_distributions.then(|| {
-            let (name, size) = (format!("{name}/distribution"), size_of::<MetricsDistribution>());
-            let package = "topic_statistics_interfaces";
-            Self::find(Content::Distributions, name, package, "MetricsDistribution", size)
-        });
-        std::iter::once(windows).chain(distributions).collect()
-    }
-
-    /// Returns the topic for diagnostics. Errors if the type is not installed, or has another size.
-    pub fn diagnostics() -> Result<Self, String> {
-        let (name, size) = ("/diagnostics".to_owned(), size_of::<DiagnosticArray>());
-        Self::find(Content::Diagnostics, name, "diagnostic_msgs", "DiagnosticArray", size)
-    }
-
-    fn find(
-        content: Content,
-        name: String,
-        package: &str,
-        message_type: &str,
-        expected: usize,
-    ) -> Result<Self, String> {
+    /// Finds the topic with a content. `windows` is the topic of windows. Errors if the type is not installed, or does
+    /// not have the expected size.
+    pub fn find(content: Content, windows: &str) -> Result<Self, String> {
+        let (name, package, message_type, expected) = match content {
+            Content::Windows => {
+                (windows.to_owned(), "statistics_msgs", "MetricsMessage", size_of::<MetricsMessage>())
+            }
+            Content::Distributions => (
+                format!("{windows}/distribution"),
+                "topic_statistics_interfaces",
+                "MetricsDistribution",
+                size_of::<MetricsDistribution>(),
+            ),
+            Content::Diagnostics => {
+                let name = "/diagnostics".to_owned();
+                (name, "diagnostic_msgs", "DiagnosticArray", size_of::<DiagnosticArray>())
+            }
+        };
         let support = real::type_support(package, message_type);
         let type_support = support.and_then(|support| NonNull::new(support.cast_mut())).ok_or_else(|| {
             format!("the package {package} is not found (lib{package}__rosidl_typesupport_c.so)")
@@ -90,7 +80,6 @@ impl OutputTopic {
     }
 }
 
-/// A node of the process.
 #[derive(Clone, Copy, PartialEq)]
 pub struct NodeHandle(NonNull<Node>);
 
@@ -103,7 +92,6 @@ impl NodeHandle {
         NonNull::new(node.cast_mut()).map(Self)
     }
 
-    /// Returns the address of the node's context.
     pub fn context(self) -> usize {
         // SAFETY: The node lives.
         unsafe { self.0.as_ref() }.context.addr()
@@ -141,16 +129,21 @@ struct State {
     topics: Arc<[OutputTopic]>,
     /// The context's nodes that have statistics.
     nodes: Vec<(NodeHandle, Arc<NodeState>)>,
-    /// The node to which all publishers belong, and one publisher for each topic that is in use.
-    publishers: Option<(NodeHandle, Vec<(Content, PublisherHandle)>)>,
+    /// A publisher for each topic that is in use. All belong to the same node.
+    publishers: Vec<Publisher>,
     /// The context's sources that are judged. If no source is judged, nothing is published on /diagnostics.
     judged: Vec<Weak<Source>>,
 }
 
-struct PublisherHandle(NonNull<Endpoint>);
+/// A publisher on a node that lives. Dropping it destroys it.
+struct Publisher {
+    content: Content,
+    node: NodeHandle,
+    endpoint: NonNull<Endpoint>,
+}
 
 // SAFETY: As for `NodeHandle`.
-unsafe impl Send for PublisherHandle {}
+unsafe impl Send for Publisher {}
 
 impl Output {
     /// The longest time that the exit of the process waits for a publication that is in progress.
@@ -165,7 +158,6 @@ impl Output {
         self.context == context
     }
 
-    /// Adds a node, if the node is new. Returns the node's state.
     pub fn add_node(&self, node: NodeHandle) -> Arc<NodeState> {
         let mut state = lock(&self.state);
         if let Some((_, present)) = state.nodes.iter().find(|(other, _)| *other == node) {
@@ -180,9 +172,8 @@ impl Output {
     /// publisher.
     pub fn create_publishers(&self, node: NodeHandle) -> Result<(), String> {
         let mut state = lock(&self.state);
-        if state.publishers.is_none() {
-            let publishers = state.create(node, |content| content != Content::Diagnostics)?;
-            state.publishers = Some((node, publishers));
+        if state.publishers.is_empty() {
+            state.publishers = state.create(node, |content| content != Content::Diagnostics)?;
         }
         Ok(())
     }
@@ -191,26 +182,20 @@ impl Output {
     /// Errors if the middleware refuses the publisher.
     pub fn judge(&self, source: &Arc<Source>) -> Result<(), String> {
         let mut state = lock(&self.state);
-        let is_of_diagnostics = |content| content == Content::Diagnostics;
-        let has = |(content, _): &(Content, _)| is_of_diagnostics(*content);
-        let owner = state.publishers.as_ref().filter(|(_, publishers)| !publishers.iter().any(has));
-        if let Some(&(node, _)) = owner {
-            let new = state.create(node, is_of_diagnostics)?;
-            if let Some((_, publishers)) = &mut state.publishers {
-                publishers.extend(new);
-            }
+        let has_diagnostics = state.publishers.iter().any(|own| own.content == Content::Diagnostics);
+        if let Some(node) = state.publishers.first().filter(|_| !has_diagnostics).map(|own| own.node) {
+            let new = state.create(node, |content| content == Content::Diagnostics)?;
+            state.publishers.extend(new);
         }
         state.judged.retain(|judged| judged.strong_count() > 0);
         state.judged.push(Arc::downgrade(source));
         Ok(())
     }
 
-    /// Returns whether a source is judged, and belongs to the context.
     pub fn judges(&self, source: &Arc<Source>) -> bool {
         lock(&self.state).judged.iter().any(|judged| std::ptr::eq(judged.as_ptr(), Arc::as_ptr(source)))
     }
 
-    /// Publishes the diagnostics that `message` returns for the current time.
     pub fn publish_diagnostics(
         &self,
         message: impl FnOnce(Time) -> DiagnosticArray,
@@ -220,21 +205,25 @@ impl Output {
         unsafe { lock(&self.state).publish(Content::Diagnostics, &message) }
     }
 
-    /// Removes a node that is about to be destroyed. Returns whether no node is left.
+    /// Removes a node that is about to be destroyed. If it has the publishers, destroys them, and creates new ones on
+    /// another node. Returns whether no node is left.
     pub fn remove_node(&self, node: NodeHandle) -> bool {
         let mut state = lock(&self.state);
         state.nodes.retain(|(other, _)| *other != node);
-        if state.publishers.as_ref().is_some_and(|(owner, _)| *owner == node) {
-            state.move_publishers();
+        if state.publishers.first().is_some_and(|own| own.node == node) {
+            let contents: Vec<_> = state.publishers.drain(..).map(|own| own.content).collect();
+            let create = |node| state.create(node, |content| contents.contains(&content)).ok();
+            let moved = state.nodes.iter().find_map(|(node, _)| create(*node));
+            state.publishers = moved.unwrap_or_default();
         }
         state.nodes.is_empty()
     }
 
-    /// Stops publishing, before the process and the middleware end.
     pub fn close(&self) {
         for _ in 0..Self::EXIT.as_millis() {
             if let Ok(mut state) = self.state.try_lock() {
-                state.publishers = None; // publishers are not destroyed: their node ends with the process
+                // Publishers are not destroyed: their node ends with the process.
+                state.publishers.drain(..).for_each(std::mem::forget);
                 state.nodes.clear();
                 return;
             }
@@ -244,39 +233,38 @@ impl Output {
 }
 
 impl State {
-    /// The history depth of the publishers of windows and distributions. The depth is large, because the windows of
-    /// many subscriptions may end at the same time.
-    const DEPTH: usize = 1000;
-    /// The history depth of the publisher of diagnostics: readers need only the last message.
-    const DIAGNOSTICS_DEPTH: usize = 10;
-
-    /// Creates the publishers of the contents that `has` selects, on a node. If a publisher cannot be created, destroys
-    /// the publishers that were created before.
-    fn create(
-        &self,
-        node: NodeHandle,
-        has: impl Fn(Content) -> bool,
-    ) -> Result<Vec<(Content, PublisherHandle)>, String> {
-        let mut created = Vec::with_capacity(self.topics.len());
-        for topic in self.topics.iter().filter(|topic| has(topic.content)) {
-            match Self::create_publisher(node, topic) {
-                Ok(publisher) => created.push((topic.content, publisher)),
-                Err(why) => {
-                    Self::destroy(node, created);
-                    return Err(why);
-                }
-            }
-        }
-        Ok(created)
+    /// Creates the publishers of the contents that `has` selects, on a node.
+    fn create(&self, node: NodeHandle, has: impl Fn(Content) -> bool) -> Result<Vec<Publisher>, String> {
+        let topics = self.topics.iter().filter(|topic| has(topic.content));
+        topics.map(|topic| Publisher::create(node, topic)).collect()
     }
 
-    fn create_publisher(node: NodeHandle, topic: &OutputTopic) -> Result<PublisherHandle, String> {
+    /// Publishes a message on the topic with this content.
+    /// Safety: The message must be of the topic's type.
+    unsafe fn publish<Message>(&self, content: Content, message: &Message) -> Result<(), PublishError> {
+        // Without a node, there are no publishers, and nothing is published.
+        let Some(own) = self.publishers.iter().find(|own| own.content == content) else { return Ok(()) };
+        let publish = real::rmw_publish().ok_or("rmw_publish is not found")?;
+        // SAFETY: The publisher lives, and the caller guarantees that the message has the publisher's type.
+        match unsafe { publish(own.endpoint.as_ptr(), std::ptr::from_ref(message).cast(), null_mut()) } {
+            OK => Ok(()),
+            error => {
+                reset_error();
+                Err(format!("rmw_publish returns {error}").into())
+            }
+        }
+    }
+}
+
+impl Publisher {
+    fn create(node: NodeHandle, topic: &OutputTopic) -> Result<Self, String> {
         let unspecified = RmwTime { sec: 0, nsec: 0 };
         let qos = Qos {
             history: Qos::KEEP_LAST,
             depth: match topic.content {
-                Content::Windows | Content::Distributions => Self::DEPTH,
-                Content::Diagnostics => Self::DIAGNOSTICS_DEPTH,
+                // The windows of many subscriptions may end at the same time.
+                Content::Windows | Content::Distributions => 1000,
+                Content::Diagnostics => 10, // readers need only the last message
             },
             reliability: Qos::RELIABLE,
             durability: Qos::VOLATILE,
@@ -290,55 +278,24 @@ impl State {
         let create = real::rmw_create_publisher().ok_or("rmw_create_publisher is not found")?;
         // SAFETY: The node lives, and the arguments have the types of rmw.h. The middleware copies all data that it
         // keeps.
-        let publisher = unsafe {
+        let endpoint = unsafe {
             create(node.0.as_ptr(), topic.type_support.as_ptr(), topic.name.as_ptr(), &qos, &options)
         };
-        NonNull::new(publisher).map(PublisherHandle).ok_or_else(|| {
-            reset_error();
-            format!("the middleware refuses a publisher on {}", topic.name.to_string_lossy())
-        })
+        NonNull::new(endpoint).map(|endpoint| Self { content: topic.content, node, endpoint }).ok_or_else(
+            || {
+                reset_error();
+                format!("the middleware refuses a publisher on {}", topic.name.to_string_lossy())
+            },
+        )
     }
+}
 
-    fn destroy(node: NodeHandle, publishers: Vec<(Content, PublisherHandle)>) {
-        let Some(destroy) = real::rmw_destroy_publisher() else { return };
-        for (_, publisher) in publishers {
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        if let Some(destroy) = real::rmw_destroy_publisher() {
             // SAFETY: The node lives, and the publisher was created on it.
-            let result = unsafe { destroy(node.0.as_ptr(), publisher.0.as_ptr()) };
-            if result != OK {
+            if unsafe { destroy(self.node.0.as_ptr(), self.endpoint.as_ptr()) } != OK {
                 reset_error();
-            }
-        }
-    }
-
-    /// Destroys the publishers. If the context has another node, creates new publishers on that node.
-    fn move_publishers(&mut self) {
-        let mut contents = vec![];
-        if let Some((node, publishers)) = self.publishers.take() {
-            contents.extend(publishers.iter().map(|(content, _)| *content));
-            Self::destroy(node, publishers);
-        }
-        let has = |content| contents.contains(&content);
-        let nodes: Vec<NodeHandle> = self.nodes.iter().map(|(node, _)| *node).collect();
-        self.publishers = nodes.into_iter().find_map(|node| Some((node, self.create(node, has).ok()?)));
-    }
-
-    /// Publishes a message on the topic with this content.
-    ///
-    /// # Safety
-    ///
-    /// The message must be of the topic's type.
-    unsafe fn publish<Message>(&self, content: Content, message: &Message) -> Result<(), PublishError> {
-        // Without a node, there are no publishers, and nothing is published.
-        let Some((_, publishers)) = &self.publishers else { return Ok(()) };
-        let publisher = publishers.iter().find(|(of_publisher, _)| *of_publisher == content);
-        let Some((_, publisher)) = publisher else { return Ok(()) };
-        let publish = real::rmw_publish().ok_or("rmw_publish is not found")?;
-        // SAFETY: The publisher lives, and the caller guarantees that the message has the publisher's type.
-        match unsafe { publish(publisher.0.as_ptr(), std::ptr::from_ref(message).cast(), null_mut()) } {
-            OK => Ok(()),
-            error => {
-                reset_error();
-                Err(format!("rmw_publish returns {error}").into())
             }
         }
     }
@@ -368,9 +325,7 @@ impl PublishWindows for Output {
             unit: string(&unit),
             window_start: time(window.start.as_nanoseconds()),
             window_stop: time(window.stop.as_nanoseconds()),
-            statistics: points.as_ptr(),
-            statistics_size: points.len(),
-            statistics_capacity: points.len(),
+            statistics: RosSequence::of(&points),
         };
         // SAFETY: The message has the type of the topic.
         unsafe { lock(&self.state).publish(Content::Windows, &message) }
@@ -413,7 +368,6 @@ impl PublishWindows for Output {
     }
 }
 
-/// Returns the texts of a message: source name, metric name and unit.
 fn texts(source: &str, metric: Metric) -> Result<[CString; 3], PublishError> {
     Ok([text(source)?, text(metric.name())?, text(metric.unit())?])
 }

@@ -10,8 +10,8 @@ use std::{
     ffi::{c_char, CStr},
     panic::AssertUnwindSafe,
     sync::{
-        atomic::{AtomicU8, Ordering},
-        Arc, Mutex, Once, OnceLock,
+        atomic::{AtomicI64, AtomicU8, AtomicUsize, Ordering},
+        Arc, Mutex, Once, OnceLock, PoisonError,
     },
 };
 
@@ -25,6 +25,7 @@ use topic_statistics_core::{
         publications::Publications,
         recorder::{Recorder, RecorderOptions},
         source::{Source, SourceHandle, WindowedCollector},
+        source_name::UniqueName,
         transport::Transport,
         windowed::Windowed,
     },
@@ -36,36 +37,34 @@ use topic_statistics_core::{
 
 use crate::{
     abi::{Endpoint, Node, Qos, TypeSupport},
-    callbacks::{lock_ending, Callbacks, Filter, IntraProcessKey},
+    callbacks::{Callbacks, ENDING, INTRA_PROCESS_PUBLISHERS},
     cause, fork,
     health::{self, Expected},
     hops::{self, PublisherHops},
     log::{line, Lines},
     options::{has_lifecycle_name, is_hidden, Options},
-    output::{NodeHandle, NodeState, Output, OutputTopic},
-    real,
+    output::{Content, NodeHandle, NodeState, Output, OutputTopic},
     services::{Client, Service},
     stamp::{is_of_lifecycle, MessageType, Stamp},
-    table::Table,
+    table::{Table, BOUND},
 };
 
 static SUBSCRIPTIONS: Table<Subscription> = Table::new();
 static PUBLISHERS: Table<Publisher> = Table::new();
-static SERVICES: Table<Service> = Table::new();
-static CLIENTS: Table<Client> = Table::new();
+pub static SERVICES: Table<Service> = Table::new();
+pub static CLIENTS: Table<Client> = Table::new();
 static PROCESS: OnceLock<Option<Process>> = OnceLock::new();
 static STATE: AtomicU8 = AtomicU8::new(NEW);
 
 /// The statistics have not begun, or are running.
 const NEW: u8 = 0;
-/// The statistics have ended.
 const ENDED: u8 = 1;
 /// This process is a forked child of a process with statistics. `fork` may have copied a lock in the locked state. The
 /// child must not wait for such a lock, because no thread of the child would unlock it.
 const FORKED: u8 = 2;
 
 struct Process {
-    options: Options,
+    options: &'static Options,
     /// `None` if nothing is judged.
     expected: Option<Expected>,
     topics: Arc<[OutputTopic]>,
@@ -75,9 +74,8 @@ struct Process {
     clocks: Mutex<Vec<(usize, Arc<NodeState>)>>,
 }
 
-/// A measured subscription.
 pub struct Subscription {
-    /// The first field, because it is dropped first: the source's statistics end before the other fields are dropped.
+    /// The first field, because its drop ends the statistics, before the other fields are dropped.
     _source: SourceHandle,
     pub recorder: Arc<Recorder>,
     pub transport: &'static Transport,
@@ -89,14 +87,16 @@ pub struct Subscription {
     pub topic: u32,
     pub context: usize,
     pub callbacks: Callbacks,
-    pub filter: Filter,
+    /// Messages that were sent and received up to this time may have been dropped by a content filter. In nanoseconds
+    /// since the epoch; 0 if the subscription never had a filter, `i64::MAX` while it has one.
+    pub filtered_until: AtomicI64,
 }
 
-/// A measured publisher.
 pub struct Publisher {
     _source: SourceHandle,
     pub context: usize,
-    pub intra_process: IntraProcessKey,
+    /// The key in [`INTRA_PROCESS_PUBLISHERS`]; 0 if the publisher has no intra-process communication.
+    pub intra_process: AtomicUsize,
     pub publications: Arc<Windowed<Publications>>,
     /// `None` if hops are not measured.
     pub hops: Option<Arc<PublisherHops>>,
@@ -112,22 +112,6 @@ pub fn protect<T>(run: impl FnOnce() -> T) -> Option<T> {
     result.ok()
 }
 
-/// Calls the process's own function. If no library has the function, logs a line and returns the value after `else`.
-macro_rules! call {
-    ($name:ident($($argument:expr),*) else $($missing:expr)?) => {
-        match real::$name() {
-            // SAFETY: The caller has passed the arguments, and follows the rules of rmw.h.
-            Some(real) => unsafe { real($($argument),*) },
-            None => {
-                let _written = protect(|| line(concat!(stringify!($name), " is called and no library has it")));
-                return $($missing)?;
-            }
-        }
-    };
-}
-pub(crate) use call;
-
-/// Ends the statistics of this process.
 fn end(why: &str) {
     if STATE.swap(ENDED, Ordering::Relaxed) == NEW {
         line(format_args!("no topic statistics in process {}: {why}", std::process::id()));
@@ -138,11 +122,6 @@ fn end(why: &str) {
 #[inline]
 pub fn has_ended() -> bool {
     STATE.load(Ordering::Relaxed) != NEW
-}
-
-/// Records that this process is a forked child.
-fn forked() {
-    STATE.store(FORKED, Ordering::Relaxed);
 }
 
 /// Runs when the process exits. Exit functions run in reverse order of registration. The middleware was loaded earlier,
@@ -157,22 +136,25 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Returns the statistics of this process, if the statistics have begun.
 fn initialised() -> Option<&'static Process> {
     PROCESS.get()?.as_ref()
 }
 
+/// Returns the statistics of this process, if the statistics have begun and this process is no forked child.
+fn running() -> Option<&'static Process> {
+    initialised().filter(|_| STATE.load(Ordering::Relaxed) != FORKED)
+}
+
 /// Returns the statistics of this process; `None` if the statistics could not begin. The first call begins the
 /// statistics.
-fn process(options: impl FnOnce() -> Options) -> Option<&'static Process> {
+fn process(options: &'static Options) -> Option<&'static Process> {
     if let Some(process) = PROCESS.get() {
         return process.as_ref();
     }
-    let begin = || Process::begin(options()).map_err(|why| end(&why)).ok();
+    let begin = || Process::begin(options).map_err(|why| end(&why)).ok();
     fork::with_blocked_forks(|| PROCESS.get_or_init(begin).as_ref())
 }
 
-/// Returns the options; `None` if an option is invalid.
 fn options() -> Option<&'static Options> {
     static OPTIONS: OnceLock<Option<Options>> = OnceLock::new();
     if let Some(options) = OPTIONS.get() {
@@ -188,12 +170,16 @@ pub fn wants_executor() -> bool {
 }
 
 impl Process {
-    fn begin(options: Options) -> Result<Self, String> {
-        let mut topics = OutputTopic::all(&options.publish_topic, options.distributions)?;
+    fn begin(options: &'static Options) -> Result<Self, String> {
+        let find = |content| OutputTopic::find(content, &options.publish_topic);
+        let mut topics = vec![find(Content::Windows)?];
+        if options.distributions {
+            topics.push(find(Content::Distributions)?);
+        }
         let mut expected =
             options.expect.as_deref().and_then(|path| Expected::read(path, &options.expect_namespace));
         if expected.is_some() {
-            match OutputTopic::diagnostics() {
+            match find(Content::Diagnostics) {
                 Ok(topic) => topics.push(topic),
                 Err(why) => {
                     expected = None;
@@ -210,8 +196,9 @@ impl Process {
             Schedule::new(defaults, false, LossEvents::new(name.clone(), 0.0)).without_totals();
         schedule.judge_by(NodeExpectations::default(), expected.is_some());
         let scheduler = Arc::new(Scheduler::new(name, Box::new(Lines { publish_health }), schedule, None));
-        fork::call_in_children(forked);
-        if !real::at_exit(at_exit) {
+        fork::call_in_children(|| STATE.store(FORKED, Ordering::Relaxed));
+        // SAFETY: The function lives as long as this library, which is never unloaded.
+        if unsafe { libc::atexit(at_exit) } != 0 {
             return Err("atexit is refused".to_owned());
         }
         scheduler.start(|_| None).map_err(|error| format!("a thread cannot be started: {error}"))?;
@@ -233,22 +220,16 @@ impl Process {
         output
     }
 
-    /// Adds a source. Errors if the windows of the source cannot be published.
-    fn add(&self, new: Wanted, collected: Collected) -> Result<SourceHandle, String> {
+    /// Adds the source that `source` makes of its name and its topic. Errors if its windows cannot be published.
+    fn add(
+        &self,
+        new: Wanted,
+        source: impl FnOnce(UniqueName, String) -> Source,
+    ) -> Result<SourceHandle, String> {
         new.output.create_publishers(new.node)?;
-        let name = new.node.name();
-        let name = new.state.names.reserve(&name, &format!("{name}:{}", new.name));
-        let source = match &collected {
-            Collected::Messages(recorder) => {
-                Source::new(name, Arc::clone(recorder) as _, Some(Box::new(new.name)))
-            }
-            Collected::Untitled(collector) => Source::new(name, Arc::clone(collector), None),
-            Collected::Others(collector) => {
-                let source = Source::new(name, Arc::clone(collector), None);
-                let given = new.name.clone();
-                source.of_topic(new.name, &given)
-            }
-        };
+        let node = new.node.name();
+        let name = new.state.names.reserve(&node, &format!("{node}:{}", new.name));
+        let source = source(name, new.name);
         let collector = Arc::clone(&source.collector);
         let output = Arc::clone(&new.output);
         let added = self.scheduler.add(collector, SourceOptions::default(), Some(new.output as _));
@@ -270,32 +251,42 @@ fn publish_health(diagnosed: &[&Diagnosed]) -> Result<(), PublishError> {
     outputs.iter().try_for_each(|output| health::publish(output, diagnosed))
 }
 
-/// Creates the marked hops. This function runs on the thread of the statistics.
 fn create_hops() {
     if let Some(process) = initialised() {
         hops::create_marked(&process.scheduler);
     }
 }
 
-/// The collector of the samples of a source.
-enum Collected {
-    Messages(Arc<Recorder>),
-    Others(Arc<dyn WindowedCollector>),
-    /// The collector of a source without a topic, which is a timer or an executor.
-    Untitled(Arc<dyn WindowedCollector>),
+/// Returns a function that makes the source of a publisher, a service or a client.
+fn source_of(collector: Arc<dyn WindowedCollector>) -> impl FnOnce(UniqueName, String) -> Source {
+    |name, topic| Source::new(name, collector, None).of_topic(topic.clone(), &topic)
 }
 
-/// A new endpoint that rmw has created.
+/// The arguments and the result of a call of rmw that has created an endpoint.
 pub struct Created {
-    pub node: *const Node,
+    node: *const Node,
     /// The type support of a message or a service. Both type supports begin with the same fields.
-    pub type_support: *const TypeSupport,
-    /// The name of the topic or service.
-    pub name: *const c_char,
-    pub endpoint: *const Endpoint,
+    type_support: *const TypeSupport,
+    name: *const c_char,
+    qos: *const Qos,
+    endpoint: *const Endpoint,
 }
 
-/// The data that are needed to measure a new endpoint.
+/// Measures a new endpoint from now on, as the method `kind`, if the options select the endpoint and it is not null.
+/// Safety: The pointers must be the arguments and the result of a call of rmw.
+pub unsafe fn measure(
+    kind: fn(&Created),
+    node: *const Node,
+    type_support: *const TypeSupport,
+    name: *const c_char,
+    qos: *const Qos,
+    endpoint: *mut Endpoint,
+) {
+    if !endpoint.is_null() {
+        let _panic = protect(|| kind(&Created { node, type_support, name, qos, endpoint }));
+    }
+}
+
 struct Wanted {
     process: &'static Process,
     node: NodeHandle,
@@ -306,15 +297,10 @@ struct Wanted {
 
 impl Created {
     /// Returns the data that are needed to measure the endpoint; `None` if the endpoint is not measured.
-    ///
-    /// # Safety
-    ///
-    /// The pointers must be the arguments and the result of a call of rmw.
-    unsafe fn wanted(&self, is_clock: bool) -> Option<Wanted> {
+    fn wanted(&self, is_clock: bool) -> Option<Wanted> {
         if has_ended() {
             return None;
         }
-        let node = NodeHandle::new(self.node)?;
         // SAFETY: rmw has accepted the name.
         let name = unsafe { CStr::from_ptr(self.name) }.to_str().ok()?.to_owned();
         let options = options()?;
@@ -324,30 +310,22 @@ impl Created {
         if !is_measured && !is_clock {
             return None;
         }
-        let process = process(|| options.clone())?;
-        let output = process.output(node);
-        let state = output.add_node(node);
+        let wanted = Wanted::new(self.node, options, name)?;
         if is_clock {
-            state.clocks.fetch_add(1, Ordering::Relaxed);
-            lock(&process.clocks).push((self.endpoint.addr(), Arc::clone(&state)));
+            wanted.state.clocks.fetch_add(1, Ordering::Relaxed);
+            lock(&wanted.process.clocks).push((self.endpoint.addr(), Arc::clone(&wanted.state)));
         }
-        is_measured.then_some(Wanted { process, node, output, name, state })
+        is_measured.then_some(wanted)
     }
 
-    /// Measures a subscription from now on, if the options select the subscription.
-    ///
-    /// # Safety
-    ///
-    /// The pointers must be the arguments and the result of a call of rmw.
-    pub unsafe fn subscription(&self, qos: *const Qos) {
+    pub fn subscription(&self) {
         static IS_UNKNOWN: Once = Once::new();
         if has_ended() {
             return;
         }
-        // SAFETY: By contract.
+        // SAFETY: rmw has accepted the type.
         let message_type = unsafe { MessageType::of(self.type_support) };
-        // SAFETY: By contract.
-        let Some(wanted) = (unsafe { self.wanted(message_type.is_clock) }) else { return };
+        let Some(wanted) = self.wanted(message_type.is_clock) else { return };
         if message_type.is_unknown
             && wanted.process.options.metrics.iter().any(|m| m.starts_at_header_stamp())
         {
@@ -359,8 +337,8 @@ impl Created {
                 ));
             });
         }
-        // SAFETY: By contract.
-        let may_have_history = unsafe { qos.as_ref() }.is_some_and(Qos::may_have_history);
+        // SAFETY: rmw has accepted the profile.
+        let may_have_history = unsafe { self.qos.as_ref() }.is_some_and(Qos::may_have_history);
         let recorder_options =
             RecorderOptions::new().metrics(wanted.metrics()).transient_local(may_have_history);
         let recorder = Arc::new(Recorder::new(&wanted.name, recorder_options, None, &HostClock));
@@ -370,13 +348,13 @@ impl Created {
             None => recorder.accept_no_header(),
         }
         let node = Arc::clone(&wanted.state);
-        let collected = Collected::Messages(Arc::clone(&recorder));
-        // SAFETY: By contract.
-        let transport = unsafe { self.transport() };
+        let transport = self.transport();
         let is_input = wanted.process.options.has_hops && !is_hidden(&wanted.name);
         let topic = if is_input { hops::topic_number(&wanted.name) } else { 0 };
         let context = wanted.node.context();
-        wanted.add(self.endpoint, &SUBSCRIPTIONS, collected, |source| Subscription {
+        let messages = Arc::clone(&recorder);
+        let source = |name, topic| Source::new(name, messages, Some(Box::new(topic)));
+        wanted.add(self.endpoint, &SUBSCRIPTIONS, source, |source| Subscription {
             _source: source,
             recorder,
             transport,
@@ -385,69 +363,48 @@ impl Created {
             topic,
             context,
             callbacks: Callbacks::default(),
-            filter: Filter::default(),
+            filtered_until: AtomicI64::default(),
         });
         note_filter(self.endpoint);
     }
 
-    /// Measures a publisher from now on, if the options select the publisher.
-    ///
-    /// # Safety
-    ///
-    /// The pointers must be the arguments and the result of a call of rmw.
-    pub unsafe fn publisher(&self) {
-        // SAFETY: By contract.
-        let Some(wanted) = (unsafe { self.wanted(false) }) else { return };
+    pub fn publisher(&self) {
+        let Some(wanted) = self.wanted(false) else { return };
         let has_sizes = wanted.process.options.metrics.contains(&Metric::MessageSize);
         let publications = Arc::new(Windowed::new(Publications::new(Default::default(), has_sizes)));
-        let collected = Collected::Others(Arc::clone(&publications) as _);
+        let source = source_of(Arc::clone(&publications) as _);
         let hops = wanted.process.options.has_hops.then(|| {
             let (node, names) = (wanted.node.name(), Arc::clone(&wanted.state.names));
             PublisherHops::new(node, wanted.name.clone(), names, Arc::clone(&wanted.output))
         });
         let context = wanted.node.context();
-        wanted.add(self.endpoint, &PUBLISHERS, collected, |source| Publisher {
+        wanted.add(self.endpoint, &PUBLISHERS, source, |source| Publisher {
             _source: source,
             context,
-            intra_process: IntraProcessKey::default(),
+            intra_process: AtomicUsize::default(),
             publications,
             hops,
         });
     }
 
-    /// Measures a service from now on, if the options select the service.
-    ///
-    /// # Safety
-    ///
-    /// The pointers must be the arguments and the result of a call of rmw.
-    pub unsafe fn service(&self) {
-        // SAFETY: By contract.
-        let (Some(wanted), transport) = (unsafe { (self.wanted(false), self.transport()) }) else { return };
+    pub fn service(&self) {
+        let Some(wanted) = self.wanted(false) else { return };
         let recorder = Service::recorder();
-        let collected = Collected::Others(Arc::clone(&recorder.requests) as _);
-        wanted.add(self.endpoint, &SERVICES, collected, |source| Service::new(source, recorder, transport));
+        let source = source_of(Arc::clone(&recorder.requests) as _);
+        wanted
+            .add(self.endpoint, &SERVICES, source, |source| Service::new(source, recorder, self.transport()));
     }
 
-    /// Measures a client from now on, if the options select the client.
-    ///
-    /// # Safety
-    ///
-    /// The pointers must be the arguments and the result of a call of rmw.
-    pub unsafe fn client(&self) {
-        // SAFETY: By contract.
-        let (Some(wanted), transport) = (unsafe { (self.wanted(false), self.transport()) }) else { return };
+    pub fn client(&self) {
+        let Some(wanted) = self.wanted(false) else { return };
         let recorder = Client::recorder();
-        let collected = Collected::Others(Arc::clone(&recorder.calls) as _);
-        wanted.add(self.endpoint, &CLIENTS, collected, |source| Client::new(source, recorder, transport));
+        let source = source_of(Arc::clone(&recorder.calls) as _);
+        wanted.add(self.endpoint, &CLIENTS, source, |source| Client::new(source, recorder, self.transport()));
     }
 
-    /// Returns a description of what the endpoint's middleware reports with a message.
-    ///
-    /// # Safety
-    ///
-    /// The endpoint must be an endpoint that rmw has returned.
-    unsafe fn transport(&self) -> &'static Transport {
-        // SAFETY: By contract.
+    /// Returns what the endpoint's middleware reports with a message.
+    fn transport(&self) -> &'static Transport {
+        // SAFETY: rmw has returned the endpoint.
         let identifier = unsafe { (*self.endpoint).implementation_identifier };
         // SAFETY: rmw's rule is that the identifier is null or a null-terminated string.
         let middleware = (!identifier.is_null()).then(|| unsafe { CStr::from_ptr(identifier) });
@@ -457,10 +414,7 @@ impl Created {
 
 /// Adds a source without a topic to a node. `name` is the name of the source. `new` returns the source's collector;
 /// `None` if the options do not select the source. Returns `None` if the source is not measured.
-///
-/// # Safety
-///
-/// `node` must be a node of rmw, or null.
+/// Safety: `node` must be a node of rmw, or null.
 pub unsafe fn add_untitled<C: WindowedCollector + 'static>(
     node: *const Node,
     name: &str,
@@ -469,17 +423,22 @@ pub unsafe fn add_untitled<C: WindowedCollector + 'static>(
     if has_ended() {
         return None;
     }
-    let (node, options) = (NodeHandle::new(node)?, options()?);
-    let process = process(|| options.clone())?;
-    let output = process.output(node);
-    let state = output.add_node(node);
-    let collector = new(options, &state)?;
-    let wanted = Wanted { process, node, output, name: name.to_owned(), state };
-    process.add(wanted, Collected::Untitled(collector)).map_err(|why| end(&why)).ok()
+    let options = options()?;
+    let wanted = Wanted::new(node, options, name.to_owned())?;
+    let collector = new(options, &wanted.state)?;
+    let source = |name, _| Source::new(name, collector, None);
+    wanted.process.add(wanted, source).map_err(|why| end(&why)).ok()
 }
 
 impl Wanted {
-    /// Returns the metrics of a subscription.
+    fn new(node: *const Node, options: &'static Options, name: String) -> Option<Self> {
+        let node = NodeHandle::new(node)?;
+        let process = process(options)?;
+        let output = process.output(node);
+        let state = output.add_node(node);
+        Some(Self { process, node, output, name, state })
+    }
+
     fn metrics(&self) -> Vec<Metric> {
         let chosen = &self.process.options.metrics;
         match &self.process.expected {
@@ -492,17 +451,16 @@ impl Wanted {
         self,
         endpoint: *const Endpoint,
         table: &Table<T>,
-        collected: Collected,
+        source: impl FnOnce(UniqueName, String) -> Source,
         entry: impl FnOnce(SourceHandle) -> T,
     ) {
         let name = Escaped(&self.name).to_string();
-        match self.process.add(self, collected) {
+        match self.process.add(self, source) {
             Err(why) => end(&why),
             Ok(source) => {
                 if !table.insert(endpoint.addr(), Box::new(entry(source))) {
-                    let bound = Table::<T>::BOUND;
                     line(format_args!(
-                        "{name} is not measured: the process has more than {bound} of its kind"
+                        "{name} is not measured: the process has more than {BOUND} of its kind"
                     ));
                 }
             }
@@ -512,52 +470,34 @@ impl Wanted {
 
 /// Ends the statistics of a subscription that is about to be destroyed. Returns the statistics.
 pub fn forget_subscription(endpoint: *const Endpoint) -> Option<Box<Subscription>> {
-    let ending = (STATE.load(Ordering::Relaxed) != FORKED).then(lock_ending);
+    let is_parent = STATE.load(Ordering::Relaxed) != FORKED;
+    let ending = is_parent.then(|| ENDING.write().unwrap_or_else(PoisonError::into_inner));
     let subscription = forget(&SUBSCRIPTIONS, endpoint.addr());
     subscription.iter().for_each(|subscription| subscription.callbacks.end(endpoint));
     drop(ending); // the code below may block
-    end_clock(endpoint);
-    subscription
-}
-
-/// Ends the statistics of a publisher that is about to be destroyed.
-pub fn forget_publisher(endpoint: *const Endpoint) {
-    let publisher = forget(&PUBLISHERS, endpoint.addr());
-    publisher.iter().for_each(|publisher| publisher.intra_process.end());
-}
-
-/// Ends the statistics of a service that is about to be destroyed.
-pub fn forget_service(service: *const Endpoint) {
-    drop(forget(&SERVICES, service.addr()));
-}
-
-/// Ends the statistics of a client that is about to be destroyed.
-pub fn forget_client(client: *const Endpoint) {
-    drop(forget(&CLIENTS, client.addr()));
-}
-
-/// Removes the statistics of an endpoint or a timer from a table, and returns the statistics.
-pub fn forget<T>(table: &Table<T>, key: usize) -> Option<Box<T>> {
-    let has_statistics = STATE.load(Ordering::Relaxed) != FORKED && initialised().is_some();
-    has_statistics.then(|| table.remove(key))?
-}
-
-/// Records that a subscription ends, if it is a subscription to /clock. When the last subscription to /clock of a node
-/// has ended, the node runs on system time.
-fn end_clock(endpoint: *const Endpoint) {
-    let Some(process) = initialised().filter(|_| STATE.load(Ordering::Relaxed) != FORKED) else { return };
+    let Some(process) = running() else { return subscription };
     let mut clocks = lock(&process.clocks);
     if let Some(index) = clocks.iter().position(|(clock, _)| *clock == endpoint.addr()) {
         clocks.swap_remove(index).1.clocks.fetch_sub(1, Ordering::Relaxed);
     }
+    subscription
+}
+
+pub fn forget_publisher(endpoint: *const Endpoint) {
+    let Some(publisher) = forget(&PUBLISHERS, endpoint.addr()) else { return };
+    let key = publisher.intra_process.load(Ordering::Relaxed);
+    if key != 0 {
+        INTRA_PROCESS_PUBLISHERS.remove(key);
+    }
+}
+
+pub fn forget<T>(table: &Table<T>, key: usize) -> Option<Box<T>> {
+    running().and_then(|_| table.remove(key))
 }
 
 /// Removes a node that is about to be destroyed. The publishers of the statistics move from this node to another node.
 pub fn forget_node(node: *const Node) {
-    if STATE.load(Ordering::Relaxed) == FORKED {
-        return;
-    }
-    let (Some(process), Some(node)) = (initialised(), NodeHandle::new(node)) else { return };
+    let (Some(process), Some(node)) = (running(), NodeHandle::new(node)) else { return };
     let context = node.context();
     lock(&process.outputs).retain(|output| !(output.has_context(context) && output.remove_node(node)));
 }
@@ -570,39 +510,26 @@ pub fn measured<T>(table: &'static Table<T>, key: usize) -> Option<&'static T> {
     (!has_ended()).then(|| unsafe { table.get(key) })?
 }
 
-/// Returns the statistics of a service, if the service is measured.
-#[inline]
-pub fn measured_service(service: *const Endpoint) -> Option<&'static Service> {
-    measured(&SERVICES, service.addr())
-}
-
-/// Returns the statistics of a client, if the client is measured.
-#[inline]
-pub fn measured_client(client: *const Endpoint) -> Option<&'static Client> {
-    measured(&CLIENTS, client.addr())
-}
-
-/// Returns the statistics of a subscription, if the subscription is measured.
 #[inline]
 pub fn measured_subscription(subscription: *const Endpoint) -> Option<&'static Subscription> {
     measured(&SUBSCRIPTIONS, subscription.addr())
 }
 
-/// Returns the statistics of a publisher, if the publisher is measured.
 #[inline]
 pub fn measured_publisher(publisher: *const Endpoint) -> Option<&'static Publisher> {
     measured(&PUBLISHERS, publisher.addr())
 }
 
-/// Records whether a subscription has a content filter now.
 pub fn note_filter(subscription: *const Endpoint) {
+    /// How long a publisher may still filter messages after the filter of the subscription was removed, in nanoseconds.
+    const GRACE: i64 = 1_000_000_000;
     let Some(measured) = measured_subscription(subscription) else { return };
     // SAFETY: The endpoint is a subscription of rmw.
     let is_set = unsafe { (*subscription.cast::<crate::abi::Subscription>()).is_cft_enabled };
-    let was_set = measured.filter.until.load(Ordering::Relaxed) == Filter::IS_SET;
+    let was_set = measured.filtered_until.load(Ordering::Relaxed) == i64::MAX;
     if is_set != was_set {
-        let until = if is_set { Filter::IS_SET } else { system_time() + Filter::GRACE };
-        measured.filter.until.store(until, Ordering::Relaxed);
+        let until = if is_set { i64::MAX } else { system_time() + GRACE };
+        measured.filtered_until.store(until, Ordering::Relaxed);
         measured.recorder.pause_losses();
     }
 }

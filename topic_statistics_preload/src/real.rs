@@ -7,7 +7,7 @@
 //! found is never unloaded, so the address of the function stays valid.
 
 use std::{
-    ffi::{c_char, c_int, c_void, CStr, CString},
+    ffi::{c_char, c_void, CStr, CString},
     mem::{transmute, MaybeUninit},
     ptr::null_mut,
     sync::atomic::{AtomicPtr, Ordering},
@@ -27,21 +27,19 @@ const LIBRARIES: [&CStr; 7] = [
     c"libtracetools.so",
 ];
 
-/// A function of the process.
-struct Symbol {
-    /// The name of the function, which ends with NUL.
+pub struct Symbol {
     name: &'static str,
     /// The address of the function; null until the function is found.
     address: AtomicPtr<c_void>,
 }
 
 impl Symbol {
-    const fn new(name: &'static str) -> Self {
+    pub const fn new(name: &'static str) -> Self {
         Self { name, address: AtomicPtr::new(null_mut()) }
     }
 
     #[inline]
-    fn get(&self) -> *mut c_void {
+    pub fn get(&self) -> *mut c_void {
         let known = self.address.load(Ordering::Acquire);
         if known.is_null() {
             fork::with_blocked_forks(|| self.find())
@@ -77,7 +75,6 @@ impl Symbol {
     }
 }
 
-/// Returns the loaded object that contains an address.
 fn find_object(address: *const c_void) -> Option<libc::Dl_info> {
     let mut info = MaybeUninit::uninit();
     // SAFETY: dladdr accepts any address, and fills the struct unless it returns 0.
@@ -102,78 +99,78 @@ fn pin(address: *const c_void) {
     unsafe { libc::dlopen(object.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
 }
 
+/// Returns the process's own function with this name and type; `None` if no library has it.
 macro_rules! real {
+    ($name:ident: $type:ty) => {{
+        static SYMBOL: $crate::real::Symbol = $crate::real::Symbol::new(concat!(stringify!($name), "\0"));
+        // SAFETY: A null pointer is `None`. The C header declares the function with this name with this type.
+        unsafe { std::mem::transmute::<*mut std::ffi::c_void, Option<$type>>(SYMBOL.get()) }
+    }};
+}
+
+macro_rules! any {
+    ($argument:expr) => {
+        _
+    };
+}
+
+/// Exports functions of C under their names. Each follows the rules of its C header.
+macro_rules! export {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block)+) => {$(
+        #[no_mangle]
+        pub unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? $body
+    )+};
+}
+
+/// Calls the process's own function with the arguments of the exported function of the same name, so both have the same
+/// type. If no library has the function, logs a line and returns the value after `else`, or `UNSUPPORTED`.
+macro_rules! call {
+    ($name:ident($($argument:expr),*)) => { call!($name($($argument),*) else UNSUPPORTED) };
+    ($name:ident($($argument:expr),*) else $missing:expr) => {
+        match real!($name: unsafe extern "C-unwind" fn($(any!($argument)),*) -> _) {
+            // SAFETY: The caller has passed the arguments, and follows the rules of the header.
+            Some(real) => unsafe { real($($argument),*) },
+            None => {
+                let _written = protect(|| line(concat!(stringify!($name), " is called and no library has it")));
+                return $missing;
+            }
+        }
+    };
+}
+
+/// As `call`, for a function without a result. Does nothing if no library has the function.
+macro_rules! pass_on {
+    ($name:ident($($argument:expr),*)) => {
+        if let Some(real) = real!($name: unsafe extern "C-unwind" fn($(any!($argument)),*)) {
+            // SAFETY: The caller has passed the arguments, and follows the rules of the header.
+            unsafe { real($($argument),*) };
+        }
+    };
+}
+pub(crate) use {any, call, export, pass_on, real};
+
+/// Defines functions that return the process's own functions, which the statistics call.
+macro_rules! own {
     ($($name:ident($($argument:ty),*) $(-> $result:ty)?;)+) => {$(
-        #[doc = concat!("Returns the process's own `", stringify!($name), "`.")]
         #[inline]
         pub fn $name() -> Option<unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?> {
-            static SYMBOL: Symbol = Symbol::new(concat!(stringify!($name), "\0"));
-            let address = SYMBOL.get();
-            // SAFETY: A null pointer is `None`. rmw.h declares the function with this name with these types.
-            unsafe {
-                transmute::<*mut c_void, Option<unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?>>(address)
-            }
+            real!($name: unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?)
         }
     )+};
 }
 
-real! {
-    rmw_create_subscription(*const Node, *const TypeSupport, *const c_char, *const Qos, *const c_void) -> *mut Endpoint;
-    rmw_destroy_subscription(*mut Node, *mut Endpoint) -> Ret;
-    rmw_subscription_set_content_filter(*mut Subscription, *const c_void) -> Ret;
+own! {
     rmw_get_gid_for_publisher(*const Endpoint, *mut GidBuffer) -> Ret;
     rmw_create_publisher(
         *const Node, *const TypeSupport, *const c_char, *const Qos, *const PublisherOptions
     ) -> *mut Endpoint;
     rmw_destroy_publisher(*mut Node, *mut Endpoint) -> Ret;
-    rmw_create_service(*const Node, *const c_void, *const c_char, *const Qos) -> *mut Endpoint;
-    rmw_destroy_service(*mut Node, *mut Endpoint) -> Ret;
-    rmw_create_client(*const Node, *const c_void, *const c_char, *const Qos) -> *mut Endpoint;
-    rmw_destroy_client(*mut Node, *mut Endpoint) -> Ret;
-    rmw_destroy_node(*mut Node) -> Ret;
-    rmw_take(*const Endpoint, *mut c_void, *mut bool, *mut c_void) -> Ret;
-    rmw_take_with_info(*const Endpoint, *mut c_void, *mut bool, *mut MessageInfo, *mut c_void) -> Ret;
-    rmw_take_sequence(*const Endpoint, usize, *mut MessageSequence, *mut c_void, *mut usize, *mut c_void) -> Ret;
-    rmw_take_serialized_message(*const Endpoint, *mut SerializedMessage, *mut bool, *mut c_void) -> Ret;
-    rmw_take_serialized_message_with_info(
-        *const Endpoint, *mut SerializedMessage, *mut bool, *mut MessageInfo, *mut c_void
-    ) -> Ret;
-    rmw_take_loaned_message(*const Endpoint, *mut *mut c_void, *mut bool, *mut c_void) -> Ret;
-    rmw_take_loaned_message_with_info(
-        *const Endpoint, *mut *mut c_void, *mut bool, *mut MessageInfo, *mut c_void
-    ) -> Ret;
     rmw_publish(*const Endpoint, *const c_void, *mut c_void) -> Ret;
-    rmw_publish_loaned_message(*const Endpoint, *mut c_void, *mut c_void) -> Ret;
-    rmw_publish_serialized_message(*const Endpoint, *const SerializedMessage, *mut c_void) -> Ret;
-    rmw_take_request(*const Endpoint, *mut ServiceInfo, *mut c_void, *mut bool) -> Ret;
-    rmw_send_response(*const Endpoint, *mut RequestId, *mut c_void) -> Ret;
-    rmw_send_request(*const Endpoint, *const c_void, *mut i64) -> Ret;
-    rmw_take_response(*const Endpoint, *mut ServiceInfo, *mut c_void, *mut bool) -> Ret;
-    rmw_wait(*mut c_void, *mut c_void, *mut c_void, *mut c_void, *mut c_void, *mut c_void, *const RmwTime) -> Ret;
-    rmw_trigger_guard_condition(*const c_void) -> Ret;
-    rmw_take_event(*const c_void, *mut c_void, *mut bool) -> Ret;
-    rmw_take_dynamic_message(*const Endpoint, *mut c_void, *mut bool, *mut c_void) -> Ret;
-    rmw_take_dynamic_message_with_info(*const Endpoint, *mut c_void, *mut bool, *mut MessageInfo, *mut c_void) -> Ret;
-    rcl_timer_call(*mut c_void) -> Ret;
-    rcl_timer_call_with_info(*mut c_void, *mut TimerCallInfo) -> Ret;
-    rcl_timer_fini(*mut c_void) -> Ret;
     rcl_timer_get_period(*const c_void, *mut i64) -> Ret;
     rcl_timer_clock(*const c_void, *mut *const Clock) -> Ret;
     rcl_publisher_get_rmw_handle(*const c_void) -> *const Endpoint;
     rcl_node_get_rmw_handle(*const c_void) -> *const Node;
-    ros_trace_rcl_subscription_init(*const c_void, *const c_void, *const Endpoint, *const c_char, usize);
-    ros_trace_rclcpp_subscription_callback_added(*const c_void, *const c_void);
-    ros_trace_rclcpp_construct_ring_buffer(*const c_void, u64);
-    ros_trace_rclcpp_ipb_to_subscription(*const c_void, *const c_void);
-    ros_trace_rclcpp_ring_buffer_enqueue(*const c_void, u64, u64, bool);
-    ros_trace_rclcpp_ring_buffer_dequeue(*const c_void, u64, u64);
-    ros_trace_rclcpp_timer_callback_added(*const c_void, *const c_void);
-    ros_trace_rclcpp_timer_link_node(*const c_void, *const c_void);
     ros_trace_enabled_rclcpp_callback_register() -> bool;
-    ros_trace_do_rclcpp_callback_register(*const c_void, *const c_char);
-    ros_trace_rclcpp_intra_publish(*const c_void, *const c_void);
-    ros_trace_callback_start(*const c_void, bool);
-    ros_trace_callback_end(*const c_void);
     rcutils_reset_error();
 }
 
@@ -207,11 +204,4 @@ pub fn type_support(package: &str, name: &str) -> Option<*const TypeSupport> {
         // SAFETY: The function has no preconditions.
         Some(unsafe { function() })
     })
-}
-
-/// Registers a function that runs when the process exits. Returns whether the registration succeeded.
-pub fn at_exit(function: extern "C" fn()) -> bool {
-    // SAFETY: The function lives as long as this library, which is never unloaded.
-    let refused: c_int = unsafe { libc::atexit(function) };
-    refused == 0
 }

@@ -44,9 +44,8 @@ impl<K: PartialEq, V> Waiting<K, V> {
     }
 }
 
-/// A measured service.
 pub struct Service {
-    /// The first field, because it is dropped first: the source's statistics end before the other fields are dropped.
+    /// The first field, because its drop ends the statistics, before the other fields are dropped.
     _source: SourceHandle,
     recorder: RequestRecorder,
     transport: &'static Transport,
@@ -65,7 +64,6 @@ impl Service {
         Self { _source: source, recorder, transport, requests: Mutex::new(Waiting::new()) }
     }
 
-    /// Records a request that was taken now.
     pub fn take(&self, info: &ServiceInfo) {
         if let Some(mut request) = self.recorder.take(|| info.timestamps(self.transport)) {
             request.start(monotonic);
@@ -82,9 +80,8 @@ impl Service {
     }
 }
 
-/// A measured client.
 pub struct Client {
-    /// The first field, because it is dropped first: the source's statistics end before the other fields are dropped.
+    /// The first field, because its drop ends the statistics, before the other fields are dropped.
     _source: SourceHandle,
     recorder: CallRecorder,
     transport: &'static Transport,
@@ -148,7 +145,6 @@ impl Client {
         }
     }
 
-    /// Records a response that was taken now.
     pub fn take(&self, info: &ServiceInfo) {
         let response = Response { time: monotonic(), stamps: info.timestamps(self.transport) };
         let number = info.request_id.sequence_number;

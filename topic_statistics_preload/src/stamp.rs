@@ -12,7 +12,6 @@ use crate::{
     real,
 };
 
-/// The known properties of a message type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageType {
     /// The place of the header stamp; `None` if the type has no header stamp, or if the place is unknown.
@@ -36,10 +35,7 @@ pub struct Stamp {
 
 impl MessageType {
     /// Reads the properties of a type from its type support.
-    ///
-    /// # Safety
-    ///
-    /// The type support must be null, or a type support that rmw accepts.
+    /// Safety: The type support must be null, or a type support that rmw accepts.
     pub unsafe fn of(type_support: *const TypeSupport) -> Self {
         // SAFETY: By contract.
         match unsafe { introspect(type_support) } {
@@ -59,10 +55,7 @@ impl MessageType {
 }
 
 /// Returns whether a message or a service belongs to the interface of lifecycle nodes.
-///
-/// # Safety
-///
-/// The type support must be null, or a type support that rmw accepts.
+/// Safety: The type support must be null, or a type support that rmw accepts.
 pub unsafe fn is_of_lifecycle(type_support: *const TypeSupport) -> bool {
     const NAMESPACES: [&CStr; 4] =
         [c"lifecycle_msgs__msg", c"lifecycle_msgs::msg", c"lifecycle_msgs__srv", c"lifecycle_msgs::srv"];
@@ -74,10 +67,7 @@ pub unsafe fn is_of_lifecycle(type_support: *const TypeSupport) -> bool {
 }
 
 /// Returns the introspection of a message type; `None` if the introspection library is missing.
-///
-/// # Safety
-///
-/// The type support must be null, or a type support that rmw accepts.
+/// Safety: The type support must be null, or a type support that rmw accepts.
 unsafe fn introspect(type_support: *const TypeSupport) -> Option<&'static Members> {
     // SAFETY: By contract. The data of an introspection type support are the type's members, which are constants.
     let members = unsafe { introspection(type_support)?.cast::<Members>().as_ref() }?;
@@ -85,10 +75,7 @@ unsafe fn introspect(type_support: *const TypeSupport) -> Option<&'static Member
 }
 
 /// Returns the introspection data of a message or a service; `None` if the introspection library is missing.
-///
-/// # Safety
-///
-/// The type support must be null, or a type support that rmw accepts.
+/// Safety: The type support must be null, or a type support that rmw accepts.
 unsafe fn introspection(type_support: *const TypeSupport) -> Option<*const c_void> {
     // SAFETY: The caller guarantees that the pointer is null or valid.
     let support = unsafe { type_support.as_ref() }?;
@@ -127,12 +114,10 @@ pub fn reset_error() {
     }
 }
 
-/// Returns the namespace and the name of a type.
 fn name(members: &Members) -> Option<(&'static str, &'static str)> {
     Some((text(members.namespace)?, text(members.name)?))
 }
 
-/// Converts a name in introspection data to a `str`.
 fn text(name: *const c_char) -> Option<&'static str> {
     // SAFETY: Introspection's names are constant strings.
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })?.to_str().ok()
@@ -170,10 +155,7 @@ impl Stamp {
     }
 
     /// Returns the stamp of a message in nanoseconds since the epoch; 0 if the stamp is not set.
-    ///
-    /// # Safety
-    ///
-    /// `message` must point to a struct of the message type.
+    /// Safety: `message` must point to a struct of the message type.
     #[inline]
     pub unsafe fn of_message(self, message: *const c_void) -> i64 {
         // SAFETY: The caller guarantees that a Time lies at the offset. A loaned message may be misaligned.

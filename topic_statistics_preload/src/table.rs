@@ -13,7 +13,6 @@ use std::{
 
 use topic_statistics_core::mutex::lock;
 
-/// A table that owns its values.
 pub struct Table<T>(Pointers<T>);
 
 /// A table of pointers with a bounded size. A lookup takes no lock and allocates nothing. The table never dereferences
@@ -31,24 +30,20 @@ struct Slot<T> {
 }
 
 const SLOTS: usize = 4096;
+/// The largest number of entries.
+pub const BOUND: usize = SLOTS / 2;
 /// The key of a free slot. A search for a key ends at a free slot.
 const FREE: usize = 0;
 /// The key of a slot whose entry was removed. A search continues after such a slot. No handle has the address 1.
 const REMOVED: usize = 1;
 
 impl<T> Table<T> {
-    /// The largest number of entries.
-    pub const BOUND: usize = Pointers::<T>::BOUND;
-
     pub const fn new() -> Self {
         Self(Pointers::new())
     }
 
     /// Returns the value of a key.
-    ///
-    /// # Safety
-    ///
-    /// The entry must not be removed while the value is used.
+    /// Safety: The entry must not be removed while the value is used.
     #[inline]
     pub unsafe fn get(&self, key: usize) -> Option<&T> {
         // SAFETY: The pointer is from a `Box`, which is dropped only after the entry is removed.
@@ -66,7 +61,6 @@ impl<T> Table<T> {
         is_inserted
     }
 
-    /// Removes an entry, and returns its value.
     pub fn remove(&self, key: usize) -> Option<Box<T>> {
         // SAFETY: `insert` took the pointer from a `Box`, and the table no longer contains the pointer.
         self.0.remove(key).map(|value| unsafe { Box::from_raw(value.as_ptr()) })
@@ -74,9 +68,6 @@ impl<T> Table<T> {
 }
 
 impl<T> Pointers<T> {
-    /// The largest number of entries.
-    pub const BOUND: usize = SLOTS / 2;
-
     pub const fn new() -> Self {
         Self {
             slots: [const { Slot { key: AtomicUsize::new(FREE), value: AtomicPtr::new(null_mut()) } }; SLOTS],
@@ -107,7 +98,6 @@ impl<T> Pointers<T> {
         None
     }
 
-    /// Returns the pointer of a key.
     #[inline]
     pub fn get(&self, key: usize) -> Option<NonNull<T>> {
         NonNull::new(self.find(key)?.1.value.load(Ordering::Acquire))
@@ -116,7 +106,7 @@ impl<T> Pointers<T> {
     /// Adds an entry. Returns false if the table is full. The key must not be in the table.
     pub fn insert(&self, key: usize, value: *mut T) -> bool {
         let mut length = lock(&self.length);
-        if *length >= Self::BOUND {
+        if *length >= BOUND {
             return false;
         }
         let is_unused = |slot: &Slot<T>| matches!(slot.key.load(Ordering::Relaxed), FREE | REMOVED);
@@ -127,7 +117,6 @@ impl<T> Pointers<T> {
         true
     }
 
-    /// Removes an entry, and returns its pointer.
     pub fn remove(&self, key: usize) -> Option<NonNull<T>> {
         let mut length = lock(&self.length);
         let (index, slot) = self.find(key)?;
@@ -161,19 +150,19 @@ mod tests {
             // SAFETY: No other thread removes entries.
             unsafe { table.get(address(number)) }.copied()
         };
-        for number in 0..Table::<usize>::BOUND {
+        for number in 0..BOUND {
             assert!(table.insert(address(number), Box::new(number)));
         }
         assert!(!table.insert(1 << 40, Box::new(0)), "the table is full");
-        for number in (0..Table::<usize>::BOUND).step_by(2) {
+        for number in (0..BOUND).step_by(2) {
             assert_eq!(table.remove(address(number)).as_deref(), Some(&number));
             assert_eq!(table.remove(address(number)), None);
         }
-        for number in 0..Table::<usize>::BOUND {
+        for number in 0..BOUND {
             assert_eq!(get(number), (number % 2 == 1).then_some(number));
         }
         // Entries that are added and removed do not make searches longer.
-        (1..Table::<usize>::BOUND).step_by(2).for_each(|number| drop(table.remove(address(number))));
+        (1..BOUND).step_by(2).for_each(|number| drop(table.remove(address(number))));
         for number in 0..100_000 {
             assert!(table.insert(address(number), Box::new(number)));
             assert_eq!(get(number), Some(number));

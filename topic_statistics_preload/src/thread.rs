@@ -30,7 +30,6 @@ pub struct Thread {
     pub number: Cell<usize>,
 }
 
-/// The subscription that a thread created last.
 #[derive(Clone, Copy)]
 pub struct Created {
     pub subscription: *const Endpoint,
@@ -59,7 +58,6 @@ pub struct IntraProcessPublication {
     pub at: i64,
 }
 
-/// The callback that a thread runs.
 #[derive(Clone, Copy)]
 pub struct Running {
     /// The address of the callback; 0 if no callback runs.

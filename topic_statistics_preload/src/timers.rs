@@ -29,7 +29,7 @@ use crate::{
     output::NodeState,
     process::{add_untitled, forget, has_ended, measured},
     real,
-    table::{Pointers, Table},
+    table::{Pointers, Table, BOUND},
     thread::Started,
 };
 
@@ -38,13 +38,11 @@ static TIMERS: Table<Timer> = Table::new();
 /// The addresses of the timers' callbacks, by the addresses of rcl's timers. The addresses are not dereferenced.
 static ADDED: Pointers<c_void> = Pointers::new();
 
-/// A measured timer.
 pub struct Timer {
-    /// The first field, because it is dropped first: the source's statistics end before the other fields are dropped.
+    /// The first field, because its drop ends the statistics, before the other fields are dropped.
     _source: SourceHandle,
     calls: Arc<Windowed<TimerCalls>>,
     callback: usize,
-    /// The period in nanoseconds.
     period: i64,
     is_steady: bool,
     node: Arc<NodeState>,
@@ -52,10 +50,8 @@ pub struct Timer {
     called: Mutex<Option<Call>>,
 }
 
-/// A call of rcl's timer.
 #[derive(Clone, Copy)]
 struct Call {
-    /// The thread that has called the timer.
     thread: usize,
     /// The time of the call, in nanoseconds on the monotonic clock.
     at: i64,
@@ -63,7 +59,6 @@ struct Call {
     scheduled: ScheduledCall,
 }
 
-/// Records that rclcpp has created a timer with this callback.
 pub fn add_callback(timer: *const c_void, callback: usize) {
     if has_ended() {
         return;
@@ -73,10 +68,7 @@ pub fn add_callback(timer: *const c_void, callback: usize) {
 }
 
 /// Measures a timer that rclcpp has just added to a node.
-///
-/// # Safety
-///
-/// The timer and the node must be rcl's.
+/// Safety: The timer and the node must be rcl's.
 pub unsafe fn link_node(timer: *const c_void, node: *const c_void) {
     let (Some(callback), None) = (ADDED.get(timer.addr()), measured_timer(timer.addr())) else { return };
     let Some(rmw_handle) = real::rcl_node_get_rmw_handle() else { return };
@@ -117,8 +109,7 @@ pub unsafe fn link_node(timer: *const c_void, node: *const c_void) {
     let called = Mutex::default();
     let measured = Timer { _source: source, calls, callback, period, is_steady, node, called };
     if !TIMERS.insert(timer.addr(), Box::new(measured)) {
-        let bound = Table::<Timer>::BOUND;
-        return line(format_args!("a timer is not measured: the process has more than {bound}"));
+        return line(format_args!("a timer is not measured: the process has more than {BOUND}"));
     }
     CALLBACKS.remove(callback);
     CALLBACKS.insert(callback, timer.cast::<Endpoint>().cast_mut());
@@ -159,13 +150,11 @@ impl Timer {
     }
 }
 
-/// Returns the statistics of a timer, if the timer is measured.
 #[inline]
 pub fn measured_timer(timer: usize) -> Option<&'static Timer> {
     measured(&TIMERS, timer)
 }
 
-/// Ends the statistics of a timer that is about to end.
 pub fn end(timer: *const c_void) {
     if let Some(ended) = forget(&TIMERS, timer.addr()) {
         CALLBACKS.remove(ended.callback);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The tracepoints by which rclcpp reports its callbacks and its intra-process communication. The tracepoints are
-//! functions of tracetools, which rclcpp calls even if tracing is off. See `tracetools/tracetools.h`.
+//! functions of tracetools, which rclcpp calls even if tracing is off. See `tracetools/tracetools.h`. The tracetools of
+//! some distributions do not have all of them.
 
 use std::{
     ffi::{c_char, c_void, CStr},
@@ -15,54 +16,34 @@ use crate::{
     abi::*,
     callbacks::{key, not_ending, Buffer, BUFFERS, CALLBACKS, INTRA_PROCESS_PUBLISHERS},
     cause, executor,
-    log::line,
     messages::{end_callback, publish_within_process, start_callback},
-    process::{call, measured_publisher, measured_subscription, protect, wants_executor},
-    real,
+    process::{measured_publisher, measured_subscription, protect, wants_executor},
+    real::{self, any, export, pass_on, real},
     thread::{self, Created, IntraProcessPublication},
     timers,
 };
 
-/// Passes a tracepoint on to the process's tracetools. Some distributions do not have this tracepoint in tracetools.
-macro_rules! pass_on {
-    ($name:ident($($argument:expr),*)) => {
-        if let Some(real) = real::$name() {
-            // SAFETY: The caller has passed the arguments, and follows the rules of tracetools.h.
-            unsafe { real($($argument),*) };
-        }
-    };
-}
+export! {
+    fn ros_trace_rcl_subscription_init(
+        subscription: *const c_void,
+        node: *const c_void,
+        rmw_subscription: *const Endpoint,
+        topic: *const c_char,
+        depth: usize,
+    ) {
+        thread::with(|thread| {
+            thread.created.set(Created { subscription: rmw_subscription, node, callbacks: 0 });
+            thread.ring.set((0, 0));
+            // A transient local publisher may put old messages into the buffer: their times are unknown.
+            thread.intra_process.set(IntraProcessPublication { publisher: 0, at: 0 });
+        });
+        pass_on!(ros_trace_rcl_subscription_init(subscription, node, rmw_subscription, topic, depth));
+    }
 
-/// # Safety
-///
-/// See tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rcl_subscription_init(
-    subscription: *const c_void,
-    node: *const c_void,
-    rmw_subscription: *const Endpoint,
-    topic: *const c_char,
-    depth: usize,
-) {
-    thread::with(|thread| {
-        thread.created.set(Created { subscription: rmw_subscription, node, callbacks: 0 });
-        thread.ring.set((0, 0));
-        // A transient local publisher may put old messages into the subscription's buffer: their times are unknown.
-        thread.intra_process.set(IntraProcessPublication { publisher: 0, at: 0 });
-    });
-    call!(ros_trace_rcl_subscription_init(subscription, node, rmw_subscription, topic, depth) else);
-}
-
-/// # Safety
-///
-/// See tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_subscription_callback_added(
-    subscription: *const c_void,
-    callback: *const c_void,
-) {
-    let _panic = protect(|| add_callback(callback.addr()));
-    call!(ros_trace_rclcpp_subscription_callback_added(subscription, callback) else);
+    fn ros_trace_rclcpp_subscription_callback_added(subscription: *const c_void, callback: *const c_void) {
+        let _panic = protect(|| add_callback(callback.addr()));
+        pass_on!(ros_trace_rclcpp_subscription_callback_added(subscription, callback));
+    }
 }
 
 /// Adds a callback to the last subscription that this thread created, because rclcpp adds callbacks right after it has
@@ -89,76 +70,48 @@ fn add_callback(callback: usize) {
     }
 }
 
-/// # Safety
-///
-/// See tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_enabled_rclcpp_callback_register() -> bool {
-    let is_traced = real::ros_trace_enabled_rclcpp_callback_register();
-    // SAFETY: The function has no preconditions.
-    let is_traced = is_traced.is_some_and(|is_traced| unsafe { is_traced() });
-    is_traced || protect(wants_executor) == Some(true)
-}
-
-/// # Safety
-///
-/// See tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_do_rclcpp_callback_register(
-    callback: *const c_void,
-    symbol: *const c_char,
-) {
-    if !symbol.is_null() {
-        // SAFETY: rclcpp passes a null-terminated string.
-        let _panic = protect(|| executor::add_symbol(callback.addr(), unsafe { CStr::from_ptr(symbol) }));
-    }
-    // SAFETY: The function has no preconditions.
-    if real::ros_trace_enabled_rclcpp_callback_register().is_some_and(|is_traced| unsafe { is_traced() }) {
-        pass_on!(ros_trace_do_rclcpp_callback_register(callback, symbol));
+export! {
+    fn ros_trace_enabled_rclcpp_callback_register() -> bool {
+        is_traced() || protect(wants_executor) == Some(true)
     }
 }
 
-/// # Safety
-///
-/// See tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_timer_callback_added(
-    timer: *const c_void,
-    callback: *const c_void,
-) {
-    let _panic = protect(|| timers::add_callback(timer, callback.addr()));
-    pass_on!(ros_trace_rclcpp_timer_callback_added(timer, callback));
+fn is_traced() -> bool {
+    // SAFETY: The function has no preconditions.
+    real::ros_trace_enabled_rclcpp_callback_register().is_some_and(|is_enabled| unsafe { is_enabled() })
 }
 
-/// # Safety
-///
-/// See tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_timer_link_node(timer: *const c_void, node: *const c_void) {
-    // SAFETY: rclcpp calls this function with a timer and a node of rcl.
-    let _panic = protect(|| unsafe { timers::link_node(timer, node) });
-    pass_on!(ros_trace_rclcpp_timer_link_node(timer, node));
-}
+export! {
+    fn ros_trace_do_rclcpp_callback_register(callback: *const c_void, symbol: *const c_char) {
+        if !symbol.is_null() {
+            // SAFETY: rclcpp passes a null-terminated string.
+            let _panic = protect(|| executor::add_symbol(callback.addr(), unsafe { CStr::from_ptr(symbol) }));
+        }
+        if is_traced() {
+            pass_on!(ros_trace_do_rclcpp_callback_register(callback, symbol));
+        }
+    }
 
-/// # Safety
-///
-/// See tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_construct_ring_buffer(buffer: *const c_void, capacity: u64) {
-    thread::with(|thread| thread.ring.set((buffer.addr(), capacity as usize)));
-    pass_on!(ros_trace_rclcpp_construct_ring_buffer(buffer, capacity));
-}
+    fn ros_trace_rclcpp_timer_callback_added(timer: *const c_void, callback: *const c_void) {
+        let _panic = protect(|| timers::add_callback(timer, callback.addr()));
+        pass_on!(ros_trace_rclcpp_timer_callback_added(timer, callback));
+    }
 
-/// # Safety
-///
-/// See tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_ipb_to_subscription(
-    buffer: *const c_void,
-    subscription: *const c_void,
-) {
-    let _panic = protect(add_buffer);
-    pass_on!(ros_trace_rclcpp_ipb_to_subscription(buffer, subscription));
+    fn ros_trace_rclcpp_timer_link_node(timer: *const c_void, node: *const c_void) {
+        // SAFETY: rclcpp calls this function with a timer and a node of rcl.
+        let _panic = protect(|| unsafe { timers::link_node(timer, node) });
+        pass_on!(ros_trace_rclcpp_timer_link_node(timer, node));
+    }
+
+    fn ros_trace_rclcpp_construct_ring_buffer(buffer: *const c_void, capacity: u64) {
+        thread::with(|thread| thread.ring.set((buffer.addr(), capacity as usize)));
+        pass_on!(ros_trace_rclcpp_construct_ring_buffer(buffer, capacity));
+    }
+
+    fn ros_trace_rclcpp_ipb_to_subscription(buffer: *const c_void, subscription: *const c_void) {
+        let _panic = protect(add_buffer);
+        pass_on!(ros_trace_rclcpp_ipb_to_subscription(buffer, subscription));
+    }
 }
 
 /// Adds the last ring buffer that this thread created to the last subscription that this thread created. rclcpp creates
@@ -176,41 +129,28 @@ fn add_buffer() {
     }
 }
 
-/// # Safety
-///
-/// See tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_ring_buffer_enqueue(
-    buffer: *const c_void,
-    place: u64,
-    size: u64,
-    is_overwritten: bool,
-) {
-    let _panic = protect(|| {
-        with_buffer(buffer, |buffer| {
-            let published = thread::with(|thread| thread.intra_process.get().at);
-            buffer.enqueue(place, published.unwrap_or(0));
+export! {
+    fn ros_trace_rclcpp_ring_buffer_enqueue(
+        buffer: *const c_void, place: u64, size: u64, is_overwritten: bool
+    ) {
+        let _panic = protect(|| {
+            with_buffer(buffer, |buffer| {
+                let published = thread::with(|thread| thread.intra_process.get().at);
+                buffer.enqueue(place, published.unwrap_or(0));
+            });
         });
-    });
-    pass_on!(ros_trace_rclcpp_ring_buffer_enqueue(buffer, place, size, is_overwritten));
-}
+        pass_on!(ros_trace_rclcpp_ring_buffer_enqueue(buffer, place, size, is_overwritten));
+    }
 
-/// # Safety
-///
-/// See tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_ring_buffer_dequeue(
-    buffer: *const c_void,
-    place: u64,
-    size: u64,
-) {
-    let _panic = protect(|| {
-        with_buffer(buffer, |buffer| {
-            let dequeued = (buffer.subscription, buffer.dequeue(place, size));
-            thread::with(|thread| thread.dequeued.set(Some(dequeued)));
+    fn ros_trace_rclcpp_ring_buffer_dequeue(buffer: *const c_void, place: u64, size: u64) {
+        let _panic = protect(|| {
+            with_buffer(buffer, |buffer| {
+                let dequeued = (buffer.subscription, buffer.dequeue(place, size));
+                thread::with(|thread| thread.dequeued.set(Some(dequeued)));
+            });
         });
-    });
-    pass_on!(ros_trace_rclcpp_ring_buffer_dequeue(buffer, place, size));
+        pass_on!(ros_trace_rclcpp_ring_buffer_dequeue(buffer, place, size));
+    }
 }
 
 /// Runs code with the buffer of a measured subscription. Nothing runs if a subscription is ending at this moment.
@@ -222,32 +162,24 @@ fn with_buffer(buffer: *const c_void, run: impl FnOnce(&Buffer)) {
     }
 }
 
-/// # Safety
-///
-/// See tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_rclcpp_intra_publish(
-    publisher: *const c_void,
-    message: *const c_void,
-) {
-    // SAFETY: rclcpp calls this function with a publisher of rcl.
-    let _panic = protect(|| unsafe { note_intra_process(publisher) });
-    call!(ros_trace_rclcpp_intra_publish(publisher, message) else);
+export! {
+    fn ros_trace_rclcpp_intra_publish(publisher: *const c_void, message: *const c_void) {
+        // SAFETY: rclcpp calls this function with a publisher of rcl.
+        let _panic = protect(|| unsafe { note_intra_process(publisher) });
+        pass_on!(ros_trace_rclcpp_intra_publish(publisher, message));
+    }
 }
 
 /// Records that a publisher passes a message on within the process. The first call also stores the publisher's GID, in
 /// time before the publisher passes a first copy of a message to the middleware.
-///
-/// # Safety
-///
-/// `publisher` must be a publisher of rcl.
+/// Safety: `publisher` must be a publisher of rcl.
 unsafe fn note_intra_process(publisher: *const c_void) {
     let Some(rmw_handle) = real::rcl_publisher_get_rmw_handle() else { return };
     // SAFETY: By contract.
     let rmw_publisher = unsafe { rmw_handle(publisher) };
     publish_within_process(rmw_publisher);
     let Some(measured) = measured_publisher(rmw_publisher) else { return };
-    if measured.intra_process.0.load(Ordering::Relaxed) != 0 {
+    if measured.intra_process.load(Ordering::Relaxed) != 0 {
         return;
     }
     let Some(get_gid) = real::rmw_get_gid_for_publisher() else { return };
@@ -256,27 +188,21 @@ unsafe fn note_intra_process(publisher: *const c_void) {
     if unsafe { get_gid(rmw_publisher, gid.as_mut_ptr()) } == OK {
         // SAFETY: All bytes are initialised.
         let key = key(&unsafe { gid.assume_init() }.data, measured.context);
-        if measured.intra_process.0.swap(key, Ordering::Relaxed) == 0 {
+        if measured.intra_process.swap(key, Ordering::Relaxed) == 0 {
             INTRA_PROCESS_PUBLISHERS.insert(key, rmw_publisher.cast_mut());
         }
     }
 }
 
-/// # Safety
-///
-/// See tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_callback_start(callback: *const c_void, is_intra_process: bool) {
-    let _panic = protect(|| start_callback(callback.addr(), is_intra_process));
-    call!(ros_trace_callback_start(callback, is_intra_process) else);
-}
+export! {
+    fn ros_trace_callback_start(callback: *const c_void, is_intra_process: bool) {
+        let _panic = protect(|| start_callback(callback.addr(), is_intra_process));
+        pass_on!(ros_trace_callback_start(callback, is_intra_process));
+    }
 
-/// # Safety
-///
-/// See tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_callback_end(callback: *const c_void) {
-    let _panic = protect(|| end_callback(callback.addr()));
-    cause::end();
-    call!(ros_trace_callback_end(callback) else);
+    fn ros_trace_callback_end(callback: *const c_void) {
+        let _panic = protect(|| end_callback(callback.addr()));
+        cause::end();
+        pass_on!(ros_trace_callback_end(callback));
+    }
 }

@@ -15,7 +15,6 @@ fn is_control(c: char) -> bool {
     c.is_control() || is_bidirectional || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// Panics if the text has a control character.
 pub fn has_no_control(text: &str, what: &str) {
     if let Some(wrong) = text.chars().find(|c| is_control(*c)) {
         panic!("{what} has {wrong:?}: {text:?}");
@@ -28,12 +27,10 @@ pub fn has_lines(text: &str, lines: usize, what: &str) {
     text.split('\n').for_each(|line| has_no_control(line, what));
 }
 
-/// Panics if a figure is infinite.
 pub fn is_no_infinity(figure: f64, what: &str) {
     assert!(!figure.is_infinite(), "{what} is {figure}");
 }
 
-/// Panics if a figure of a summary is infinite.
 pub fn has_no_infinity(summary: &Summary, what: &str) {
     let Summary { average, minimum, maximum, standard_deviation, .. } = *summary;
     [average, minimum, maximum, standard_deviation]

@@ -22,8 +22,6 @@ mod targets {
     pub mod service_event;
 }
 
-use std::process::ExitCode;
-
 pub use targets::{
     bag::bag, collectors::collectors, condition::condition, definition::definition, exposition::exposition,
     from_statistics::from_statistics, http::http, names::names, otlp::otlp, parameters::parameters,
@@ -38,27 +36,16 @@ macro_rules! target {
         libfuzzer_sys::fuzz_target!(|bytes: &[u8]| $target(bytes));
 
         #[cfg(not(fuzzing))]
-        fn main() -> std::process::ExitCode {
-            $crate::run_files($target)
+        fn main() {
+            $crate::run_files($target);
         }
     };
 }
 
 /// Runs a target on the files in the arguments.
-pub fn run_files(target: fn(&[u8])) -> ExitCode {
-    let files: Vec<_> = std::env::args_os().skip(1).collect();
-    if files.is_empty() {
-        eprintln!("Usage: give the files to run, for example those that libFuzzer has found");
-        return ExitCode::FAILURE;
+pub fn run_files(target: fn(&[u8])) {
+    for file in std::env::args_os().skip(1) {
+        let bytes = std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        target(&bytes);
     }
-    for file in files {
-        match std::fs::read(&file) {
-            Ok(bytes) => target(&bytes),
-            Err(error) => {
-                eprintln!("{}: {error}", file.display());
-                return ExitCode::FAILURE;
-            }
-        }
-    }
-    ExitCode::SUCCESS
 }

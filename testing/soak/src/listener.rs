@@ -26,7 +26,6 @@ use crate::{
     talker::{topic, TOPICS},
 };
 
-/// The name of the listener's node.
 pub const LISTENER: &str = "listener";
 /// The metrics: the default ones, and losses.
 const METRICS: [Metric; 3] = [Metric::MessageAge, Metric::MessagePeriod, Metric::PublicationSeqGap];
@@ -40,7 +39,6 @@ struct Tally {
     senders: BTreeMap<u64, [u64; 2]>,
 }
 
-/// A tally for each place of a group.
 type Tallies = Vec<Tally>;
 
 impl Tally {
@@ -59,7 +57,6 @@ impl Tally {
     }
 }
 
-/// The windows of a subscription.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Windows {
     pub windows: u64,
@@ -89,7 +86,6 @@ impl Windows {
     }
 }
 
-/// The listener's report of a subscription.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Row {
     pub name: String,
@@ -102,7 +98,6 @@ pub struct Row {
     pub last: BTreeMap<u64, u64>,
 }
 
-/// The listener's answer to a request.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     pub rows: Vec<Row>,
@@ -110,7 +105,6 @@ pub struct Report {
     pub heap: u64,
 }
 
-/// A subscription of a group, with statistics or without.
 #[derive(Clone)]
 struct Member {
     place: usize,
@@ -149,7 +143,6 @@ impl Group {
         Ok(Group { members: vec![], worker, statistics, _publishers: publishers, _spinning })
     }
 
-    /// Adds a subscription with a new tally at its place.
     fn add(&mut self, place: usize, index: usize, name: Option<&str>) -> Result<()> {
         self.on_worker(move |tallies| tallies[place] = Tally::default())?;
         let topic = topic(index);

@@ -10,7 +10,6 @@ use std::{
 
 use anyhow::{ensure, Context, Result};
 
-/// The resource use of a process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Usage {
     /// Anonymous resident memory, in kB.
@@ -58,7 +57,6 @@ pub struct Options {
 pub type Cycle = (Vec<(&'static str, String)>, [u32; 2], f64);
 
 impl Options {
-    /// Returns the length of the run.
     pub fn length(&self) -> Duration {
         Duration::from_secs_f64(self.hours * 3600.0)
     }

@@ -30,7 +30,6 @@ const TOPICS: [&str; 2] = ["/soak_0", "/soak_1"];
 /// A talker is replaced in every third cycle. The talker is ended by SIGKILL and orderly in turns.
 const REPLACING: usize = 3;
 
-/// The report of a process.
 #[derive(Default, Deserialize)]
 struct Report {
     count: BTreeMap<String, u64>,
@@ -149,7 +148,6 @@ impl Soak {
         }
     }
 
-    /// Runs a cycle: creates, destroys, forks, replaces a talker, pauses and compares.
     fn cycle(&mut self, number: usize, length: Duration) -> Result<Cycle> {
         let began = Instant::now();
         let until = |part: f64| std::thread::sleep(length.mul_f64(part).saturating_sub(began.elapsed()));

@@ -16,10 +16,8 @@ use test_support::Spinning;
 
 use crate::{listener::LISTENER, measured::lock};
 
-/// The sample count's data type on `/statistics`.
 const SAMPLE_COUNT: u8 = 5;
 
-/// A reader's report.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Read {
     /// The number of messages on `/statistics` with windows of the listener.

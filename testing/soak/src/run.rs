@@ -28,7 +28,6 @@ const HISTORY: u64 = 2000;
 /// 282 kB when each topic has its 65th publisher. A leak of 256 bytes per window is 13 kB per second.
 const HIGHEST_RISE: f64 = 700.0;
 
-/// The processes of a run.
 struct Soak {
     domain: u32,
     window: u64,
@@ -57,7 +56,6 @@ fn start(arguments: &[&str], domain: u32) -> Result<Program> {
     Ok(child.with_context(|| format!("soak {} cannot be started", arguments.join(" ")))?.into())
 }
 
-/// Returns a program's answer.
 pub fn ask<T: DeserializeOwned>(program: &mut Program, request: &str) -> Result<T> {
     let answer = program.request(request);
     serde_json::from_str(&answer).with_context(|| format!("{answer:?} is no answer to {request:?}"))
@@ -146,7 +144,6 @@ impl Soak {
         Ok((incarnation, start(&arguments, self.domain)?))
     }
 
-    /// Runs a cycle: the listener creates and drops a group, a reader is stopped, a talker is killed and replaced.
     fn cycle(&mut self, number: usize, length: Duration, killing: usize) -> Result<()> {
         let began = Instant::now();
         let until = |part: f64| std::thread::sleep(length.mul_f64(part).saturating_sub(began.elapsed()));

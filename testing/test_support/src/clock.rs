@@ -33,7 +33,6 @@ impl SteppedClock {
         Some(SteppedClock { library, shift, realtime: AtomicI64::new(0) })
     }
 
-    /// Makes a command run its program with these clocks.
     pub fn preload(&self, command: &mut Command) {
         preload::preload(command, &self.library);
         command.env("CLOCK_SHIFT", self.shift.path());

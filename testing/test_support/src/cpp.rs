@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{command, skip, Program};
+use crate::{command, compiles};
 
 /// The compiled node of `programs/cpp_node.cpp`.
 pub struct CppNode {
@@ -22,24 +22,18 @@ impl CppNode {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/cpp_node.cpp");
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("cpp_node");
-        let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
         let libraries = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let folders =
             std::env::split_paths(&libraries).flat_map(|folder| ["-L".into(), folder.into_os_string()]);
         let names = ["rcl", "rcutils", "rmw", "sensor_msgs__rosidl_typesupport_cpp", "tracetools"];
-        let compiled = Command::new(&compiler)
-            .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wl,--allow-shlib-undefined", "-pthread"])
-            .args(includes())
-            .args([source.as_path(), Path::new("-o"), &program])
-            .args(folders)
-            .args(names.map(|name| format!("-l{name}")))
-            .output();
-        let Ok(compiled) = compiled else {
-            skip("a node in C++", &format!("there is no C++ compiler {compiler:?} (c++, or CXX)"));
-            return None;
-        };
-        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-        Some(Self { program, _directory: directory })
+        let options =
+            ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wl,--allow-shlib-undefined", "-pthread", "-o"];
+        let files = [program.clone().into(), source.into()];
+        let libraries = names.map(|name| format!("-l{name}").into());
+        let arguments = options.map(OsString::from).into_iter().chain(files).chain(includes());
+        let mut arguments = arguments.chain(folders).chain(libraries);
+        compiles("a node in C++", ["CXX", "c++"], &mut arguments)
+            .then_some(Self { program, _directory: directory })
     }
 
     /// Returns the command that starts the node.
@@ -47,11 +41,6 @@ impl CppNode {
         let mut command = command(&self.program, &[], domain);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command
-    }
-
-    /// Starts the node.
-    pub fn start(&self, domain: u32) -> Program {
-        self.command(domain).spawn().unwrap().into()
     }
 }
 

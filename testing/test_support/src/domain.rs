@@ -44,12 +44,10 @@ fn free_domain(first: u32) -> Option<(u32, File)> {
     })
 }
 
-/// Returns the path of a domain's lock file.
 fn lock_path(domain: u32) -> PathBuf {
     std::env::temp_dir().join(format!("rclrs_topic_statistics-domain-{domain}.lock"))
 }
 
-/// Returns the UDP ports in use on this host.
 fn used_udp_ports() -> BTreeSet<u32> {
     let tables =
         ["/proc/net/udp", "/proc/net/udp6"].map(|table| std::fs::read_to_string(table).unwrap_or_default());

@@ -12,6 +12,7 @@ mod skip;
 pub mod warnings;
 
 use std::{
+    ffi::OsString,
     fs,
     future::Future,
     io::{self, BufRead, BufReader, Read, Write},
@@ -39,17 +40,37 @@ pub use skip::skip;
 pub fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     let profile = test.ancestors().nth(2).expect("a test in <target>/<profile>/deps");
-    let program = profile.join(name).with_extension(std::env::consts::EXE_EXTENSION);
-    if !program.is_file() {
+    built(profile.join(name), profile, &["--workspace", "--bin", name])
+}
+
+/// Returns a file of this profile. Builds it with these arguments if it is missing.
+fn built(file: PathBuf, profile: &Path, arguments: &[&str]) -> PathBuf {
+    if !file.is_file() {
         let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build.args(["build", "--workspace", "--bin", name]).current_dir(env!("CARGO_MANIFEST_DIR"));
+        build.arg("build").args(arguments).current_dir(env!("CARGO_MANIFEST_DIR"));
         if profile.ends_with("release") {
             build.arg("--release");
         }
-        assert!(build.status().is_ok_and(|status| status.success()), "{name} cannot be built");
+        assert!(build.status().is_ok_and(|status| status.success()), "{} cannot be built", file.display());
     }
-    assert!(program.is_file(), "{} is not built: run `cargo build --workspace --bins`", program.display());
-    program
+    assert!(file.is_file(), "{} is not built: run `cargo build --workspace`", file.display());
+    file
+}
+
+/// Runs the compiler in the environment variable `name`, or `default`. Returns false and logs that `what` is skipped if
+/// there is no such compiler. Panics if the compiler fails.
+pub fn compiles(
+    what: &str,
+    [name, default]: [&str; 2],
+    arguments: &mut dyn Iterator<Item = OsString>,
+) -> bool {
+    let compiler = std::env::var_os(name).unwrap_or_else(|| default.into());
+    let Ok(output) = Command::new(&compiler).args(arguments).output() else {
+        skip(what, &format!("there is no compiler {compiler:?} ({default}, or {name})"));
+        return false;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    true
 }
 
 /// Calls `then` with each value of a channel from now on, on the sending thread. So no value is missed. A separate
@@ -80,7 +101,6 @@ pub fn on_each<T: Clone + Send + Sync + 'static>(
     Arc::new(Reader(Mutex::new(Some(Box::pin(reading))))).wake();
 }
 
-/// All windows of a source from now on.
 pub type Windows = Arc<Mutex<Vec<Arc<WindowStatistics>>>>;
 
 /// Collects the windows of a source that end from now on.
@@ -103,7 +123,6 @@ impl Process {
         Process::spawn(&mut command(program, arguments, domain))
     }
 
-    /// Starts the program of a command.
     pub fn spawn(command: &mut Command) -> Process {
         Process(command.spawn().unwrap_or_else(|error| panic!("cannot start: {error}")))
     }
@@ -119,7 +138,6 @@ impl Process {
         (Process(child), log)
     }
 
-    /// Starts the program of a command. Also returns the lines of its standard output.
     pub fn spawn_printing(command: &mut Command) -> (Process, Receiver<String>) {
         let mut process = Process::spawn(command.stdout(Stdio::piped()));
         let output = lines(process.0.stdout.take().unwrap());
@@ -141,13 +159,10 @@ impl Process {
         self.0.try_wait().unwrap()
     }
 
-    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// Sends a signal, for example `STOP`. After `STOP`, waits until all threads have stopped: on a busy machine they
-    /// run on for a while.
     pub fn signal(&self, name: &str) {
         let id = self.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
@@ -172,7 +187,6 @@ impl Process {
         status.unwrap()
     }
 
-    /// Ends the process and waits for its end.
     pub fn stop(mut self) {
         self.end();
     }
@@ -251,17 +265,14 @@ pub struct Program {
 }
 
 impl Program {
-    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Starts `programs/<name>`.
     pub fn start(name: &str, arguments: &[&str], domain: u32) -> Program {
         Self::command(name, arguments, domain).spawn().unwrap().into()
     }
 
-    /// Returns the command that starts `programs/<name>`.
     pub fn command(name: &str, arguments: &[&str], domain: u32) -> Command {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(name);
         let arguments = [&[script.to_str().unwrap()], arguments].concat();
@@ -270,7 +281,6 @@ impl Program {
         command
     }
 
-    /// Sends a signal, for example `STOP`.
     pub fn signal(&self, name: &str) {
         self.process.signal(name);
     }
@@ -486,12 +496,10 @@ impl Reader {
         Self::start_with_depth(domain, 100)
     }
 
-    /// Starts a reader with a QoS depth.
     pub fn start_with_depth(domain: u32, depth: u32) -> Reader {
         Self::command(domain, depth).spawn().unwrap().into()
     }
 
-    /// Returns the command that starts a reader with a QoS depth.
     pub fn command(domain: u32, depth: u32) -> Command {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/statistics_reader.py");
         let arguments = [script.to_str().unwrap(), "--json", "--depth", &depth.to_string()];
@@ -534,7 +542,6 @@ impl From<Child> for Reader {
     }
 }
 
-/// Returns the windows of one metric.
 pub fn windows_of<'a>(
     metrics: &'a [Metric],
     source: &'a str,

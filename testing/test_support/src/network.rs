@@ -232,14 +232,12 @@ impl Link {
         self.shared.ways.lock().unwrap()[way as usize].0 = conditions;
     }
 
-    /// Cuts or restores the link.
     pub fn cut(&self, is_cut: bool) {
         for (conditions, _) in self.shared.ways.lock().unwrap().iter_mut() {
             conditions.is_cut = is_cut;
         }
     }
 
-    /// Returns the counts of a direction.
     pub fn counts(&self, way: Way) -> Counts {
         self.shared.ways.lock().unwrap()[way as usize].1
     }
@@ -290,7 +288,6 @@ impl Copier {
         }
     }
 
-    /// Delivers the frames that are due.
     fn deliver(&mut self) {
         let now = Instant::now();
         while self.under_way.peek().is_some_and(|Reverse((due, ..))| *due <= now) {
@@ -301,7 +298,6 @@ impl Copier {
         }
     }
 
-    /// Waits for a frame to read or to deliver.
     fn wait(&self) {
         let due =
             self.under_way.peek().map(|Reverse((due, ..))| due.saturating_duration_since(Instant::now()));

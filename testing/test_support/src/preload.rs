@@ -3,6 +3,7 @@
 //! Libraries that are preloaded into processes: small C libraries for the tests, and the statistics library.
 
 use std::{
+    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -11,7 +12,7 @@ use std::{
 
 use tempfile::TempPath;
 
-use super::skip;
+use super::{built, compiles};
 
 /// Compiles `programs/<name>.c`. Returns `None` and logs that the test is skipped if there is no C compiler.
 pub fn library(name: &str) -> Option<PathBuf> {
@@ -32,25 +33,14 @@ pub fn program(name: &str, arguments: &[&str]) -> Option<TempPath> {
 }
 
 fn compile(name: &str, directory: &Path, arguments: &[&str]) -> Option<TempPath> {
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(name).with_extension("c");
     // The file is closed, so that it can be executed.
     let compiled = tempfile::Builder::new().prefix(name).tempfile_in(directory).unwrap().into_temp_path();
-    let output = Command::new(&compiler)
-        .args(["-O2", "-Wall", "-Wextra", "-o"])
-        .args([compiled.as_os_str(), source.as_os_str()])
-        .args(arguments)
-        .args(["-ldl", "-pthread"]) // separate libraries before glibc 2.34
-        .output();
-    let Ok(output) = output else {
-        skip(
-            &format!("a test with programs/{name}.c"),
-            &format!("there is no C compiler {compiler:?} (cc, or CC)"),
-        );
-        return None;
-    };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(compiled)
+    let files = [compiled.as_os_str().to_owned(), source.into()];
+    let libraries = ["-ldl", "-pthread"]; // separate libraries before glibc 2.34
+    let options = ["-O2", "-Wall", "-Wextra", "-o"].map(OsString::from).into_iter().chain(files);
+    let mut all = options.chain(arguments.iter().chain(&libraries).map(OsString::from));
+    compiles(&format!("a test with programs/{name}.c"), ["CC", "cc"], &mut all).then_some(compiled)
 }
 
 /// Returns the path of the library `topic_statistics_preload`. `cargo test --workspace` builds it beside the tests.
@@ -60,18 +50,8 @@ pub fn statistics() -> PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
         let test = std::env::current_exe().unwrap();
-        let library = test.parent().unwrap().join("libtopic_statistics_preload.so");
-        if !library.is_file() {
-            let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-            build
-                .args(["build", "--package", "topic_statistics_preload"])
-                .current_dir(env!("CARGO_MANIFEST_DIR"));
-            if test.ancestors().nth(2).unwrap().ends_with("release") {
-                build.arg("--release");
-            }
-            assert!(build.status().unwrap().success());
-        }
-        library
+        let library = test.with_file_name("libtopic_statistics_preload.so");
+        built(library, test.ancestors().nth(2).unwrap(), &["--package", "topic_statistics_preload"])
     };
     LIBRARY.get_or_init(build).clone()
 }

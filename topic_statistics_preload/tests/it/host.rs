@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The library adds a thread to a process with nodes, and changes nothing else in the process.
+//! The library adds a thread to a process with nodes, and changes nothing else in the process. Its publishers outlive
+//! the node that they were created on.
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use test_support::{command, domain, preload, wait_for, windows_of, Program, Reader};
 
@@ -61,13 +62,29 @@ fn forks_and_exits_log_levels_and_signal_handlers_are_as_without_it() {
 }
 
 #[test]
-fn nodes_share_one_thread_without_signals_and_a_publisher_that_outlives_the_first() {
+fn nodes_share_one_thread_without_signals_and_publishers_that_outlive_the_first() {
     let mut reader = Reader::start_with_depth(domain(), 1000);
+    let diagnostics = Program::start("diagnostics.py", &[], domain());
+    // Reads /diagnostics up to an array with exactly these statuses.
+    let wait_for_statuses = |expected: &[&str]| {
+        let expected: BTreeSet<&str> = expected.iter().copied().collect();
+        loop {
+            let line = diagnostics.read("statuses");
+            let names = line.split("\"name\": \"").skip(1).filter_map(|rest| rest.split('"').next());
+            if names.collect::<BTreeSet<_>>() == expected {
+                return;
+            }
+        }
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&file, "topics: {imu: {}, /not_used_here: {}}").unwrap();
     let arguments = ["--nodes", "3", "--destroy-first"];
-    let mut measured = start("subscriber.py", &arguments, &[("PERIOD", "0.3")]);
+    let options = [("EXPECT", file.path().to_str().unwrap()), ("PERIOD", "0.3")];
+    let mut measured = start("subscriber.py", &arguments, &options);
     let [first, second, third] =
         ["", "_1", "_2"].map(|name| (format!("/subscriber{name}:/imu"), "message_age"));
     settle(&mut reader, &[&first, &second, &third].map(Clone::clone));
+    wait_for_statuses(&["subscriber: /imu", "subscriber_1: /imu", "subscriber_2: /imu"]);
     let mut plain = Program::start("subscriber.py", &arguments, domain());
     for nodes in [&mut plain, &mut measured] {
         nodes.request("destroy the first one");
@@ -83,6 +100,7 @@ fn nodes_share_one_thread_without_signals_and_a_publisher_that_outlives_the_firs
     assert!([2, 15].iter().all(|signal| blocked & 1 << (signal - 1) != 0), "{blocked:x}");
     let destroyed = settle(&mut reader, &[second, third]);
     assert!(windows_of(&reader.metrics, &first.0, first.1).all(|window| window.start < destroyed));
+    wait_for_statuses(&["subscriber_1: /imu", "subscriber_2: /imu"]);
 }
 
 /// Returns the name of each thread of a process, and a mask of the signals that the thread blocks. Names are without

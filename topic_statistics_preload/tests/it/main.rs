@@ -3,7 +3,6 @@
 //! Tests of the preloaded library in real processes with real topics. Other processes read its windows.
 
 mod composition;
-mod health;
 mod hops;
 mod host;
 mod messages;
@@ -16,7 +15,6 @@ use std::{process::Command, time::SystemTime};
 use support::{output, preloaded};
 use test_support::{domain, windows_of, Metric, Program, Reader};
 
-/// Starts a program of the tests with the library.
 fn start(name: &str, arguments: &[&str], options: &[(&str, &str)]) -> Program {
     spawn(Program::command(name, arguments, domain()), options)
 }
@@ -37,7 +35,6 @@ fn settle(reader: &mut Reader, sources: &[(impl AsRef<str>, &str)]) -> i64 {
     now
 }
 
-/// Returns the number of samples of a metric.
 fn count(metrics: &[Metric], source: &str, metric: &str) -> f64 {
     windows_of(metrics, source, metric).map(Metric::count).sum()
 }
@@ -47,7 +44,6 @@ fn total(metrics: &[Metric], source: &str, metric: &str) -> f64 {
     windows_of(metrics, source, metric).map(Metric::average).sum()
 }
 
-/// Returns the least and the greatest sample of a metric.
 fn extremes(metrics: &[Metric], source: &str, metric: &str) -> (f64, f64) {
     let (least, greatest) = (windows_of(metrics, source, metric), windows_of(metrics, source, metric));
     (

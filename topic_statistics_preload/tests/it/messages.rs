@@ -18,7 +18,6 @@ use crate::{count, extremes, settle, spawn, start};
 
 const COUNT: f64 = 100.0;
 
-/// Takes and publishes serialized messages.
 const RELAY: &str = "
 import rclpy
 from sensor_msgs.msg import Imu

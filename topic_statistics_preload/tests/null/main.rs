@@ -65,11 +65,28 @@ fn python(script: &str) -> Option<Command> {
     Some(command("python3", &["-c", &script, rmw.to_str().unwrap()], 0))
 }
 
-/// Makes a command search for libraries in this folder first.
 fn add_libraries(command: &mut Command, folder: &Path) {
     let others = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&others));
     command.env("LD_LIBRARY_PATH", std::env::join_paths(folders).unwrap());
+}
+
+/// Makes a command find all libraries except those of a package, in the returned folder of links.
+fn hide_package(command: &mut Command, package: &str) -> tempfile::TempDir {
+    let links = tempfile::tempdir().unwrap();
+    let [paths, prefixes] =
+        ["LD_LIBRARY_PATH", "AMENT_PREFIX_PATH"].map(|name| std::env::var_os(name).unwrap_or_default());
+    let folders = std::env::split_paths(&prefixes).map(|prefix| prefix.join("lib"));
+    for folder in std::env::split_paths(&paths).chain(folders) {
+        for library in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let name = library.file_name();
+            if !name.to_string_lossy().starts_with(&format!("lib{package}__")) {
+                let _is_there_already = std::os::unix::fs::symlink(library.path(), links.path().join(name));
+            }
+        }
+    }
+    command.env("LD_LIBRARY_PATH", links.path()).env("AMENT_PREFIX_PATH", "");
+    links
 }
 
 /// Runs a script with the library and windows of 50 ms. Returns all windows, and the process's standard error.
@@ -79,6 +96,13 @@ fn run(script: &str, options: &[(&str, &str)]) -> Option<(Windows, String)> {
     let (status, printed, errors) = output(command.env("PRINT_STATISTICS", "1"));
     assert_eq!(status, Some(0), "{errors}");
     Some((Windows(printed), errors))
+}
+
+/// Runs a script that prints nothing on standard error. Returns all windows.
+fn run_silently(script: &str, options: &[(&str, &str)]) -> Option<Windows> {
+    let (windows, errors) = run(script, options)?;
+    assert_eq!(errors, "");
+    Some(windows)
 }
 
 /// The windows that a process has published, as null_rmw.c prints them.
@@ -105,7 +129,6 @@ impl Windows {
         self.samples(source, metric).iter().map(|(value, _)| value).filter(|value| !value.is_nan()).sum()
     }
 
-    /// Returns the names of all sources.
     fn sources(&self) -> std::collections::BTreeSet<&str> {
         self.0.lines().filter_map(|line| line.split(' ').next()?.strip_prefix("/measured:")).collect()
     }

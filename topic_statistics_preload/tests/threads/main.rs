@@ -77,7 +77,6 @@ fn with_node(name: &str, run: impl FnOnce(P)) {
     unsafe { rmw_destroy_node(node) };
 }
 
-/// An endpoint of each kind, and a timer.
 struct Endpoints {
     subscription: P,
     publisher: P,

@@ -16,6 +16,10 @@ use std::{
 use anyhow::Result;
 use benchmarks::{InstrumentedCallback, Metric, RecorderOptions};
 use hdrhistogram::Histogram;
+use nix::{
+    sched::{sched_setaffinity, CpuSet},
+    unistd::Pid,
+};
 
 use crate::table::Table;
 
@@ -24,14 +28,9 @@ const WORK: Duration = Duration::from_millis(5);
 
 /// Binds this thread to the first core. Sets its real-time priority, if one is given.
 fn settle(priority: Option<i32>) -> std::io::Result<()> {
-    // SAFETY: A cpu_set_t is a bit set. All zeros is the empty set.
-    let mut cores: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: Core 0 is in the range of a cpu_set_t.
-    unsafe { libc::CPU_SET(0, &mut cores) };
-    // SAFETY: 0 is the calling thread. The pointer is valid for a cpu_set_t of this size.
-    if unsafe { libc::sched_setaffinity(0, size_of_val(&cores), &cores) } != 0 {
-        return Err(std::io::Error::last_os_error());
-    }
+    let mut first = CpuSet::new();
+    first.set(0)?;
+    sched_setaffinity(Pid::from_raw(0), &first)?;
     let Some(sched_priority) = priority else { return Ok(()) };
     let parameters = libc::sched_param { sched_priority };
     // SAFETY: 0 is the calling thread. The pointer is valid for a sched_param.

@@ -15,7 +15,6 @@ use crate::{
 /// is as fast as possible), and the settings of both listeners.
 type Comparison = (&'static str, Kind, f64, [Setting; 2]);
 
-/// The configuration of a listener.
 pub type Setting = (Statistics, Scope, Runtime);
 
 const COMPARISONS: [Comparison; 13] = {
@@ -40,10 +39,8 @@ const COMPARISONS: [Comparison; 13] = {
     ]
 };
 
-/// The number of runs of each comparison.
 const PAIRS: usize = 4;
 
-/// Runs each comparison.
 pub fn measure(seconds: f64) -> Result<Table> {
     let mut table = Table::new(
         "without -> with statistics | messages/s | CPU, us per message | ratio | latency, us | with, us | worst | \
@@ -95,6 +92,6 @@ pub fn listen(
     (statistics, scope, runtime): Setting,
     seconds: f64,
 ) -> Result<Listened> {
-    let _talker = talker::start(message, rate, 10, &["load".to_owned()])?;
+    let _talker = talker::start(message, rate)?;
     report("listener", &Options { message, statistics, scope, runtime, seconds })
 }

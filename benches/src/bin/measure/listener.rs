@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use anyhow::{anyhow, Result};
+use anyhow::Result;
 use hdrhistogram::Histogram;
 use rclrs::*;
 use rclrs_topic_statistics::{
@@ -20,14 +20,14 @@ use ros_env::{
 };
 use rosidl_runtime_rs::Message;
 use serde::{Deserialize, Serialize};
-use test_support::on_each;
+use test_support::{on_each, Spinning};
+use topic_statistics_core::mutex::lock;
 
 use crate::{
     process::{cpu_time, memory},
     talker::Kind,
 };
 
-/// The kind of statistics that the listener has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Statistics {
     Off,
@@ -38,14 +38,12 @@ pub enum Statistics {
     Disabled,
 }
 
-/// The owner of the subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
     Node,
     Worker,
 }
 
-/// The executor that the listener spins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Runtime {
     Basic,
@@ -93,7 +91,6 @@ impl Listened {
 /// After this time, the node's creation and discovery are complete.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// The messages received.
 struct Received {
     first: Option<Instant>,
     /// The end of the warm-up, and the process's CPU time at that moment.
@@ -137,7 +134,7 @@ fn listen<T: Message>(options: &Options) -> Result<()> {
     let received = Received { first: None, begun: None, messages: 0, numbers: None, all: 0, latency };
     let received = Arc::new(Mutex::new(received));
     let context = Context::default_from_env()?;
-    let mut executor = match options.runtime {
+    let executor = match options.runtime {
         Runtime::Basic => context.create_basic_executor(),
         Runtime::Measured => context.create_executor(StatsExecutor::new()),
         Runtime::SingleThreaded => context.create_executor(StatsExecutor::single_threaded()),
@@ -186,39 +183,31 @@ fn listen<T: Message>(options: &Options) -> Result<()> {
         }
     };
 
-    let (commands, seconds) = (Arc::clone(executor.commands()), Duration::from_secs_f64(options.seconds));
-    let report = std::thread::spawn(move || {
-        let (begun, start) = loop {
-            if let Some(begun) = lock(&received).begun {
-                break begun;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        };
-        std::thread::sleep(seconds.saturating_sub(begun.elapsed()));
-        let (received, (windows, gaps, _)) = (lock(&received), *lock(&windows));
-        let (elapsed, cpu) = (begun.elapsed(), cpu_time() - start);
-        let (first, last) = received.numbers.unwrap_or_default();
-        let listened = Listened {
-            received: received.messages,
-            lost: (last - first + 1).saturating_sub(received.all),
-            windows,
-            gaps,
-            seconds: elapsed.as_secs_f64(),
-            cpu: cpu.as_secs_f64(),
-            start_cpu: start.as_secs_f64(),
-            p50_us: received.latency.value_at_quantile(0.5),
-            p99_us: received.latency.value_at_quantile(0.99),
-            max_us: received.latency.max(),
-            peak_kb: memory("self", "VmHWM")?,
-        };
-        println!("{}", serde_json::to_string(&listened)?);
-        commands.halt_spinning();
-        anyhow::Ok(())
-    });
-    executor.spin(SpinOptions::default()).first_error()?;
-    report.join().map_err(|_| anyhow!("the thread of the report panicked"))?
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    let _spinning = Spinning::start(executor);
+    let (begun, start) = loop {
+        if let Some(begun) = lock(&received).begun {
+            break begun;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    std::thread::sleep(Duration::from_secs_f64(options.seconds).saturating_sub(begun.elapsed()));
+    let (received, (windows, gaps, _)) = (lock(&received), *lock(&windows));
+    let (elapsed, cpu) = (begun.elapsed(), cpu_time() - start);
+    let (first, last) = received.numbers.unwrap_or_default();
+    let listened = Listened {
+        received: received.messages,
+        lost: (last - first + 1).saturating_sub(received.all),
+        windows,
+        gaps,
+        seconds: elapsed.as_secs_f64(),
+        cpu: cpu.as_secs_f64(),
+        start_cpu: start.as_secs_f64(),
+        p50_us: received.latency.value_at_quantile(0.5),
+        p99_us: received.latency.value_at_quantile(0.99),
+        max_us: received.latency.max(),
+        peak_kb: memory("self", "VmHWM")?,
+    };
+    drop(received); // a callback may wait for it
+    println!("{}", serde_json::to_string(&listened)?);
+    Ok(())
 }

@@ -11,7 +11,6 @@ use crate::process::{cpu, output};
 /// The share of the processor time that other programs may use on a quiet machine.
 const QUIET: f64 = 0.05;
 
-/// The start of a run.
 pub struct Start {
     at: Instant,
     commit: String,
@@ -62,12 +61,10 @@ impl Start {
     }
 }
 
-/// Returns the output of a program.
 fn text(program: &str, arguments: &[&str]) -> Result<String> {
     output(Command::new(program).args(arguments))
 }
 
-/// Returns the load average of the last minute.
 fn load() -> Result<String> {
     let load = fs::read_to_string("/proc/loadavg")?;
     Ok(load.split(' ').next().unwrap_or_default().to_owned())

@@ -68,11 +68,7 @@ fn main() -> Result<()> {
     }
     let table = match MEASUREMENTS.into_iter().find(|(name, ..)| matches.get_flag(name)) {
         Some((_, _, seconds, measure)) => measure(*matches.get_one("seconds").unwrap_or(&seconds))?,
-        None => {
-            let messages = messages::measure(&[])?;
-            println!("{}", messages.line());
-            messages.table()
-        }
+        None => messages::measure(&[])?.table(),
     };
     println!("{table}");
     Ok(())

@@ -50,7 +50,6 @@ const COUNTS: [&str; 4] = [
     "bytes_per_distribution",
 ];
 
-/// The figures of a run.
 pub struct Messages {
     /// Medians in nanoseconds, by benchmark name.
     times: BTreeMap<&'static str, f64>,
@@ -80,7 +79,6 @@ fn median(name: &str) -> Result<f64> {
 }
 
 impl Messages {
-    /// Returns the time of a benchmark in nanoseconds.
     fn time(&self, name: &str) -> f64 {
         self.times.get(name).copied().unwrap_or(f64::NAN)
     }
@@ -123,11 +121,5 @@ impl Messages {
         let counts = COUNTS
             .map(|name| (name.to_owned(), self.counts.get(name).cloned().unwrap_or_else(|| "NA".to_owned())));
         times.into_iter().chain(clocks).chain(counts).collect()
-    }
-
-    /// Returns all figures as one line, for scripts.
-    pub fn line(&self) -> String {
-        let figures = self.figures();
-        figures.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
     }
 }

@@ -37,7 +37,6 @@ const OBSERVERS: [&str; 6] = [
 ];
 const PRELOADED: &str = "the preloaded library, with a reader of /statistics";
 
-/// The observing programs.
 struct Programs {
     monitor: PathBuf,
     library: PathBuf,
@@ -45,7 +44,6 @@ struct Programs {
 }
 
 impl Programs {
-    /// Returns the command of an observer.
     fn command(&self, observer: &str) -> Option<Command> {
         let record = self.directory.path().join("probe.mcap");
         let _of_the_run_before = std::fs::remove_file(&record);
@@ -84,7 +82,7 @@ fn read(lines: &Receiver<String>, limit: Duration, until_it_receives: bool) -> O
 
 /// Runs the publisher at a rate, the subscriber and an observer. Returns a row of the table.
 fn run(programs: &Programs, rate: f64, observer: &str, seconds: f64) -> Result<String> {
-    let talker = talker::start(Kind::Imu, rate, 10, &["load".to_owned()])?;
+    let talker = talker::start(Kind::Imu, rate)?;
     let running = programs.command(observer).map(|mut command| Process::spawn_printing(&mut command));
     let read_lines = |limit, until_it_receives| {
         running.as_ref().and_then(|(_, lines)| read(lines, limit, until_it_receives))
@@ -125,7 +123,6 @@ fn run(programs: &Programs, rate: f64, observer: &str, seconds: f64) -> Result<S
     ))
 }
 
-/// Measures each observer at each rate.
 pub fn measure(seconds: f64) -> Result<Table> {
     let monitor = build("topic_statistics_monitor", "topic_monitor")?;
     let library = build("topic_statistics_preload", "libtopic_statistics_preload.so")?;

@@ -38,12 +38,10 @@ pub fn report<T: DeserializeOwned>(process: &str, options: &impl Serialize) -> R
     read_report(&mut itself(process, options)?)
 }
 
-/// Runs a process. Returns its report, which is JSON.
 pub fn read_report<T: DeserializeOwned>(command: &mut Command) -> Result<T> {
     serde_json::from_str(&output(command)?).context("The report of a process cannot be read")
 }
 
-/// Runs cargo. Returns its output.
 pub fn cargo(arguments: &[&str]) -> Result<String> {
     output(Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(arguments))
 }
@@ -54,7 +52,6 @@ pub fn build(package: &str, program: &str) -> Result<PathBuf> {
     Ok(env::current_exe()?.with_file_name(program))
 }
 
-/// Runs a program. Returns its standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stderr(Stdio::inherit()).output();
@@ -63,7 +60,6 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Returns the CPU time of this process so far.
 pub fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }

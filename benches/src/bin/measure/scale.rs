@@ -4,14 +4,16 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::{anyhow, Result};
+use anyhow::Result;
 use rclrs::*;
 use rclrs_topic_statistics::NodeStatistics;
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
+use test_support::Spinning;
+use topic_statistics_core::mutex::lock;
 
 use crate::{
     process::{cpu_time, memory, report},
@@ -32,7 +34,7 @@ pub fn measure(seconds: f64) -> Result<Table> {
 
 /// Runs the measured process.
 pub fn run((count, seconds): (usize, u64)) -> Result<()> {
-    let mut executor = Context::default_from_env()?.create_basic_executor();
+    let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("bench_many")?;
     let statistics = NodeStatistics::new(&node)?;
     let mut held = vec![];
@@ -52,39 +54,28 @@ pub fn run((count, seconds): (usize, u64)) -> Result<()> {
         let source_and_metric = (message.measurement_source_name, message.metrics_source);
         let before = stops.insert(source_and_metric, message.window_stop);
         let is_missing = before.is_some_and(|stop| stop != message.window_start);
-        let mut ticks = to.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ticks = lock(&to);
         *ticks = (ticks.0.max(after.as_secs_f64() * 1e3), ticks.1 + 1, ticks.2 + u64::from(is_missing));
     };
     let statistics_topic = "/statistics".keep_last(4000);
     let _reader = node.create_worker(()).create_subscription::<MetricsMessage, _>(statistics_topic, read)?;
-    let commands = Arc::clone(executor.commands());
-    let talking = std::thread::spawn(move || {
-        let started = Instant::now();
-        let before = cpu_time();
-        for number in 0..seconds * 10 {
-            for (_, publisher) in &held {
-                if let Err(error) = publisher.publish(Imu::default()) {
-                    eprintln!("{error}");
-                }
-            }
-            std::thread::sleep(
-                (Duration::from_millis(100) * (number as u32 + 1)).saturating_sub(started.elapsed()),
-            );
+    let _spinning = Spinning::start(executor);
+    let (started, before) = (Instant::now(), cpu_time());
+    for number in 1..=seconds * 10 {
+        for (_, publisher) in &held {
+            publisher.publish(Imu::default())?;
         }
-        let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
-        let with_window =
-            held.iter().filter(|(subscription, _)| subscription.statistics().latest().is_some()).count();
-        let (tick_ms, published, missing) = *ticks.lock().unwrap_or_else(PoisonError::into_inner);
-        let cpu = (cpu_time() - before).as_secs_f64() * 100.0 / started.elapsed().as_secs_f64();
-        let megabytes = memory("self", "VmRSS")? / 1000;
-        let cells = format!(
-            "{cpu:.1} % | {megabytes} MB | {threads} | {tick_ms:.1} ms | {published} | {missing} | {with_window}"
-        );
-        println!("{}", serde_json::to_string(&cells)?);
-        commands.halt_spinning();
-        drop(held);
-        anyhow::Ok(())
-    });
-    executor.spin(SpinOptions::default()).first_error()?;
-    talking.join().map_err(|_| anyhow!("the thread of the publishers panicked"))?
+        std::thread::sleep((Duration::from_millis(100) * number as u32).saturating_sub(started.elapsed()));
+    }
+    let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    let with_window =
+        held.iter().filter(|(subscription, _)| subscription.statistics().latest().is_some()).count();
+    let (tick_ms, published, missing) = *lock(&ticks);
+    let cpu = (cpu_time() - before).as_secs_f64() * 100.0 / started.elapsed().as_secs_f64();
+    let megabytes = memory("self", "VmRSS")? / 1000;
+    let cells = format!(
+        "{cpu:.1} % | {megabytes} MB | {threads} | {tick_ms:.1} ms | {published} | {missing} | {with_window}"
+    );
+    println!("{}", serde_json::to_string(&cells)?);
+    Ok(())
 }

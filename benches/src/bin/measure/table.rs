@@ -5,7 +5,6 @@
 use std::fmt;
 
 /// A table. Each row is a text: its cells, separated by ` | `. The first row is the header.
-#[derive(Clone, Default)]
 pub struct Table(Vec<String>);
 
 impl Table {

@@ -25,48 +25,42 @@ pub enum Kind {
 #[derive(Serialize, Deserialize)]
 pub struct Options {
     pub kind: Kind,
-    /// The rate of each topic in Hz. 0 is as fast as possible.
+    /// The rate in Hz. 0 is as fast as possible.
     pub rate: f64,
-    /// The depth of the publishers' history.
-    pub depth: u32,
-    pub topics: Vec<String>,
 }
 
-/// Starts a talker as a process.
-pub fn start(kind: Kind, rate: f64, depth: u32, topics: &[String]) -> Result<Process> {
-    let options = Options { kind, rate, depth, topics: topics.to_vec() };
-    Ok(Process::spawn(&mut itself("talker", &options)?))
+pub fn start(kind: Kind, rate: f64) -> Result<Process> {
+    Ok(Process::spawn(&mut itself("talker", &Options { kind, rate })?))
 }
 
 pub fn run(options: Options) -> Result<()> {
     let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("bench_talker")?;
     match options.kind {
-        Kind::Imu => publish(&node, &options, Imu::default(), |imu, stamp| imu.header.stamp = stamp),
+        Kind::Imu => publish(&node, options.rate, Imu::default(), |imu, stamp| imu.header.stamp = stamp),
         Kind::Image => {
             let image = Image { data: vec![0; 1_000_000], ..Image::default() };
-            publish(&node, &options, image, |image, stamp| image.header.stamp = stamp)
+            publish(&node, options.rate, image, |image, stamp| image.header.stamp = stamp)
         }
     }
 }
 
-/// Publishes a message on each topic at a rate. Slow publications do not delay the times of later messages.
+/// Publishes a message on `load` at a rate. Slow publications do not delay the times of later messages.
 fn publish<T: rosidl_runtime_rs::Message>(
     node: &Node,
-    Options { rate, depth, topics, .. }: &Options,
+    rate: f64,
     mut message: T,
     set_stamp: impl Fn(&mut T, Time),
 ) -> Result<()> {
-    let publishers = topics.iter().map(|topic| node.create_publisher::<T>(topic.keep_last(*depth)));
-    let publishers = publishers.collect::<Result<Vec<_>, _>>()?;
+    let publisher = node.create_publisher::<T>("load".keep_last(10))?;
     let (started, clock) = (Instant::now(), Clock::system());
     for number in 0_u64.. {
-        if *rate > 0.0 {
+        if rate > 0.0 {
             let due = Duration::from_secs_f64(number as f64 / rate);
             std::thread::sleep(due.saturating_sub(started.elapsed()));
         }
         set_stamp(&mut message, clock.now().to_ros_msg()?);
-        publishers.iter().try_for_each(|publisher| publisher.publish(&message))?;
+        publisher.publish(&message)?;
     }
     Ok(())
 }

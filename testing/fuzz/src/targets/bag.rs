@@ -7,9 +7,8 @@ use std::{collections::HashMap, fs, ops::ControlFlow};
 use topic_statistics_bag::{Bag, BagClock, BagTime, ReadOptions, TopicWindow, Visitor};
 use topic_statistics_core::Timestamp;
 
-use crate::check::is_no_infinity;
+use crate::check::{has_no_infinity, is_no_infinity};
 
-/// Checks each window and counts messages.
 #[derive(Default)]
 struct Check {
     counts: HashMap<String, u64>,
@@ -24,9 +23,7 @@ impl Visitor for Check {
         assert!(stop >= self.last && statistics.window.start.as_nanoseconds() <= stop, "{statistics:?}");
         self.last = stop;
         for (metric, summary) in &statistics.metrics {
-            for figure in [summary.average, summary.minimum, summary.maximum, summary.standard_deviation] {
-                is_no_infinity(figure, metric.name());
-            }
+            has_no_infinity(summary, metric.name());
         }
         is_no_infinity(statistics.rate(), "a rate");
         let count = self.counts.entry(name.to_owned()).or_default();

@@ -19,13 +19,11 @@ pub fn collectors(bytes: &[u8]) {
     let mut input = Input(bytes);
     match input.below(4) {
         0 => summary(&mut input),
-        1 => ages(&mut input),
-        2 => periods(&mut input),
+        1 | 2 => times(&mut input),
         _ => sequences(&mut input),
     }
 }
 
-/// Panics if a summary differs from the figures of the samples.
 fn check_summary(summary: &Summary, samples: &[f64], what: &str) {
     assert_eq!(summary.sample_count, samples.len() as u64, "{what}: {summary:?} of {samples:?}");
     // Samples are divided by the largest one, so that the oracle's sums do not overflow.
@@ -92,51 +90,40 @@ fn summary(input: &mut Input) {
     check_distribution(&merged, &all);
 }
 
-/// Returns the milliseconds between two times in nanoseconds.
 fn milliseconds(from: i64, to: i64) -> f64 {
     (i128::from(to) - i128::from(from)) as f64 / 1e6
 }
 
-fn ages(input: &mut Input) {
-    let (mut collector, mut samples, mut last) = (AgeCollector::default(), vec![], 1_790_000_000_000_000_000);
-    while !input.is_empty() {
-        if input.below(32) == 31 {
-            check_summary(&collector.take(), &samples, "ages");
+/// Passes any times of callbacks, and any stamps of their messages.
+fn times(input: &mut Input) {
+    let first = if input.bool() { FirstPeriod::CarriedOver } else { FirstPeriod::NoSample };
+    let (mut ages, mut periods) = (AgeCollector::default(), PeriodCollector::new(first));
+    // The ages of the window, and the times of its messages. If the period continues from the previous window, its last
+    // message comes first.
+    let (mut samples, mut messages) = (vec![], vec![]);
+    let mut last = 1_790_000_000_000_000_000;
+    loop {
+        if input.is_empty() || input.below(16) == 15 {
+            check_summary(&ages.take(), &samples, "ages");
             samples.clear();
+            let pairs = messages.windows(2).filter(|pair| pair[0] <= pair[1]);
+            let expected: Vec<f64> = pairs.map(|pair| milliseconds(pair[0], pair[1])).collect();
+            check_summary(&periods.take(), &expected, "periods");
+            let carried = messages.last().copied().filter(|_| first == FirstPeriod::CarriedOver);
+            messages = carried.into_iter().collect();
         }
-        let now = input.time(last);
+        if input.is_empty() {
+            break;
+        }
+        // The collector of periods uses the largest time for "no message". A monotonic clock reaches it after 292 years.
+        let now = input.time(last).min(i64::MAX - 1);
         let stamp = input.time(now);
-        collector.accept(stamp, now);
+        ages.accept(stamp, now);
         samples.extend((stamp != 0 && now != 0).then(|| milliseconds(stamp, now)));
+        periods.accept(now);
+        messages.push(now);
         last = now;
     }
-    check_summary(&collector.take(), &samples, "ages");
-}
-
-fn periods(input: &mut Input) {
-    let first = if input.bool() { FirstPeriod::CarriedOver } else { FirstPeriod::NoSample };
-    let mut collector = PeriodCollector::new(first);
-    // The messages of the window. If the period continues from the previous window, its last message comes first.
-    let mut messages: Vec<i64> = vec![];
-    let check = |collector: &mut PeriodCollector, messages: &mut Vec<i64>| {
-        let pairs = messages.windows(2).filter(|pair| pair[0] <= pair[1]);
-        let samples: Vec<f64> = pairs.map(|pair| milliseconds(pair[0], pair[1])).collect();
-        check_summary(&collector.take(), &samples, "periods");
-        let last = messages.last().copied();
-        messages.clear();
-        messages.extend(last.filter(|_| first == FirstPeriod::CarriedOver));
-    };
-    while !input.is_empty() {
-        if input.below(16) == 15 {
-            check(&mut collector, &mut messages);
-        }
-        let last = messages.last().copied().unwrap_or(1_000_000_000);
-        // The collector uses the largest time for "no message". A monotonic clock reaches it after 292 years.
-        let now = input.time(last).min(i64::MAX - 1);
-        collector.accept(now);
-        messages.push(now);
-    }
-    check(&mut collector, &mut messages);
 }
 
 /// Passes any sequence numbers of some publishers. The totals must be the sums of the results for the messages. The

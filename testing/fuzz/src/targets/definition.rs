@@ -13,7 +13,6 @@ use syn::visit::Visit;
 
 use crate::check::has_no_control;
 
-/// The separator between the parts of an input.
 const SEPARATOR: &str = "%%";
 
 /// The output is Rust and TOML with only the definition's content: comments, names and values cannot inject code.
@@ -59,7 +58,6 @@ fn check_file(package: &Package, path: &str, content: &str) {
     }
 }
 
-/// Panics if the keys of a manifest are not the expected ones.
 fn manifest(package: &Package, content: &str) {
     let table: toml::Table = toml::from_str(content).unwrap_or_else(|error| panic!("{error}: {content}"));
     let mut dependencies: BTreeSet<_> = package.dependencies().into_iter().collect();

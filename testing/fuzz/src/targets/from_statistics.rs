@@ -177,7 +177,6 @@ pub fn is_page(recording: &mut Recording, rows: &[&Row], now: Instant) {
     }
 }
 
-/// The live view on a terminal of any size.
 pub struct LiveView {
     screen: Screen,
     terminal: Terminal<TestBackend>,
@@ -208,7 +207,6 @@ impl LiveView {
     }
 }
 
-/// Returns the status of an executor, or a status with any content.
 fn status(input: &mut Input) -> DiagnosticStatus {
     let keys =
         ["busy.spin", "busy.x\u{1b}[2J", "busy.average", "longest_callback", "callback_wait_1", "failing"];

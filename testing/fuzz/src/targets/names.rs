@@ -43,7 +43,6 @@ pub fn names(bytes: &[u8]) {
     monitor(&node, &topic, &message_type, &other, &view);
 }
 
-/// The output of a node.
 fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &str) {
     let window = window::Window::from_nanoseconds(0, 1_000_000_000);
     let statistics =
@@ -105,7 +104,6 @@ fn errors(node: &str, topic: &str, other: &str) {
     }
 }
 
-/// The output of topic_monitor.
 fn monitor(node: &str, topic: &str, message_type: &str, other: &str, view: &[u8]) {
     let mut view = Input(view);
     let error = DynamicMessageError::InvalidMessageType;

@@ -142,11 +142,9 @@ fn has_status(text: &str, status: &str) -> bool {
         .any(|(at, _)| text[at..].get(8..).is_some_and(|rest| rest.trim_start().starts_with(status)))
 }
 
-/// A collector's answer to one request.
 #[derive(Debug, Default)]
 struct Sent {
     bytes: Vec<u8>,
-    /// The number of bytes that arrive together.
     piece: usize,
     /// Whether the collector closes the connection after the bytes.
     is_closed: bool,
@@ -154,11 +152,9 @@ struct Sent {
     repeated: usize,
 }
 
-/// The meaning of an answer.
 #[derive(Debug)]
 struct Meaning {
     status: u16,
-    /// Whether the answer demands a wait.
     demands: bool,
     /// The number of rejected data points, and the reason.
     rejected: (u64, String),
@@ -287,7 +283,6 @@ impl Line {
     }
 }
 
-/// Connects to the [`Line`].
 #[derive(Debug)]
 struct Collector(Arc<Line>);
 
@@ -352,7 +347,6 @@ impl Transport for Connection {
     }
 }
 
-/// Resolves every name to the same address.
 #[derive(Debug)]
 struct Address;
 

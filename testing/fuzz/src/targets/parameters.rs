@@ -94,7 +94,6 @@ fn set_undeclared<T: rclrs::ParameterVariant>(name: &str, value: T) -> Result<()
     node().use_undeclared_parameters().set(format!("topic_statistics.{name}"), value)
 }
 
-/// Returns the node that all runs share.
 fn node() -> &'static Node {
     static NODE: OnceLock<Node> = OnceLock::new();
     NODE.get_or_init(|| {

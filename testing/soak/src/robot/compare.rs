@@ -24,7 +24,6 @@ const WITHOUT_STATUS: usize = 20;
 /// Average, minimum, maximum, standard deviation and count. NaN if unknown.
 type Figures = [f64; 5];
 
-/// A window of a process.
 #[derive(Default)]
 struct Window {
     stop: i64,
@@ -60,7 +59,6 @@ const COUNTERS: [Counter; 3] = [
 
 const LEVELS: [&str; 4] = ["OK", "WARN", "ERROR", "STALE"];
 
-/// The windows of a source in a process, by their start and stop.
 type Windows = BTreeMap<(i64, i64), Window>;
 
 /// The windows by source name and incarnation of the process.
@@ -149,7 +147,6 @@ pub fn run(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the windows of a source in each process that had it.
 fn find<'a>(sources: &'a Sources, source: &'a str) -> impl Iterator<Item = (&'a (String, u32), &'a Windows)> {
     sources.iter().filter(move |((name, _), _)| name == source)
 }
@@ -346,7 +343,6 @@ impl Day {
     }
 }
 
-/// Returns the name of a metric's gauge.
 fn gauge(metric: Metric) -> String {
     let unit = if metric.unit() == "ms" { "seconds" } else { metric.unit() };
     let short = metric.name().strip_suffix("_ms").unwrap_or(metric.name());

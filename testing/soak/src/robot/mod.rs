@@ -34,11 +34,9 @@ pub enum Fate {
     Behind,
 }
 
-/// A process of the robot.
 pub struct Process {
     pub name: &'static str,
     pub host: Host,
-    /// The published topics.
     pub publishes: &'static [&'static str],
     pub listens: &'static [&'static str],
     pub fate: Fate,

@@ -49,7 +49,6 @@ fn nanoseconds(time: Option<SystemTime>) -> i64 {
     since.map_or(0, |since| since.as_nanos() as i64)
 }
 
-/// A publisher and its next publication.
 struct Sender {
     row: &'static Row,
     number: u32,
@@ -63,7 +62,6 @@ struct Running {
     statistics: NodeStatistics,
     worker: Worker<()>,
     incarnation: u32,
-    /// The bytes of an image.
     image: usize,
     process: &'static Process,
     /// The last time at which the thread that runs all callbacks was free.
@@ -83,7 +81,6 @@ impl Running {
         }
     }
 
-    /// Follows the windows of a source.
     fn follow(
         &mut self,
         source: &Arc<Mutex<Source>>,

@@ -45,7 +45,6 @@ struct Robot {
     done: Vec<Kind>,
 }
 
-/// Returns the index of the process with this fate.
 fn place(fate: Fate) -> usize {
     PROCESSES.iter().position(|process| process.fate == fate).unwrap_or_default()
 }
@@ -67,7 +66,6 @@ impl Robot {
         Ok((child.into(), input))
     }
 
-    /// Starts a tool whose output is a file.
     fn tool(&mut self, name: &str, program: impl AsRef<Path>, arguments: &[&str]) -> Result<()> {
         let mut command = command(program.as_ref(), arguments, self.domain);
         command.stdout(File::create(self.directory.join(format!("{name}.out")))?);
@@ -122,7 +120,6 @@ impl Robot {
         Ok(())
     }
 
-    /// Reads /metrics by a process on the exporter's host.
     fn scrape(&mut self) -> Result<()> {
         let url = format!("http://127.0.0.1:{}/metrics", self.port);
         let get = "import sys, urllib.request as r; \

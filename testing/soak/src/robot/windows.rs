@@ -25,7 +25,6 @@ const OFFSET: f64 = 25_000.0;
 /// clock may be 4 s behind, and messages wait while a callback blocks.
 const DOUBT: i64 = 8_000_000_000;
 
-/// The log of a process. It survives SIGKILL.
 #[derive(Clone)]
 pub struct Log(Arc<File>);
 
@@ -39,7 +38,6 @@ impl Log {
     }
 }
 
-/// A value that is known to lie between two bounds.
 #[derive(Clone, Copy)]
 struct Between(f64, f64);
 
@@ -107,7 +105,6 @@ pub struct Source {
     pub changes: VecDeque<Health>,
     health: Health,
     judgement: Option<Judgement>,
-    /// The number of messages received so far.
     received: u64,
     losses: Losses,
     /// The gaps in the senders' numbers in this window.
@@ -323,7 +320,6 @@ impl Source {
     }
 }
 
-/// Returns a cause without its value.
 fn cause(health: &Health) -> String {
     match &health.cause {
         Cause::Condition { condition, .. } => condition.to_string(),
