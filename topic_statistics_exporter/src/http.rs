@@ -291,7 +291,7 @@ impl Metrics {
         let process = ProcessFigures::read();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.expire(now);
-        state.set_process(process);
+        state.process = process;
         state.begin_scrape();
         Bytes::from(format.encode(&state, now, unix_time.as_secs_f64(), buffer))
     }

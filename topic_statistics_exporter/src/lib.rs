@@ -85,7 +85,7 @@ fn run(interrupt: &Interrupt, options: Options, ros: Vec<String>) -> Result<(), 
     let node = executor.create_node("topic_statistics_exporter")?;
     let options = options.with_parameters_of(&node)?;
     let mut state = State::new(options.limits(), Now::read());
-    state.set_filter(options.filter());
+    state.filter = options.filter();
     let state = Arc::new(Mutex::new(state));
     let server = Server::start(&options.listen, Arc::clone(&state))
         .map_err(|error| format!("Cannot listen at {}: {error}", options.listen))?;

@@ -2,18 +2,16 @@
 
 //! The options of the program: command-line arguments, which are also ROS parameters.
 
-mod invalid;
 mod listen;
 mod push;
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use clap::Parser;
-use rclrs::Node;
+use rclrs::{DeclarationError, Node};
 use topic_statistics_observe::{generate::Generate, pattern::Pattern};
 
 pub use self::{
-    invalid::InvalidParameter,
     listen::Listen,
     push::{explain, PushOptions},
 };
@@ -206,7 +204,7 @@ impl Options {
 
     /// Returns the filter that selects the exported nodes.
     pub fn filter(&self) -> NodeFilter {
-        NodeFilter::new(self.include.clone(), self.exclude.clone())
+        NodeFilter { include: self.include.clone(), exclude: self.exclude.clone() }
     }
 
     /// Returns the limits of the stored state.
@@ -218,6 +216,25 @@ impl Options {
             keep_windows: self.keep_windows,
             keep_diagnostics: Duration::from_secs(self.keep_diagnostics.into()),
         }
+    }
+}
+
+/// The error for a ROS parameter with an invalid value.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("The parameter {name} is {value}: it has to be {right}")]
+pub struct InvalidParameter {
+    /// The name of the parameter.
+    pub name: &'static str,
+    /// The invalid value, or the reason why the parameter cannot be declared.
+    pub value: String,
+    /// A text that describes the valid values.
+    pub right: String,
+}
+
+impl InvalidParameter {
+    /// Returns the error for a parameter that cannot be declared. `right` describes the valid values.
+    pub fn new(name: &'static str, error: &DeclarationError, right: &str) -> Self {
+        Self { name, value: format!("invalid ({error})"), right: right.to_owned() }
     }
 }
 

@@ -14,11 +14,9 @@ mod backoff;
 mod client;
 mod delivery;
 mod encode;
-mod environment;
 mod queue;
 mod samples;
 mod sender;
-mod url;
 
 use std::{
     io,
@@ -32,11 +30,9 @@ use thiserror::Error;
 
 pub use self::{
     backoff::Backoff,
-    client::{Answer, Client, ClientOptions, Failure},
+    client::{shown, Answer, Client, ClientOptions, Failure},
     delivery::{Delivery, Outcome},
-    environment::{disabled, key_values, Endpoint, Environment, Warning, KEY_VALUES},
     queue::{Limits, Queue},
-    url::{has_user, shown},
 };
 use self::{client::ClientError, encode::Encoder, sender::Sender};
 use crate::{
@@ -135,8 +131,8 @@ fn report_until(
         let requests = {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             let (now, monotonic) = (SystemTime::now(), Instant::now());
-            state.set_push(counts);
-            state.set_process(process);
+            state.push = Some(counts);
+            state.process = process;
             state.expire(monotonic);
             let unix_time = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
             write_state(&state, monotonic, unix_time, encoder.report(now))

@@ -117,7 +117,7 @@ impl Writer for Protobuf {
     fn histogram(&mut self, labels: &Rc<[u8]>, histogram: &Histogram, bounds: &[f64], created: SystemTime) {
         let shift = histogram.shift();
         self.metric(labels, 7, |out| {
-            uint64::encode(1, &histogram.count(), out);
+            uint64::encode(1, &histogram.count, out);
             double::encode(2, &histogram.sum(), out);
             for bound in bounds {
                 message(out, 3, |out| {
@@ -125,13 +125,13 @@ impl Writer for Protobuf {
                     double::encode(2, bound, out);
                 });
             }
-            sint32::encode(5, &histogram.scale(), out);
+            sint32::encode(5, &histogram.scale, out);
             double::encode(6, &0.0, out); // the zero threshold
-            uint64::encode(7, &histogram.zero_count(), out);
-            spans(out, 9, histogram.negative(), shift);
-            deltas(out, 10, histogram.negative());
-            spans(out, 12, histogram.positive(), shift);
-            deltas(out, 13, histogram.positive());
+            uint64::encode(7, &histogram.zero_count, out);
+            spans(out, 9, &histogram.negative, shift);
+            deltas(out, 10, &histogram.negative);
+            spans(out, 12, &histogram.positive, shift);
+            deltas(out, 13, &histogram.positive);
             timestamp(out, 15, created);
         });
     }

@@ -120,8 +120,8 @@ fn everything() -> (State, Now) {
     let values =
         [("measurement_source_name", "/a:/b"), ("Actual frequency (Hz)", "1.0"), ("warn_unless", conditions)];
     state.accept(Diagnostic::new(&status("x", 0, &values)).map(Received::from), start);
-    state.set_push(PushCounts::default());
-    state.set_process(ProcessFigures::read());
+    state.push = Some(PushCounts::default());
+    state.process = ProcessFigures::read();
     (state, start)
 }
 

@@ -25,6 +25,11 @@ pub fn family(name: &str, kind: Kind, unit: &'static str, help: &str) -> Family 
     Family { name: format!("topic_statistics_{name}{separator}{unit}"), help: help.to_owned(), kind, unit }
 }
 
+/// Returns a counter of the exporter. See [`family`].
+pub fn counter(name: &str, help: &str) -> Family {
+    family(name, Kind::Counter, "", help)
+}
+
 /// The metric types of Prometheus that the exporter writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -73,6 +78,13 @@ pub trait Writer {
     fn gauge(&mut self, labels: &Self::Labels, value: f64);
     /// Adds a counter to the current family. The counter was 0 at `created`.
     fn counter(&mut self, labels: &Self::Labels, value: f64, created: SystemTime);
+    /// Adds a counter, or else a gauge, to the current family.
+    fn single(&mut self, kind: Kind, labels: &Self::Labels, value: f64, created: SystemTime) {
+        match kind {
+            Kind::Counter => self.counter(labels, value, created),
+            _ => self.gauge(labels, value),
+        }
+    }
     /// Adds a summary to the current family.
     fn summary(&mut self, labels: &Self::Labels, summary: SummaryValue);
     /// Adds a histogram to the current family. The histogram was empty at `created`. `bounds` is for classic buckets.

@@ -247,28 +247,29 @@ fn nanoseconds(time: SystemTime) -> u64 {
 mod tests {
     use std::{collections::BTreeSet, time::Instant};
 
-    use rclrs_topic_statistics::{health::Level, Metric as Known, Summary, Window};
+    use rclrs_topic_statistics::Metric as Known;
+    use topic_statistics_observe::ros::{
+        testing::{message, status, FIGURES},
+        wire::{Diagnostic, Losses, MetricWindow},
+    };
 
     use super::*;
     use crate::{
         exposition::{write_state, Format},
-        model::{Diagnostic, DiagnosticName, Losses, MetricName, MetricWindow, Received, SourceName},
+        model::Received,
         state::{Limits, Now, PushCounts, State},
     };
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn window(source: &str, metric: Known, stop: i64) -> Received {
-        Received::Window(MetricWindow {
-            source: SourceName::new(source),
-            metric: MetricName::Known(metric),
-            window: Window::from_nanoseconds(stop - 1_000_000_000, stop),
-            figures: Summary::new(0.002, 0.002, 0.002, 0.0, 50),
-        })
+    /// Returns a window of one second that ends at `stop` (s), with 50 samples.
+    fn window(source: &str, metric: Known, stop: i32) -> Received {
+        let message = message(source, metric.name(), metric.unit(), stop, FIGURES);
+        MetricWindow::new(&message).unwrap().into()
     }
 
     fn losses() -> Received {
-        Received::Losses(Losses { source: SourceName::new("/a:/b"), lost: 5 })
+        Losses { node: "/a".to_owned(), topic: "/b".to_owned(), lost: 5 }.into()
     }
 
     fn report(state: &State, now: SystemTime) -> Vec<ExportMetricsServiceRequest> {
@@ -311,7 +312,7 @@ mod tests {
         ] {
             state.expire(at(time).monotonic);
             for stop in stops {
-                state.accept(Ok(window("/a:/b", Known::MessageAge, stop * 1_000_000_000)), at(time));
+                state.accept(Ok(window("/a:/b", Known::MessageAge, stop)), at(time));
             }
             let requests = report(&state, at(time).system);
             assert_eq!(sums(&requests, "messages_received", start.system), [expected]);
@@ -331,8 +332,8 @@ mod tests {
     fn a_large_report_is_several_requests() {
         let now = Now::read();
         let mut state = State::new(Limits::default(), now);
-        let long = "ü".repeat(240);
-        for source in 0..1500 {
+        let long = "ü".repeat(180);
+        for source in 0..2000 {
             let name = format!("/{long}{source}:/{long}{source}");
             state.accept(Ok(window(&name, Known::MessageAge, 1)), now);
         }
@@ -341,7 +342,7 @@ mod tests {
         let (last, full) = sizes.split_last().unwrap();
         assert!(full.len() >= 2, "{sizes:?}");
         assert!(full.iter().all(|size| (2 << 20..4 << 20).contains(size)) && *last < 4 << 20, "{sizes:?}");
-        assert_eq!(sums(&requests, "messages_received", now.system).len(), 1500);
+        assert_eq!(sums(&requests, "messages_received", now.system).len(), 2000);
     }
 
     /// Returns a metric's name in Prometheus, by OpenTelemetry's translation rules. These rules ignore units in braces.
@@ -360,9 +361,8 @@ mod tests {
             state.accept(Ok(window("/a:/b", *metric, 1)), now);
         }
         state.accept(Ok(losses()), now);
-        let name = DiagnosticName { name: "a".into(), hardware_id: "b".into() };
-        state.accept(Ok(Received::Diagnostic(Diagnostic { name, level: Level::Ok, health: None })), now);
-        state.set_push(PushCounts::default());
+        state.accept(Ok(Diagnostic::new(&status("a", 0, &[])).unwrap().into()), now);
+        state.push = Some(PushCounts::default());
         let text = String::from_utf8(Format::Text.encode(&state, now.monotonic, 0.0, vec![])).unwrap();
         let pulled: BTreeSet<_> = text
             .lines()

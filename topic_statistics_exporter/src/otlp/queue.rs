@@ -30,8 +30,9 @@ pub struct Queue {
     /// The taken request, which counts towards the limits but is never dropped.
     taken: Option<Waiting>,
     /// The total size of the waiting requests and the taken request, in bytes.
-    bytes: u64,
-    dropped: DroppedRequests,
+    pub bytes: u64,
+    /// The counts of the requests dropped since the queue was created.
+    pub dropped: DroppedRequests,
 }
 
 #[derive(Debug)]
@@ -83,16 +84,6 @@ impl Queue {
     /// Returns the number of requests, including the taken request.
     pub fn requests(&self) -> usize {
         self.waiting.len() + usize::from(self.taken.is_some())
-    }
-
-    /// Returns the total size of the compressed requests, including the taken request, in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Returns the counts of the requests dropped since the queue was created.
-    pub fn dropped(&self) -> DroppedRequests {
-        self.dropped
     }
 
     /// Drops requests that have waited for too long, and the oldest requests until `bytes` more bytes fit.
@@ -173,9 +164,9 @@ mod tests {
             }
             let is = queue.waiting.iter().map(|request| request.body[0]).collect::<Vec<_>>();
             let bytes = queue.waiting.iter().chain(&queue.taken).map(Waiting::bytes).sum();
-            assert_eq!((&*is, queue.bytes()), (waiting, bytes), "step {number}");
-            assert_eq!(queue.dropped(), DroppedRequests { overflow, expired }, "step {number}");
+            assert_eq!((&*is, queue.bytes), (waiting, bytes), "step {number}");
+            assert_eq!(queue.dropped, DroppedRequests { overflow, expired }, "step {number}");
         }
-        assert_eq!((queue.requests(), queue.bytes()), (0, 0));
+        assert_eq!((queue.requests(), queue.bytes), (0, 0));
     }
 }

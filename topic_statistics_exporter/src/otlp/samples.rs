@@ -16,16 +16,16 @@ const MAX_BUCKETS: i64 = 160;
 /// Buckets are joined in pairs until [`MAX_BUCKETS`] consecutive buckets are enough for all samples.
 pub fn data_point(histogram: &Histogram) -> ExponentialHistogramDataPoint {
     let shift = i64::from(histogram.shift());
-    let sides = [histogram.positive(), histogram.negative()];
+    let sides = [&histogram.positive, &histogram.negative];
     let joined = sides.iter().map(|side| joined_scales(side, shift)).max().unwrap_or_default();
     let [positive, negative] =
         sides.map(|side| Some(buckets(side, shift, joined)).filter(|_| !side.is_empty()));
     ExponentialHistogramDataPoint {
-        count: histogram.count(),
+        count: histogram.count,
         // OTLP requires that a histogram with negative samples has no sum.
         sum: negative.is_none().then(|| histogram.sum()),
-        scale: histogram.scale() - joined as i32,
-        zero_count: histogram.zero_count(),
+        scale: histogram.scale - joined as i32,
+        zero_count: histogram.zero_count,
         positive,
         negative,
         ..ExponentialHistogramDataPoint::default()

@@ -5,10 +5,13 @@
 use std::time::SystemTime;
 
 use topic_statistics_core::health::Level;
-use topic_statistics_observe::{bounds::Sender, ros::wire::ExpectedLimit};
+use topic_statistics_observe::{
+    bounds::Sender,
+    ros::wire::{ExpectedLimit, SourceHealth},
+};
 
-use super::{now::Now, receipt::Receipt};
-use crate::model::{SourceHealth, SourceName};
+use super::{budget::Receipt, life::Now};
+use crate::model::SourceName;
 
 /// A source and one judge of this source. The judge is the source's node or `topic_monitor`, and a source can have
 /// both.

@@ -1,13 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The lifetime of figures that a node publishes once per window.
+//! Times, and the lifetime of figures that a node publishes once per window.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use topic_statistics_core::Window;
 use topic_statistics_observe::bounds::believed;
 
-use super::{budget::NotAdded, now::Now};
+use super::budget::NotAdded;
+
+/// A time on the monotonic clock and on the system clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// The time on the monotonic clock, which measures all lifetimes.
+    pub monotonic: Instant,
+    /// The time on the system clock, for times that are exported.
+    pub system: SystemTime,
+}
+
+impl Now {
+    /// Reads both clocks.
+    pub fn read() -> Self {
+        Self { monotonic: Instant::now(), system: SystemTime::now() }
+    }
+}
 
 /// The last received windows of one metric, and when windows were received.
 #[derive(Clone, Debug)]

@@ -8,36 +8,36 @@ use std::{
 };
 
 use rclrs_topic_statistics::{Metric, SourceKind, Window};
-
-use topic_statistics_observe::bounds::Sender;
+use topic_statistics_observe::{bounds::Sender, ros::wire::MetricDistribution};
 
 use super::{
-    budget::{Budget, NotAdded},
-    first_zero::FirstZero,
-    life::Kept,
-    metric::MetricState,
-    now::Now,
-    receipt::Receipt,
+    budget::{Budget, NotAdded, Receipt},
+    life::{Kept, Now},
+    metric::{FirstZero, MetricState},
 };
-use crate::model::{MetricDistribution, MetricName, MetricWindow};
+use crate::model::{MetricName, MetricWindow};
 
 /// A source of statistics.
 #[derive(Debug)]
 pub struct Source {
     /// The sender that added the source. Other senders can have added metrics of the same source.
     sender: Sender,
-    metrics: BTreeMap<MetricName, MetricState>,
+    pub metrics: BTreeMap<MetricName, MetricState>,
     /// The largest number of time series of one metric.
     metric_series: usize,
     received: Option<u64>,
-    published: Option<u64>,
-    lost: Option<FirstZero>,
+    /// The number of messages that a publisher has published at least.
+    pub published: Option<u64>,
+    /// The number of messages that a subscription has lost: the sum of all gaps in the sequence numbers. A message that
+    /// arrived late still counts as lost.
+    pub lost: Option<FirstZero>,
     /// A ring buffer of the last windows, with the counts of each window.
     windows: [CountedWindow; Self::WINDOWS],
     next: usize,
-    total_windows: u64,
+    pub total_windows: u64,
     last_window: Option<Now>,
-    created: SystemTime,
+    /// When the first window of the source began. The totals of the source began at this time.
+    pub created: SystemTime,
 }
 
 /// A window, and the numbers of messages that were received and published in this window at least. Each metric of a
@@ -123,14 +123,14 @@ impl Source {
 
     pub(super) fn accept_distribution(
         &mut self,
+        node: &str,
         message: &MetricDistribution,
         budget: &mut Budget,
         receipt: Receipt,
         now: Now,
     ) -> Result<(), NotAdded> {
-        let MetricDistribution { source, metric, window, distribution } = message;
-        let state = self.metric(&source.node, &MetricName::Known(*metric), budget, receipt)?;
-        state.accept_distribution(*metric, *window, distribution, now)
+        let state = self.metric(node, &MetricName::Known(message.metric), budget, receipt)?;
+        state.accept_distribution(message, now)
     }
 
     /// Tells the counters of this source that a scrape begins.
@@ -196,16 +196,6 @@ impl Source {
         })
     }
 
-    /// Returns the metrics, in the order of their names.
-    pub fn metrics(&self) -> impl ExactSizeIterator<Item = (&MetricName, &MetricState)> {
-        self.metrics.iter()
-    }
-
-    /// Returns the state of a metric.
-    pub fn metric_state(&self, metric: &MetricName) -> Option<&MetricState> {
-        self.metrics.get(metric)
-    }
-
     /// Returns the kind of the source if the source is a service, a client, a timer, an action server or an action
     /// client; `None` otherwise. A source has one of these kinds if it has a metric that only this kind has, and no
     /// metric that this kind does not have.
@@ -231,22 +221,6 @@ impl Source {
         self.received.filter(|_| self.kind().is_none())
     }
 
-    /// Returns the number of messages that a publisher has published at least.
-    pub fn published(&self) -> Option<u64> {
-        self.published
-    }
-
-    /// Returns the number of messages that a subscription has lost: the sum of all gaps in the sequence numbers. A
-    /// message that arrived late still counts as lost.
-    pub fn lost(&self) -> Option<FirstZero> {
-        self.lost
-    }
-
-    /// Returns the number of windows that were received from this source.
-    pub fn windows(&self) -> u64 {
-        self.total_windows
-    }
-
     /// Returns the Unix time (in seconds) when the last metric of a window was received. `unix_time` is the Unix time
     /// of `now`.
     ///
@@ -257,10 +231,5 @@ impl Source {
         let shown = last.system.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let elapsed = unix_time - now.saturating_duration_since(last.monotonic).as_secs_f64();
         Some(if (shown - elapsed).abs() < Self::MAX_JITTER { shown } else { elapsed })
-    }
-
-    /// Returns when the first window of the source began. The totals of the source began at this time.
-    pub fn created(&self) -> SystemTime {
-        self.created
     }
 }
