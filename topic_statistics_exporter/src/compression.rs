@@ -10,7 +10,6 @@ use flate2::{bufread::MultiGzDecoder, write::GzEncoder, Compression};
 /// requests.
 pub const MAX_CONTENT: u64 = 20 << 20;
 
-/// Compresses bytes with gzip.
 pub fn compress(content: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     // A write to a `Vec` cannot fail.

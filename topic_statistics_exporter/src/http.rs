@@ -76,7 +76,6 @@ pub struct Metrics {
     made: Mutex<Vec<Made>>,
 }
 
-/// A cached response.
 #[derive(Clone, Debug)]
 struct Made {
     format: Format,
@@ -86,7 +85,6 @@ struct Made {
 }
 
 impl Server {
-    /// Listens at an address, and serves the state on a separate thread.
     pub fn start(listen: &Listen, state: SharedState) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let listener = runtime.block_on(TcpListener::bind(&*listen.addresses()?))?;
@@ -244,7 +242,6 @@ fn is_above_0(weight: &str) -> bool {
 }
 
 impl Metrics {
-    /// Returns an empty cache of responses for a state.
     pub fn new(state: SharedState) -> Self {
         Self { state, made: Mutex::default() }
     }

@@ -8,7 +8,6 @@ use rclrs_topic_statistics::Metric;
 use topic_statistics_core::{health::Level, Escaped, Summary, Window};
 use topic_statistics_observe::ros::wire;
 
-/// The content of one received message, or of one part of a message.
 #[derive(Clone, Debug)]
 pub enum Received {
     /// One metric of one window, from `/statistics`.
@@ -38,14 +37,15 @@ pub struct SourceName {
 /// A metric whose figures are in the base unit of its dimension, for example seconds for a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MetricName {
-    /// A metric of the library.
     Known(Metric),
     /// A metric that the library does not define: the field `metrics_source` of the message, without control
     /// characters, and the unit of the figures.
-    Other { name: Box<str>, unit: Cow<'static, str> },
+    Other {
+        name: Box<str>,
+        unit: Cow<'static, str>,
+    },
 }
 
-/// One metric of one finished window of one source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricWindow {
     pub source: SourceName,
@@ -58,9 +58,7 @@ pub struct MetricWindow {
 /// The name of a component with a diagnostic status. Each text has no control characters, and at most 256 characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DiagnosticName {
-    /// The field `name` of the status, for example `/listener: Topic statistics`.
     pub name: Box<str>,
-    /// The field `hardware_id` of the status, which is often empty.
     pub hardware_id: Box<str>,
 }
 

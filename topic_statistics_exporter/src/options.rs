@@ -202,12 +202,10 @@ impl Options {
         })
     }
 
-    /// Returns the filter that selects the exported nodes.
     pub fn filter(&self) -> NodeFilter {
         NodeFilter { include: self.include.clone(), exclude: self.exclude.clone() }
     }
 
-    /// Returns the limits of the stored state.
     pub fn limits(&self) -> Limits {
         Limits {
             max_series: self.max_series as usize,
@@ -219,15 +217,12 @@ impl Options {
     }
 }
 
-/// The error for a ROS parameter with an invalid value.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("The parameter {name} is {value}: it has to be {right}")]
 pub struct InvalidParameter {
-    /// The name of the parameter.
     pub name: &'static str,
     /// The invalid value, or the reason why the parameter cannot be declared.
     pub value: String,
-    /// A text that describes the valid values.
     pub right: String,
 }
 

@@ -46,9 +46,7 @@ const FLUSH: Duration = Duration::from_secs(2);
 /// The options for pushing the state to a collector.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The options of the HTTP client that sends the requests.
     pub client: ClientOptions,
-    /// The time between two reports.
     pub interval: Duration,
     /// The attributes of the OpenTelemetry resource, which describe the robot: names and values.
     pub resource: Vec<(String, String)>,
@@ -60,13 +58,10 @@ pub struct Options {
     pub buffer_limits: Limits,
 }
 
-/// The reason why pushing cannot start.
 #[derive(Debug, Error)]
 pub enum PushError {
-    /// The endpoint or an option of the client is not valid.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// A thread cannot be started.
     #[error("A thread for OTLP cannot be started: {0}")]
     Thread(#[from] io::Error),
 }

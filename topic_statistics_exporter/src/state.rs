@@ -51,14 +51,12 @@ use super::{
 /// A thread keeps the lock while it adds one message, or while it makes one report from the state.
 pub type SharedState = Arc<Mutex<State>>;
 
-/// The limits of the state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// The largest number of time series. A source or a metric that would exceed this limit is left out.
     pub max_series: usize,
     /// The largest number of time series of one node. A source or a metric that would exceed this limit is left out.
     pub max_series_per_node: usize,
-    /// The classic buckets of histograms.
     pub classic_buckets: Buckets,
     /// A metric is removed when no window of it was received for this number of window lengths (at least 10 s).
     pub keep_windows: u32,
@@ -66,7 +64,6 @@ pub struct Limits {
     pub keep_diagnostics: Duration,
 }
 
-/// The state of all sources.
 #[derive(Debug)]
 pub struct State {
     pub limits: Limits,
@@ -156,7 +153,6 @@ impl Default for Limits {
 }
 
 impl State {
-    /// Returns a state without sources.
     pub fn new(limits: Limits, now: Now) -> Self {
         Self {
             sources: BTreeMap::new(),
@@ -453,17 +449,14 @@ impl State {
         });
     }
 
-    /// Returns the sources, in the order of their names.
     pub fn sources(&self) -> impl ExactSizeIterator<Item = (&SourceName, &Source)> {
         self.sources.iter()
     }
 
-    /// Returns the diagnostic statuses, in the order of their names.
     pub fn diagnostics(&self) -> impl ExactSizeIterator<Item = (&DiagnosticName, &DiagnosticState)> {
         self.diagnostics.iter()
     }
 
-    /// Returns the counts of received messages.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -473,7 +466,6 @@ impl State {
         self.budget.used()
     }
 
-    /// Returns the number of time series that each sender has.
     pub fn shares(&self) -> &Shares {
         self.budget.shares()
     }

@@ -25,7 +25,6 @@ use super::{
     state::{Counts, Now, SharedState},
 };
 
-/// The subscriptions of all topics.
 pub struct Subscriptions {
     node: Node,
     worker: Worker<()>,
@@ -35,7 +34,6 @@ pub struct Subscriptions {
     logged: Counts,
 }
 
-/// A topic that the exporter subscribes to.
 struct Topic {
     name: String,
     subscribe: Subscribe,
@@ -43,7 +41,6 @@ struct Topic {
     subscription: Option<(Box<dyn Any>, bool)>,
 }
 
-/// The error when the exporter cannot subscribe to a topic.
 #[derive(Debug, thiserror::Error)]
 #[error("Cannot subscribe to {topic:?}: {error}")]
 pub struct SubscriptionError {
@@ -62,7 +59,6 @@ impl Subscriptions {
     /// exporter takes no message while it makes an HTTP response.
     const DEPTH: u32 = 10_000;
 
-    /// Subscribes to the topics that the options name.
     pub fn new(node: &Node, options: &Options, state: SharedState) -> Result<Self, SubscriptionError> {
         let topic = |name: String, subscribe| Topic { name, subscribe, subscription: None };
         // An empty name is ignored, because the ROS command line cannot express an empty list of strings.

@@ -48,21 +48,16 @@ pub struct Expected {
 /// The result of the comparison of one row with its expectations.
 #[derive(Debug)]
 pub struct JudgedRow {
-    /// The name of the row.
     pub name: String,
-    /// The health of the row after the window.
     pub health: Health,
-    /// The change of the row's level. `None` if the level did not change.
     pub change: Option<Change>,
 }
 
-/// A row with expectations.
 #[derive(Debug)]
 struct Source {
     judge: Judge,
     /// Whether the row is judged as a latched topic, whose publishers keep their last messages.
     is_latched: bool,
-    /// The end of the last judged window.
     judged_until: Instant,
     /// The lengths of the last two windows. One length is not enough, because the window after a late window is
     /// shorter.
@@ -70,7 +65,6 @@ struct Source {
 }
 
 impl Expected {
-    /// Creates the comparison for rows with windows of the length `period`.
     pub fn new(file: ExpectationFile, period: Duration) -> Self {
         Self { file, period, sources: BTreeMap::new(), times: None }
     }
@@ -209,20 +203,17 @@ mod tests {
         testing::{at, row, window},
     };
 
-    /// Returns the comparison for a file with one entry.
     fn expected(topic: &str, expectations: &str) -> Expected {
         let file = ExpectationFile::parse(&format!("topics: {{{topic}: {{{expectations}}}}}")).unwrap();
         Expected::new(file, Duration::from_secs(1))
     }
 
-    /// Judges a new window of a row. Returns the health of the row.
     fn judge(expected: &mut Expected, row: &mut Row, window: RowWindow) -> Health {
         let ended = window.ended;
         row.add_window(window);
         expected.judge(std::slice::from_ref(&row.name), &[row], ended).remove(0).health
     }
 
-    /// Judges a row without a new window.
     fn judge_silent(expected: &mut Expected, row: &Row, second: i64) -> Option<JudgedRow> {
         expected.judge(&[], &[row], at(second)).pop()
     }

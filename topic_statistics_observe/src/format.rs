@@ -43,12 +43,10 @@ pub fn count(count: u64) -> String {
     }
 }
 
-/// Returns a count as text of at most 5 characters; `-` if the count is unknown.
 pub fn count_if_known(known: Option<u64>) -> String {
     known.map_or_else(|| "-".to_owned(), count)
 }
 
-/// Returns a duration in milliseconds.
 pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }

@@ -16,9 +16,7 @@ const LABEL: usize = 32;
 pub struct Bar {
     /// The start of the range, in the unit of the metric.
     pub from: f64,
-    /// The end of the range.
     pub to: f64,
-    /// The number of samples in the range.
     pub count: u64,
 }
 

@@ -26,7 +26,6 @@ pub struct Overall {
     /// The number of messages that were read but not measured: late messages, and messages without a time on the clock
     /// that the windows use.
     pub unmeasured: u64,
-    /// The statistics of each metric.
     pub metrics: Vec<RecordedMetric>,
 }
 
@@ -46,7 +45,6 @@ impl Overall {
     }
 }
 
-/// Writes a table with one line for each topic.
 pub fn write_table(to: &mut impl Write, topics: &[(&Row, Overall)], now: Instant) -> io::Result<()> {
     let name_of = |row: &Row| format::name(&row.name);
     let widths = topics.iter().map(|(row, _)| name_of(row).chars().count());
@@ -96,7 +94,6 @@ mod tests {
         testing::{at, distribution, figures, row, S},
     };
 
-    /// Returns the statistics of a topic with 100 message periods of 10 ms, and no message ages.
     fn overall() -> Overall {
         let mut period = RecordedMetric::new("message_period", "ms");
         period.add(&Merged::from(&figures(10.0, 100)), Some(&distribution(&[10.0; 100])));
@@ -118,7 +115,8 @@ mod tests {
              /camera\\u{1b}[2J        1   100.0  32000  10.00  10.00  10.00  10.00      -      -      -      -     1234     3 LOSS 3\n"
         );
         let mut to = vec![];
-        crate::json::write_overall(&mut to, &row("/imu", 100.0, 3), &overall()).unwrap();
+        let imu = row("/imu", 100.0, 3);
+        crate::report::Report::new(&mut to, true).write_overall(&imu, &overall()).unwrap();
         let json: Value = serde_json::from_slice(&to).unwrap();
         for (pointer, expected) in [
             ("/topic", json!("/imu")),

@@ -31,9 +31,7 @@ pub struct Origin {
     pub title: String,
     /// Pairs of a name and a value for the head of the page, for example `Host` and `robot7`.
     pub facts: Vec<(&'static str, String)>,
-    /// The name of the program that created the page.
     pub program: &'static str,
-    /// The command-line arguments of the program.
     pub arguments: Vec<String>,
 }
 
@@ -196,7 +194,6 @@ fn failure(condition: &Condition, topic: &RecordedTopic, verdict: &Verdict) -> M
     }
 }
 
-/// Returns the table of all topics.
 fn overview(topics: &[&RecordedTopic], now: Instant) -> Markup {
     let kind = topics.first().map(|topic| topic.row.kind).unwrap_or_default();
     let titles = kind.titles().map(|title| title.trim_end_matches(" ms"));
@@ -241,7 +238,6 @@ fn state(topic: &RecordedTopic, now: Instant) -> Markup {
     html! { span class=(class) { (text) @if is_failed { ", condition failed" } } }
 }
 
-/// Returns the section of the page for one topic.
 fn section(position: usize, topic: &RecordedTopic, duration: Duration, now: Instant) -> Markup {
     let row = &topic.row;
     let nodes: Vec<String> = row.nodes.iter().take(PUBLISHERS).map(|node| name(node)).collect();

@@ -35,7 +35,6 @@ pub const TRIGGER: &str = "topic_statistics:trigger";
 /// The files that totals include.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// One file of a split recording.
     File,
     /// All files of the recording up to the file with the totals.
     Recording,
@@ -44,11 +43,9 @@ pub enum Scope {
 /// The messages of a topic that a recorder has written or lost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedTotals {
-    /// The name of the topic.
     pub topic: String,
     /// The files that the numbers include.
     pub scope: Scope,
-    /// The number of messages written.
     pub messages_recorded: u64,
     /// The number of messages lost before the recorder received them: gaps in the publishers' sequence numbers. `None`
     /// if the middleware provides no sequence numbers.
@@ -62,7 +59,6 @@ pub struct RecordedTotals {
 }
 
 impl Scope {
-    /// Returns the name of the scope in the metadata.
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",

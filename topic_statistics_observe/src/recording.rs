@@ -46,7 +46,6 @@ pub struct Recording {
 pub struct RecordedTopic {
     /// The topic's row at the time when its last window was recorded. Without a window, the row at the end of the run.
     pub row: Row,
-    /// The number of windows.
     pub windows: u64,
     /// The number of windows in which the system clock was stepped.
     pub stepped: u64,
@@ -54,7 +53,6 @@ pub struct RecordedTopic {
     pub rate: Merged,
     /// The metrics of all windows, at most 16 metrics.
     pub metrics: Vec<RecordedMetric>,
-    /// The windows in chronological order.
     pub timeline: Timeline,
     /// For each condition about the topic, the position of the condition in the recording, and the verdict.
     verdicts: Vec<(usize, Verdict)>,
@@ -63,11 +61,8 @@ pub struct RecordedTopic {
 /// The samples of a metric in all windows.
 #[derive(Debug)]
 pub struct RecordedMetric {
-    /// The `metrics_source`.
     pub name: String,
-    /// The unit of the statistics.
     pub unit: String,
-    /// The statistics of the samples of all windows.
     pub figures: Merged,
     /// The distribution of the samples of all windows with a distribution. A window from another node has no
     /// distribution if the node did not publish the distribution, or if the program did not receive it.
@@ -90,7 +85,6 @@ impl Recording {
         }
     }
 
-    /// Adds the last window of a row.
     pub fn add(&mut self, row: &Row) {
         let is_known = self.topics.contains_key(&row.name);
         if !is_known && self.topics.len() >= Self::MAX_TOPICS {
@@ -231,14 +225,12 @@ impl RecordedTopic {
         self.metrics.iter().position(|metric| metric.name == name)
     }
 
-    /// Returns whether a condition about the topic failed.
     pub fn is_failed(&self) -> bool {
         self.verdicts.iter().any(|(_, verdict)| verdict.is_failed())
     }
 }
 
 impl RecordedMetric {
-    /// Returns a metric without samples.
     pub fn new(name: &str, unit: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -248,7 +240,6 @@ impl RecordedMetric {
         }
     }
 
-    /// Adds the statistics of a window, and the distribution if the window has one.
     pub fn add(&mut self, figures: &Merged, distribution: Option<&Distribution>) {
         self.figures.merge(figures);
         if let Some(distribution) = distribution {

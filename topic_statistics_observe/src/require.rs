@@ -25,7 +25,6 @@ pub fn failures(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<St
     results(conditions, rows, now).into_iter().filter_map(line).collect()
 }
 
-/// Whether a topic fulfils a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionResult {
     /// The name of the topic. If no topic matches the condition's pattern, this is the pattern. Empty if the result is

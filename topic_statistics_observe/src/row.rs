@@ -29,10 +29,8 @@ use crate::format::{count, milliseconds, seconds};
 /// The kind of thing that a row describes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// A topic.
     #[default]
     Topic,
-    /// A source of statistics.
     Source,
     /// A service, measured by a process that is neither its client nor its server.
     Service,
@@ -41,7 +39,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the noun that the views show for this kind.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Topic => "topic",
@@ -73,7 +70,6 @@ impl Kind {
 /// A topic, a source of statistics, a service or an action.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// The kind of thing that the row describes.
     pub kind: Kind,
     /// The name of the topic, service or action, or the `measurement_source_name` of the source.
     pub name: String,
@@ -96,7 +92,6 @@ pub struct Row {
     pub problem: Option<Problem>,
     /// Whether the topic meets the expectations of `--expect`. `None` without expectations.
     pub health: Option<Health>,
-    /// The last whole window.
     pub window: Option<Window>,
     /// The number of messages received since the program began to watch the topic.
     pub received: u64,
@@ -104,11 +99,9 @@ pub struct Row {
     pub lost: Option<u64>,
     /// The number of messages received out of order since the program began to watch the topic. `None` if unknown.
     pub out_of_order: Option<u64>,
-    /// When the last message was received.
     pub last_message: Option<Instant>,
     /// The mean time between two messages, over all messages, in ms. NaN before the second message.
     pub mean_period: f64,
-    /// The publishers from which messages were received.
     pub publishers: Vec<Publisher>,
     /// The windows of the last minute.
     pub history: VecDeque<HistoryEntry>,
@@ -119,12 +112,9 @@ pub struct Row {
     pub callbacks: Vec<String>,
 }
 
-/// A collection of rows.
 pub trait Rows {
-    /// Returns all rows.
     fn rows(&self) -> Vec<&Row>;
 
-    /// Returns the row with that name.
     fn row_mut(&mut self, name: &str) -> Option<&mut Row>;
 }
 
@@ -138,7 +128,6 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Describes the problem.
     pub fn text(&self) -> &str {
         match self {
             Self::Waiting(text) | Self::Error(text) => text,
@@ -146,7 +135,6 @@ impl Problem {
     }
 }
 
-/// A window that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
     /// The start and the stop of the window, on the system clock.
@@ -154,11 +142,8 @@ pub struct Window {
     /// The step of the system clock in the window, in nanoseconds. `None` if the clock was not stepped, or if the step
     /// is unknown.
     pub clock_step: Option<i64>,
-    /// When the window ended, on the monotonic clock.
     pub ended: Instant,
-    /// The length of the window, on the monotonic clock.
     pub length: Duration,
-    /// Messages per second.
     pub rate: f64,
     /// The number of messages received in the window. `None` if unknown.
     pub received: Option<u64>,
@@ -187,48 +172,36 @@ pub struct Window {
     pub distributions: Vec<(Metric, Arc<Distribution>)>,
 }
 
-/// The statistics of one metric in one window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricFigures {
-    /// The `metrics_source`.
     pub name: String,
-    /// The unit of the statistics.
     pub unit: String,
     /// The statistics, in `unit`.
     pub figures: Summary,
 }
 
-/// A publisher from which messages were received.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Publisher {
     /// The GID of the publisher, in hexadecimal digits.
     pub gid: String,
-    /// The name of the publisher's node. `None` if unknown.
     pub node: Option<String>,
-    /// The number of messages received from the publisher.
     pub received: u64,
-    /// The number of messages of the publisher that were lost. `None` if unknown.
     pub lost: Option<u64>,
-    /// The number of messages of the publisher that were received out of order. `None` if unknown.
     pub out_of_order: Option<u64>,
     /// When the last message of the publisher was received, on the system clock, in nanoseconds since the Unix epoch.
     pub last_message: i64,
     /// When the last message of the publisher was received, on the monotonic clock.
+    #[serde(skip)]
     pub last_received: Instant,
 }
 
 /// An entry of a row's history: one window, or several short windows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HistoryEntry {
-    /// When the first window of the entry began.
     pub began: Instant,
-    /// When the last window of the entry ended.
     pub ended: Instant,
-    /// When the first window of the entry ended.
     pub first_ended: Instant,
-    /// Messages per second.
     pub rate: f64,
-    /// The number of messages lost.
     pub lost: u64,
 }
 
@@ -263,7 +236,6 @@ const STALE: f64 = 3000.0;
 const STALE_PERIODS: f64 = 5.0;
 
 impl Row {
-    /// Returns a row without messages.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), mean_period: f64::NAN, ..Self::default() }
     }
@@ -285,7 +257,6 @@ impl Row {
         self.window = Some(window);
     }
 
-    /// Returns the statistics of a metric in the last window.
     pub fn figures(&self, metric: &str) -> Summary {
         let mut metrics = self.window.iter().flat_map(|window| &window.metrics);
         metrics.find(|measured| measured.name == metric).map(|measured| measured.figures).unwrap_or_default()
@@ -323,7 +294,6 @@ impl Row {
         self.last_message.map_or(f64::NAN, |last| milliseconds(now.saturating_duration_since(last)))
     }
 
-    /// Returns the status at a time.
     pub fn status(&self, now: Instant) -> Status {
         match (&self.problem, &self.health) {
             (Some(Problem::Error(_)), _) => return Status::Error,

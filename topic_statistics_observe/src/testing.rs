@@ -20,19 +20,16 @@ pub fn at(seconds: i64) -> Instant {
     *ZERO.get_or_init(Instant::now) + Duration::from_secs(seconds.try_into().unwrap())
 }
 
-/// Returns the distribution of samples.
 pub fn distribution(samples: &[f64]) -> Distribution {
     let mut distribution = Distribution::default();
     samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
     distribution
 }
 
-/// Returns the statistics of `count` equal samples.
 pub fn figures(mean: f64, count: u64) -> Summary {
     Summary::new(mean, mean, mean, f64::NAN, count)
 }
 
-/// Returns a metric with `count` equal samples.
 pub fn metric(name: &str, mean: f64, count: u64) -> MetricFigures {
     MetricFigures { name: name.to_owned(), unit: String::new(), figures: figures(mean, count) }
 }

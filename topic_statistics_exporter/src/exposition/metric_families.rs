@@ -13,13 +13,11 @@ use crate::model::base_unit;
 pub static OF_METRICS: LazyLock<Vec<MetricFamilies>> =
     LazyLock::new(|| Metric::ALL.iter().copied().map(Some).chain([None]).map(MetricFamilies::new).collect());
 
-/// The metric families of one metric.
 pub struct MetricFamilies {
     /// The metric. `None` for the families that all metrics unknown to the library share.
     pub metric: Option<Metric>,
     /// The metric's name without the unit, as in the names of its families.
     pub base_name: &'static str,
-    /// The kind of values that the metric has in a window.
     pub shape: Shape,
     pub mean: Family,
     pub min: Family,
@@ -34,7 +32,6 @@ pub struct MetricFamilies {
 /// The kind of values that a metric has in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Many samples.
     Samples,
     /// One value, which is written as a gauge.
     OneValue,

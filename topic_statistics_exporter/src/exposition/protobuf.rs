@@ -15,7 +15,6 @@ use prost::encoding::{
 use super::writer::{Family, Kind, Labels, SummaryValue, Writer};
 use crate::state::{Bucket, Histogram, QUANTILES};
 
-/// A writer of Prometheus's protobuf format.
 #[derive(Debug)]
 pub struct Protobuf {
     out: Vec<u8>,
@@ -53,7 +52,6 @@ impl Protobuf {
 impl Writer for Protobuf {
     const BEGINS_AT_ZERO: bool = true;
 
-    /// The encoded labels of a metric.
     type Labels = Rc<[u8]>;
 
     fn labels(labels: Labels<'_>) -> Rc<[u8]> {
@@ -188,7 +186,6 @@ fn text(out: &mut Vec<u8>, field: u32, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Writes a field that is a message.
 fn message(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
     encode_key(field, WireType::LengthDelimited, out);
     let begin = out.len();

@@ -81,7 +81,6 @@ fn fields(mut bytes: &[u8]) -> Vec<(u32, u64, &[u8])> {
     all
 }
 
-/// Returns the family messages of a response in the protobuf format.
 fn families(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut all = vec![];
     while !bytes.is_empty() {
@@ -93,7 +92,6 @@ fn families(mut bytes: &[u8]) -> Vec<&[u8]> {
     all
 }
 
-/// Returns the contents of the fields with the number `field`.
 fn contents(message: &[u8], field: u32) -> Vec<&[u8]> {
     fields(message).into_iter().filter(|(tag, ..)| *tag == field).map(|(.., content)| content).collect()
 }

@@ -8,7 +8,6 @@ use self::Number::{Float, Integer};
 use super::writer::{Family, Kind, Labels, SummaryValue, Writer};
 use crate::state::{Histogram, QUANTILES};
 
-/// A writer of Prometheus's text format or of OpenMetrics.
 #[derive(Debug)]
 pub struct Text {
     out: String,

@@ -30,10 +30,8 @@ struct Connection<T> {
     task: T,
 }
 
-/// Whether there is room for a new connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Room<T> {
-    /// There is room.
     Free,
     /// This connection has to be closed to make room.
     Close(T),
@@ -55,7 +53,6 @@ impl<T> Connections<T> {
         self.all.push(Connection { address: network(address), accepted: now, has_request, task });
     }
 
-    /// Keeps only the connections that `is_kept` selects.
     pub fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
         self.all.retain(|connection| is_kept(&connection.task));
     }

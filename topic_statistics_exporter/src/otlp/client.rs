@@ -34,16 +34,13 @@ const MAX_ANSWER: u64 = 64 << 10;
 /// If a text comes from outside the exporter, at most this number of its characters is logged.
 const MAX_TEXT: usize = 200;
 
-/// The options of the HTTP client that sends OTLP requests.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// The URL for metrics, usually `http://HOST:4318/v1/metrics`.
     pub url: String,
-    /// The additional headers of each request: names and values.
     pub headers: Vec<(String, String)>,
     /// The longest time for a request and its answer.
     pub timeout: Duration,
-    /// Whether requests are compressed with gzip.
     pub gzip: bool,
     /// A PEM file with certificates to check the collector's certificate. `None` means the system's certificates.
     pub certificate: Option<PathBuf>,
@@ -63,20 +60,13 @@ pub enum ClientError {
     /// A header is not valid. The error shows only the name of the header, because the value can be a secret.
     #[error("The OTLP header {0:?} has a name or a value that HTTP does not allow")]
     Header(String),
-    /// The file of certificates cannot be used.
     #[error("The file {path} for OTLP cannot be used: {reason}")]
-    Certificate {
-        /// The path of the file.
-        path: PathBuf,
-        /// The reason why the file cannot be used.
-        reason: String,
-    },
+    Certificate { path: PathBuf, reason: String },
 }
 
 /// The collector's answer to a request, or the reason why there is no answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// The collector has accepted the request.
     Accepted {
         /// The number of data points in the request that the collector rejected.
         rejected: u64,
@@ -84,19 +74,12 @@ pub enum Answer {
         text: String,
     },
     /// The collector has refused the request, and would also refuse the same request later.
-    Refused {
-        /// The HTTP status.
-        status: u16,
-        /// The status, with the reason that the collector gave.
-        reason: String,
-    },
+    Refused { status: u16, reason: String },
     /// The collector may accept the request later, or did not answer.
     Later {
         /// The wait that the collector demands.
         retry_after: Option<Duration>,
-        /// The HTTP status, or the error of the connection.
         reason: String,
-        /// The kind of the failure.
         failure: Failure,
     },
 }
@@ -123,12 +106,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Returns a client. This function sends nothing.
     pub fn new(options: &ClientOptions) -> Result<Self, ClientError> {
         Self::with_agent(options, Agent::new_with_config)
     }
 
-    /// Returns a client. `agent` creates the HTTP agent of this client.
     pub fn with_agent(
         options: &ClientOptions,
         agent: impl FnOnce(Config) -> Agent,
@@ -318,12 +299,10 @@ pub fn shown(url: &str) -> String {
     Escaped(&[scheme, host, path].concat()).to_string()
 }
 
-/// Returns whether a URL has a user or a password.
 pub fn has_user(url: &str) -> bool {
     parts(url)[1].contains('@')
 }
 
-/// Returns the scheme, the authority and the path of a URL.
 fn parts(url: &str) -> [&str; 3] {
     let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
     let (scheme, rest) = url.find("://").map_or(("", url), |end| url.split_at(end + 3));

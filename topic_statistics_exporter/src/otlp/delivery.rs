@@ -25,7 +25,6 @@ pub struct Delivery {
     reported: Reported,
 }
 
-/// The result of an answer.
 #[derive(Debug)]
 pub struct Outcome {
     /// How long to wait before the request is sent again. `None` if the request is finished.
@@ -37,7 +36,6 @@ pub struct Outcome {
 /// A wait before a request is sent again.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
-    /// The length of the wait.
     pub time: Duration,
     /// Whether the collector demands this wait.
     pub is_demanded: bool,
@@ -54,12 +52,10 @@ struct Reported {
 }
 
 impl Delivery {
-    /// Returns a delivery that has sent nothing yet.
     pub fn new(queue: Queue, backoff: Backoff) -> Self {
         Self { queue, backoff, counts: PushCounts::default(), reported: Reported::default() }
     }
 
-    /// Adds a request that [`compress`](crate::compression::compress) has compressed.
     pub fn push(&mut self, request: Vec<u8>, now: Instant) {
         self.queue.push(request, now);
     }
@@ -96,7 +92,6 @@ impl Delivery {
         Outcome { wait: Some(Wait { time, is_demanded: retry_after.is_some() }), report }
     }
 
-    /// Returns the counts of requests so far.
     pub fn counts(&self) -> PushCounts {
         PushCounts {
             dropped: self.queue.dropped,

@@ -35,7 +35,6 @@ use crate::{
 /// descriptions and the resource.
 const MAX_BYTES: usize = 3 << 20;
 
-/// Makes OTLP requests from the state.
 #[derive(Debug)]
 pub struct Encoder {
     resource: Resource,

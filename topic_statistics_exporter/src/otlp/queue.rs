@@ -42,7 +42,6 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Returns an empty queue.
     pub fn new(limits: Limits) -> Self {
         let (waiting, dropped) = (VecDeque::new(), DroppedRequests::default());
         Self { limits, waiting, taken: None, bytes: 0, dropped }
@@ -69,12 +68,10 @@ impl Queue {
         self.taken.as_ref().map(|taken| Arc::clone(&taken.body))
     }
 
-    /// Removes the taken request.
     pub fn finish(&mut self) {
         self.bytes -= self.taken.take().map_or(0, |taken| taken.bytes());
     }
 
-    /// Puts the taken request back as the oldest waiting request.
     pub fn put_back(&mut self) {
         if let Some(request) = self.taken.take() {
             self.waiting.push_front(request);

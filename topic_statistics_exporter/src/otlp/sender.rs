@@ -40,7 +40,6 @@ struct State {
 }
 
 impl Sender {
-    /// Starts the thread. When the result of the requests changes, `report` is called with a line for the log.
     pub fn start(
         queue: Queue,
         client: Client,
@@ -71,7 +70,6 @@ impl Sender {
         self.shared.report(report);
     }
 
-    /// Returns the counts of requests so far.
     pub fn counts(&self) -> PushCounts {
         self.shared.lock().delivery.counts()
     }
@@ -116,7 +114,6 @@ impl Shared {
         }
     }
 
-    /// Sends requests until the sender is stopped.
     fn send_all(&self, client: &Client) {
         while let Some(request) = self.take() {
             let answer = client.post(&request);
@@ -243,7 +240,6 @@ mod tests {
         ClientOptions { url: url.to_owned(), headers, timeout, gzip: true, certificate: None }
     }
 
-    /// Returns a sender, and the lines of its log.
     fn sender(address: SocketAddr, waits: [Duration; 2]) -> (Sender, Arc<Mutex<Vec<String>>>) {
         let client = Client::new(&options(&format!("http://{address}/v1/metrics?key=s3cret"))).unwrap();
         let queue = Queue::new(Limits { bytes: 1 << 20, age: Duration::MAX });

@@ -14,16 +14,12 @@ pub struct Budget {
     max_of_node: usize,
 }
 
-/// The reason why a valid message was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAdded {
-    /// This metric or distribution of the window was already counted.
     Duplicate,
     /// The samples span too many orders of magnitude.
     TooWide,
-    /// The limit for all nodes is reached.
     BeyondMaxSeries,
-    /// The limit for this node is reached.
     BeyondMaxOfNode,
 }
 
@@ -32,12 +28,10 @@ impl Budget {
         Self { all: Shares::new(max), of_nodes: HashMap::new(), max_of_node }
     }
 
-    /// Returns how many time series are reserved.
     pub fn used(&self) -> usize {
         self.all.used()
     }
 
-    /// Returns how many time series each sender has.
     pub fn shares(&self) -> &Shares {
         &self.all
     }
@@ -86,14 +80,10 @@ pub struct GivingWay {
     pub excess: usize,
 }
 
-/// The sender of an entry of the state, and the times when the entry was received.
 #[derive(Clone, Copy, Debug)]
 pub struct Receipt {
-    /// The sender that added the entry.
     pub sender: Sender,
-    /// When the entry was first received.
     first: Instant,
-    /// When the entry was last received.
     pub last: Instant,
 }
 
@@ -102,7 +92,6 @@ impl Receipt {
         Self { sender, first: now, last: now }
     }
 
-    /// Returns whether the entry was received only once.
     pub fn is_seen_once(&self) -> bool {
         self.first == self.last
     }

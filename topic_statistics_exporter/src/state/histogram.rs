@@ -20,7 +20,6 @@ pub struct Histogram {
     pub positive: Vec<Bucket>,
     /// The buckets of negative samples, by the absolute values of the samples.
     pub negative: Vec<Bucket>,
-    /// The number of samples that are 0.
     pub zero_count: u64,
     pub count: u64,
     sum: f64,
@@ -91,7 +90,6 @@ impl Histogram {
         self.scale = scale;
     }
 
-    /// Returns the sum of the samples, in the base unit.
     pub fn sum(&self) -> f64 {
         self.sum * self.factor
     }

@@ -9,7 +9,6 @@ use topic_statistics_observe::bounds::believed;
 
 use super::budget::NotAdded;
 
-/// A time on the monotonic clock and on the system clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     /// The time on the monotonic clock, which measures all lifetimes.
@@ -19,7 +18,6 @@ pub struct Now {
 }
 
 impl Now {
-    /// Reads both clocks.
     pub fn read() -> Self {
         Self { monotonic: Instant::now(), system: SystemTime::now() }
     }
@@ -28,15 +26,11 @@ impl Now {
 /// The last received windows of one metric, and when windows were received.
 #[derive(Clone, Debug)]
 pub struct Life {
-    /// The last window.
     pub last: Window,
-    /// When the last window was received.
     pub last_received: Instant,
-    /// When the first window was received.
     first_received: Instant,
     /// The time when the first window began. The totals of the metric began at this time.
     pub created: SystemTime,
-    /// The length of the last window.
     length: Duration,
     /// A ring buffer of the windows received last.
     seen: [Option<Window>; Self::SEEN],
@@ -92,7 +86,6 @@ impl Life {
         }
     }
 
-    /// Adds a window.
     pub(super) fn accept(&mut self, window: Window, now: Now) -> Result<(), NotAdded> {
         if self.seen.contains(&Some(window)) {
             return Err(NotAdded::Duplicate);

@@ -17,7 +17,6 @@ use crate::model::base_unit;
 /// The quantiles that the exporter computes from the distribution of the last window.
 pub const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
-/// One metric of a source.
 #[derive(Debug)]
 pub struct MetricState {
     pub(super) receipt: Receipt,
@@ -27,25 +26,19 @@ pub struct MetricState {
     pub distribution: Option<DistributionState>,
 }
 
-/// The figures of one metric: the last window, and the totals.
 #[derive(Debug)]
 pub struct WindowState {
     /// The figures of the last window, in the base unit of the metric.
     pub figures: Summary,
-    /// The totals of all windows.
     pub total: Total,
-    /// The windows received last, and when windows were received.
     pub life: Life,
 }
 
-/// The distribution of one metric.
 #[derive(Debug)]
 pub struct DistributionState {
     /// The [`QUANTILES`] of the last window, in the base unit of the metric. `None` if the window has too few samples.
     pub quantiles: [Option<f64>; QUANTILES.len()],
-    /// The samples of all windows.
     pub total: Histogram,
-    /// The windows received last, and when windows were received.
     pub life: Life,
 }
 
@@ -55,7 +48,6 @@ pub struct DistributionState {
 /// `sum` do not include windows with a negative sample. `negative_windows` counts these windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Total {
-    /// The number of samples, without windows with a negative sample.
     pub count: u64,
     /// The sum of the same samples, in the base unit of the metric.
     pub sum: f64,
@@ -119,7 +111,6 @@ impl MetricState {
         state.total.add(distribution)
     }
 
-    /// Tells the counters of this metric that a scrape begins.
     pub(super) fn begin_scrape(&mut self) {
         if let Some(window) =
             self.window.as_mut().filter(|window| window.total.negative_windows != FirstZero::default())
@@ -167,7 +158,6 @@ impl FirstZero {
         self.count = self.count.saturating_add(more);
     }
 
-    /// Counts a scrape that begins.
     pub(super) fn begin_scrape(&mut self) {
         self.scrapes = self.scrapes.saturating_add(1).min(2);
     }

@@ -17,16 +17,13 @@ use super::{
 };
 use crate::model::{MetricName, MetricWindow};
 
-/// A source of statistics.
 #[derive(Debug)]
 pub struct Source {
     /// The sender that added the source. Other senders can have added metrics of the same source.
     sender: Sender,
     pub metrics: BTreeMap<MetricName, MetricState>,
-    /// The largest number of time series of one metric.
     metric_series: usize,
     received: Option<u64>,
-    /// The number of messages that a publisher has published at least.
     pub published: Option<u64>,
     /// The number of messages that a subscription has lost: the sum of all gaps in the sequence numbers. A message that
     /// arrived late still counts as lost.
@@ -133,7 +130,6 @@ impl Source {
         state.accept_distribution(message, now)
     }
 
-    /// Tells the counters of this source that a scrape begins.
     pub(super) fn begin_scrape(&mut self) {
         self.lost.iter_mut().for_each(FirstZero::begin_scrape);
         for metric in self.metrics.values_mut() {

@@ -16,7 +16,6 @@ use super::{super::model::MetricName, metric::Total, FirstZero, *};
 /// The largest number of time series of a source with one metric.
 const SOURCE: usize = Source::SERIES + MetricState::SERIES;
 
-/// A state, and the time when the state was created.
 struct Test {
     state: State,
     start: Now,
@@ -28,7 +27,6 @@ impl Test {
         Self { state: State::new(limits, start), start }
     }
 
-    /// Returns the time on both clocks that is `seconds` after the start.
     fn at(&self, seconds: f64) -> Now {
         let after = Duration::from_secs_f64(seconds);
         Now { monotonic: self.start.monotonic + after, system: self.start.system + after }

@@ -25,13 +25,11 @@ const LEFT: u32 = 124;
 /// The largest absolute value that is drawn. Larger values come only from the statistics of other nodes.
 const LARGEST: f64 = 1e15;
 
-/// A colour for the light page, and the corresponding colour for the dark page.
 pub struct Colour {
     pub light: RGBColor,
     pub dark: &'static str,
 }
 
-/// The colours of lines in a chart.
 pub const LINES: [Colour; 3] = [
     Colour { light: RGBColor(0x1f, 0x6f, 0xb5), dark: "#6cb2f0" },
     Colour { light: RGBColor(0xc2, 0x55, 0x0a), dark: "#f0a25e" },
@@ -242,7 +240,6 @@ fn draw(
     Some(svg)
 }
 
-/// The range of the vertical axis.
 #[derive(Debug)]
 struct Axis {
     from: f64,
@@ -301,7 +298,6 @@ impl Axis {
     }
 }
 
-/// The unit of the time axis.
 struct Time {
     seconds: f64,
     unit: &'static str,

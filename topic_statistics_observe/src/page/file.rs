@@ -32,7 +32,6 @@ impl PageFile {
         Ok(file)
     }
 
-    /// Writes the page to the file.
     pub fn write(&self, page: &str) -> Result<(), String> {
         let written = || {
             let mut file = self.temporary()?;

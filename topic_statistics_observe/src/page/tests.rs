@@ -104,7 +104,6 @@ fn failed_conditions_are_on_the_page_with_time_and_value() {
     assert!(fulfilled.contains("Fulfilled in each window") && !fulfilled.contains("failed windows"));
 }
 
-/// Returns a timeline with slots of one second that have these rates.
 fn slots(rates: &[Option<f64>]) -> Timeline {
     let mut timeline = Timeline::new(Duration::from_secs(1));
     for (rate, stop) in rates.iter().zip(1..) {
@@ -116,7 +115,6 @@ fn slots(rates: &[Option<f64>]) -> Timeline {
     timeline
 }
 
-/// Returns the chart of these rates.
 fn lines(rates: &[Option<f64>], from_zero: bool, until: f64) -> Option<String> {
     chart::lines(&[Line::new(&slots(rates).parts(), |slot| slot.rate)], from_zero, until)
 }

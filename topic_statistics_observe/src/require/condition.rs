@@ -19,7 +19,6 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Conditions(pub Vec<Condition>);
 
-/// A condition about the topics that a pattern matches.
 #[derive(Clone, Debug)]
 pub struct Condition {
     /// The topics that the condition is about. `None` for all watched topics.
@@ -45,12 +44,10 @@ impl Condition {
         Ok(Self { topic: condition.topic().map(pattern).transpose()?, condition })
     }
 
-    /// Returns whether the condition is about a topic.
     pub fn is_about(&self, row: &Row) -> bool {
         self.topic.as_ref().is_none_or(|topic| topic.is_match(&row.name))
     }
 
-    /// Returns the value of the condition's quantity in the last whole window: see [`value_of`].
     pub fn value_of(&self, row: &Row, now: Instant) -> Value {
         value_of(self.condition.quantity(), row, now)
     }
@@ -66,7 +63,6 @@ impl Condition {
         self.condition.is_fulfilled_by(value)
     }
 
-    /// Returns the condition without its topic.
     pub fn requirement(&self) -> String {
         self.condition.requirement().to_string()
     }

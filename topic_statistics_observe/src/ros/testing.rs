@@ -48,7 +48,6 @@ pub fn distribution(source: &str, stop: i32) -> MetricsDistribution {
     }
 }
 
-/// Returns a diagnostic status with these values.
 pub fn status(name: &str, level: u8, values: &[(&str, &str)]) -> DiagnosticStatus {
     let values = values.iter().map(|(key, value)| KeyValue { key: (*key).into(), value: (*value).into() });
     DiagnosticStatus { level, name: name.to_owned(), values: values.collect(), ..Default::default() }

@@ -13,11 +13,8 @@ use super::{check_names, Refused, MAX_COUNT, MAX_FIGURE};
 /// A diagnostic status. The names in a status can have any characters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
-    /// The field `name`, for example `/listener: Topic statistics`.
     pub name: String,
-    /// The field `hardware_id`, which is often empty.
     pub hardware_id: String,
-    /// The level of the status.
     pub level: Level,
     /// The health of a source of statistics. `None` if the status is about something else.
     pub health: Option<SourceHealth>,
@@ -43,7 +40,6 @@ pub struct SourceHealth {
 pub struct ExpectedLimit {
     /// Whether a violation of the limit causes ERROR; otherwise the violation causes WARN.
     pub is_error: bool,
-    /// The quantity that the limit applies to.
     pub quantity: Quantity,
     /// Whether the limit is a lower limit; otherwise the limit is an upper limit.
     pub is_lower: bool,
@@ -62,7 +58,6 @@ pub struct ExecutorCallbacks {
 }
 
 impl Diagnostic {
-    /// Reads a diagnostic status.
     pub fn new(status: &DiagnosticStatus) -> Result<Self, Refused> {
         check_names(&[&status.name, &status.hardware_id])?;
         let level =
