@@ -15,7 +15,6 @@ mod client;
 mod delivery;
 mod encode;
 mod queue;
-mod samples;
 mod sender;
 
 use std::{
@@ -25,6 +24,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 use thiserror::Error;
 
@@ -34,7 +34,11 @@ pub use self::{
     delivery::{Delivery, Outcome},
     queue::{Limits, Queue},
 };
-use self::{client::ClientError, encode::Encoder, sender::Sender};
+use self::{
+    client::ClientError,
+    encode::{resource, Report},
+    sender::Sender,
+};
 use crate::{
     exposition::write_state,
     state::{ProcessFigures, SharedState},
@@ -85,13 +89,13 @@ impl Push {
         let client = Client::new(&options.client)?;
         let queue = Queue::new(options.buffer_limits);
         let backoff = Backoff::new(options.retry_initial, options.retry_max);
-        let sender = Arc::new(Sender::start(queue, client, backoff, log)?);
+        let sender = Sender::start(queue, client, backoff, log)?;
         let (stop, is_stopped) = mpsc::channel();
-        let encoder = Encoder::new(&options.resource);
+        let resource = resource(&options.resource);
         let (interval, to) = (options.interval, Arc::clone(&sender));
         let reports = thread::Builder::new()
             .name("otlp reports".to_owned())
-            .spawn(move || report_until(&is_stopped, interval, encoder, &state, &to))?;
+            .spawn(move || report_until(&is_stopped, interval, &resource, &state, &to))?;
         Ok(Self { sender, stop, reports })
     }
 
@@ -111,7 +115,7 @@ impl Push {
 fn report_until(
     is_stopped: &mpsc::Receiver<()>,
     interval: Duration,
-    encoder: Encoder,
+    resource: &Resource,
     state: &SharedState,
     sender: &Sender,
 ) {
@@ -130,7 +134,7 @@ fn report_until(
             state.process = process;
             state.expire(monotonic);
             let unix_time = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-            write_state(&state, monotonic, unix_time, encoder.report(now))
+            write_state(&state, monotonic, unix_time, Report::new(resource, now))
         };
         for request in requests {
             sender.push(&request.encode_to_vec());

@@ -16,18 +16,18 @@ use opentelemetry_proto::tonic::{
     collector::metrics::v1::ExportMetricsServiceRequest,
     common::v1::{any_value, AnyValue, InstrumentationScope, KeyValue},
     metrics::v1::{
-        metric::Data, number_data_point::Value, summary_data_point::ValueAtQuantile, AggregationTemporality,
-        ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Metric, NumberDataPoint, ResourceMetrics,
-        ScopeMetrics, Sum, Summary, SummaryDataPoint,
+        exponential_histogram_data_point::Buckets, metric::Data, number_data_point::Value,
+        summary_data_point::ValueAtQuantile, AggregationTemporality, ExponentialHistogram,
+        ExponentialHistogramDataPoint, Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum,
+        Summary, SummaryDataPoint,
     },
     resource::v1::Resource,
 };
 use prost::Message;
 
-use super::samples::data_point;
 use crate::{
     exposition::{Family, Labels, SummaryValue, Writer},
-    state::{Histogram, QUANTILES},
+    state::{Bucket, Histogram, QUANTILES},
 };
 
 /// The largest size of the data points of a request, in bytes. An HTTP server accepts requests up to 20 MiB. But a
@@ -35,27 +35,14 @@ use crate::{
 /// descriptions and the resource.
 const MAX_BYTES: usize = 3 << 20;
 
-#[derive(Debug)]
-pub struct Encoder {
-    resource: Resource,
-}
-
-impl Encoder {
-    /// Returns an encoder of requests with these resource attributes. The last of attributes with equal names is used.
-    pub fn new(attributes: &[(String, String)]) -> Self {
-        let mut unique: Vec<KeyValue> = Vec::new();
-        for (name, value) in attributes {
-            unique.retain(|attribute| attribute.key != *name);
-            unique.push(attribute(name, value));
-        }
-        Self { resource: Resource { attributes: unique, ..Resource::default() } }
+/// Returns a resource with these attributes. The last of attributes with equal names is used.
+pub fn resource(attributes: &[(String, String)]) -> Resource {
+    let mut unique: Vec<KeyValue> = Vec::new();
+    for (name, value) in attributes {
+        unique.retain(|attribute| attribute.key != *name);
+        unique.push(attribute(name, value));
     }
-
-    /// Returns an empty report. [`write_state`](crate::exposition::write_state) writes the state to the report.
-    pub fn report(&self, now: SystemTime) -> Report<'_> {
-        let (closed, requests) = (Vec::new(), Vec::new());
-        Report { encoder: self, now, family: None, open: None, closed, bytes: 0, requests }
-    }
+    Resource { attributes: unique, ..Resource::default() }
 }
 
 /// Sums and histograms are cumulative: they include all samples since their start. So if a request is lost, the next
@@ -65,7 +52,7 @@ const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 /// A writer of one report. A large report has several requests.
 #[derive(Debug)]
 pub struct Report<'a> {
-    encoder: &'a Encoder,
+    resource: &'a Resource,
     now: SystemTime,
     family: Option<Family>,
     /// The metric of the current family.
@@ -77,7 +64,13 @@ pub struct Report<'a> {
     requests: Vec<ExportMetricsServiceRequest>,
 }
 
-impl Report<'_> {
+impl<'a> Report<'a> {
+    /// Returns an empty report. [`write_state`](crate::exposition::write_state) writes the state to the report.
+    pub fn new(resource: &'a Resource, now: SystemTime) -> Self {
+        let (closed, requests) = (Vec::new(), Vec::new());
+        Self { resource, now, family: None, open: None, closed, bytes: 0, requests }
+    }
+
     fn end_request(&mut self) {
         self.closed.extend(self.open.take());
         if self.closed.is_empty() {
@@ -90,7 +83,7 @@ impl Report<'_> {
         };
         let metrics = mem::take(&mut self.closed);
         let scope_metrics = vec![ScopeMetrics { scope: Some(scope), metrics, ..ScopeMetrics::default() }];
-        let resource = Some(self.encoder.resource.clone());
+        let resource = Some(self.resource.clone());
         let resource_metrics =
             vec![ResourceMetrics { resource, scope_metrics, ..ResourceMetrics::default() }];
         self.requests.push(ExportMetricsServiceRequest { resource_metrics });
@@ -242,10 +235,56 @@ fn nanoseconds(time: SystemTime) -> u64 {
     since.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
+/// The largest number of buckets for each sign. It is the default of OpenTelemetry's SDKs, so all readers accept it.
+const MAX_BUCKETS: i64 = 160;
+
+/// Returns a data point with all samples of a histogram. Its attributes and times are not set.
+///
+/// Buckets are joined in pairs until [`MAX_BUCKETS`] consecutive buckets are enough for all samples.
+fn data_point(histogram: &Histogram) -> ExponentialHistogramDataPoint {
+    let shift = i64::from(histogram.shift());
+    let sides = [&histogram.positive, &histogram.negative];
+    let joined = sides.iter().map(|side| joined_scales(side, shift)).max().unwrap_or_default();
+    let [positive, negative] =
+        sides.map(|side| Some(buckets(side, shift, joined)).filter(|_| !side.is_empty()));
+    ExponentialHistogramDataPoint {
+        count: histogram.count,
+        // OTLP requires that a histogram with negative samples has no sum.
+        sum: negative.is_none().then(|| histogram.sum()),
+        scale: histogram.scale - joined as i32,
+        zero_count: histogram.zero_count,
+        positive,
+        negative,
+        ..ExponentialHistogramDataPoint::default()
+    }
+}
+
+/// Returns how many times the buckets of one sign have to be joined in pairs. The index of a bucket plus `shift` is the
+/// index of this bucket in the base unit.
+fn joined_scales(side: &[Bucket], shift: i64) -> u32 {
+    let (Some((first, _)), Some((last, _))) = (side.first(), side.last()) else { return 0 };
+    let [first, last] = [first, last].map(|index| i64::from(*index) + shift);
+    let fits = |joined: &u32| (last >> joined) - (first >> joined) < MAX_BUCKETS;
+    (0..u32::BITS).find(fits).unwrap_or(u32::BITS)
+}
+
+fn buckets(side: &[Bucket], shift: i64, joined: u32) -> Buckets {
+    let index = |index: &i32| (i64::from(*index) + shift) >> joined;
+    let offset = side.first().map_or(0, |(first, _)| index(first));
+    let mut counts = Vec::new();
+    for (bucket, count) in side {
+        let place = usize::try_from(index(bucket) - offset).unwrap_or_default();
+        counts.resize(counts.len().max(place + 1), 0);
+        counts[place] += count;
+    }
+    Buckets { offset: offset as i32, bucket_counts: counts }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{collections::BTreeSet, time::Instant};
 
+    use proptest::prelude::*;
     use rclrs_topic_statistics::Metric as Known;
     use topic_statistics_observe::ros::{
         testing::{message, status, FIGURES},
@@ -272,7 +311,7 @@ mod tests {
     }
 
     fn report(state: &State, now: SystemTime) -> Vec<ExportMetricsServiceRequest> {
-        write_state(state, Instant::now(), 0.0, Encoder::new(&[]).report(now))
+        write_state(state, Instant::now(), 0.0, Report::new(&resource(&[]), now))
     }
 
     fn metrics(requests: &[ExportMetricsServiceRequest]) -> impl Iterator<Item = &Metric> {
@@ -379,6 +418,36 @@ mod tests {
     #[test]
     fn the_last_of_two_equal_attributes_counts() {
         let pairs = [("a", "1"), ("b", "2"), ("a", "3")].map(|(name, value)| (name.into(), value.into()));
-        assert_eq!(Encoder::new(&pairs).resource.attributes, [attribute("b", "2"), attribute("a", "3")]);
+        assert_eq!(resource(&pairs).attributes, [attribute("b", "2"), attribute("a", "3")]);
+    }
+
+    #[test]
+    fn the_161st_bucket_halves_the_resolution() {
+        for (first, last, joined) in [(0, 159, 0), (0, 160, 1), (0, 318, 1), (-1, 319, 2), (0, 320, 2)] {
+            assert_eq!(joined_scales(&[(first, 1), (last, 1)], 0), joined, "{first} to {last}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn joined_buckets_have_all_samples_in_their_places(
+            counts in prop::collection::btree_map(-3000..3000_i32, 1..9_u64, 0..40),
+            shift in -400..400_i64,
+        ) {
+            let side: Vec<_> = counts.into_iter().collect();
+            let joined = joined_scales(&side, shift);
+            let Buckets { offset, bucket_counts } = buckets(&side, shift, joined);
+            prop_assert!(bucket_counts.len() <= 160);
+            prop_assert_eq!(
+                bucket_counts.iter().sum::<u64>(),
+                side.iter().map(|(_, count)| count).sum::<u64>()
+            );
+            for (index, count) in (offset..).zip(bucket_counts) {
+                let of_bucket = side.iter().filter(|(of, _)| (i64::from(*of) + shift) >> joined == i64::from(index));
+                prop_assert_eq!(of_bucket.map(|(_, count)| count).sum::<u64>(), count);
+            }
+        }
     }
 }

@@ -10,6 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use percent_encoding::{utf8_percent_encode, NON_ALPHANUMERIC};
 use rclrs_topic_statistics::{Distribution, Metric, SourceKind};
 use ros_env::diagnostic_msgs::msg::DiagnosticStatus;
 use serde_json::Value;
@@ -81,11 +82,7 @@ impl Prometheus {
 
     /// Returns the result of a query. Panics if the query is not valid.
     fn query(&self, query: &str) -> Vec<Value> {
-        let encode = |byte: u8| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
-            byte => format!("%{byte:02X}"),
-        };
-        let query_text: String = query.bytes().map(encode).collect();
+        let query_text = utf8_percent_encode(query, NON_ALPHANUMERIC);
         let response = get(self.address, &format!("/api/v1/query?query={query_text}"));
         let json: Value = serde_json::from_slice(&response.body).unwrap();
         assert_eq!(json["status"], "success", "{query}: {json}");
