@@ -75,27 +75,19 @@ pub fn seconds(milliseconds: f64) -> String {
 /// Returns the end of a text in at most `width` characters. An ellipsis replaces the start of a longer text.
 pub fn end_of(text: &str, width: usize) -> String {
     let length = text.chars().count();
-    if length <= width {
-        return text.to_owned();
-    }
-    let end: String = text.chars().skip(length + 1 - width.max(1)).collect();
-    if width == 0 {
-        String::new()
-    } else {
-        format!("…{end}")
+    match width {
+        _ if length <= width => text.to_owned(),
+        0 => String::new(),
+        _ => format!("…{}", text.chars().skip(length + 1 - width).collect::<String>()),
     }
 }
 
 /// Returns the start of a text in at most `width` characters. An ellipsis replaces the end of a longer text.
 pub fn start_of(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let start: String = text.chars().take(width.saturating_sub(1)).collect();
-    if width == 0 {
-        String::new()
-    } else {
-        format!("{start}…")
+    match width {
+        _ if text.chars().count() <= width => text.to_owned(),
+        0 => String::new(),
+        _ => format!("{}…", text.chars().take(width - 1).collect::<String>()),
     }
 }
 

@@ -89,9 +89,9 @@ pub fn render(recording: &Recording, origin: &Origin, now: Instant) -> String {
                     dt { "Command" } dd { (origin.program) " " (command(&origin.arguments)) }
                     dt { "Topics" } dd { (topics.len()) }
                 }
-                @if recording.left_out() > 0 {
+                @if recording.left_out > 0 {
                     p.bad {
-                        (recording.left_out()) " windows of further topics are left out: there are too many topics."
+                        (recording.left_out) " windows of further topics are left out: there are too many topics."
                     }
                 }
                 (conditions(recording))
@@ -134,7 +134,7 @@ fn conditions(recording: &Recording) -> Markup {
     let verdicts = recording.verdicts();
     let failed: Vec<_> = verdicts.iter().filter(|(_, _, verdict)| verdict.is_failed()).collect();
     let unmatched: Vec<_> = recording.unmatched().collect();
-    let all = recording.conditions().len();
+    let all = recording.conditions.len();
     html! {
         h2 { "Conditions" }
         @if all == 0 {
@@ -163,7 +163,7 @@ fn conditions(recording: &Recording) -> Markup {
             p.soft {
                 "Given: "
                 (recording
-                    .conditions()
+                    .conditions
                     .iter()
                     .map(|condition| name(&condition.to_string()))
                     .collect::<Vec<_>>()

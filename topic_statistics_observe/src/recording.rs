@@ -35,10 +35,11 @@ pub struct Recording {
     pub started_at: SystemTime,
     /// The length of a timeline's slots at the start of the run.
     slot: Duration,
-    conditions: Vec<Condition>,
+    /// The conditions that the windows are checked against.
+    pub conditions: Vec<Condition>,
     topics: BTreeMap<String, RecordedTopic>,
     /// The number of windows that were not recorded, because the recording had no room for their topics.
-    left_out: u64,
+    pub left_out: u64,
 }
 
 /// The windows of a topic, or of a source of statistics.
@@ -120,33 +121,17 @@ impl Recording {
         topics
     }
 
-    /// Returns the number of windows that were not recorded because the run has too many topics.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
-    }
-
-    /// Returns the conditions that the windows are checked against.
-    pub fn conditions(&self) -> &[Condition] {
-        &self.conditions
-    }
-
     /// Returns the verdict for each pair of a condition and a topic that the condition is about, in the order of the
     /// conditions.
     pub fn verdicts(&self) -> Vec<(&Condition, &RecordedTopic, &Verdict)> {
-        let verdicts_of = |number: usize| {
-            let verdicts = self
-                .topics
-                .values()
-                .flat_map(|topic| topic.verdicts.iter().map(move |verdict| (topic, verdict)));
-            verdicts
-                .filter(move |(_, verdict)| verdict.0 == number)
-                .map(|(topic, verdict)| (topic, &verdict.1))
-        };
-        let all = self.conditions.iter().enumerate();
-        all.flat_map(|(number, condition)| {
-            verdicts_of(number).map(move |(topic, verdict)| (condition, topic, verdict))
-        })
-        .collect()
+        let mut verdicts = vec![];
+        for (number, condition) in self.conditions.iter().enumerate() {
+            for topic in self.topics.values() {
+                let verdict = topic.verdicts.iter().find(|(of, _)| *of == number);
+                verdicts.extend(verdict.map(|(_, verdict)| (condition, topic, verdict)));
+            }
+        }
+        verdicts
     }
 
     /// Returns the conditions that are about none of the recorded topics.

@@ -134,7 +134,7 @@ impl Sender {
             return true;
         }
         let waited = self.changed.wait_timeout_while(state, wait.time, |state| !state.is_stopping);
-        let (_, ended) = waited.unwrap_or_else(PoisonError::into_inner);
+        let ended = waited.unwrap_or_else(PoisonError::into_inner).1;
         wait.is_demanded && !ended.timed_out()
     }
 }

@@ -32,9 +32,8 @@ pub struct Life {
     /// The time when the first window began. The totals of the metric began at this time.
     pub created: SystemTime,
     length: Duration,
-    /// A ring buffer of the windows received last.
+    /// The windows received last, the latest first.
     seen: [Option<Window>; Self::SEEN],
-    next: usize,
 }
 
 /// How long figures are kept without a new window.
@@ -61,17 +60,14 @@ impl Life {
     pub(super) const MIN_KEPT: Duration = Duration::from_secs(10);
 
     pub(super) fn new(first: Window, now: Now) -> Self {
-        let mut life = Self {
+        Self {
             last: first,
             last_received: now.monotonic,
             first_received: now.monotonic,
             created: Self::begin(first, now),
             length: length(first),
-            seen: [None; Self::SEEN],
-            next: 0,
-        };
-        life.remember(first);
-        life
+            seen: std::array::from_fn(|index| (index == 0).then_some(first)),
+        }
     }
 
     /// Returns when a window began that is received now, by the clock of this host. This time is the start stamp of the
@@ -90,7 +86,8 @@ impl Life {
         if self.seen.contains(&Some(window)) {
             return Err(NotAdded::Duplicate);
         }
-        self.remember(window);
+        self.seen.rotate_right(1);
+        self.seen[0] = Some(window);
         let since = now.monotonic.saturating_duration_since(self.last_received);
         // The stamps come from a system clock. If it was stepped during the window, the stamped length is wrong.
         let stamped = length(window);
@@ -112,11 +109,6 @@ impl Life {
         let length = believed(self.length, observed, kept.is_full);
         let kept = length.saturating_mul(kept.windows).max(Self::MIN_KEPT);
         now.saturating_duration_since(self.last_received) > kept
-    }
-
-    fn remember(&mut self, window: Window) {
-        self.seen[self.next % Self::SEEN] = Some(window);
-        self.next = (self.next + 1) % Self::SEEN;
     }
 }
 

@@ -28,9 +28,8 @@ pub struct Source {
     /// The number of messages that a subscription has lost: the sum of all gaps in the sequence numbers. A message that
     /// arrived late still counts as lost.
     pub lost: Option<FirstZero>,
-    /// A ring buffer of the last windows, with the counts of each window.
+    /// The last windows with their counts, the latest first.
     windows: [CountedWindow; Self::WINDOWS],
-    next: usize,
     pub total_windows: u64,
     last_window: Option<Now>,
     /// When the first window of the source began. The totals of the source began at this time.
@@ -67,7 +66,6 @@ impl Source {
             published: None,
             lost: None,
             windows: [CountedWindow::default(); Self::WINDOWS],
-            next: 0,
             total_windows: 0,
             last_window: None,
             created,
@@ -184,11 +182,10 @@ impl Source {
     /// `SubscriptionTopicStatistics` reads the clock once for all metrics of a window.
     fn window(&mut self, window: Window) -> usize {
         self.windows.iter().position(|counted| counted.window == Some(window)).unwrap_or_else(|| {
-            let index = self.next % Self::WINDOWS;
-            self.windows[index] = CountedWindow { window: Some(window), ..CountedWindow::default() };
-            self.next = index + 1;
+            self.windows.rotate_right(1);
+            self.windows[0] = CountedWindow { window: Some(window), ..CountedWindow::default() };
             self.total_windows += 1;
-            index
+            0
         })
     }
 

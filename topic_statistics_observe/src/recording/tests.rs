@@ -116,7 +116,7 @@ fn topics_and_metrics_have_a_bound() {
         recording.add(&topic);
     }
     recording.finish(&[&Row::new("/more")], at(200));
-    assert_eq!((recording.topics.len(), recording.left_out()), (Recording::MAX_TOPICS, 7));
+    assert_eq!((recording.topics.len(), recording.left_out), (Recording::MAX_TOPICS, 7));
     assert!(recording.topics.values().all(|topic| topic.metrics.len() == RecordedTopic::MAX_METRICS));
 }
 
