@@ -124,18 +124,10 @@ impl Expected {
 
     /// Calls `report` with a line for each row whose level is ERROR now. Returns whether no row has this level.
     pub fn report_errors(&self, report: impl Fn(&str)) -> bool {
-        let report = |(name, health): (&str, &Health)| {
-            report(&format!("{}: {}: {health}", format::name(name), health.level));
-        };
-        self.errors().map(report).count() == 0
-    }
-
-    /// Returns the name and the health of each row whose level is ERROR now.
-    fn errors(&self) -> impl Iterator<Item = (&str, &Health)> {
-        let judged = self.sources.iter().filter_map(|(name, source)| Some((&**name, source.as_ref()?)));
-        judged
-            .map(|(name, source)| (name, source.judge.health()))
-            .filter(|(_, health)| health.level == Level::Error)
+        let judged =
+            self.sources.iter().filter_map(|(name, source)| Some((name, source.as_ref()?.judge.health())));
+        let errors = judged.filter(|(_, health)| health.level == Level::Error);
+        errors.map(|(name, health)| report(&format!("{}: ERROR: {health}", format::name(name)))).count() == 0
     }
 }
 
@@ -200,7 +192,7 @@ mod tests {
     use super::*;
     use crate::{
         row::Window as RowWindow,
-        testing::{at, row, window},
+        testing::{at, row, window, without_samples},
     };
 
     fn expected(topic: &str, expectations: &str) -> Expected {
@@ -233,7 +225,7 @@ mod tests {
             imu.add_window(window(stop, rate, 0));
             let judged = expected.judge(&["/imu".to_owned()], &[&imu], at(stop)).remove(0);
             assert_eq!((judged.health.level, judged.change.map(|change| change.before)), (level, before));
-            assert_eq!(expected.errors().count(), usize::from(level == Level::Error), "{stop}");
+            assert_eq!(expected.report_errors(|_| ()), level != Level::Error, "{stop}");
         }
     }
 
@@ -346,14 +338,7 @@ mod tests {
         let conditions = "rate=100±10% age<50ms lost=0 age.std<9 period.std<9";
         let mut expected = expected("/imu", &format!("warn_unless: {conditions}, stale_after: never"));
         let mut imu = row("/imu", 100.0, 0);
-        let without_samples = |stop| {
-            let mut window = window(stop, 100.0, 0);
-            window
-                .metrics
-                .iter_mut()
-                .for_each(|metric| metric.figures = topic_statistics_core::Summary::default());
-            window
-        };
+        let without_samples = |stop| without_samples(window(stop, 100.0, 0));
         let unknown =
             |stop| RowWindow { received: None, rate: f64::NAN, lost: None, ..without_samples(stop) };
         for stop in 100..120 {

@@ -33,6 +33,14 @@ pub fn figure(value: f64) -> String {
     }
 }
 
+/// Removes zeros at the end of a decimal fraction.
+pub(crate) fn without_zeros(number: &str) -> &str {
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    }
+}
+
 /// Returns a count as text of at most 5 characters. The largest text is `9999G`.
 pub fn count(count: u64) -> String {
     match count {

@@ -54,6 +54,12 @@ pub fn window(stop: i64, rate: f64, lost: u64) -> Window {
     }
 }
 
+/// Returns the same window without samples.
+pub fn without_samples(mut window: Window) -> Window {
+    window.metrics.iter_mut().for_each(|metric| metric.figures = Summary::default());
+    window
+}
+
 /// Returns the row of a topic with this rate. The last window of the row ends at 100 s, and the last message was also
 /// received at 100 s.
 pub fn row(name: &str, rate: f64, lost: u64) -> Row {

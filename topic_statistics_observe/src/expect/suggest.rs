@@ -83,11 +83,7 @@ fn entry(row: &Row, tolerance: u32, now: Instant) -> Option<String> {
 /// Returns a number as text with at least three significant digits.
 fn short(value: f64) -> String {
     let digits = (2.0 - value.log10().floor()).clamp(0.0, 17.0) as usize;
-    let text = format!("{value:.digits$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    format::without_zeros(&format!("{value:.digits$}")).to_owned()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use plotters::{
 };
 
 use crate::{
-    format::figure,
+    format::{figure, without_zeros},
     histogram::Bar,
     recording::{Merged, Slot},
 };
@@ -292,8 +292,7 @@ impl Axis {
         let step = (self.to - self.from) / unit / 10.0;
         let digits = (-step.log10().floor()).clamp(0.0, 7.0) as usize;
         let label = format!("{:.digits$}", value / unit);
-        let label =
-            if label.contains('.') { label.trim_end_matches('0').trim_end_matches('.') } else { &label };
+        let label = without_zeros(&label);
         format!("{}{suffix}", if label == "-0" { "0" } else { label })
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     recording::{Merged, Timeline},
     require::Conditions,
     row::{Problem, Row, Window},
-    testing::{at, window},
+    testing::{at, window, without_samples},
 };
 
 fn recording(conditions: &str) -> Recording {
@@ -32,11 +32,7 @@ fn a_topic_has_rows_and_charts_of_what_was_measured_only() {
     let [mut silent, mut imu, mut unknown, mut waiting] =
         ["/silent", "/imu", "/unknown", "/waiting"].map(Row::new);
     for stop in 1..=3 {
-        let mut empty = window(stop, 0.0, 0);
-        empty
-            .metrics
-            .iter_mut()
-            .for_each(|metric| metric.figures = topic_statistics_core::Summary::default());
+        let empty = without_samples(window(stop, 0.0, 0));
         unknown.add_window(Window { rate: f64::NAN, lost: None, received: None, ..empty.clone() });
         silent.add_window(empty);
         let mut window = window(stop, 100.0, 0);

@@ -52,10 +52,13 @@ impl Condition {
         value_of(self.condition.quantity(), row, now)
     }
 
-    /// Returns the numbers of available and needed samples if a percentile has too few samples: see
-    /// [`missing_samples`].
+    /// Returns how many samples the last minute has, and how many samples a percentile needs. `None` if the last minute
+    /// has enough samples, or if the quantity is not a percentile.
     pub fn missing_samples(&self, row: &Row, now: Instant) -> Option<(u64, u64)> {
-        missing_samples(self.condition.quantity(), row, now)
+        let Quantity::Metric(metric, figure) = self.condition.quantity() else { return None };
+        let needed = (1.0 / (1.0 - figure.quantile()?)).round() as u64;
+        let count = row.last_minute.distribution(metric, now).map_or(0, |distribution| distribution.count());
+        (count < needed).then_some((count, needed))
     }
 
     /// Returns whether a value fulfils the condition. NaN never does.
@@ -124,15 +127,6 @@ pub fn value_of(quantity: Quantity, row: &Row, now: Instant) -> Value {
         }
         value => value,
     }
-}
-
-/// Returns how many samples the last minute has, and how many samples a percentile needs. `None` if the last minute has
-/// enough samples, or if the quantity is not a percentile.
-pub fn missing_samples(quantity: Quantity, row: &Row, now: Instant) -> Option<(u64, u64)> {
-    let Quantity::Metric(metric, figure) = quantity else { return None };
-    let needed = (1.0 / (1.0 - figure.quantile()?)).round() as u64;
-    let count = row.last_minute.distribution(metric, now).map_or(0, |distribution| distribution.count());
-    (count < needed).then_some((count, needed))
 }
 
 impl fmt::Display for Condition {
