@@ -159,12 +159,13 @@ pub async fn serve(
 }
 
 fn respond(method: &Method, path: &str, headers: &HeaderMap, metrics: &Metrics) -> Response<Full<Bytes>> {
-    let text = |status, text: &'static str| {
+    let page = |status, content_type, text: &'static str| {
         let mut response = Response::new(Full::from(text));
         *response.status_mut() = status;
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         response
     };
+    let text = |status, text| page(status, "text/plain; charset=utf-8", text);
     if ![Method::GET, Method::HEAD].contains(method) {
         let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD\n");
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -188,11 +189,7 @@ fn respond(method: &Method, path: &str, headers: &HeaderMap, metrics: &Metrics) 
             response
         }
         "/healthz" => text(StatusCode::OK, "ok\n"),
-        "/" => {
-            let mut response = text(StatusCode::OK, PAGE);
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-            response
-        }
+        "/" => page(StatusCode::OK, "text/html; charset=utf-8", PAGE),
         _ => text(StatusCode::NOT_FOUND, "There are /metrics, /healthz and /\n"),
     }
 }

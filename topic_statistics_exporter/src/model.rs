@@ -29,8 +29,7 @@ pub struct SourceName {
     /// The fully qualified name of the node. If `measurement_source_name` has no colon, this field has the whole text.
     /// From rclcpp, this is the node name without a namespace; for `clock_offset_ms`, the name of the host.
     pub node: Box<str>,
-    /// The resolved topic name, or the name of a stopwatch or counter. `None` if `measurement_source_name` has no
-    /// colon, or nothing after the colon.
+    /// The topic, or the name of a stopwatch or counter. `None` without a colon, or if nothing follows it.
     pub name: Option<Box<str>>,
 }
 
@@ -38,8 +37,7 @@ pub struct SourceName {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MetricName {
     Known(Metric),
-    /// A metric that the library does not define: the field `metrics_source` of the message, without control
-    /// characters, and the unit of the figures.
+    /// Another metric: its `metrics_source` without control characters, and the unit of its figures.
     Other {
         name: Box<str>,
         unit: Cow<'static, str>,
@@ -63,8 +61,7 @@ pub struct DiagnosticName {
 }
 
 impl Received {
-    /// Returns the name of the node that the message is about. For a diagnostic status that is not the health of a
-    /// source, this is the node that reports the status.
+    /// Returns the node that the message is about, or that reports a status about something else.
     pub fn node(&self) -> &str {
         match self {
             Self::Window(MetricWindow { source, .. })
@@ -77,8 +74,7 @@ impl Received {
 }
 
 impl DiagnosticName {
-    /// Returns the name of the node that reports this status. `diagnostic_updater`, the library and `topic_monitor` all
-    /// write this name before the colon in the field `name`.
+    /// Returns the node that reports this status: `diagnostic_updater` and this project write it before a colon.
     pub fn judge(&self) -> &str {
         self.name.split_once(':').map_or(&*self.name, |(node, _)| node)
     }

@@ -117,8 +117,7 @@ pub struct Counts {
     pub duplicate: u64,
     /// Messages with impossible names or numbers.
     pub invalid: u64,
-    /// Distributions that could not be added to the totals. The samples of such a distribution span more than 12
-    /// orders of magnitude, so the smallest samples have no bucket.
+    /// Distributions over more than 12 orders of magnitude, so that the smallest samples have no bucket.
     pub too_wide: u64,
     pub beyond_max_series: u64,
     pub beyond_max_of_node: u64,
@@ -132,8 +131,7 @@ const SINGLE_SERIES: usize = 1;
 /// the node still publishes statistics of the topic. The time is longer than 10 minutes, because the alert on losses
 /// looks back 10 minutes.
 const KEEP_LOSSES: Duration = Duration::from_secs(900);
-/// The longest time between the first loss of a topic and the first loss event. Nodes publish one event per second by
-/// default.
+/// From the first loss of a topic to the first event: nodes publish one event per second by default.
 const FIRST_LOSSES: Duration = Duration::from_secs(1);
 /// The shortest time between two removals of ended sources to make room for new sources.
 const MAKE_ROOM_PERIOD: Duration = Duration::from_secs(1);

@@ -26,8 +26,7 @@ use crate::{
     row::{Row, Rows},
 };
 
-/// Reads the file of `--expect`. Names without a slash at their start are relative to the namespace of
-/// `--expect-namespace`.
+/// Reads the file of `--expect`. Names without a slash at their start are relative to `namespace`.
 pub fn read(path: &Path, namespace: &Namespace) -> Result<ExpectationFile, String> {
     ExpectationFile::read(path, namespace).map_err(|error| format!("--expect {error}"))
 }
@@ -59,8 +58,7 @@ struct Source {
     /// Whether the row is judged as a latched topic, whose publishers keep their last messages.
     is_latched: bool,
     judged_until: Instant,
-    /// The lengths of the last two windows. One length is not enough, because the window after a late window is
-    /// shorter.
+    /// The lengths of the last two windows, because the window after a late window is shorter.
     lengths: [Duration; 2],
 }
 
@@ -69,14 +67,12 @@ impl Expected {
         Self { file, period, sources: BTreeMap::new(), times: None }
     }
 
-    /// Sets the relation of the clocks for windows of the past: the monotonic time `time` is `nanoseconds` since the
-    /// Unix epoch.
+    /// Sets a monotonic time and its nanoseconds since the Unix epoch, for windows of the past.
     pub fn set_times(&mut self, time: Instant, nanoseconds: i64) {
         self.times = Some((time, nanoseconds));
     }
 
-    /// Judges each row with a new window (the rows named in `new`), and judges each row without a recent window as
-    /// silent. Returns the results.
+    /// Judges the rows with a new window (named in `new`), and those without a recent window, as silent.
     pub fn judge(&mut self, new: &[String], rows: &[&Row], now: Instant) -> Vec<JudgedRow> {
         if self.sources.len() > rows.len() {
             self.sources.retain(|name, _| rows.iter().any(|row| row.name == *name));
@@ -132,8 +128,7 @@ impl Expected {
 }
 
 impl Source {
-    /// A row without a new window for this number of window lengths is silent: for example, because the node of a
-    /// source has ended, or because a topic has no publisher yet.
+    /// A row without a new window for this number of window lengths is silent.
     const LATE: u32 = 3;
 
     /// Sets whether the row is judged as a latched topic. A change creates a new judge.

@@ -62,8 +62,7 @@ fn bar(eighths: usize) -> String {
     "█".repeat(eighths / 8) + PARTS[eighths % 8]
 }
 
-/// Returns at most `max` bars, from the smallest to the largest samples. If the distribution has too many buckets,
-/// neighbouring buckets share a bar.
+/// Returns at most `max` bars, from the smallest to the largest samples. Buckets share a bar if needed.
 pub fn bars(distribution: &Distribution, max: usize) -> Vec<Bar> {
     let ends = |first: Option<(i32, u64)>, last: Option<(i32, u64)>| {
         first.zip(last).map(|(first, last)| (first.0, last.0))

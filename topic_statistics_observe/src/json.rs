@@ -71,8 +71,7 @@ pub fn write_object(to: &mut impl Write, object: &impl Serialize) -> io::Result<
     writeln!(to)
 }
 
-/// Writes strings in ASCII. A program that parses the JSON gets each name unchanged, and a terminal finds no control
-/// characters in the JSON.
+/// Writes strings in ASCII, so that a terminal finds no control characters in the JSON.
 struct Ascii;
 
 impl serde_json::ser::Formatter for Ascii {
@@ -111,8 +110,7 @@ enum What<'a> {
 struct HealthLine {
     level: &'static str,
     message: String,
-    /// The start of the first window with this level, on the system clock, in nanoseconds since the Unix epoch. 0
-    /// before the first window.
+    /// When the first window with this level began, in nanoseconds since the Unix epoch. 0 before it.
     since: i64,
     condition: Option<String>,
     value: f64,

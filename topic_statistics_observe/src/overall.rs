@@ -16,15 +16,13 @@ use crate::{
 /// The statistics of all messages of a topic in a recording. The row of the topic has the totals and the publishers.
 #[derive(Debug)]
 pub struct Overall {
-    /// The times of the first and the last message of the recording, in nanoseconds since the Unix epoch. `None`
-    /// without a message.
+    /// The times (ns since the Unix epoch) of the first and the last message of the recording.
     pub times: Option<(i64, i64)>,
     /// The rate from the first to the last message of the topic, in Hz. NaN with fewer than two messages.
     pub rate: f64,
     /// The size of all messages of the topic, in bytes. `None` if unknown.
     pub bytes: Option<u64>,
-    /// The number of messages that were read but not measured: late messages, and messages without a time on the clock
-    /// that the windows use.
+    /// Messages that were read but not measured: late ones, and those without a time on the windows' clock.
     pub unmeasured: u64,
     pub metrics: Vec<RecordedMetric>,
 }

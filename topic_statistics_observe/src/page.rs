@@ -39,17 +39,14 @@ pub struct Origin {
 const BARS: usize = 48;
 /// The maximum number of publishers listed for a topic.
 const PUBLISHERS: usize = 32;
-/// The maximum number of a topic's charts for metrics without a fixed chart, and the maximum number of histograms. Only
-/// the statistics of other nodes have so many metrics.
+/// The maximum number of a topic's further charts, and of its histograms: other nodes can have many metrics.
 const OTHER_CHARTS: usize = 8;
 const PERIOD: &str = "message_period";
 const AGE: &str = "message_age";
-/// The metrics whose sum is the message age. If the middleware reports no time of reception, `DELAYS_WITHOUT_RECEPTION`
-/// has these metrics.
+/// The metrics whose sum is the message age, with and without times of reception.
 const DELAYS: [&str; 3] = ["header_to_source_ms", "source_to_receive_ms", "receive_to_callback_ms"];
 const DELAYS_WITHOUT_RECEPTION: [&str; 2] = ["header_to_source_ms", "source_to_callback_ms"];
-/// Metrics without an extra chart, because another chart shows the metric, or because a chart of the metric is not
-/// useful.
+/// Metrics that another chart shows, or whose chart is not useful.
 const NOT_ALONE: [&str; 10] = [
     PERIOD,
     AGE,
@@ -328,8 +325,7 @@ impl RecordedMetric {
         !NOT_ALONE.contains(&&*self.name)
     }
 
-    /// Returns whether a chart of the metric is useful. A chart of message sizes is not useful if all messages have the
-    /// same size.
+    /// Returns whether a chart of the metric is useful, unlike one of equal message sizes.
     fn is_varied(&self) -> bool {
         self.name != Metric::MessageSize.name() || self.figures.min() < self.figures.max()
     }
@@ -340,8 +336,7 @@ fn figure_of(caption: Markup, svg: String) -> Markup {
     html! { figure { figcaption { (caption) } (PreEscaped(svg)) } }
 }
 
-/// Returns the table of a topic's metrics. A line below the table names the metrics without samples, which are not in
-/// the table.
+/// Returns the table of a topic's metrics, and the names of those without samples.
 fn metrics(topic: &RecordedTopic) -> Markup {
     let (measured, other): (Vec<_>, Vec<_>) =
         topic.metrics.iter().partition(|metric| metric.figures.count() > 0);

@@ -65,8 +65,7 @@ pub struct RecordedMetric {
     pub name: String,
     pub unit: String,
     pub figures: Merged,
-    /// The distribution of the samples of all windows with a distribution. A window from another node has no
-    /// distribution if the node did not publish the distribution, or if the program did not receive it.
+    /// The samples of all windows with a distribution. Windows of other nodes can have none.
     pub distribution: Distribution,
 }
 
@@ -99,8 +98,7 @@ impl Recording {
         topic.add(row, self.started, &self.conditions);
     }
 
-    /// Ends the recording with the present rows. Topics without a window are added, and conditions that never had a
-    /// value fail.
+    /// Adds rows without a window, and lets conditions fail that never had a value.
     pub fn finish(&mut self, rows: &[&Row], now: Instant) {
         for row in rows {
             if self.topics.len() < Self::MAX_TOPICS && !self.topics.contains_key(&row.name) {
@@ -121,8 +119,7 @@ impl Recording {
         topics
     }
 
-    /// Returns the verdict for each pair of a condition and a topic that the condition is about, in the order of the
-    /// conditions.
+    /// Returns the verdicts of each condition on each topic that it is about, in the order of the conditions.
     pub fn verdicts(&self) -> Vec<(&Condition, &RecordedTopic, &Verdict)> {
         let mut verdicts = vec![];
         for (number, condition) in self.conditions.iter().enumerate() {
@@ -152,8 +149,7 @@ impl Recording {
 }
 
 impl RecordedTopic {
-    /// The maximum number of metrics recorded for a topic. A subscription has fewer metrics; the limit is for the
-    /// statistics of other nodes.
+    /// The maximum number of metrics recorded for a topic. Only other nodes can have more.
     const MAX_METRICS: usize = 16;
 
     fn new(row: &Row, slot: Duration, conditions: &[Condition]) -> Self {

@@ -75,18 +75,15 @@ pub struct Row {
     pub name: String,
     /// The message type as `package/msg/Name`. `None` if the type is unknown.
     pub message_type: Option<String>,
-    /// The number of publishers in the ROS graph. `None` for a source of statistics, because statistics do not contain
-    /// this number.
+    /// The number of publishers in the ROS graph. `None` for a source of statistics.
     pub publisher_count: Option<usize>,
     /// The fully qualified node name of each publisher in the ROS graph.
     pub nodes: Vec<String>,
     /// The QoS of the monitor's subscription. Empty before the monitor has subscribed.
     pub qos: String,
-    /// The number of the monitor's subscriptions to the topic that ended because their message type or QoS did not fit
-    /// all publishers of the topic.
+    /// The number of earlier subscriptions, whose message type or QoS did not fit all publishers.
     pub earlier_subscriptions: u64,
-    /// Whether the topic is latched: all publishers are transient local, and keep their last messages for later
-    /// subscriptions. The silence of a latched topic is no fault.
+    /// Whether all publishers are transient local. The silence of such a (latched) topic is no fault.
     pub is_latched: bool,
     /// Why no messages, or not all messages, of the topic are received.
     pub problem: Option<Problem>,
@@ -107,8 +104,7 @@ pub struct Row {
     pub history: VecDeque<HistoryEntry>,
     /// The distributions of the windows of the last minute.
     pub last_minute: LastMinute,
-    /// Lines of text about the callbacks of an executor: how busy each thread was, the longest callback, and the
-    /// longest waits. Empty if the row is not about an executor.
+    /// Lines about the callbacks of an executor: see `ExecutorCallbacks`. Empty for other rows.
     pub callbacks: Vec<String>,
 }
 
@@ -139,16 +135,14 @@ impl Problem {
 pub struct Window {
     /// The start and the stop of the window, on the system clock.
     pub times: Times,
-    /// The step of the system clock in the window, in nanoseconds. `None` if the clock was not stepped, or if the step
-    /// is unknown.
+    /// The step of the system clock in the window, in ns. `None` if there was none or if it is unknown.
     pub clock_step: Option<i64>,
     pub ended: Instant,
     pub length: Duration,
     pub rate: f64,
     /// The number of messages received in the window. `None` if unknown.
     pub received: Option<u64>,
-    /// The number of messages in the window of a source of statistics, derived from its metrics, because a source does
-    /// not publish the number of messages. `None` if unknown, and for a topic.
+    /// The number of messages in the window of a source, derived from its metrics. `None` if unknown.
     pub inferred: Option<u64>,
     /// The number of messages lost in the window. `None` if unknown.
     pub lost: Option<u64>,
@@ -279,8 +273,7 @@ impl Row {
         distribution.map_or(f64::NAN, |distribution| distribution.quantile(quantile))
     }
 
-    /// Returns the last whole window. `None` if the last window ended long ago, for example because the node of a
-    /// source of statistics has ended.
+    /// Returns the last whole window. `None` if it ended long ago, for example with its node.
     pub fn recent_window(&self, now: Instant) -> Option<&Window> {
         let is_recent = |window: &&Window| {
             now.saturating_duration_since(window.ended)
@@ -367,8 +360,7 @@ impl HistoryEntry {
 }
 
 impl Status {
-    /// Returns the state as a word with its duration or number. Empty if messages are received and the topic has no
-    /// expectations.
+    /// Returns the state as a word with its duration or number. Empty for [`Status::Good`].
     pub fn text(self) -> String {
         match self {
             Self::Error => "ERROR".to_owned(),

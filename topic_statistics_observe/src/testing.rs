@@ -60,8 +60,7 @@ pub fn without_samples(mut window: Window) -> Window {
     window
 }
 
-/// Returns the row of a topic with this rate. The last window of the row ends at 100 s, and the last message was also
-/// received at 100 s.
+/// Returns the row of a topic with this rate, whose last window and message were at 100 s.
 pub fn row(name: &str, rate: f64, lost: u64) -> Row {
     let mut row = Row::new(name);
     row.message_type = Some("sensor_msgs/msg/Imu".to_owned());

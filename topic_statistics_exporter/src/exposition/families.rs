@@ -68,20 +68,20 @@ fn write_metric<W: Writer>(
     if metrics.is_empty() {
         return;
     }
-    let windows = || {
-        metrics
-            .iter()
-            .filter_map(|(labels, metric)| metric.window.as_ref().map(|window| (labels, *metric, window)))
-    };
-    let mean = (&families.mean, Figure::Average);
-    let others = [
+    let windows =
+        || metrics.iter().filter_map(|(labels, metric)| Some((labels, *metric, metric.window.as_ref()?)));
+    let gauges = [
+        (&families.mean, Figure::Average),
         (&families.min, Figure::Minimum),
         (&families.max, Figure::Maximum),
         (&families.std_dev, Figure::StandardDeviation),
     ];
-    let others = if families.shape == Shape::Samples { &others[..] } else { &[] };
-    let mean = (families.shape != Shape::Count).then_some(mean);
-    for (family, figure) in mean.iter().chain(others) {
+    let gauges = match families.shape {
+        Shape::Samples => &gauges[..],
+        Shape::OneValue | Shape::Frequency => &gauges[..1],
+        Shape::Count => &[],
+    };
+    for (family, figure) in gauges {
         writer.family(family);
         for (labels, _, window) in windows().filter(|(_, _, window)| window.life.is_current(now)) {
             let value = figure.read(&window.figures);
@@ -102,11 +102,10 @@ fn write_metric<W: Writer>(
             // The metric had no samples, or all its windows had negative samples, and such windows are not summed.
             _ if total.count == 0 => {}
             _ => {
-                let last =
-                    metric.distribution.as_ref().filter(|distribution| distribution.life.is_current(now));
-                let quantiles = last.map_or_else(Default::default, |distribution| distribution.quantiles);
-                writer
-                    .summary(labels, SummaryValue { count: total.count, sum: total.sum, created, quantiles });
+                let last = metric.distribution.as_ref().filter(|own| own.life.is_current(now));
+                let quantiles = last.map_or_else(Default::default, |own| own.quantiles);
+                let summary = SummaryValue { count: total.count, sum: total.sum, created, quantiles };
+                writer.summary(labels, summary);
             }
         }
     }
@@ -122,9 +121,7 @@ fn write_metric<W: Writer>(
     // The bounds of classic buckets are in seconds, so other units have no classic buckets.
     let bounds = if families.distribution.unit == "seconds" { bounds } else { &[] };
     for (labels, metric) in metrics {
-        if let Some(distribution) =
-            metric.distribution.as_ref().filter(|distribution| distribution.total.count > 0)
-        {
+        if let Some(distribution) = metric.distribution.as_ref().filter(|own| own.total.count > 0) {
             writer.histogram(labels, &distribution.total, bounds, distribution.life.created);
         }
     }
@@ -382,8 +379,7 @@ impl<'a, W: Writer> SourceLabels<'a, W> {
         Self { values, of_kinds: Default::default() }
     }
 
-    /// Returns the labels of a time series, with the name of this kind in the label `kind`. If `kind` is `None`, there
-    /// is no label `kind`.
+    /// Returns the labels of a time series, with the label `kind` unless `kind` is `None`.
     fn of_kind(&self, kind: Option<SourceKind>) -> &W::Labels {
         let index = kind.and_then(|kind| SourceKind::ALL.iter().position(|known| *known == kind));
         let label = index.map_or("", |index| &KINDS[index]);

@@ -20,8 +20,7 @@ use crate::{
 /// The name and the unit of a quantity, as in the names of the families `expected_...`.
 type Expected = (&'static str, &'static str);
 
-/// Writes the health of all sources. `of_metric` returns the name and the unit that the names of a metric's families
-/// contain.
+/// Writes the health of all sources. `of_metric` returns a metric's name and unit in names of families.
 pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn(Metric) -> Expected) {
     let healths = || state.healths.iter().map(|(name, health)| (labels(name), health));
     let help = "Health of a source, as the node in judge sees it, its own or topic_monitor: 0 OK, 1 warning, 2 error, \
@@ -72,8 +71,7 @@ pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn
     }
 }
 
-/// Returns the labels of a health. The labels are `node`, either `topic` or `name`, and `judge`. The judge is the node
-/// that judges the source.
+/// Returns the labels `node`, `topic` or `name`, and `judge`: the node that judges the source.
 fn labels(judged: &Judged) -> [(&'static str, &str); 3] {
     let label = match judged.source.name.as_deref() {
         Some(topic) if topic.starts_with('/') => ("topic", topic),

@@ -31,8 +31,7 @@ impl Protobuf {
         Self { out, family: 0, metrics: 0 }
     }
 
-    /// Writes a metric: its labels, and a message with its value. `value` is the number of the field that contains this
-    /// message.
+    /// Writes a metric: its labels, and a message with its value in the field `value`.
     fn metric(&mut self, labels: &[u8], value: u32, write: impl FnOnce(&mut Vec<u8>)) {
         message(&mut self.out, 4, |out| {
             out.extend_from_slice(labels);

@@ -17,16 +17,14 @@ pub struct Text {
 }
 
 impl Text {
-    /// Returns a writer that uses the memory of `buffer`. The format is OpenMetrics if `is_open_metrics`, and
-    /// Prometheus's text format otherwise.
+    /// Returns a writer of OpenMetrics or Prometheus's text format that uses the memory of `buffer`.
     pub fn new(mut buffer: Vec<u8>, is_open_metrics: bool) -> Self {
         buffer.clear();
         let out = String::from_utf8(buffer).unwrap_or_default();
         Self { out, is_open_metrics, family: None, has_header: false }
     }
 
-    /// Writes one time series: the family's name with `suffix`, the labels, the optional label `further`, and the
-    /// value.
+    /// Writes one time series: the family's name with `suffix`, the labels, and the label `further`.
     fn sample(&mut self, suffix: &str, labels: &str, further: Option<(&str, f64)>, value: Number) {
         let Some(family) = &self.family else { return };
         let out = &mut self.out;

@@ -35,8 +35,7 @@ pub enum Room<T> {
     Free,
     /// This connection has to be closed to make room.
     Close(T),
-    /// There is no room: all connections of the address with the most connections are being answered and are at most 2
-    /// s old.
+    /// All connections of the address with most connections are being answered and at most 2 s old.
     No,
 }
 
@@ -81,8 +80,7 @@ impl<T> Connections<T> {
     }
 }
 
-/// Returns the address by which connections are counted. For IPv6, this is the /64 network, because one host may use
-/// all addresses of this network.
+/// Returns the address by which connections are counted: for IPv6, the /64 network of a host.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(address) if address.to_ipv4_mapped().is_none() => {

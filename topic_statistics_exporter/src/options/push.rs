@@ -93,8 +93,7 @@ pub struct PushOptions {
 }
 
 impl PushOptions {
-    /// Declares the ROS parameters. Returns the options with the parameters' values. An empty parameter does not change
-    /// the option with the same name.
+    /// Returns the options with the values of the ROS parameters that are not empty.
     pub fn with_parameters_of(self, node: &Node) -> Result<Self, InvalidParameter> {
         let parameters = Parameters(node);
         let text = |text: &str| Ok(text.to_owned());

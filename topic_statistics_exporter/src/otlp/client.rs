@@ -89,8 +89,7 @@ pub enum Answer {
 pub enum Failure {
     /// The collector asked to send the request later.
     Busy,
-    /// The collector did not accept the exporter's credentials, or does not know the URL. For example, a token has
-    /// expired, or a proxy is not ready.
+    /// The collector did not accept the credentials, or does not know the URL: it may be repaired.
     Denied,
     /// The collector did not answer.
     Unreachable,
@@ -143,8 +142,7 @@ impl Client {
         Ok(Self { agent: agent(config.build()), url, headers, gzip: options.gzip })
     }
 
-    /// Sends a request, and waits for the answer. The request was compressed by
-    /// [`compress`](crate::compression::compress).
+    /// Sends a request that [`compress`](crate::compression::compress) has compressed. Waits for the answer.
     pub fn post(&self, compressed: &[u8]) -> Answer {
         let mut answer = self.send(compressed);
         // The query of the URL can be a secret, and an answer or an error text may repeat it, so it is replaced.

@@ -60,8 +60,7 @@ impl Delivery {
         self.queue.push(request, now);
     }
 
-    /// Takes the oldest request. The request still counts towards the limits of the queue until
-    /// [`settle`](Self::settle) gets the collector's answer.
+    /// Takes the oldest request, which counts towards the limits until [`settle`](Self::settle).
     pub fn take(&mut self, now: Instant) -> Option<Arc<Vec<u8>>> {
         self.queue.take(now)
     }

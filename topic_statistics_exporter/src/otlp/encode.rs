@@ -119,8 +119,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Returns the time of a data point. If the system clock was set back, this time is still not before the point's
-    /// start time.
+    /// Returns the time of a data point, which is not before its start even if the clock was set back.
     fn time(&self, start: Option<SystemTime>) -> u64 {
         nanoseconds(start.map_or(self.now, |start| start.max(self.now)))
     }

@@ -21,8 +21,7 @@ pub struct Limits {
     pub age: Duration,
 }
 
-/// A queue of requests. At most one request at a time is [taken](Self::take). The taken request is then
-/// [finished](Self::finish) or [put back](Self::put_back).
+/// A queue of requests. A [taken](Self::take) one is [finished](Self::finish) or [put back](Self::put_back).
 #[derive(Debug)]
 pub struct Queue {
     limits: Limits,
@@ -48,8 +47,7 @@ impl Queue {
         Self { limits, waiting, is_taken: false, bytes: 0, dropped }
     }
 
-    /// Adds a request that [`compress`](crate::compression::compress) has compressed. Drops the oldest waiting requests
-    /// if the limits are exceeded.
+    /// Adds a compressed request. Drops the oldest waiting requests if the limits are exceeded.
     pub fn push(&mut self, body: Vec<u8>, now: Instant) {
         let bytes = body.len() as u64;
         let taken = self.waiting.front().filter(|_| self.is_taken).map_or(0, Waiting::bytes);

@@ -75,8 +75,7 @@ impl Sender {
         self.lock().delivery.counts()
     }
 
-    /// Sends the waiting requests for at most the time `limit`, and stops. The requests that the collector has not
-    /// accepted within this time are lost.
+    /// Sends the waiting requests for at most the time `limit`, and stops. The others are lost.
     pub fn stop(&self, limit: Duration) -> PushCounts {
         let mut state = self.lock();
         state.is_stopping = true;

@@ -41,14 +41,12 @@ pub struct Life {
 pub struct Kept {
     /// The time, as a number of window lengths.
     pub windows: u32,
-    /// Whether room is needed for new sources. If so, a window length in the stamps counts only up to the time for
-    /// which windows have been received.
+    /// Whether room is needed: a length in the stamps then counts only as far as it was observed.
     pub is_full: bool,
 }
 
 impl Life {
-    /// The number of windows that are remembered to recognize repeated messages. A relay can repeat a message, but
-    /// fewer than this number of other windows arrive between the two copies.
+    /// Fewer other windows than this arrive between the two copies of a message that a relay repeats.
     const SEEN: usize = 8;
     /// The largest possible length of a window.
     const MAX_LENGTH: Duration = Duration::from_secs(86_400);

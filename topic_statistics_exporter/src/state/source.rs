@@ -25,8 +25,7 @@ pub struct Source {
     metric_series: usize,
     received: Option<u64>,
     pub published: Option<u64>,
-    /// The number of messages that a subscription has lost: the sum of all gaps in the sequence numbers. A message that
-    /// arrived late still counts as lost.
+    /// The sum of all gaps in the sequence numbers. A message that arrived late still counts as lost.
     pub lost: Option<FirstZero>,
     /// The last windows with their counts, the latest first.
     windows: [CountedWindow; Self::WINDOWS],
@@ -52,8 +51,7 @@ impl Source {
     /// The number of windows that are remembered. Several windows can be open at once, because two nodes with the same
     /// name, or two subscriptions of one rclcpp node, publish their metrics alternately.
     const WINDOWS: usize = 8;
-    /// The largest difference, in seconds, between the times that the system clock and the monotonic clock measure if
-    /// the system clock is not stepped.
+    /// The largest difference, in seconds, of both clocks if the system clock is not stepped.
     const MAX_JITTER: f64 = 0.1;
 
     /// Returns a source that began at `created`. Each of its metrics has at most `metric_series` time series.

@@ -25,8 +25,7 @@ use topic_statistics_observe::ros::testing;
 /// The average, maximum, minimum, count and standard deviation of 50 samples around 2 ms, in rclcpp's order.
 pub const FIGURES: [f64; 5] = [2.0, 4.0, 1.0, 50.0, 0.5];
 
-/// Returns a message with one metric of a window of one second that ends at `stop` (s). The unit is the metric's unit,
-/// or ms if the library does not define the metric.
+/// Returns a window of one second that ends at `stop` (s), in the metric's unit, or ms for an unknown one.
 pub fn window(source: &str, metric: &str, stop: i32, figures: [f64; 5]) -> MetricsMessage {
     let unit = metric.parse().map_or("ms", |metric: Metric| metric.unit());
     testing::message(source, metric, unit, stop, figures)
@@ -57,8 +56,7 @@ pub fn losses(node: &str, topic: &str, lost: u64) -> MessagesLostEvent {
     MessagesLostEvent { node_name: node.to_owned(), messages_lost_statistics: vec![losses] }
 }
 
-/// Returns a status with the health of a source, as the library publishes it. `windows` counts the windows that were
-/// OK.
+/// Returns the status of a source's health. `windows` counts the windows that were OK.
 pub fn health(source: &str, level: u8, error_unless: &str, windows: u64) -> DiagnosticStatus {
     let windows = format!("{windows} 0 0 0");
     let pairs = [
@@ -75,8 +73,7 @@ pub fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
-/// The values of all time series. A key contains the name and the labels, as the text format writes them:
-/// `name{node="/a",topic="/b"}`.
+/// The values of all time series, by name and labels in the text format: `name{node="/a",topic="/b"}`.
 #[derive(Clone, Debug, Default)]
 pub struct Series(pub BTreeMap<String, f64>);
 

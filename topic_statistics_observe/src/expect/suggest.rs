@@ -11,8 +11,7 @@ use topic_statistics_core::{Escaped, Metric};
 
 use crate::{format, pattern::Pattern, row::Row};
 
-/// A latched topic gets a condition for its rate only if its silence is at most this multiple of its mean time between
-/// messages.
+/// A latched topic with a longer silence than this number of its periods gets no condition for its rate.
 const REGULAR_PERIODS: f64 = 3.0;
 
 /// Returns the text of a file of expectations that the rows fulfil, with a tolerance in percent. `None` if no row had a

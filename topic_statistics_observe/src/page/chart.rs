@@ -161,8 +161,7 @@ pub fn losses(parts: &[Vec<&Slot>], until: f64) -> Option<String> {
     })
 }
 
-/// Returns a histogram. All bars are equally wide, because the horizontal axis is logarithmic. `None` if `bars` is
-/// empty.
+/// Returns a histogram with a logarithmic horizontal axis. `None` if `bars` is empty.
 pub fn histogram(bars: &[Bar]) -> Option<String> {
     let highest = bars.iter().map(|bar| bar.count).max()? as f64;
     let axis = Axis::new(0.0, highest, true);
@@ -177,8 +176,7 @@ pub fn histogram(bars: &[Bar]) -> Option<String> {
     })
 }
 
-/// Draws neighbouring bars, each with its start, end and height, as one shape. With a separate shape for each bar, the
-/// SVG text would be five times as long.
+/// Draws bars (start, end, height) as one shape, which takes a fifth of the SVG text of separate shapes.
 fn draw_bars(
     chart: &mut Chart,
     bars: impl Iterator<Item = (f64, f64, f64)>,

@@ -107,8 +107,7 @@ impl Slot {
         self.metrics[position] = figures;
     }
 
-    /// Returns the statistics of the metric at a position. Statistics without samples if the slot does not have this
-    /// metric.
+    /// Returns the statistics of the metric at a position, which are empty if the slot has no such metric.
     pub fn metric(&self, position: usize) -> Merged {
         self.metrics.get(position).copied().unwrap_or(Merged::NONE)
     }

@@ -23,8 +23,7 @@ pub struct Verdict {
     pub failed: u64,
     pub first: Option<Failure>,
     pub last: Option<Failure>,
-    /// Why the condition failed at the end of the run: the condition never had a value, or the topic had no recent
-    /// window.
+    /// Why the condition failed at the end of the run: it never had a value, or there was no recent window.
     pub missing: Option<String>,
 }
 

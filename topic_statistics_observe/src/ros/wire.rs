@@ -22,8 +22,7 @@ use topic_statistics_core::{
 
 pub use diagnostic::{Diagnostic, ExecutorCallbacks, ExpectedLimit, SourceHealth};
 
-/// The length of the longest accepted name, in bytes: the name of a hop (the way of messages through a node),
-/// `NODE:TOPIC:TOPIC`.
+/// The longest accepted name, in bytes: the name of a hop through a node, `NODE:TOPIC:TOPIC`.
 pub const MAX_NAME: usize = 3 * 255 + 2 * ":".len();
 /// The largest accepted value, in the unit of its message. In milliseconds, this value is 30 000 years.
 const MAX_FIGURE: f64 = 1e15;
@@ -39,28 +38,24 @@ pub struct MetricWindow {
     pub metric: String,
     /// The unit of the statistics, with any characters.
     pub unit: String,
-    /// The start and the stop of the window, on the system clock of the node's host. If this clock was stepped, the
-    /// stop can be before the start.
+    /// By the system clock of the node's host. If it was stepped, the stop can be before the start.
     pub window: Window,
     /// The statistics, in `unit`. NaN means that a value was not measured.
     pub figures: Summary,
 }
 
-/// The distribution of one metric of one finished window of one source of statistics, from the topic
-/// `/statistics/distribution`.
+/// The distribution of one metric of one finished window of one source, from `/statistics/distribution`.
 #[derive(Clone, Debug)]
 pub struct MetricDistribution {
     /// The `measurement_source_name`, with any characters.
     pub source: String,
     pub metric: Metric,
     pub window: Window,
-    /// The distribution of the samples, in the unit of the metric. The distribution is boxed, because many messages can
-    /// wait in a queue.
+    /// In the unit of the metric. Boxed, because many messages can wait in a queue.
     pub distribution: Box<Distribution>,
 }
 
-/// The number of messages of one topic that the subscriptions of a node have lost since the previous event, from the
-/// topic `/events/messages_lost`.
+/// Messages of a topic that a node has lost since its previous event, from `/events/messages_lost`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Losses {
     /// The fully qualified name of the node, with any characters.

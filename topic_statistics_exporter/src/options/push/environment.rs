@@ -14,8 +14,7 @@ use super::{gzip, pairs, PushOptions};
 /// A warning about an environment variable: the variable is ignored, or the variable turns pushing off.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum Warning {
-    /// The value of a variable is invalid, so the variable is ignored. `value` is the text `not valid` if the value can
-    /// be a secret.
+    /// An invalid value, so the variable is ignored. `value` is `not valid` if it can be a secret.
     #[error("{variable} is {value}, and is ignored: {expected}")]
     Unusable { variable: String, value: String, expected: String },
     /// A variable turns pushing off.
@@ -26,8 +25,7 @@ pub enum Warning {
 /// Returns the value of a variable that is set and not empty.
 type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Reads the options, except the endpoint. A variable with an invalid value is treated as unset, as the specification
-/// requires.
+/// Reads the options, except the endpoint. Invalid values are ignored, as the specification requires.
 pub fn read(get: Get<'_>) -> (PushOptions, Vec<Warning>) {
     let plain = |name: &str| Some((name.to_owned(), get(name)?));
     // `OTEL_EXPORTER_OTLP_METRICS_...`, which is only for metrics, takes precedence over `OTEL_EXPORTER_OTLP_...`.

@@ -27,11 +27,9 @@ pub struct SourceHealth {
     pub source: String,
     /// Messages per second. The mean of several windows, so that the value is stable.
     pub rate: Option<f64>,
-    /// The limits in the conditions of the source; at most one limit for each combination of level, quantity and
-    /// direction.
+    /// The limits in the source's conditions: at most one for each level, quantity and direction.
     pub limits: Vec<ExpectedLimit>,
-    /// For each level, the number of windows so far in which the source had this level. `None` if the status does not
-    /// contain these numbers.
+    /// The number of windows so far with each level. `None` if the status does not contain these numbers.
     pub windows: Option<[u64; 4]>,
 }
 
@@ -52,8 +50,7 @@ pub struct ExpectedLimit {
 pub struct ExecutorCallbacks {
     /// The `measurement_source_name`, with any characters.
     pub source: String,
-    /// Lines of text with any characters: how busy each thread was, the longest callback, and the longest waits. At
-    /// most [`MAX_LINES`](Self::MAX_LINES) lines.
+    /// Lines with any characters, at most [`MAX_LINES`](Self::MAX_LINES): busy threads, the longest callback, waits.
     pub lines: Vec<String>,
 }
 
@@ -119,8 +116,7 @@ fn add_limit(limits: &mut Vec<ExpectedLimit>, limit: ExpectedLimit) {
 }
 
 impl ExecutorCallbacks {
-    /// The maximum number of lines: one line for all threads, one line for the longest callback, and five lines for the
-    /// longest waits.
+    /// One line for all threads, one for the longest callback, and five for the longest waits.
     pub const MAX_LINES: usize = 7;
     /// The maximum number of threads that are shown.
     const MAX_THREADS: usize = 32;
