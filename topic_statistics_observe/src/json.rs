@@ -23,7 +23,50 @@ use crate::{
 
 /// Returns the object of a window of a topic.
 pub fn window<'a>(row: &'a Row, window: &'a Window, now: Instant) -> impl Serialize + 'a {
-    Line::new(row, window, now)
+    let state = match row.status(now) {
+        Status::Error | Status::Failed(_) => "error",
+        Status::Warned(_) => "warn",
+        Status::Stale(_) => "stale",
+        Status::Loss(_) => "loss",
+        Status::Waiting => "waiting",
+        Status::Ok | Status::Good => "good",
+    };
+    let metric = |metric: &'a MetricFigures| (&*metric.name, MetricLine::new(&metric.unit, metric.figures));
+    let last_minute = |metric: Metric| {
+        let distribution = row.last_minute.distribution(metric, now)?;
+        let line = LastMinuteLine {
+            unit: metric.unit(),
+            count: distribution.count(),
+            min: distribution.minimum(),
+            max: distribution.maximum(),
+            percentiles: Percentiles::new(&distribution),
+        };
+        Some((metric.name(), line))
+    };
+    Line {
+        topic: &row.name,
+        r#type: row.message_type.as_deref(),
+        state,
+        problem: row.problem.as_ref().map(|problem| problem.text()),
+        health: row.health.as_ref().map(HealthLine::new),
+        window_start: window.times.start.as_nanoseconds(),
+        window_stop: window.times.stop.as_nanoseconds(),
+        clock_step: window.clock_step,
+        publishers: row.publisher_count,
+        nodes: &row.nodes,
+        qos: (!row.qos.is_empty()).then_some(&row.qos),
+        rate: window.rate,
+        bandwidth: window.bandwidth(),
+        received: window.received,
+        bytes: window.bytes,
+        lost: window.lost,
+        out_of_order: window.out_of_order,
+        since_last_message: row.silence(now),
+        total: Total { received: row.received, lost: row.lost, out_of_order: row.out_of_order },
+        metrics: window.metrics.iter().map(metric).collect(),
+        last_minute: row.last_minute.metrics(now).filter_map(last_minute).collect(),
+        senders: &row.publishers,
+    }
 }
 
 /// Returns the object of a change of a topic's health.
@@ -237,54 +280,4 @@ struct RecordingLine<'a> {
     unmeasured: u64,
     metrics: BTreeMap<&'a str, MetricLine<'a>>,
     senders: &'a [Publisher],
-}
-
-impl<'a> Line<'a> {
-    fn new(row: &'a Row, window: &'a Window, now: Instant) -> Self {
-        let state = match row.status(now) {
-            Status::Error | Status::Failed(_) => "error",
-            Status::Warned(_) => "warn",
-            Status::Stale(_) => "stale",
-            Status::Loss(_) => "loss",
-            Status::Waiting => "waiting",
-            Status::Ok | Status::Good => "good",
-        };
-        let metric =
-            |metric: &'a MetricFigures| (&*metric.name, MetricLine::new(&metric.unit, metric.figures));
-        let last_minute = |metric: Metric| {
-            let distribution = row.last_minute.distribution(metric, now)?;
-            let line = LastMinuteLine {
-                unit: metric.unit(),
-                count: distribution.count(),
-                min: distribution.minimum(),
-                max: distribution.maximum(),
-                percentiles: Percentiles::new(&distribution),
-            };
-            Some((metric.name(), line))
-        };
-        Self {
-            topic: &row.name,
-            r#type: row.message_type.as_deref(),
-            state,
-            problem: row.problem.as_ref().map(|problem| problem.text()),
-            health: row.health.as_ref().map(HealthLine::new),
-            window_start: window.times.start.as_nanoseconds(),
-            window_stop: window.times.stop.as_nanoseconds(),
-            clock_step: window.clock_step,
-            publishers: row.publisher_count,
-            nodes: &row.nodes,
-            qos: (!row.qos.is_empty()).then_some(&row.qos),
-            rate: window.rate,
-            bandwidth: window.bandwidth(),
-            received: window.received,
-            bytes: window.bytes,
-            lost: window.lost,
-            out_of_order: window.out_of_order,
-            since_last_message: row.silence(now),
-            total: Total { received: row.received, lost: row.lost, out_of_order: row.out_of_order },
-            metrics: window.metrics.iter().map(metric).collect(),
-            last_minute: row.last_minute.metrics(now).filter_map(last_minute).collect(),
-            senders: &row.publishers,
-        }
-    }
 }

@@ -36,11 +36,6 @@ impl Overall {
             _ => f64::NAN,
         }
     }
-
-    /// Returns one value of a metric. NaN if the metric was not measured.
-    fn figure(&self, metric: &str, get: impl Fn(&RecordedMetric) -> f64) -> f64 {
-        self.metrics.iter().find(|recorded| recorded.name == metric).map_or(f64::NAN, get)
-    }
 }
 
 pub fn write_table(to: &mut impl Write, topics: &[(&Row, Overall)], now: Instant) -> io::Result<()> {
@@ -66,11 +61,13 @@ pub fn write_table(to: &mut impl Write, topics: &[(&Row, Overall)], now: Instant
             figure(overall.bandwidth())
         );
         for metric in ["message_period", "message_age"] {
+            let recorded = overall.metrics.iter().find(|recorded| recorded.name == metric);
+            let value = |get: fn(&RecordedMetric) -> f64| recorded.map_or(f64::NAN, get);
             for value in [
-                overall.figure(metric, |recorded| recorded.figures.mean()),
-                overall.figure(metric, |recorded| recorded.quantile(0.5)),
-                overall.figure(metric, |recorded| recorded.quantile(0.99)),
-                overall.figure(metric, |recorded| recorded.figures.max()),
+                value(|recorded| recorded.figures.mean()),
+                value(|recorded| recorded.quantile(0.5)),
+                value(|recorded| recorded.quantile(0.99)),
+                value(|recorded| recorded.figures.max()),
             ] {
                 line += &format!(" {:>6}", figure(value));
             }
