@@ -30,7 +30,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format that a scraper prefers, according to the scraper's Accept header.
     pub fn negotiate(accept: &str) -> Self {
         let mut best = (0.0, Self::Text);
         for range in accept.split(',').take(Self::MAX_RANGES) {
@@ -63,7 +62,6 @@ impl Format {
     /// The largest number of media ranges that are read from an Accept header.
     const MAX_RANGES: usize = 16;
 
-    /// Returns the value of the Content-Type header.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",

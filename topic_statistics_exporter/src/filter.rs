@@ -7,18 +7,12 @@ use topic_statistics_observe::pattern::Pattern;
 /// Patterns that include or exclude nodes by name. Without patterns, all nodes are included.
 #[derive(Clone, Debug, Default)]
 pub struct NodeFilter {
-    /// The patterns that include nodes. If there are no such patterns, all nodes are included.
-    include: Vec<Pattern>,
-    exclude: Vec<Pattern>,
+    /// If there are no such patterns, all nodes are included.
+    pub include: Vec<Pattern>,
+    pub exclude: Vec<Pattern>,
 }
 
 impl NodeFilter {
-    /// Returns a filter that includes the nodes that match `include`, or all nodes if `include` is empty. Nodes that
-    /// match `exclude` are never included.
-    pub fn new(include: Vec<Pattern>, exclude: Vec<Pattern>) -> Self {
-        Self { include, exclude }
-    }
-
     /// Returns whether a node is included. A node name from rclcpp has no leading slash. Such a name is compared as if
     /// it had a leading slash.
     pub fn includes(&self, node: &str) -> bool {

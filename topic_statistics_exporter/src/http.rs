@@ -76,7 +76,6 @@ pub struct Metrics {
     made: Mutex<Vec<Made>>,
 }
 
-/// A cached response.
 #[derive(Clone, Debug)]
 struct Made {
     format: Format,
@@ -86,7 +85,6 @@ struct Made {
 }
 
 impl Server {
-    /// Listens at an address, and serves the state on a separate thread.
     pub fn start(listen: &Listen, state: SharedState) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let listener = runtime.block_on(TcpListener::bind(&*listen.addresses()?))?;
@@ -161,12 +159,13 @@ pub async fn serve(
 }
 
 fn respond(method: &Method, path: &str, headers: &HeaderMap, metrics: &Metrics) -> Response<Full<Bytes>> {
-    let text = |status, text: &'static str| {
+    let page = |status, content_type, text: &'static str| {
         let mut response = Response::new(Full::from(text));
         *response.status_mut() = status;
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         response
     };
+    let text = |status, text| page(status, "text/plain; charset=utf-8", text);
     if ![Method::GET, Method::HEAD].contains(method) {
         let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD\n");
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -190,11 +189,7 @@ fn respond(method: &Method, path: &str, headers: &HeaderMap, metrics: &Metrics) 
             response
         }
         "/healthz" => text(StatusCode::OK, "ok\n"),
-        "/" => {
-            let mut response = text(StatusCode::OK, PAGE);
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-            response
-        }
+        "/" => page(StatusCode::OK, "text/html; charset=utf-8", PAGE),
         _ => text(StatusCode::NOT_FOUND, "There are /metrics, /healthz and /\n"),
     }
 }
@@ -244,7 +239,6 @@ fn is_above_0(weight: &str) -> bool {
 }
 
 impl Metrics {
-    /// Returns an empty cache of responses for a state.
     pub fn new(state: SharedState) -> Self {
         Self { state, made: Mutex::default() }
     }
@@ -291,7 +285,7 @@ impl Metrics {
         let process = ProcessFigures::read();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.expire(now);
-        state.set_process(process);
+        state.process = process;
         state.begin_scrape();
         Bytes::from(format.encode(&state, now, unix_time.as_secs_f64(), buffer))
     }

@@ -60,7 +60,6 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// How long the program may take to end by itself after a signal. After this time, the signal kills the program.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Runs the program with the command-line arguments of the process.
 pub fn main() -> ExitCode {
     // The program first starts to handle signals, so a signal during the start has the same effect as a later signal.
     let interrupt = Interrupt::listen(&[], || thread::sleep(LIMIT));
@@ -85,7 +84,7 @@ fn run(interrupt: &Interrupt, options: Options, ros: Vec<String>) -> Result<(), 
     let node = executor.create_node("topic_statistics_exporter")?;
     let options = options.with_parameters_of(&node)?;
     let mut state = State::new(options.limits(), Now::read());
-    state.set_filter(options.filter());
+    state.filter = options.filter();
     let state = Arc::new(Mutex::new(state));
     let server = Server::start(&options.listen, Arc::clone(&state))
         .map_err(|error| format!("Cannot listen at {}: {error}", options.listen))?;

@@ -2,23 +2,23 @@
 
 //! The content of received messages, in base units. Names of nodes and topics are as in the labels of time series.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
-use rclrs_topic_statistics::{Distribution, Metric};
+use rclrs_topic_statistics::Metric;
 use topic_statistics_core::{health::Level, Escaped, Summary, Window};
-use topic_statistics_observe::ros::wire::{self, ExpectedLimit};
+use topic_statistics_observe::ros::wire;
 
-/// The content of one received message, or of one part of a message.
 #[derive(Clone, Debug)]
 pub enum Received {
     /// One metric of one window, from `/statistics`.
     Window(MetricWindow),
-    /// The distribution of one metric of one window, from `/statistics/distribution`.
-    Distribution(MetricDistribution),
-    /// The losses of one subscription, from `/events/messages_lost`.
-    Losses(Losses),
-    /// One status, from `/diagnostics`.
-    Diagnostic(Diagnostic),
+    /// The distribution of one metric of one window, from `/statistics/distribution`. The samples are in the metric's
+    /// original unit ([`Metric::unit`]), because the bucket boundaries are in this unit.
+    Distribution(SourceName, wire::MetricDistribution),
+    /// The number of messages of a topic that a node has lost since its previous event, from `/events/messages_lost`.
+    Losses(SourceName, u64),
+    /// One status, from `/diagnostics`. The health is `None` if the status is not about a source of statistics.
+    Diagnostic(DiagnosticName, Level, Option<(SourceName, wire::SourceHealth)>),
 }
 
 /// The name of a source of statistics: the text of `measurement_source_name`, split into two parts at the first colon.
@@ -29,125 +29,52 @@ pub struct SourceName {
     /// The fully qualified name of the node. If `measurement_source_name` has no colon, this field has the whole text.
     /// From rclcpp, this is the node name without a namespace; for `clock_offset_ms`, the name of the host.
     pub node: Box<str>,
-    /// The resolved topic name, or the name of a stopwatch or counter. `None` if `measurement_source_name` has no
-    /// colon, or nothing after the colon.
+    /// The topic, or the name of a stopwatch or counter. `None` without a colon, or if nothing follows it.
     pub name: Option<Box<str>>,
 }
 
 /// A metric whose figures are in the base unit of its dimension, for example seconds for a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MetricName {
-    /// A metric of the library.
     Known(Metric),
-    /// A metric that the library does not define.
+    /// Another metric: its `metrics_source` without control characters, and the unit of its figures.
     Other {
-        /// The field `metrics_source` of the message, without control characters.
         name: Box<str>,
-        /// The unit of the figures.
-        unit: Unit,
+        unit: Cow<'static, str>,
     },
 }
 
-/// The base unit of a metric.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unit {
-    /// Seconds.
-    Seconds,
-    /// Bytes.
-    Bytes,
-    /// A number of messages.
-    Messages,
-    /// Hertz.
-    Hertz,
-    /// An unknown unit. The text is the unit in the received message without control characters.
-    Other(Box<str>),
-}
-
-/// One metric of one finished window of one source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricWindow {
-    /// The source.
     pub source: SourceName,
-    /// The metric.
     pub metric: MetricName,
-    /// The window.
     pub window: Window,
     /// The figures, in the base unit of the metric. NaN means that the figure was not measured.
     pub figures: Summary,
 }
 
-/// The distribution of one metric of one finished window of one source.
-#[derive(Clone, Debug)]
-pub struct MetricDistribution {
-    /// The source.
-    pub source: SourceName,
-    /// The metric.
-    pub metric: Metric,
-    /// The window.
-    pub window: Window,
-    /// The samples, in the metric's original unit ([`Metric::unit`]), because the bucket boundaries are in this unit.
-    pub distribution: Box<Distribution>,
-}
-
-/// The messages that one subscription has lost since its previous event.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Losses {
-    /// The names of the node and of the topic.
-    pub source: SourceName,
-    /// The number of lost messages.
-    pub lost: u64,
-}
-
-/// A diagnostic status.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Diagnostic {
-    /// The name of the component that has this status.
-    pub name: DiagnosticName,
-    /// The severity.
-    pub level: Level,
-    /// The health of a source of statistics. `None` if the status is about something else.
-    pub health: Option<SourceHealth>,
-}
-
-/// The health of a source of statistics, as the source's node or `topic_monitor` judges the source.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SourceHealth {
-    /// The source.
-    pub source: SourceName,
-    /// Messages per second. The judge measures this rate over as many windows as a reliable rate needs.
-    pub rate: Option<f64>,
-    /// The limits in the source's conditions, each in the unit of its quantity. Each kind of limit occurs at most once.
-    pub limits: Vec<ExpectedLimit>,
-    /// The number of windows judged so far, for each level. `None` if the status does not contain these numbers.
-    pub windows: Option<[u64; 4]>,
-}
-
 /// The name of a component with a diagnostic status. Each text has no control characters, and at most 256 characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DiagnosticName {
-    /// The field `name` of the status, for example `/listener: Topic statistics`.
     pub name: Box<str>,
-    /// The field `hardware_id` of the status, which is often empty.
     pub hardware_id: Box<str>,
 }
 
 impl Received {
-    /// Returns the name of the node that the message is about. For a diagnostic status that is not the health of a
-    /// source, this is the node that reports the status.
+    /// Returns the node that the message is about, or that reports a status about something else.
     pub fn node(&self) -> &str {
         match self {
-            Self::Window(window) => &window.source.node,
-            Self::Distribution(distribution) => &distribution.source.node,
-            Self::Losses(losses) => &losses.source.node,
-            Self::Diagnostic(Diagnostic { health: Some(health), .. }) => &health.source.node,
-            Self::Diagnostic(diagnostic) => diagnostic.name.judge(),
+            Self::Window(MetricWindow { source, .. })
+            | Self::Distribution(source, _)
+            | Self::Losses(source, _)
+            | Self::Diagnostic(_, _, Some((source, _))) => &source.node,
+            Self::Diagnostic(name, _, None) => name.judge(),
         }
     }
 }
 
 impl DiagnosticName {
-    /// Returns the name of the node that reports this status. `diagnostic_updater`, the library and `topic_monitor` all
-    /// write this name before the colon in the field `name`.
+    /// Returns the node that reports this status: `diagnostic_updater` and this project write it before a colon.
     pub fn judge(&self) -> &str {
         self.name.split_once(':').map_or(&*self.name, |(node, _)| node)
     }
@@ -171,18 +98,10 @@ impl fmt::Display for SourceName {
 impl MetricName {
     /// Returns a metric, and the factor that converts its figures from `unit` to the base unit.
     fn new(name: &str, unit: &str) -> (Self, f64) {
-        let (base, factor) = Unit::new(unit);
+        let (base, factor) = base_unit(unit);
         match name.parse::<Metric>() {
-            Ok(metric) if Unit::new(metric.unit()).0 == base => (Self::Known(metric), factor),
+            Ok(metric) if base_unit(metric.unit()).0 == base => (Self::Known(metric), factor),
             _ => (Self::Other { name: printable(name), unit: base }, factor),
-        }
-    }
-
-    /// Returns the unit of the figures.
-    pub fn unit(&self) -> Unit {
-        match self {
-            Self::Known(metric) => Unit::new(metric.unit()).0,
-            Self::Other { unit, .. } => unit.clone(),
         }
     }
 
@@ -195,20 +114,21 @@ impl MetricName {
     }
 }
 
-impl Unit {
-    /// Returns the base unit for figures in `unit`, and the factor that converts figures from `unit` to this base unit.
-    pub fn new(unit: &str) -> (Self, f64) {
-        match unit {
-            "s" | "seconds" => (Self::Seconds, 1.0),
-            "ms" | "milliseconds" => (Self::Seconds, 1e-3),
-            "us" | "microseconds" => (Self::Seconds, 1e-6),
-            "ns" | "nanoseconds" => (Self::Seconds, 1e-9),
-            "B" | "bytes" => (Self::Bytes, 1.0),
-            "messages" => (Self::Messages, 1.0),
-            "Hz" | "hertz" => (Self::Hertz, 1.0),
-            other => (Self::Other(printable(other)), 1.0),
-        }
-    }
+/// Returns the base unit for figures in `unit`, and the factor that converts figures from `unit` to this base unit.
+///
+/// Base units are borrowed. An unknown unit is owned, and has no control characters.
+pub fn base_unit(unit: &str) -> (Cow<'static, str>, f64) {
+    let (base, factor) = match unit {
+        "s" | "seconds" => ("seconds", 1.0),
+        "ms" | "milliseconds" => ("seconds", 1e-3),
+        "us" | "microseconds" => ("seconds", 1e-6),
+        "ns" | "nanoseconds" => ("seconds", 1e-9),
+        "B" | "bytes" => ("bytes", 1.0),
+        "messages" => ("messages", 1.0),
+        "Hz" | "hertz" => ("hertz", 1.0),
+        other => return (Cow::Owned(Escaped(other).to_string()), 1.0),
+    };
+    (Cow::Borrowed(base), factor)
 }
 
 impl From<wire::MetricWindow> for Received {
@@ -228,33 +148,27 @@ impl From<wire::MetricWindow> for Received {
 
 impl From<wire::MetricDistribution> for Received {
     fn from(read: wire::MetricDistribution) -> Self {
-        let wire::MetricDistribution { source, metric, window, distribution } = read;
-        Self::Distribution(MetricDistribution {
-            source: SourceName::new(&source),
-            metric,
-            window,
-            distribution,
-        })
+        Self::Distribution(SourceName::new(&read.source), read)
     }
 }
 
 impl From<wire::Losses> for Received {
     fn from(read: wire::Losses) -> Self {
-        let source = SourceName { node: printable(&read.node), name: Some(printable(&read.topic)) };
-        Self::Losses(Losses { source, lost: read.lost })
+        Self::Losses(
+            SourceName { node: printable(&read.node), name: Some(printable(&read.topic)) },
+            read.lost,
+        )
     }
 }
 
 impl From<wire::Diagnostic> for Received {
     fn from(read: wire::Diagnostic) -> Self {
         let name = DiagnosticName { name: printable(&read.name), hardware_id: printable(&read.hardware_id) };
-        let health = read.health.map(|health| SourceHealth {
-            source: SourceName::new(&health.source),
-            rate: health.rate,
-            limits: health.limits,
-            windows: health.windows,
-        });
-        Self::Diagnostic(Diagnostic { name, level: read.level, health })
+        Self::Diagnostic(
+            name,
+            read.level,
+            read.health.map(|health| (SourceName::new(&health.source), health)),
+        )
     }
 }
 
@@ -274,20 +188,16 @@ mod tests {
     }
 
     #[test]
-    fn milliseconds_become_seconds() {
-        let window = read("/listener:/imu", "message_age", "ms");
-        assert_eq!(window.metric, MetricName::Known(Metric::MessageAge));
-        assert_eq!(window.source, SourceName { node: "/listener".into(), name: Some("/imu".into()) });
-        assert_eq!(window.figures, Summary::new(0.0015, 0.001, 0.004, 0.0005, 50));
-    }
-
-    #[test]
-    fn a_metric_in_a_unit_of_another_dimension_is_another_metric() {
-        let other = |name: &str, unit| MetricName::Other { name: name.into(), unit };
+    fn figures_are_in_base_units_and_another_dimension_is_another_metric() {
+        assert_eq!(
+            read("/a:/b", "message_age", "ms").figures,
+            Summary::new(0.0015, 0.001, 0.004, 0.0005, 50)
+        );
+        let other = |name: &str, unit| MetricName::Other { name: name.into(), unit: Cow::Borrowed(unit) };
         for (name, unit, expected) in [
             ("message_age", "ns", MetricName::Known(Metric::MessageAge)),
-            ("message_age", "m", other("message_age", Unit::Other("m".into()))),
-            ("jitter\n", "us", other("jitter\\u{a}", Unit::Seconds)),
+            ("message_age", "m", other("message_age", "m")),
+            ("jitter\n", "us", other("jitter\\u{a}", "seconds")),
         ] {
             assert_eq!(read("a", name, unit).metric, expected);
         }

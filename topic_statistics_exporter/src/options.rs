@@ -2,18 +2,16 @@
 
 //! The options of the program: command-line arguments, which are also ROS parameters.
 
-mod invalid;
 mod listen;
 mod push;
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
-use clap::Parser;
-use rclrs::Node;
+use clap::{builder::RangedI64ValueParser, Parser};
+use rclrs::{DeclarationError, Node};
 use topic_statistics_observe::{generate::Generate, pattern::Pattern};
 
 pub use self::{
-    invalid::InvalidParameter,
     listen::Listen,
     push::{explain, PushOptions},
 };
@@ -65,38 +63,18 @@ pub struct Options {
     ///
     /// Each metric of a source has at most 11 time series, and each source has at most 8 more. If there are more time
     /// series, some are left out, and their number is exported.
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        default_value_t = 100_000,
-        value_parser = clap::value_parser!(u32).range(1..=10_000_000)
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = up_to(10_000_000))]
     pub max_series: u32,
     /// Export at most this number of time series of each node
     ///
     /// If a node has more, some are left out, and their number is exported.
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        default_value_t = 20_000,
-        value_parser = clap::value_parser!(u32).range(1..=10_000_000)
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = 20_000, value_parser = up_to(10_000_000))]
     pub max_series_per_node: u32,
     /// Remove a source that has published nothing for this number of its windows plus 10 s
-    #[arg(
-        long,
-        value_name = "WINDOWS",
-        default_value_t = 60,
-        value_parser = clap::value_parser!(u32).range(1..=100_000)
-    )]
+    #[arg(long, value_name = "WINDOWS", default_value_t = 60, value_parser = up_to(100_000))]
     pub keep_windows: u32,
     /// Remove a diagnostic status that has not been repeated for this number of seconds
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 60,
-        value_parser = clap::value_parser!(u32).range(1..=86_400)
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = up_to(86_400))]
     pub keep_diagnostics: u32,
     /// How to push to a collector.
     #[command(flatten)]
@@ -119,13 +97,11 @@ impl Options {
             let value = value.description(description).read_only();
             value.map(|value| value.get()).map_err(|error| InvalidParameter::new(name, &error, right))
         };
-        let listen =
-            text("listen", self.listen.to_string(), "Address and port for Prometheus", Listen::RIGHT)?;
-        let listen = parse("listen", &listen)?;
+        let listen = self.listen.to_string();
+        let listen = text("listen", listen, "Address and port for Prometheus", Listen::RIGHT)?;
         let buckets = self.classic_buckets.to_string();
         let buckets =
             text("classic_buckets", buckets, "Upper bounds of classic buckets (s)", Buckets::RIGHT)?;
-        let classic_buckets = parse("classic_buckets", &buckets)?;
         let topics =
             |name, default: Vec<String>, description: &str| -> Result<Vec<String>, InvalidParameter> {
                 let default = default.into_iter().map(Arc::<str>::from).collect::<Arc<[_]>>();
@@ -143,11 +119,8 @@ impl Options {
                 // An empty name is ignored, because the ROS command line cannot express an empty list of strings.
                 let names = names.iter().filter(|node| !node.is_empty());
                 let node = |text: &String| {
-                    text.parse().map_err(|reason: String| InvalidParameter {
-                        name,
-                        value: format!("{text:?}"),
-                        right: format!("names or patterns of nodes ({reason})"),
-                    })
+                    let right = |reason| format!("names or patterns of nodes ({reason})");
+                    text.parse::<Pattern>().map_err(right).or_else(|right| invalid(name, text, right))
                 };
                 names.map(node).collect()
             };
@@ -161,7 +134,7 @@ impl Options {
         };
         Ok(Self {
             generate: None,
-            listen,
+            listen: parse("listen", &listen)?,
             statistics_topics: topics("statistics_topics", self.statistics_topics, "Topics with statistics")?,
             losses_topics: topics(
                 "losses_topics",
@@ -175,7 +148,7 @@ impl Options {
             )?,
             include: nodes("include", &self.include, "Exported nodes; an empty list means all nodes")?,
             exclude: nodes("exclude", &self.exclude, "Nodes that are not exported")?,
-            classic_buckets,
+            classic_buckets: parse("classic_buckets", &buckets)?,
             max_series_per_node: number(
                 "max_series_per_node",
                 self.max_series_per_node,
@@ -204,12 +177,10 @@ impl Options {
         })
     }
 
-    /// Returns the filter that selects the exported nodes.
     pub fn filter(&self) -> NodeFilter {
-        NodeFilter::new(self.include.clone(), self.exclude.clone())
+        NodeFilter { include: self.include.clone(), exclude: self.exclude.clone() }
     }
 
-    /// Returns the limits of the stored state.
     pub fn limits(&self) -> Limits {
         Limits {
             max_series: self.max_series as usize,
@@ -221,13 +192,34 @@ impl Options {
     }
 }
 
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("The parameter {name} is {value}: it has to be {right}")]
+pub struct InvalidParameter {
+    pub name: &'static str,
+    /// The invalid value, or the reason why the parameter cannot be declared.
+    pub value: String,
+    pub right: String,
+}
+
+impl InvalidParameter {
+    /// Returns the error for a parameter that cannot be declared. `right` describes the valid values.
+    pub fn new(name: &'static str, error: &DeclarationError, right: &str) -> Self {
+        Self { name, value: format!("invalid ({error})"), right: right.to_owned() }
+    }
+}
+
+/// Returns a parser of numbers from 1 to `max`.
+fn up_to(max: i64) -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=max)
+}
+
 /// Parses the value of a parameter whose type in ROS is a string.
 fn parse<T: FromStr<Err: fmt::Display>>(name: &'static str, text: &str) -> Result<T, InvalidParameter> {
-    text.parse().map_err(|right: T::Err| InvalidParameter {
-        name,
-        value: format!("{text:?}"),
-        right: right.to_string(),
-    })
+    text.parse().or_else(|right: T::Err| invalid(name, text, right.to_string()))
+}
+
+fn invalid<T>(name: &'static str, text: &str, right: String) -> Result<T, InvalidParameter> {
+    Err(InvalidParameter { name, value: format!("{text:?}"), right })
 }
 
 #[cfg(test)]

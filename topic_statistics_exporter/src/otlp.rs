@@ -14,11 +14,8 @@ mod backoff;
 mod client;
 mod delivery;
 mod encode;
-mod environment;
 mod queue;
-mod samples;
 mod sender;
-mod url;
 
 use std::{
     io,
@@ -27,18 +24,21 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 use thiserror::Error;
 
 pub use self::{
     backoff::Backoff,
-    client::{Answer, Client, ClientOptions, Failure},
+    client::{shown, Answer, Client, ClientOptions, Failure},
     delivery::{Delivery, Outcome},
-    environment::{disabled, key_values, Endpoint, Environment, Warning, KEY_VALUES},
     queue::{Limits, Queue},
-    url::{has_user, shown},
 };
-use self::{client::ClientError, encode::Encoder, sender::Sender};
+use self::{
+    client::ClientError,
+    encode::{resource, Report},
+    sender::Sender,
+};
 use crate::{
     exposition::write_state,
     state::{ProcessFigures, SharedState},
@@ -50,9 +50,7 @@ const FLUSH: Duration = Duration::from_secs(2);
 /// The options for pushing the state to a collector.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The options of the HTTP client that sends the requests.
     pub client: ClientOptions,
-    /// The time between two reports.
     pub interval: Duration,
     /// The attributes of the OpenTelemetry resource, which describe the robot: names and values.
     pub resource: Vec<(String, String)>,
@@ -64,13 +62,10 @@ pub struct Options {
     pub buffer_limits: Limits,
 }
 
-/// The reason why pushing cannot start.
 #[derive(Debug, Error)]
 pub enum PushError {
-    /// The endpoint or an option of the client is not valid.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// A thread cannot be started.
     #[error("A thread for OTLP cannot be started: {0}")]
     Thread(#[from] io::Error),
 }
@@ -94,13 +89,13 @@ impl Push {
         let client = Client::new(&options.client)?;
         let queue = Queue::new(options.buffer_limits);
         let backoff = Backoff::new(options.retry_initial, options.retry_max);
-        let sender = Arc::new(Sender::start(queue, client, backoff, log)?);
+        let sender = Sender::start(queue, client, backoff, log)?;
         let (stop, is_stopped) = mpsc::channel();
-        let encoder = Encoder::new(&options.resource);
+        let resource = resource(&options.resource);
         let (interval, to) = (options.interval, Arc::clone(&sender));
         let reports = thread::Builder::new()
             .name("otlp reports".to_owned())
-            .spawn(move || report_until(&is_stopped, interval, encoder, &state, &to))?;
+            .spawn(move || report_until(&is_stopped, interval, &resource, &state, &to))?;
         Ok(Self { sender, stop, reports })
     }
 
@@ -120,7 +115,7 @@ impl Push {
 fn report_until(
     is_stopped: &mpsc::Receiver<()>,
     interval: Duration,
-    encoder: Encoder,
+    resource: &Resource,
     state: &SharedState,
     sender: &Sender,
 ) {
@@ -135,11 +130,11 @@ fn report_until(
         let requests = {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             let (now, monotonic) = (SystemTime::now(), Instant::now());
-            state.set_push(counts);
-            state.set_process(process);
+            state.push = Some(counts);
+            state.process = process;
             state.expire(monotonic);
             let unix_time = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-            write_state(&state, monotonic, unix_time, encoder.report(now))
+            write_state(&state, monotonic, unix_time, Report::new(resource, now))
         };
         for request in requests {
             sender.push(&request.encode_to_vec());

@@ -7,19 +7,16 @@
 
 mod buckets;
 mod budget;
-mod first_zero;
 mod health;
 mod histogram;
 mod life;
 mod metric;
-mod now;
 mod process;
 mod push;
-mod receipt;
 mod source;
 
 use std::{
-    collections::{btree_map, BTreeMap},
+    collections::{btree_map::Entry::*, BTreeMap},
     sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime},
 };
@@ -27,28 +24,26 @@ use std::{
 use topic_statistics_core::{health::Level, Window};
 use topic_statistics_observe::{
     bounds::{Sender, Shares},
-    ros::wire::Refused,
+    ros::wire::{Refused, SourceHealth},
 };
 
 pub use self::{
     buckets::Buckets,
-    first_zero::FirstZero,
     health::{HealthState, Judged},
     histogram::{Bucket, Histogram},
-    metric::{MetricState, WindowState, QUANTILES},
-    now::Now,
+    life::Now,
+    metric::{FirstZero, MetricState, WindowState, QUANTILES},
     process::ProcessFigures,
     push::{DroppedRequests, PushCounts},
     source::Source,
 };
 use self::{
-    budget::{Budget, NotAdded},
+    budget::{Budget, NotAdded, Receipt},
     life::{Kept, Life},
-    receipt::Receipt,
 };
 use super::{
     filter::NodeFilter,
-    model::{Diagnostic, DiagnosticName, Losses, MetricName, Received, SourceName},
+    model::{DiagnosticName, MetricName, MetricWindow, Received, SourceName},
 };
 
 /// The state, which the subscriptions write and the outputs read.
@@ -56,14 +51,12 @@ use super::{
 /// A thread keeps the lock while it adds one message, or while it makes one report from the state.
 pub type SharedState = Arc<Mutex<State>>;
 
-/// The limits of the state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// The largest number of time series. A source or a metric that would exceed this limit is left out.
     pub max_series: usize,
     /// The largest number of time series of one node. A source or a metric that would exceed this limit is left out.
     pub max_series_per_node: usize,
-    /// The classic buckets of histograms.
     pub classic_buckets: Buckets,
     /// A metric is removed when no window of it was received for this number of window lengths (at least 10 s).
     pub keep_windows: u32,
@@ -71,68 +64,64 @@ pub struct Limits {
     pub keep_diagnostics: Duration,
 }
 
-/// The state of all sources.
 #[derive(Debug)]
 pub struct State {
-    limits: Limits,
+    pub limits: Limits,
     sources: BTreeMap<SourceName, Source>,
     /// The losses by node and topic. A loss event does not say which subscription of a topic lost the messages, so a
     /// loss is not assigned to a source.
-    reported_losses: BTreeMap<SourceName, ReportedLosses>,
+    pub reported_losses: BTreeMap<SourceName, ReportedLosses>,
     diagnostics: BTreeMap<DiagnosticName, DiagnosticState>,
     /// The healths by source and judge. A source can have a health even if the source publishes no statistics.
-    healths: BTreeMap<Judged, HealthState>,
+    pub healths: BTreeMap<Judged, HealthState>,
     budget: Budget,
     /// The time when ended entries were last removed to make room.
     made_room: Option<Instant>,
-    filter: NodeFilter,
+    /// Selects the nodes whose messages are accepted.
+    pub filter: NodeFilter,
     counts: Counts,
-    push: Option<PushCounts>,
-    process: Option<ProcessFigures>,
-    created: SystemTime,
+    /// The counts of pushed requests at the time of the last report. `None` if the exporter pushes nothing.
+    pub push: Option<PushCounts>,
+    /// The resources that the exporter's process used at the last scrape or report.
+    pub process: Option<ProcessFigures>,
+    /// The time when the exporter began to count.
+    pub created: SystemTime,
 }
 
 /// The messages that all subscriptions of a node to one topic have lost together, according to the node's loss events.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportedLosses {
     receipt: Receipt,
-    /// The number of lost messages.
     pub lost: FirstZero,
     /// The time when the number of lost messages was 0.
     pub created: SystemTime,
 }
 
-/// A diagnostic status.
+/// A diagnostic status, with the level of the last message.
 #[derive(Clone, Copy, Debug)]
 pub struct DiagnosticState {
     receipt: Receipt,
-    /// The level of the last status.
     pub level: Level,
 }
 
 /// Counts of the messages that the exporter received since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// The number of accepted messages of `/statistics`, each with one metric of one window.
+    /// Accepted messages of `/statistics`, each with one metric of one window.
     pub windows: u64,
-    /// The number of accepted distributions.
     pub distributions: u64,
-    /// The number of accepted loss reports, each for one topic.
+    /// Accepted loss reports, each for one topic.
     pub losses: u64,
-    /// The number of accepted diagnostic statuses.
     pub diagnostics: u64,
-    /// The number of metrics and distributions of windows that were ignored because they had been counted before.
+    /// Metrics and distributions of windows that had been counted before.
     pub duplicate: u64,
-    /// The number of messages that were refused because of impossible names or numbers.
+    /// Messages with impossible names or numbers.
     pub invalid: u64,
-    /// The number of distributions that could not be added to the totals. The samples of such a distribution span more
-    /// than 12 orders of magnitude, so the smallest samples have no bucket.
+    /// Distributions over more than 12 orders of magnitude, so that the smallest samples have no bucket.
     pub too_wide: u64,
-    /// The number of messages that were not added because the limit of time series for all nodes was reached.
     pub beyond_max_series: u64,
-    /// The number of messages that were not added because the limit of time series for their node was reached.
     pub beyond_max_of_node: u64,
-    /// The number of messages of nodes that the options exclude.
+    /// Messages of nodes that the options exclude.
     pub excluded: u64,
 }
 
@@ -142,8 +131,7 @@ const SINGLE_SERIES: usize = 1;
 /// the node still publishes statistics of the topic. The time is longer than 10 minutes, because the alert on losses
 /// looks back 10 minutes.
 const KEEP_LOSSES: Duration = Duration::from_secs(900);
-/// The longest time between the first loss of a topic and the first loss event. Nodes publish one event per second by
-/// default.
+/// From the first loss of a topic to the first event: nodes publish one event per second by default.
 const FIRST_LOSSES: Duration = Duration::from_secs(1);
 /// The shortest time between two removals of ended sources to make room for new sources.
 const MAKE_ROOM_PERIOD: Duration = Duration::from_secs(1);
@@ -163,7 +151,6 @@ impl Default for Limits {
 }
 
 impl State {
-    /// Returns a state without sources.
     pub fn new(limits: Limits, now: Now) -> Self {
         Self {
             sources: BTreeMap::new(),
@@ -210,9 +197,9 @@ impl State {
         let counter = match added {
             Ok(()) => match received {
                 Received::Window(_) => &mut self.counts.windows,
-                Received::Distribution(_) => &mut self.counts.distributions,
-                Received::Losses(_) => &mut self.counts.losses,
-                Received::Diagnostic(_) => &mut self.counts.diagnostics,
+                Received::Distribution(..) => &mut self.counts.distributions,
+                Received::Losses(..) => &mut self.counts.losses,
+                Received::Diagnostic(..) => &mut self.counts.diagnostics,
             },
             Err(NotAdded::Duplicate) => &mut self.counts.duplicate,
             Err(NotAdded::TooWide) => &mut self.counts.too_wide,
@@ -223,29 +210,107 @@ impl State {
     }
 
     fn add(&mut self, received: &Received, sender: Sender, now: Now) -> Result<(), NotAdded> {
-        let metric_series = self.metric_series();
         let receipt = Receipt::new(sender, now.monotonic);
-        let budget = &mut self.budget;
         match received {
             Received::Window(message) => {
-                let (name, window) = (&message.source, message.window);
-                let source = source(&mut self.sources, name, window, metric_series, budget, sender, now)?;
+                let (source, budget) = self.source(&message.source, message.window, sender, now)?;
                 source.accept_window(message, budget, receipt, now)
             }
-            Received::Distribution(message) => {
-                let (name, window) = (&message.source, message.window);
-                let source = source(&mut self.sources, name, window, metric_series, budget, sender, now)?;
-                source.accept_distribution(message, budget, receipt, now)
+            Received::Distribution(name, message) => {
+                let (source, budget) = self.source(name, message.window, sender, now)?;
+                source.accept_distribution(&name.node, message, budget, receipt, now)
             }
-            Received::Losses(losses) => {
-                accept_losses(&mut self.reported_losses, losses, budget, receipt, now)
-            }
-            Received::Diagnostic(diagnostic) => {
+            Received::Losses(source, lost) => self.accept_losses(source, *lost, receipt, now),
+            Received::Diagnostic(name, level, health) => {
                 // The health in the status is updated even if there is no room for the status itself.
-                let named = accept_diagnostic(&mut self.diagnostics, diagnostic, budget, receipt);
-                accept_health(&mut self.healths, diagnostic, budget, receipt, now).and(named)
+                let named = self.accept_diagnostic(name, *level, receipt);
+                let Some((source, health)) = health else { return named };
+                let judged = Judged { source: source.clone(), judge: name.judge().into() };
+                self.accept_health(judged, health, *level, receipt, now).and(named)
             }
         }
+    }
+
+    /// Returns the source with this name. Creates the source if `window` is its first window.
+    fn source(
+        &mut self,
+        name: &SourceName,
+        window: Window,
+        sender: Sender,
+        now: Now,
+    ) -> Result<(&mut Source, &mut Budget), NotAdded> {
+        let series = self.metric_series();
+        let budget = &mut self.budget;
+        if !self.sources.contains_key(name) {
+            // A new source is added only if there is also room for one metric of this source.
+            budget.reserve(&name.node, sender, Source::SERIES + series)?;
+            budget.release(&name.node, sender, series);
+            self.sources.insert(name.clone(), Source::new(sender, Life::begin(window, now), series));
+        }
+        // This error never occurs, because the source exists now.
+        Ok((self.sources.get_mut(name).ok_or(NotAdded::BeyondMaxSeries)?, budget))
+    }
+
+    fn accept_losses(
+        &mut self,
+        source: &SourceName,
+        lost: u64,
+        receipt: Receipt,
+        now: Now,
+    ) -> Result<(), NotAdded> {
+        let of_topic = match self.reported_losses.entry(source.clone()) {
+            Occupied(entry) => entry.into_mut(),
+            Vacant(entry) => {
+                self.budget.reserve(&source.node, receipt.sender, SINGLE_SERIES)?;
+                let created = now.system.checked_sub(FIRST_LOSSES).unwrap_or(SystemTime::UNIX_EPOCH);
+                entry.insert(ReportedLosses { receipt, lost: FirstZero::default(), created })
+            }
+        };
+        of_topic.lost.add(lost);
+        of_topic.receipt.last = now.monotonic;
+        Ok(())
+    }
+
+    fn accept_diagnostic(
+        &mut self,
+        name: &DiagnosticName,
+        level: Level,
+        receipt: Receipt,
+    ) -> Result<(), NotAdded> {
+        match self.diagnostics.entry(name.clone()) {
+            Occupied(mut entry) => {
+                let state = entry.get_mut();
+                (state.level, state.receipt.last) = (level, receipt.last);
+            }
+            Vacant(entry) => {
+                self.budget.reserve(DIAGNOSTICS, receipt.sender, SINGLE_SERIES)?;
+                entry.insert(DiagnosticState { receipt, level });
+            }
+        }
+        Ok(())
+    }
+
+    fn accept_health(
+        &mut self,
+        judged: Judged,
+        health: &SourceHealth,
+        level: Level,
+        receipt: Receipt,
+        now: Now,
+    ) -> Result<(), NotAdded> {
+        let node = &*judged.source.node;
+        let known = self.healths.get(&judged);
+        let holder = known.map_or(receipt.sender, |known| known.receipt.sender);
+        if let Some(known) = known {
+            self.budget.release(node, holder, HealthState::series(&known.limits));
+        }
+        if let Err(no_room) = self.budget.reserve(node, holder, HealthState::series(&health.limits)) {
+            self.healths.remove(&judged);
+            return Err(no_room);
+        }
+        let state = self.healths.entry(judged).or_insert_with(|| HealthState::new(receipt, now));
+        state.accept(health, level, receipt.sender, now);
+        Ok(())
     }
 
     /// Returns the largest number of time series of one metric.
@@ -269,15 +334,14 @@ impl State {
     /// Returns `None` if there is still no room.
     fn give_way(&mut self, received: &Received, sender: Sender, no_room: NotAdded) -> Option<()> {
         let (node, series) = match received {
-            Received::Window(window) => (&*window.source.node, Source::SERIES + self.metric_series()),
-            Received::Distribution(received) => {
-                (&*received.source.node, Source::SERIES + self.metric_series())
+            Received::Window(MetricWindow { source, .. }) | Received::Distribution(source, _) => {
+                (&*source.node, Source::SERIES + self.metric_series())
             }
-            Received::Losses(losses) => (&*losses.source.node, SINGLE_SERIES),
-            Received::Diagnostic(diagnostic) => match &diagnostic.health {
-                Some(health) => (&*health.source.node, HealthState::series(&health.limits)),
-                None => (DIAGNOSTICS, SINGLE_SERIES),
-            },
+            Received::Losses(source, _) => (&*source.node, SINGLE_SERIES),
+            Received::Diagnostic(_, _, Some((source, health))) => {
+                (&*source.node, HealthState::series(&health.limits))
+            }
+            Received::Diagnostic(_, _, None) => (DIAGNOSTICS, SINGLE_SERIES),
         };
         let node = match no_room {
             NotAdded::BeyondMaxSeries => None,
@@ -292,7 +356,7 @@ impl State {
         };
         let mut entries = vec![];
         for (name, source) in &self.sources {
-            let metrics = source.metrics().filter(|(_, metric)| is_its(&name.node, &metric.receipt));
+            let metrics = source.metrics.iter().filter(|(_, metric)| is_its(&name.node, &metric.receipt));
             entries.extend(
                 metrics.map(|(metric, state)| (state.receipt, Entry::Metric(name.clone(), metric.clone()))),
             );
@@ -361,84 +425,38 @@ impl State {
     fn remove_ended(&mut self, kept: Kept, now: Instant) {
         let Self { limits, budget, .. } = self;
         self.sources.retain(|name, source| source.expire(&name.node, kept, budget, now));
-        let sources = &self.sources;
         // If room is needed, entries that were received only once are removed earlier than the others.
-        let is_over = |receipt: &Receipt, keep: Duration| {
+        let mut is_kept = |node: &str, receipt: &Receipt, series, keep: Duration| {
             let keep = if kept.is_full && receipt.is_seen_once() { keep.min(Life::MIN_KEPT) } else { keep };
-            now.saturating_duration_since(receipt.last) > keep
+            let is_kept = now.saturating_duration_since(receipt.last) <= keep;
+            if !is_kept {
+                budget.release(node, receipt.sender, series);
+            }
+            is_kept
         };
         self.reported_losses.retain(|name, losses| {
-            let is_kept = !is_over(&losses.receipt, KEEP_LOSSES) || sources.contains_key(name);
-            if !is_kept {
-                budget.release(&name.node, losses.receipt.sender, SINGLE_SERIES);
-            }
-            is_kept
+            self.sources.contains_key(name)
+                || is_kept(&name.node, &losses.receipt, SINGLE_SERIES, KEEP_LOSSES)
         });
         self.healths.retain(|judged, health| {
-            let is_kept = !is_over(&health.receipt, limits.keep_diagnostics);
-            if !is_kept {
-                let series = HealthState::series(&health.limits);
-                budget.release(&judged.source.node, health.receipt.sender, series);
-            }
-            is_kept
+            let series = HealthState::series(&health.limits);
+            is_kept(&judged.source.node, &health.receipt, series, limits.keep_diagnostics)
         });
         self.diagnostics.retain(|_, diagnostic| {
-            let is_kept = !is_over(&diagnostic.receipt, limits.keep_diagnostics);
-            if !is_kept {
-                budget.release(DIAGNOSTICS, diagnostic.receipt.sender, SINGLE_SERIES);
-            }
-            is_kept
+            is_kept(DIAGNOSTICS, &diagnostic.receipt, SINGLE_SERIES, limits.keep_diagnostics)
         });
     }
 
-    /// Returns the sources, in the order of their names.
     pub fn sources(&self) -> impl ExactSizeIterator<Item = (&SourceName, &Source)> {
         self.sources.iter()
     }
 
-    /// Returns the reported losses of topics, in the order of their nodes and topics.
-    pub fn reported_losses(&self) -> impl ExactSizeIterator<Item = (&SourceName, &ReportedLosses)> {
-        self.reported_losses.iter()
-    }
-
-    /// Returns the diagnostic statuses, in the order of their names.
     pub fn diagnostics(&self) -> impl ExactSizeIterator<Item = (&DiagnosticName, &DiagnosticState)> {
         self.diagnostics.iter()
     }
 
-    /// Returns the healths of sources, in the order of the names of sources and judges.
-    pub fn healths(&self) -> impl ExactSizeIterator<Item = (&Judged, &HealthState)> {
-        self.healths.iter()
-    }
-
-    /// Returns the counts of received messages.
     pub fn counts(&self) -> &Counts {
         &self.counts
-    }
-
-    /// Returns the counts of pushed requests at the time of the last report. `None` if the exporter pushes nothing.
-    pub fn push(&self) -> Option<&PushCounts> {
-        self.push.as_ref()
-    }
-
-    /// Sets the counts of pushed requests.
-    pub fn set_push(&mut self, counts: PushCounts) {
-        self.push = Some(counts);
-    }
-
-    /// Returns the resources that the exporter's process used at the last scrape or report.
-    pub fn process(&self) -> Option<&ProcessFigures> {
-        self.process.as_ref()
-    }
-
-    /// Sets the resources that the exporter's process uses.
-    pub fn set_process(&mut self, figures: Option<ProcessFigures>) {
-        self.process = figures;
-    }
-
-    /// Sets the nodes whose messages are accepted.
-    pub fn set_filter(&mut self, filter: NodeFilter) {
-        self.filter = filter;
     }
 
     /// Returns the number of time series that are reserved for sources, losses, healths and diagnostic statuses.
@@ -446,19 +464,8 @@ impl State {
         self.budget.used()
     }
 
-    /// Returns the number of time series that each sender has.
     pub fn shares(&self) -> &Shares {
         self.budget.shares()
-    }
-
-    /// Returns the limits of the state.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// Returns the time when the exporter began to count.
-    pub fn created(&self) -> SystemTime {
-        self.created
     }
 }
 
@@ -468,90 +475,6 @@ enum Entry {
     Losses(SourceName),
     Health(Judged),
     Diagnostic(DiagnosticName),
-}
-
-/// Returns the source with this name. Creates the source if `window` is its first window.
-fn source<'a>(
-    sources: &'a mut BTreeMap<SourceName, Source>,
-    name: &SourceName,
-    window: Window,
-    metric_series: usize,
-    budget: &mut Budget,
-    sender: Sender,
-    now: Now,
-) -> Result<&'a mut Source, NotAdded> {
-    if !sources.contains_key(name) {
-        // A new source is added only if there is also room for one metric of this source.
-        budget.reserve(&name.node, sender, Source::SERIES + metric_series)?;
-        budget.release(&name.node, sender, metric_series);
-        sources.insert(name.clone(), Source::new(sender, Life::begin(window, now), metric_series));
-    }
-    // This error never occurs, because the source exists now.
-    sources.get_mut(name).ok_or(NotAdded::BeyondMaxSeries)
-}
-
-fn accept_losses(
-    reported: &mut BTreeMap<SourceName, ReportedLosses>,
-    received: &Losses,
-    budget: &mut Budget,
-    receipt: Receipt,
-    now: Now,
-) -> Result<(), NotAdded> {
-    let of_topic = match reported.entry(received.source.clone()) {
-        btree_map::Entry::Occupied(entry) => entry.into_mut(),
-        btree_map::Entry::Vacant(entry) => {
-            budget.reserve(&entry.key().node, receipt.sender, SINGLE_SERIES)?;
-            let created = now.system.checked_sub(FIRST_LOSSES).unwrap_or(SystemTime::UNIX_EPOCH);
-            entry.insert(ReportedLosses { receipt, lost: FirstZero::default(), created })
-        }
-    };
-    of_topic.lost.add(received.lost);
-    of_topic.receipt.last = now.monotonic;
-    Ok(())
-}
-
-fn accept_diagnostic(
-    diagnostics: &mut BTreeMap<DiagnosticName, DiagnosticState>,
-    received: &Diagnostic,
-    budget: &mut Budget,
-    receipt: Receipt,
-) -> Result<(), NotAdded> {
-    let level = received.level;
-    match diagnostics.entry(received.name.clone()) {
-        btree_map::Entry::Occupied(mut entry) => {
-            let state = entry.get_mut();
-            (state.level, state.receipt.last) = (level, receipt.last);
-        }
-        btree_map::Entry::Vacant(entry) => {
-            budget.reserve(DIAGNOSTICS, receipt.sender, SINGLE_SERIES)?;
-            entry.insert(DiagnosticState { receipt, level });
-        }
-    }
-    Ok(())
-}
-
-fn accept_health(
-    healths: &mut BTreeMap<Judged, HealthState>,
-    received: &Diagnostic,
-    budget: &mut Budget,
-    receipt: Receipt,
-    now: Now,
-) -> Result<(), NotAdded> {
-    let Some(health) = &received.health else { return Ok(()) };
-    let judged = Judged { source: health.source.clone(), judge: received.name.judge().into() };
-    let node = &*health.source.node;
-    let known = healths.get(&judged);
-    let holder = known.map_or(receipt.sender, |known| known.receipt.sender);
-    if let Some(known) = known {
-        budget.release(node, holder, HealthState::series(&known.limits));
-    }
-    if let Err(no_room) = budget.reserve(node, holder, HealthState::series(&health.limits)) {
-        healths.remove(&judged);
-        return Err(no_room);
-    }
-    let state = healths.entry(judged).or_insert_with(|| HealthState::new(receipt, now));
-    state.accept(health, received.level, receipt.sender, now);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -25,7 +25,6 @@ use super::{
     state::{Counts, Now, SharedState},
 };
 
-/// The subscriptions of all topics.
 pub struct Subscriptions {
     node: Node,
     worker: Worker<()>,
@@ -35,7 +34,6 @@ pub struct Subscriptions {
     logged: Counts,
 }
 
-/// A topic that the exporter subscribes to.
 struct Topic {
     name: String,
     subscribe: Subscribe,
@@ -43,7 +41,6 @@ struct Topic {
     subscription: Option<(Box<dyn Any>, bool)>,
 }
 
-/// The error when the exporter cannot subscribe to a topic.
 #[derive(Debug, thiserror::Error)]
 #[error("Cannot subscribe to {topic:?}: {error}")]
 pub struct SubscriptionError {
@@ -62,39 +59,28 @@ impl Subscriptions {
     /// exporter takes no message while it makes an HTTP response.
     const DEPTH: u32 = 10_000;
 
-    /// Subscribes to the topics that the options name.
     pub fn new(node: &Node, options: &Options, state: SharedState) -> Result<Self, SubscriptionError> {
-        let topic = |name: String, subscribe| Topic { name, subscribe, subscription: None };
-        // An empty name is ignored, because the ROS command line cannot express an empty list of strings.
-        let topics = |names: &[String], subscribe: Subscribe| -> Vec<Topic> {
-            names.iter().filter(|name| !name.is_empty()).map(|name| topic(name.clone(), subscribe)).collect()
-        };
-        #[cfg(feature = "interfaces")]
-        let distributions: Vec<_> = {
-            let names = options.statistics_topics.iter().filter(|name| !name.is_empty());
-            names.map(|name| format!("{name}/distribution")).collect()
-        };
-        let topics = [
-            topics(&options.statistics_topics, |worker, options, state| {
+        let kinds: &[(&[String], &str, Subscribe)] = &[
+            (&options.statistics_topics, "", |worker, options, state| {
                 subscribe(worker, options, state, |message: MetricsMessage, accept| {
                     accept(MetricWindow::new(&message).map(Received::from));
                 })
             }),
             #[cfg(feature = "interfaces")]
-            topics(&distributions, |worker, options, state| {
+            (&options.statistics_topics, "/distribution", |worker, options, state| {
                 subscribe(worker, options, state, |message: MetricsDistribution, accept| {
                     accept(MetricDistribution::new(&message).map(Received::from));
                 })
             }),
             #[cfg(feature = "interfaces")]
-            topics(&options.losses_topics, |worker, options, state| {
+            (&options.losses_topics, "", |worker, options, state| {
                 subscribe(worker, options, state, |message: MessagesLostEvent, accept| {
                     for losses in &message.messages_lost_statistics {
                         accept(Losses::new(&message.node_name, losses).map(Received::from));
                     }
                 })
             }),
-            topics(&options.diagnostics_topics, |worker, options, state| {
+            (&options.diagnostics_topics, "", |worker, options, state| {
                 subscribe(worker, options, state, |message: DiagnosticArray, accept| {
                     for status in &message.status {
                         accept(Diagnostic::new(status).map(Received::from));
@@ -102,11 +88,19 @@ impl Subscriptions {
                 })
             }),
         ];
+        let topics = kinds.iter().flat_map(|(names, suffix, subscribe)| {
+            // An empty name is ignored, because the ROS command line cannot express an empty list of strings.
+            names.iter().filter(|name| !name.is_empty()).map(move |name| Topic {
+                name: format!("{name}{suffix}"),
+                subscribe: *subscribe,
+                subscription: None,
+            })
+        });
         let mut subscriptions = Self {
             node: Arc::clone(node),
             worker: node.create_worker(()),
             state,
-            topics: topics.into_iter().flatten().collect(),
+            topics: topics.collect(),
             logged: Counts::default(),
         };
         subscriptions.refresh()?;

@@ -24,7 +24,6 @@ pub struct Sender([u8; Self::BYTES]);
 impl Sender {
     const BYTES: usize = 12;
 
-    /// Returns the sender of a message, by the GID of its publisher.
     pub fn new(gid: &[u8]) -> Self {
         let mut prefix = [0; Self::BYTES];
         prefix.iter_mut().zip(gid).for_each(|(byte, of_gid)| *byte = *of_gid);
@@ -54,27 +53,22 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns the shares of an empty table of the size `max`.
     pub fn new(max: usize) -> Self {
         Self { max, used: 0, of_senders: BTreeMap::new() }
     }
 
-    /// Returns how much of the table is used by all senders.
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// Returns how much of the table a sender uses.
     pub fn used_by(&self, sender: Sender) -> usize {
         self.of_senders.get(&sender).copied().unwrap_or_default()
     }
 
-    /// Returns whether the table has room for `size`.
     pub fn has_room(&self, size: usize) -> bool {
         self.used.saturating_add(size) <= self.max
     }
 
-    /// Adds `size` to the share of a sender. Returns whether the table had room.
     pub fn reserve(&mut self, sender: Sender, size: usize) -> bool {
         let has_room = self.has_room(size);
         if has_room {
@@ -84,7 +78,6 @@ impl Shares {
         has_room
     }
 
-    /// Subtracts `size` from the share of a sender.
     pub fn release(&mut self, sender: Sender, size: usize) {
         if let Some(held) = self.of_senders.get_mut(&sender) {
             let released = size.min(*held);

@@ -23,8 +23,7 @@ pub fn print_error(program: &str, text: &str) {
     let _closed = writeln!(io::stderr(), "{program}: {text}");
 }
 
-/// Returns whether an error means that the process that reads the output has ended, for example `head` in
-/// `topic_monitor | head`.
+/// Returns whether the process that reads the output has ended, as in `topic_monitor | head`.
 pub fn has_no_reader(error: &(dyn Error + 'static)) -> bool {
     let io = error.downcast_ref::<io::Error>();
     io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

@@ -26,8 +26,7 @@ use crate::{
     row::{Row, Rows},
 };
 
-/// Reads the file of `--expect`. Names without a slash at their start are relative to the namespace of
-/// `--expect-namespace`.
+/// Reads the file of `--expect`. Names without a slash at their start are relative to `namespace`.
 pub fn read(path: &Path, namespace: &Namespace) -> Result<ExpectationFile, String> {
     ExpectationFile::read(path, namespace).map_err(|error| format!("--expect {error}"))
 }
@@ -48,41 +47,32 @@ pub struct Expected {
 /// The result of the comparison of one row with its expectations.
 #[derive(Debug)]
 pub struct JudgedRow {
-    /// The name of the row.
     pub name: String,
-    /// The health of the row after the window.
     pub health: Health,
-    /// The change of the row's level. `None` if the level did not change.
     pub change: Option<Change>,
 }
 
-/// A row with expectations.
 #[derive(Debug)]
 struct Source {
     judge: Judge,
     /// Whether the row is judged as a latched topic, whose publishers keep their last messages.
     is_latched: bool,
-    /// The end of the last judged window.
     judged_until: Instant,
-    /// The lengths of the last two windows. One length is not enough, because the window after a late window is
-    /// shorter.
+    /// The lengths of the last two windows, because the window after a late window is shorter.
     lengths: [Duration; 2],
 }
 
 impl Expected {
-    /// Creates the comparison for rows with windows of the length `period`.
     pub fn new(file: ExpectationFile, period: Duration) -> Self {
         Self { file, period, sources: BTreeMap::new(), times: None }
     }
 
-    /// Sets the relation of the clocks for windows of the past: the monotonic time `time` is `nanoseconds` since the
-    /// Unix epoch.
+    /// Sets a monotonic time and its nanoseconds since the Unix epoch, for windows of the past.
     pub fn set_times(&mut self, time: Instant, nanoseconds: i64) {
         self.times = Some((time, nanoseconds));
     }
 
-    /// Judges each row with a new window (the rows named in `new`), and judges each row without a recent window as
-    /// silent. Returns the results.
+    /// Judges the rows with a new window (named in `new`), and those without a recent window, as silent.
     pub fn judge(&mut self, new: &[String], rows: &[&Row], now: Instant) -> Vec<JudgedRow> {
         if self.sources.len() > rows.len() {
             self.sources.retain(|name, _| rows.iter().any(|row| row.name == *name));
@@ -130,24 +120,15 @@ impl Expected {
 
     /// Calls `report` with a line for each row whose level is ERROR now. Returns whether no row has this level.
     pub fn report_errors(&self, report: impl Fn(&str)) -> bool {
-        let report = |(name, health): (&str, &Health)| {
-            report(&format!("{}: {}: {health}", format::name(name), health.level));
-        };
-        self.errors().map(report).count() == 0
-    }
-
-    /// Returns the name and the health of each row whose level is ERROR now.
-    fn errors(&self) -> impl Iterator<Item = (&str, &Health)> {
-        let judged = self.sources.iter().filter_map(|(name, source)| Some((&**name, source.as_ref()?)));
-        judged
-            .map(|(name, source)| (name, source.judge.health()))
-            .filter(|(_, health)| health.level == Level::Error)
+        let judged =
+            self.sources.iter().filter_map(|(name, source)| Some((name, source.as_ref()?.judge.health())));
+        let errors = judged.filter(|(_, health)| health.level == Level::Error);
+        errors.map(|(name, health)| report(&format!("{}: ERROR: {health}", format::name(name)))).count() == 0
     }
 }
 
 impl Source {
-    /// A row without a new window for this number of window lengths is silent: for example, because the node of a
-    /// source has ended, or because a topic has no publisher yet.
+    /// A row without a new window for this number of window lengths is silent.
     const LATE: u32 = 3;
 
     /// Sets whether the row is judged as a latched topic. A change creates a new judge.
@@ -206,23 +187,20 @@ mod tests {
     use super::*;
     use crate::{
         row::Window as RowWindow,
-        testing::{at, row, window},
+        testing::{at, row, window, without_samples},
     };
 
-    /// Returns the comparison for a file with one entry.
     fn expected(topic: &str, expectations: &str) -> Expected {
         let file = ExpectationFile::parse(&format!("topics: {{{topic}: {{{expectations}}}}}")).unwrap();
         Expected::new(file, Duration::from_secs(1))
     }
 
-    /// Judges a new window of a row. Returns the health of the row.
     fn judge(expected: &mut Expected, row: &mut Row, window: RowWindow) -> Health {
         let ended = window.ended;
         row.add_window(window);
         expected.judge(std::slice::from_ref(&row.name), &[row], ended).remove(0).health
     }
 
-    /// Judges a row without a new window.
     fn judge_silent(expected: &mut Expected, row: &Row, second: i64) -> Option<JudgedRow> {
         expected.judge(&[], &[row], at(second)).pop()
     }
@@ -242,7 +220,7 @@ mod tests {
             imu.add_window(window(stop, rate, 0));
             let judged = expected.judge(&["/imu".to_owned()], &[&imu], at(stop)).remove(0);
             assert_eq!((judged.health.level, judged.change.map(|change| change.before)), (level, before));
-            assert_eq!(expected.errors().count(), usize::from(level == Level::Error), "{stop}");
+            assert_eq!(expected.report_errors(|_| ()), level != Level::Error, "{stop}");
         }
     }
 
@@ -355,14 +333,7 @@ mod tests {
         let conditions = "rate=100±10% age<50ms lost=0 age.std<9 period.std<9";
         let mut expected = expected("/imu", &format!("warn_unless: {conditions}, stale_after: never"));
         let mut imu = row("/imu", 100.0, 0);
-        let without_samples = |stop| {
-            let mut window = window(stop, 100.0, 0);
-            window
-                .metrics
-                .iter_mut()
-                .for_each(|metric| metric.figures = topic_statistics_core::Summary::default());
-            window
-        };
+        let without_samples = |stop| without_samples(window(stop, 100.0, 0));
         let unknown =
             |stop| RowWindow { received: None, rate: f64::NAN, lost: None, ..without_samples(stop) };
         for stop in 100..120 {

@@ -33,6 +33,14 @@ pub fn figure(value: f64) -> String {
     }
 }
 
+/// Removes zeros at the end of a decimal fraction.
+pub(crate) fn without_zeros(number: &str) -> &str {
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    }
+}
+
 /// Returns a count as text of at most 5 characters. The largest text is `9999G`.
 pub fn count(count: u64) -> String {
     match count {
@@ -43,12 +51,10 @@ pub fn count(count: u64) -> String {
     }
 }
 
-/// Returns a count as text of at most 5 characters; `-` if the count is unknown.
 pub fn count_if_known(known: Option<u64>) -> String {
     known.map_or_else(|| "-".to_owned(), count)
 }
 
-/// Returns a duration in milliseconds.
 pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
@@ -77,27 +83,19 @@ pub fn seconds(milliseconds: f64) -> String {
 /// Returns the end of a text in at most `width` characters. An ellipsis replaces the start of a longer text.
 pub fn end_of(text: &str, width: usize) -> String {
     let length = text.chars().count();
-    if length <= width {
-        return text.to_owned();
-    }
-    let end: String = text.chars().skip(length + 1 - width.max(1)).collect();
-    if width == 0 {
-        String::new()
-    } else {
-        format!("…{end}")
+    match width {
+        _ if length <= width => text.to_owned(),
+        0 => String::new(),
+        _ => format!("…{}", text.chars().skip(length + 1 - width).collect::<String>()),
     }
 }
 
 /// Returns the start of a text in at most `width` characters. An ellipsis replaces the end of a longer text.
 pub fn start_of(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let start: String = text.chars().take(width.saturating_sub(1)).collect();
-    if width == 0 {
-        String::new()
-    } else {
-        format!("{start}…")
+    match width {
+        _ if text.chars().count() <= width => text.to_owned(),
+        0 => String::new(),
+        _ => format!("{}…", text.chars().take(width - 1).collect::<String>()),
     }
 }
 

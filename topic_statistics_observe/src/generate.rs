@@ -21,7 +21,6 @@ pub enum Generate {
 }
 
 impl Generate {
-    /// Writes the text for the program with this command line.
     pub fn write(self, mut program: Command, to: &mut impl Write) -> io::Result<()> {
         let shell = match self {
             Self::Man => return clap_mangen::Man::new(program).render(to),

@@ -16,9 +16,7 @@ const LABEL: usize = 32;
 pub struct Bar {
     /// The start of the range, in the unit of the metric.
     pub from: f64,
-    /// The end of the range.
     pub to: f64,
-    /// The number of samples in the range.
     pub count: u64,
 }
 
@@ -64,8 +62,7 @@ fn bar(eighths: usize) -> String {
     "█".repeat(eighths / 8) + PARTS[eighths % 8]
 }
 
-/// Returns at most `max` bars, from the smallest to the largest samples. If the distribution has too many buckets,
-/// neighbouring buckets share a bar.
+/// Returns at most `max` bars, from the smallest to the largest samples. Buckets share a bar if needed.
 pub fn bars(distribution: &Distribution, max: usize) -> Vec<Bar> {
     let ends = |first: Option<(i32, u64)>, last: Option<(i32, u64)>| {
         first.zip(last).map(|(first, last)| (first.0, last.0))

@@ -32,8 +32,7 @@ pub fn value<'a>(mapping: &'a Yaml<'_>, key: &str) -> Option<&'a Yaml<'a>> {
     mapping.as_mapping()?.iter().find(|(name, _)| text(name) == Some(key)).map(|(_, value)| value)
 }
 
-/// Returns the text of a scalar that [`read_yaml`] has read. A number is also returned as text: `2` and `"2"` give the
-/// same result.
+/// Returns the text of a scalar that [`read_yaml`] has read. `2` and `"2"` give the same text.
 pub fn text<'a>(scalar: &'a Yaml<'_>) -> Option<&'a str> {
     match scalar {
         Yaml::Representation(text, ..) => Some(text),

@@ -21,29 +21,91 @@ use crate::{
     row::{MetricFigures, Publisher, Row, Status, Window},
 };
 
-/// Writes a window of a topic as a JSON object on one line.
-pub fn write(to: &mut impl Write, row: &Row, window: &Window, now: Instant) -> io::Result<()> {
-    write_object(to, &Line::new(row, window, now))
-}
-
-/// Writes a change of a topic's health as a JSON object on one line.
-pub fn write_change(to: &mut impl Write, topic: &str, change: &Change) -> io::Result<()> {
-    let line = ChangeLine {
-        topic,
-        change: HealthChange { from: change.before.name(), to: HealthLine::new(&change.health) },
+/// Returns the object of a window of a topic.
+pub fn window<'a>(row: &'a Row, window: &'a Window, now: Instant) -> impl Serialize + 'a {
+    let state = match row.status(now) {
+        Status::Error | Status::Failed(_) => "error",
+        Status::Warned(_) => "warn",
+        Status::Stale(_) => "stale",
+        Status::Loss(_) => "loss",
+        Status::Waiting => "waiting",
+        Status::Ok | Status::Good => "good",
     };
-    write_object(to, &line)
+    let metric = |metric: &'a MetricFigures| (&*metric.name, MetricLine::new(&metric.unit, metric.figures));
+    let last_minute = |metric: Metric| {
+        let distribution = row.last_minute.distribution(metric, now)?;
+        let line = LastMinuteLine {
+            unit: metric.unit(),
+            count: distribution.count(),
+            min: distribution.minimum(),
+            max: distribution.maximum(),
+            percentiles: Percentiles::new(&distribution),
+        };
+        Some((metric.name(), line))
+    };
+    Line {
+        topic: &row.name,
+        r#type: row.message_type.as_deref(),
+        state,
+        problem: row.problem.as_ref().map(|problem| problem.text()),
+        health: row.health.as_ref().map(HealthLine::new),
+        window_start: window.times.start.as_nanoseconds(),
+        window_stop: window.times.stop.as_nanoseconds(),
+        clock_step: window.clock_step,
+        publishers: row.publisher_count,
+        nodes: &row.nodes,
+        qos: (!row.qos.is_empty()).then_some(&row.qos),
+        rate: window.rate,
+        bandwidth: window.bandwidth(),
+        received: window.received,
+        bytes: window.bytes,
+        lost: window.lost,
+        out_of_order: window.out_of_order,
+        since_last_message: row.silence(now),
+        total: Total { received: row.received, lost: row.lost, out_of_order: row.out_of_order },
+        metrics: window.metrics.iter().map(metric).collect(),
+        last_minute: row.last_minute.metrics(now).filter_map(last_minute).collect(),
+        senders: &row.publishers,
+    }
 }
 
-/// Writes that a topic has a new subscription, as a JSON object on one line.
-pub fn write_resubscribed(to: &mut impl Write, row: &Row) -> io::Result<()> {
-    let resubscribed = Resubscribed { r#type: row.message_type.as_deref(), qos: &row.qos };
-    write_object(to, &ResubscribedLine { topic: &row.name, resubscribed })
+/// Returns the object of a change of a topic's health.
+pub fn change<'a>(topic: &'a str, change: &Change) -> impl Serialize + 'a {
+    let what = What::Change { from: change.before.name(), to: HealthLine::new(&change.health) };
+    Event { topic, what }
 }
 
-/// Writes the statistics of a topic over a recording, as a JSON object on one line.
-pub fn write_overall(to: &mut impl Write, row: &Row, overall: &Overall) -> io::Result<()> {
-    write_object(to, &OverallLine::new(row, overall))
+/// Returns the object of a new subscription to a topic.
+pub fn resubscribed(row: &Row) -> impl Serialize + '_ {
+    let what = What::Resubscribed { r#type: row.message_type.as_deref(), qos: &row.qos };
+    Event { topic: &row.name, what }
+}
+
+/// Returns the object of the statistics of a topic over a recording.
+pub fn overall<'a>(row: &'a Row, overall: &'a Overall) -> impl Serialize + 'a {
+    let metric = |metric: &'a RecordedMetric| {
+        let percentiles = Some(Percentiles::new(&metric.distribution));
+        let line = MetricLine { percentiles, ..MetricLine::new(&metric.unit, metric.figures.summary()) };
+        (&*metric.name, line)
+    };
+    let what = What::Recording(RecordingLine {
+        r#type: row.message_type.as_deref(),
+        problem: row.problem.as_ref().map(|problem| problem.text()),
+        start: overall.times.map(|(start, _)| start),
+        stop: overall.times.map(|(_, stop)| stop),
+        publishers: row.publisher_count,
+        nodes: &row.nodes,
+        rate: overall.rate,
+        bandwidth: overall.bandwidth(),
+        received: row.received,
+        bytes: overall.bytes,
+        lost: row.lost,
+        out_of_order: row.out_of_order,
+        unmeasured: overall.unmeasured,
+        metrics: overall.metrics.iter().map(metric).collect(),
+        senders: &row.publishers,
+    });
+    Event { topic: &row.name, what }
 }
 
 /// Writes a JSON object on one line, in ASCII.
@@ -52,8 +114,7 @@ pub fn write_object(to: &mut impl Write, object: &impl Serialize) -> io::Result<
     writeln!(to)
 }
 
-/// Writes strings in ASCII. A program that parses the JSON gets each name unchanged, and a terminal finds no control
-/// characters in the JSON.
+/// Writes strings in ASCII, so that a terminal finds no control characters in the JSON.
 struct Ascii;
 
 impl serde_json::ser::Formatter for Ascii {
@@ -71,30 +132,20 @@ impl serde_json::ser::Formatter for Ascii {
     }
 }
 
-/// The object of `--json` for a change of health.
+/// An object about a topic that is not a window.
 #[derive(Serialize)]
-struct ChangeLine<'a> {
+struct Event<'a> {
     topic: &'a str,
-    change: HealthChange,
+    #[serde(flatten)]
+    what: What<'a>,
 }
 
 #[derive(Serialize)]
-struct HealthChange {
-    from: &'static str,
-    to: HealthLine,
-}
-
-/// The object of `--json` for a new subscription to a topic.
-#[derive(Serialize)]
-struct ResubscribedLine<'a> {
-    topic: &'a str,
-    resubscribed: Resubscribed<'a>,
-}
-
-#[derive(Serialize)]
-struct Resubscribed<'a> {
-    r#type: Option<&'a str>,
-    qos: &'a str,
+#[serde(rename_all = "lowercase")]
+enum What<'a> {
+    Change { from: &'static str, to: HealthLine },
+    Resubscribed { r#type: Option<&'a str>, qos: &'a str },
+    Recording(RecordingLine<'a>),
 }
 
 /// The health of a topic: whether the topic meets its expectations.
@@ -102,8 +153,7 @@ struct Resubscribed<'a> {
 struct HealthLine {
     level: &'static str,
     message: String,
-    /// The start of the first window with this level, on the system clock, in nanoseconds since the Unix epoch. 0
-    /// before the first window.
+    /// When the first window with this level began, in nanoseconds since the Unix epoch. 0 before it.
     since: i64,
     condition: Option<String>,
     value: f64,
@@ -150,7 +200,7 @@ struct Line<'a> {
     total: Total,
     metrics: BTreeMap<&'a str, MetricLine<'a>>,
     last_minute: BTreeMap<&'static str, LastMinuteLine>,
-    senders: Vec<PublisherLine<'a>>,
+    senders: &'a [Publisher],
 }
 
 #[derive(Serialize)]
@@ -168,6 +218,9 @@ struct MetricLine<'a> {
     max: f64,
     std_dev: f64,
     count: u64,
+    /// `None` if the object has no percentiles.
+    #[serde(flatten)]
+    percentiles: Option<Percentiles>,
 }
 
 impl<'a> MetricLine<'a> {
@@ -179,6 +232,7 @@ impl<'a> MetricLine<'a> {
             max: summary.maximum,
             std_dev: summary.standard_deviation,
             count: summary.sample_count,
+            percentiles: None,
         }
     }
 }
@@ -209,13 +263,6 @@ impl Percentiles {
     }
 }
 
-/// The object of `--json` for the statistics of a topic over a recording.
-#[derive(Serialize)]
-struct OverallLine<'a> {
-    topic: &'a str,
-    recording: RecordingLine<'a>,
-}
-
 #[derive(Serialize)]
 struct RecordingLine<'a> {
     r#type: Option<&'a str>,
@@ -231,115 +278,6 @@ struct RecordingLine<'a> {
     lost: Option<u64>,
     out_of_order: Option<u64>,
     unmeasured: u64,
-    metrics: BTreeMap<&'a str, OverallMetricLine<'a>>,
-    senders: Vec<PublisherLine<'a>>,
-}
-
-#[derive(Serialize)]
-struct OverallMetricLine<'a> {
-    #[serde(flatten)]
-    figures: MetricLine<'a>,
-    #[serde(flatten)]
-    percentiles: Percentiles,
-}
-
-impl<'a> OverallLine<'a> {
-    fn new(row: &'a Row, overall: &'a Overall) -> Self {
-        let metric = |metric: &'a RecordedMetric| {
-            let figures = MetricLine::new(&metric.unit, metric.figures.summary());
-            let percentiles = Percentiles::new(&metric.distribution);
-            (&*metric.name, OverallMetricLine { figures, percentiles })
-        };
-        let recording = RecordingLine {
-            r#type: row.message_type.as_deref(),
-            problem: row.problem.as_ref().map(|problem| problem.text()),
-            start: overall.times.map(|(start, _)| start),
-            stop: overall.times.map(|(_, stop)| stop),
-            publishers: row.publisher_count,
-            nodes: &row.nodes,
-            rate: overall.rate,
-            bandwidth: overall.bandwidth(),
-            received: row.received,
-            bytes: overall.bytes,
-            lost: row.lost,
-            out_of_order: row.out_of_order,
-            unmeasured: overall.unmeasured,
-            metrics: overall.metrics.iter().map(metric).collect(),
-            senders: row.publishers.iter().map(PublisherLine::new).collect(),
-        };
-        Self { topic: &row.name, recording }
-    }
-}
-
-#[derive(Serialize)]
-struct PublisherLine<'a> {
-    gid: &'a str,
-    node: Option<&'a str>,
-    received: u64,
-    lost: Option<u64>,
-    out_of_order: Option<u64>,
-    last_message: i64,
-}
-
-impl<'a> PublisherLine<'a> {
-    fn new(publisher: &'a Publisher) -> Self {
-        Self {
-            gid: &publisher.gid,
-            node: publisher.node.as_deref(),
-            received: publisher.received,
-            lost: publisher.lost,
-            out_of_order: publisher.out_of_order,
-            last_message: publisher.last_message,
-        }
-    }
-}
-
-impl<'a> Line<'a> {
-    fn new(row: &'a Row, window: &'a Window, now: Instant) -> Self {
-        let state = match row.status(now) {
-            Status::Error | Status::Failed(_) => "error",
-            Status::Warned(_) => "warn",
-            Status::Stale(_) => "stale",
-            Status::Loss(_) => "loss",
-            Status::Waiting => "waiting",
-            Status::Ok | Status::Good => "good",
-        };
-        let metric =
-            |metric: &'a MetricFigures| (&*metric.name, MetricLine::new(&metric.unit, metric.figures));
-        let last_minute = |metric: Metric| {
-            let distribution = row.last_minute.distribution(metric, now)?;
-            let line = LastMinuteLine {
-                unit: metric.unit(),
-                count: distribution.count(),
-                min: distribution.minimum(),
-                max: distribution.maximum(),
-                percentiles: Percentiles::new(&distribution),
-            };
-            Some((metric.name(), line))
-        };
-        Self {
-            topic: &row.name,
-            r#type: row.message_type.as_deref(),
-            state,
-            problem: row.problem.as_ref().map(|problem| problem.text()),
-            health: row.health.as_ref().map(HealthLine::new),
-            window_start: window.times.start.as_nanoseconds(),
-            window_stop: window.times.stop.as_nanoseconds(),
-            clock_step: window.clock_step,
-            publishers: row.publisher_count,
-            nodes: &row.nodes,
-            qos: (!row.qos.is_empty()).then_some(&row.qos),
-            rate: window.rate,
-            bandwidth: window.bandwidth(),
-            received: window.received,
-            bytes: window.bytes,
-            lost: window.lost,
-            out_of_order: window.out_of_order,
-            since_last_message: row.silence(now),
-            total: Total { received: row.received, lost: row.lost, out_of_order: row.out_of_order },
-            metrics: window.metrics.iter().map(metric).collect(),
-            last_minute: row.last_minute.metrics(now).filter_map(last_minute).collect(),
-            senders: row.publishers.iter().map(PublisherLine::new).collect(),
-        }
-    }
+    metrics: BTreeMap<&'a str, MetricLine<'a>>,
+    senders: &'a [Publisher],
 }

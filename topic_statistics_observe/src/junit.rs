@@ -23,19 +23,14 @@ pub struct Tests {
     suite: TestSuite,
 }
 
-/// The result of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TestResult {
-    /// The condition was fulfilled.
     Passed,
-    /// The condition was not fulfilled, for this reason.
     Failed(String),
-    /// The program does not know whether the condition was fulfilled, for this reason.
     Skipped(String),
 }
 
 impl Tests {
-    /// Returns an empty list of tests for a program.
     pub fn new(program: &'static str) -> Self {
         Self { program, suite: TestSuite::new(program) }
     }
@@ -92,7 +87,6 @@ impl Tests {
         }
     }
 
-    /// Writes the file.
     pub fn write(self, file: &PageFile) -> Result<(), String> {
         let mut report = Report::new(self.program);
         report.add_test_suite(self.suite);

@@ -16,6 +16,8 @@
 //! the network can fill. `format` and `histogram` write text. `recorded` names the metadata that a recorder adds to a
 //! bag. `error` has errors that end a program, and exit statuses.
 
+#![allow(missing_docs, reason = "only the programs of this workspace use this package")]
+
 #[cfg(feature = "views")]
 pub mod arguments;
 pub mod bounds;

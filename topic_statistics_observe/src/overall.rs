@@ -16,17 +16,14 @@ use crate::{
 /// The statistics of all messages of a topic in a recording. The row of the topic has the totals and the publishers.
 #[derive(Debug)]
 pub struct Overall {
-    /// The times of the first and the last message of the recording, in nanoseconds since the Unix epoch. `None`
-    /// without a message.
+    /// The times (ns since the Unix epoch) of the first and the last message of the recording.
     pub times: Option<(i64, i64)>,
     /// The rate from the first to the last message of the topic, in Hz. NaN with fewer than two messages.
     pub rate: f64,
     /// The size of all messages of the topic, in bytes. `None` if unknown.
     pub bytes: Option<u64>,
-    /// The number of messages that were read but not measured: late messages, and messages without a time on the clock
-    /// that the windows use.
+    /// Messages that were read but not measured: late ones, and those without a time on the windows' clock.
     pub unmeasured: u64,
-    /// The statistics of each metric.
     pub metrics: Vec<RecordedMetric>,
 }
 
@@ -39,14 +36,8 @@ impl Overall {
             _ => f64::NAN,
         }
     }
-
-    /// Returns one value of a metric. NaN if the metric was not measured.
-    fn figure(&self, metric: &str, get: impl Fn(&RecordedMetric) -> f64) -> f64 {
-        self.metrics.iter().find(|recorded| recorded.name == metric).map_or(f64::NAN, get)
-    }
 }
 
-/// Writes a table with one line for each topic.
 pub fn write_table(to: &mut impl Write, topics: &[(&Row, Overall)], now: Instant) -> io::Result<()> {
     let name_of = |row: &Row| format::name(&row.name);
     let widths = topics.iter().map(|(row, _)| name_of(row).chars().count());
@@ -70,11 +61,13 @@ pub fn write_table(to: &mut impl Write, topics: &[(&Row, Overall)], now: Instant
             figure(overall.bandwidth())
         );
         for metric in ["message_period", "message_age"] {
+            let recorded = overall.metrics.iter().find(|recorded| recorded.name == metric);
+            let value = |get: fn(&RecordedMetric) -> f64| recorded.map_or(f64::NAN, get);
             for value in [
-                overall.figure(metric, |recorded| recorded.figures.mean()),
-                overall.figure(metric, |recorded| recorded.quantile(0.5)),
-                overall.figure(metric, |recorded| recorded.quantile(0.99)),
-                overall.figure(metric, |recorded| recorded.figures.max()),
+                value(|recorded| recorded.figures.mean()),
+                value(|recorded| recorded.quantile(0.5)),
+                value(|recorded| recorded.quantile(0.99)),
+                value(|recorded| recorded.figures.max()),
             ] {
                 line += &format!(" {:>6}", figure(value));
             }
@@ -96,7 +89,6 @@ mod tests {
         testing::{at, distribution, figures, row, S},
     };
 
-    /// Returns the statistics of a topic with 100 message periods of 10 ms, and no message ages.
     fn overall() -> Overall {
         let mut period = RecordedMetric::new("message_period", "ms");
         period.add(&Merged::from(&figures(10.0, 100)), Some(&distribution(&[10.0; 100])));
@@ -118,7 +110,8 @@ mod tests {
              /camera\\u{1b}[2J        1   100.0  32000  10.00  10.00  10.00  10.00      -      -      -      -     1234     3 LOSS 3\n"
         );
         let mut to = vec![];
-        crate::json::write_overall(&mut to, &row("/imu", 100.0, 3), &overall()).unwrap();
+        let imu = row("/imu", 100.0, 3);
+        crate::report::Report::new(&mut to, true).write_overall(&imu, &overall()).unwrap();
         let json: Value = serde_json::from_slice(&to).unwrap();
         for (pointer, expected) in [
             ("/topic", json!("/imu")),

@@ -31,9 +31,7 @@ pub struct Origin {
     pub title: String,
     /// Pairs of a name and a value for the head of the page, for example `Host` and `robot7`.
     pub facts: Vec<(&'static str, String)>,
-    /// The name of the program that created the page.
     pub program: &'static str,
-    /// The command-line arguments of the program.
     pub arguments: Vec<String>,
 }
 
@@ -41,17 +39,14 @@ pub struct Origin {
 const BARS: usize = 48;
 /// The maximum number of publishers listed for a topic.
 const PUBLISHERS: usize = 32;
-/// The maximum number of a topic's charts for metrics without a fixed chart, and the maximum number of histograms. Only
-/// the statistics of other nodes have so many metrics.
+/// The maximum number of a topic's further charts, and of its histograms: other nodes can have many metrics.
 const OTHER_CHARTS: usize = 8;
 const PERIOD: &str = "message_period";
 const AGE: &str = "message_age";
-/// The metrics whose sum is the message age. If the middleware reports no time of reception, `DELAYS_WITHOUT_RECEPTION`
-/// has these metrics.
+/// The metrics whose sum is the message age, with and without times of reception.
 const DELAYS: [&str; 3] = ["header_to_source_ms", "source_to_receive_ms", "receive_to_callback_ms"];
 const DELAYS_WITHOUT_RECEPTION: [&str; 2] = ["header_to_source_ms", "source_to_callback_ms"];
-/// Metrics without an extra chart, because another chart shows the metric, or because a chart of the metric is not
-/// useful.
+/// Metrics that another chart shows, or whose chart is not useful.
 const NOT_ALONE: [&str; 10] = [
     PERIOD,
     AGE,
@@ -91,9 +86,9 @@ pub fn render(recording: &Recording, origin: &Origin, now: Instant) -> String {
                     dt { "Command" } dd { (origin.program) " " (command(&origin.arguments)) }
                     dt { "Topics" } dd { (topics.len()) }
                 }
-                @if recording.left_out() > 0 {
+                @if recording.left_out > 0 {
                     p.bad {
-                        (recording.left_out()) " windows of further topics are left out: there are too many topics."
+                        (recording.left_out) " windows of further topics are left out: there are too many topics."
                     }
                 }
                 (conditions(recording))
@@ -136,7 +131,7 @@ fn conditions(recording: &Recording) -> Markup {
     let verdicts = recording.verdicts();
     let failed: Vec<_> = verdicts.iter().filter(|(_, _, verdict)| verdict.is_failed()).collect();
     let unmatched: Vec<_> = recording.unmatched().collect();
-    let all = recording.conditions().len();
+    let all = recording.conditions.len();
     html! {
         h2 { "Conditions" }
         @if all == 0 {
@@ -165,7 +160,7 @@ fn conditions(recording: &Recording) -> Markup {
             p.soft {
                 "Given: "
                 (recording
-                    .conditions()
+                    .conditions
                     .iter()
                     .map(|condition| name(&condition.to_string()))
                     .collect::<Vec<_>>()
@@ -196,7 +191,6 @@ fn failure(condition: &Condition, topic: &RecordedTopic, verdict: &Verdict) -> M
     }
 }
 
-/// Returns the table of all topics.
 fn overview(topics: &[&RecordedTopic], now: Instant) -> Markup {
     let kind = topics.first().map(|topic| topic.row.kind).unwrap_or_default();
     let titles = kind.titles().map(|title| title.trim_end_matches(" ms"));
@@ -241,7 +235,6 @@ fn state(topic: &RecordedTopic, now: Instant) -> Markup {
     html! { span class=(class) { (text) @if is_failed { ", condition failed" } } }
 }
 
-/// Returns the section of the page for one topic.
 fn section(position: usize, topic: &RecordedTopic, duration: Duration, now: Instant) -> Markup {
     let row = &topic.row;
     let nodes: Vec<String> = row.nodes.iter().take(PUBLISHERS).map(|node| name(node)).collect();
@@ -332,8 +325,7 @@ impl RecordedMetric {
         !NOT_ALONE.contains(&&*self.name)
     }
 
-    /// Returns whether a chart of the metric is useful. A chart of message sizes is not useful if all messages have the
-    /// same size.
+    /// Returns whether a chart of the metric is useful, unlike one of equal message sizes.
     fn is_varied(&self) -> bool {
         self.name != Metric::MessageSize.name() || self.figures.min() < self.figures.max()
     }
@@ -344,8 +336,7 @@ fn figure_of(caption: Markup, svg: String) -> Markup {
     html! { figure { figcaption { (caption) } (PreEscaped(svg)) } }
 }
 
-/// Returns the table of a topic's metrics. A line below the table names the metrics without samples, which are not in
-/// the table.
+/// Returns the table of a topic's metrics, and the names of those without samples.
 fn metrics(topic: &RecordedTopic) -> Markup {
     let (measured, other): (Vec<_>, Vec<_>) =
         topic.metrics.iter().partition(|metric| metric.figures.count() > 0);

@@ -29,7 +29,6 @@ impl Selection {
         self.names().any(|named| named == name)
     }
 
-    /// Returns whether a topic is selected.
     pub fn is_wanted(&self, name: &str) -> bool {
         let is_common = Self::COMMON.contains(&name)
             || self.own.as_deref() == Some(name)

@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 /// defined value is [`PUBLICATION_SEQUENCE_NUMBER`].
 pub const SEQUENCE: &str = "topic_statistics:sequence";
 
-/// The value of [`SEQUENCE`] if MCAP's `sequence` is the lower 32 bits of the publication sequence number that the
-/// middleware reports.
+/// The value of [`SEQUENCE`] if `sequence` is the lower 32 bits of the publication sequence number.
 pub const PUBLICATION_SEQUENCE_NUMBER: &str = "publication_sequence_number";
 
 /// The metadata key of the publisher's GID: 16 bytes as 32 hexadecimal digits.
@@ -22,8 +21,7 @@ pub const PUBLISHER_NODE: &str = "topic_statistics:publisher_node";
 /// The metadata key of the publishers' QoS: a YAML sequence, as rosbag2 writes it.
 pub const OFFERED_QOS: &str = "offered_qos_profiles";
 
-/// The name of a metadata record with the totals of a topic. A later record replaces an earlier record of the same
-/// topic and scope.
+/// The name of a record with a topic's totals, which replaces an earlier one of the same topic and scope.
 pub const TOTALS: &str = "topic_statistics:totals";
 
 /// The name of the metadata record that describes a file of the black box. A later record replaces an earlier record.
@@ -35,7 +33,6 @@ pub const TRIGGER: &str = "topic_statistics:trigger";
 /// The files that totals include.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// One file of a split recording.
     File,
     /// All files of the recording up to the file with the totals.
     Recording,
@@ -44,14 +41,11 @@ pub enum Scope {
 /// The messages of a topic that a recorder has written or lost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedTotals {
-    /// The name of the topic.
     pub topic: String,
     /// The files that the numbers include.
     pub scope: Scope,
-    /// The number of messages written.
     pub messages_recorded: u64,
-    /// The number of messages lost before the recorder received them: gaps in the publishers' sequence numbers. `None`
-    /// if the middleware provides no sequence numbers.
+    /// Gaps in the publishers' sequence numbers. `None` if the middleware provides no sequence numbers.
     pub messages_lost_in_transport: Option<u64>,
     /// The number of messages that the recorder received but did not write, because its queue or the disk was full.
     pub messages_lost_in_recorder: u64,
@@ -62,7 +56,6 @@ pub struct RecordedTotals {
 }
 
 impl Scope {
-    /// Returns the name of the scope in the metadata.
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",

@@ -35,10 +35,11 @@ pub struct Recording {
     pub started_at: SystemTime,
     /// The length of a timeline's slots at the start of the run.
     slot: Duration,
-    conditions: Vec<Condition>,
+    /// The conditions that the windows are checked against.
+    pub conditions: Vec<Condition>,
     topics: BTreeMap<String, RecordedTopic>,
     /// The number of windows that were not recorded, because the recording had no room for their topics.
-    left_out: u64,
+    pub left_out: u64,
 }
 
 /// The windows of a topic, or of a source of statistics.
@@ -46,7 +47,6 @@ pub struct Recording {
 pub struct RecordedTopic {
     /// The topic's row at the time when its last window was recorded. Without a window, the row at the end of the run.
     pub row: Row,
-    /// The number of windows.
     pub windows: u64,
     /// The number of windows in which the system clock was stepped.
     pub stepped: u64,
@@ -54,7 +54,6 @@ pub struct RecordedTopic {
     pub rate: Merged,
     /// The metrics of all windows, at most 16 metrics.
     pub metrics: Vec<RecordedMetric>,
-    /// The windows in chronological order.
     pub timeline: Timeline,
     /// For each condition about the topic, the position of the condition in the recording, and the verdict.
     verdicts: Vec<(usize, Verdict)>,
@@ -63,14 +62,10 @@ pub struct RecordedTopic {
 /// The samples of a metric in all windows.
 #[derive(Debug)]
 pub struct RecordedMetric {
-    /// The `metrics_source`.
     pub name: String,
-    /// The unit of the statistics.
     pub unit: String,
-    /// The statistics of the samples of all windows.
     pub figures: Merged,
-    /// The distribution of the samples of all windows with a distribution. A window from another node has no
-    /// distribution if the node did not publish the distribution, or if the program did not receive it.
+    /// The samples of all windows with a distribution. Windows of other nodes can have none.
     pub distribution: Distribution,
 }
 
@@ -90,7 +85,6 @@ impl Recording {
         }
     }
 
-    /// Adds the last window of a row.
     pub fn add(&mut self, row: &Row) {
         let is_known = self.topics.contains_key(&row.name);
         if !is_known && self.topics.len() >= Self::MAX_TOPICS {
@@ -104,8 +98,7 @@ impl Recording {
         topic.add(row, self.started, &self.conditions);
     }
 
-    /// Ends the recording with the present rows. Topics without a window are added, and conditions that never had a
-    /// value fail.
+    /// Adds rows without a window, and lets conditions fail that never had a value.
     pub fn finish(&mut self, rows: &[&Row], now: Instant) {
         for row in rows {
             if self.topics.len() < Self::MAX_TOPICS && !self.topics.contains_key(&row.name) {
@@ -126,33 +119,16 @@ impl Recording {
         topics
     }
 
-    /// Returns the number of windows that were not recorded because the run has too many topics.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
-    }
-
-    /// Returns the conditions that the windows are checked against.
-    pub fn conditions(&self) -> &[Condition] {
-        &self.conditions
-    }
-
-    /// Returns the verdict for each pair of a condition and a topic that the condition is about, in the order of the
-    /// conditions.
+    /// Returns the verdicts of each condition on each topic that it is about, in the order of the conditions.
     pub fn verdicts(&self) -> Vec<(&Condition, &RecordedTopic, &Verdict)> {
-        let verdicts_of = |number: usize| {
-            let verdicts = self
-                .topics
-                .values()
-                .flat_map(|topic| topic.verdicts.iter().map(move |verdict| (topic, verdict)));
-            verdicts
-                .filter(move |(_, verdict)| verdict.0 == number)
-                .map(|(topic, verdict)| (topic, &verdict.1))
-        };
-        let all = self.conditions.iter().enumerate();
-        all.flat_map(|(number, condition)| {
-            verdicts_of(number).map(move |(topic, verdict)| (condition, topic, verdict))
-        })
-        .collect()
+        let mut verdicts = vec![];
+        for (number, condition) in self.conditions.iter().enumerate() {
+            for topic in self.topics.values() {
+                let verdict = topic.verdicts.iter().find(|(of, _)| *of == number);
+                verdicts.extend(verdict.map(|(_, verdict)| (condition, topic, verdict)));
+            }
+        }
+        verdicts
     }
 
     /// Returns the conditions that are about none of the recorded topics.
@@ -173,8 +149,7 @@ impl Recording {
 }
 
 impl RecordedTopic {
-    /// The maximum number of metrics recorded for a topic. A subscription has fewer metrics; the limit is for the
-    /// statistics of other nodes.
+    /// The maximum number of metrics recorded for a topic. Only other nodes can have more.
     const MAX_METRICS: usize = 16;
 
     fn new(row: &Row, slot: Duration, conditions: &[Condition]) -> Self {
@@ -231,14 +206,12 @@ impl RecordedTopic {
         self.metrics.iter().position(|metric| metric.name == name)
     }
 
-    /// Returns whether a condition about the topic failed.
     pub fn is_failed(&self) -> bool {
         self.verdicts.iter().any(|(_, verdict)| verdict.is_failed())
     }
 }
 
 impl RecordedMetric {
-    /// Returns a metric without samples.
     pub fn new(name: &str, unit: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -248,7 +221,6 @@ impl RecordedMetric {
         }
     }
 
-    /// Adds the statistics of a window, and the distribution if the window has one.
     pub fn add(&mut self, figures: &Merged, distribution: Option<&Distribution>) {
         self.figures.merge(figures);
         if let Some(distribution) = distribution {

@@ -7,6 +7,7 @@ use std::{
     time::Instant,
 };
 
+use serde::Serialize;
 use topic_statistics_core::health::Change;
 
 use crate::{
@@ -16,12 +17,10 @@ use crate::{
     row::{Row, Window},
 };
 
-/// Writes a line for each topic and window.
 #[derive(Debug)]
 pub struct Report<W: Write> {
     to: W,
     is_json: bool,
-    /// The number of lines since the header.
     lines: usize,
     /// The width of the column of names, in characters.
     width: usize,
@@ -40,38 +39,30 @@ impl<W: Write> Report<W> {
     pub fn write(&mut self, row: &Row, now: Instant) -> io::Result<()> {
         let Some(window) = &row.window else { return Ok(()) };
         if self.is_json {
-            json::write(&mut self.to, row, window, now)?;
-        } else {
-            self.write_plain(row, window, now)?;
+            return self.write_object(&json::window(row, window, now));
         }
+        self.write_plain(row, window, now)?;
         self.to.flush()
     }
 
-    /// Writes a change of a topic's health as a JSON object. Does nothing if the report writes lines, because a change
-    /// is not a window.
+    /// Writes a change of a topic's health as a JSON object. A report of lines shows only windows.
     pub fn write_change(&mut self, topic: &str, change: &Change) -> io::Result<()> {
-        if self.is_json {
-            json::write_change(&mut self.to, topic, change)?;
-            self.to.flush()?;
-        }
-        Ok(())
+        self.write_object(&json::change(topic, change))
     }
 
-    /// Writes a JSON object that says that a topic has a new subscription. Does nothing if the report writes lines,
-    /// because a subscription is not a window.
+    /// Writes a JSON object that says that a topic has a new subscription. A report of lines shows only windows.
     pub fn write_resubscribed(&mut self, row: &Row) -> io::Result<()> {
-        if self.is_json {
-            json::write_resubscribed(&mut self.to, row)?;
-            self.to.flush()?;
-        }
-        Ok(())
+        self.write_object(&json::resubscribed(row))
     }
 
-    /// Writes the statistics of a topic over a recording as a JSON object. Does nothing if the report writes lines,
-    /// because a recording is not a window.
+    /// Writes the statistics of a topic over a recording as a JSON object. A report of lines shows only windows.
     pub fn write_overall(&mut self, row: &Row, overall: &Overall) -> io::Result<()> {
+        self.write_object(&json::overall(row, overall))
+    }
+
+    fn write_object(&mut self, object: &impl Serialize) -> io::Result<()> {
         if self.is_json {
-            json::write_overall(&mut self.to, row, overall)?;
+            json::write_object(&mut self.to, object)?;
             self.to.flush()?;
         }
         Ok(())
@@ -141,7 +132,6 @@ mod tests {
         String::from_utf8(to).unwrap()
     }
 
-    /// Returns a row with ten message periods of 10 ms in the last minute.
     fn imu() -> Row {
         let mut imu = row("/imu", 100.0, 0);
         imu.last_minute.add(Metric::MessagePeriod, &distribution(&[10.0; 10]), at(100));

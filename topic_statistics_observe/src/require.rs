@@ -14,8 +14,7 @@ use crate::{
     row::{Row, Window},
 };
 
-/// Returns a line for each condition that a topic does not fulfil. Empty if all topics fulfil all conditions at the
-/// same time.
+/// Returns a line for each failed condition. Empty if all are fulfilled at the same time.
 pub fn failures(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<String> {
     let line = |ConditionResult { topic, requirement, failure }| {
         let why = failure?;
@@ -25,11 +24,9 @@ pub fn failures(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<St
     results(conditions, rows, now).into_iter().filter_map(line).collect()
 }
 
-/// Whether a topic fulfils a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionResult {
-    /// The name of the topic. If no topic matches the condition's pattern, this is the pattern. Empty if the result is
-    /// about all topics.
+    /// The topic, or the condition's pattern if no topic matches. Empty if the result is about all topics.
     pub topic: String,
     /// The condition without its topic. Empty if the result is about all conditions together.
     pub requirement: String,

@@ -29,10 +29,8 @@ use crate::format::{count, milliseconds, seconds};
 /// The kind of thing that a row describes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// A topic.
     #[default]
     Topic,
-    /// A source of statistics.
     Source,
     /// A service, measured by a process that is neither its client nor its server.
     Service,
@@ -41,7 +39,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the noun that the views show for this kind.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Topic => "topic",
@@ -73,30 +70,25 @@ impl Kind {
 /// A topic, a source of statistics, a service or an action.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// The kind of thing that the row describes.
     pub kind: Kind,
     /// The name of the topic, service or action, or the `measurement_source_name` of the source.
     pub name: String,
     /// The message type as `package/msg/Name`. `None` if the type is unknown.
     pub message_type: Option<String>,
-    /// The number of publishers in the ROS graph. `None` for a source of statistics, because statistics do not contain
-    /// this number.
+    /// The number of publishers in the ROS graph. `None` for a source of statistics.
     pub publisher_count: Option<usize>,
     /// The fully qualified node name of each publisher in the ROS graph.
     pub nodes: Vec<String>,
     /// The QoS of the monitor's subscription. Empty before the monitor has subscribed.
     pub qos: String,
-    /// The number of the monitor's subscriptions to the topic that ended because their message type or QoS did not fit
-    /// all publishers of the topic.
+    /// The number of earlier subscriptions, whose message type or QoS did not fit all publishers.
     pub earlier_subscriptions: u64,
-    /// Whether the topic is latched: all publishers are transient local, and keep their last messages for later
-    /// subscriptions. The silence of a latched topic is no fault.
+    /// Whether all publishers are transient local. The silence of such a (latched) topic is no fault.
     pub is_latched: bool,
     /// Why no messages, or not all messages, of the topic are received.
     pub problem: Option<Problem>,
     /// Whether the topic meets the expectations of `--expect`. `None` without expectations.
     pub health: Option<Health>,
-    /// The last whole window.
     pub window: Option<Window>,
     /// The number of messages received since the program began to watch the topic.
     pub received: u64,
@@ -104,27 +96,21 @@ pub struct Row {
     pub lost: Option<u64>,
     /// The number of messages received out of order since the program began to watch the topic. `None` if unknown.
     pub out_of_order: Option<u64>,
-    /// When the last message was received.
     pub last_message: Option<Instant>,
     /// The mean time between two messages, over all messages, in ms. NaN before the second message.
     pub mean_period: f64,
-    /// The publishers from which messages were received.
     pub publishers: Vec<Publisher>,
     /// The windows of the last minute.
     pub history: VecDeque<HistoryEntry>,
     /// The distributions of the windows of the last minute.
     pub last_minute: LastMinute,
-    /// Lines of text about the callbacks of an executor: how busy each thread was, the longest callback, and the
-    /// longest waits. Empty if the row is not about an executor.
+    /// Lines about the callbacks of an executor: see `ExecutorCallbacks`. Empty for other rows.
     pub callbacks: Vec<String>,
 }
 
-/// A collection of rows.
 pub trait Rows {
-    /// Returns all rows.
     fn rows(&self) -> Vec<&Row>;
 
-    /// Returns the row with that name.
     fn row_mut(&mut self, name: &str) -> Option<&mut Row>;
 }
 
@@ -138,7 +124,6 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Describes the problem.
     pub fn text(&self) -> &str {
         match self {
             Self::Waiting(text) | Self::Error(text) => text,
@@ -146,24 +131,18 @@ impl Problem {
     }
 }
 
-/// A window that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
     /// The start and the stop of the window, on the system clock.
     pub times: Times,
-    /// The step of the system clock in the window, in nanoseconds. `None` if the clock was not stepped, or if the step
-    /// is unknown.
+    /// The step of the system clock in the window, in ns. `None` if there was none or if it is unknown.
     pub clock_step: Option<i64>,
-    /// When the window ended, on the monotonic clock.
     pub ended: Instant,
-    /// The length of the window, on the monotonic clock.
     pub length: Duration,
-    /// Messages per second.
     pub rate: f64,
     /// The number of messages received in the window. `None` if unknown.
     pub received: Option<u64>,
-    /// The number of messages in the window of a source of statistics, derived from its metrics, because a source does
-    /// not publish the number of messages. `None` if unknown, and for a topic.
+    /// The number of messages in the window of a source, derived from its metrics. `None` if unknown.
     pub inferred: Option<u64>,
     /// The number of messages lost in the window. `None` if unknown.
     pub lost: Option<u64>,
@@ -187,48 +166,36 @@ pub struct Window {
     pub distributions: Vec<(Metric, Arc<Distribution>)>,
 }
 
-/// The statistics of one metric in one window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricFigures {
-    /// The `metrics_source`.
     pub name: String,
-    /// The unit of the statistics.
     pub unit: String,
     /// The statistics, in `unit`.
     pub figures: Summary,
 }
 
-/// A publisher from which messages were received.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Publisher {
     /// The GID of the publisher, in hexadecimal digits.
     pub gid: String,
-    /// The name of the publisher's node. `None` if unknown.
     pub node: Option<String>,
-    /// The number of messages received from the publisher.
     pub received: u64,
-    /// The number of messages of the publisher that were lost. `None` if unknown.
     pub lost: Option<u64>,
-    /// The number of messages of the publisher that were received out of order. `None` if unknown.
     pub out_of_order: Option<u64>,
     /// When the last message of the publisher was received, on the system clock, in nanoseconds since the Unix epoch.
     pub last_message: i64,
     /// When the last message of the publisher was received, on the monotonic clock.
+    #[serde(skip)]
     pub last_received: Instant,
 }
 
 /// An entry of a row's history: one window, or several short windows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HistoryEntry {
-    /// When the first window of the entry began.
     pub began: Instant,
-    /// When the last window of the entry ended.
     pub ended: Instant,
-    /// When the first window of the entry ended.
     pub first_ended: Instant,
-    /// Messages per second.
     pub rate: f64,
-    /// The number of messages lost.
     pub lost: u64,
 }
 
@@ -263,7 +230,6 @@ const STALE: f64 = 3000.0;
 const STALE_PERIODS: f64 = 5.0;
 
 impl Row {
-    /// Returns a row without messages.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), mean_period: f64::NAN, ..Self::default() }
     }
@@ -285,7 +251,6 @@ impl Row {
         self.window = Some(window);
     }
 
-    /// Returns the statistics of a metric in the last window.
     pub fn figures(&self, metric: &str) -> Summary {
         let mut metrics = self.window.iter().flat_map(|window| &window.metrics);
         metrics.find(|measured| measured.name == metric).map(|measured| measured.figures).unwrap_or_default()
@@ -308,8 +273,7 @@ impl Row {
         distribution.map_or(f64::NAN, |distribution| distribution.quantile(quantile))
     }
 
-    /// Returns the last whole window. `None` if the last window ended long ago, for example because the node of a
-    /// source of statistics has ended.
+    /// Returns the last whole window. `None` if it ended long ago, for example with its node.
     pub fn recent_window(&self, now: Instant) -> Option<&Window> {
         let is_recent = |window: &&Window| {
             now.saturating_duration_since(window.ended)
@@ -323,7 +287,6 @@ impl Row {
         self.last_message.map_or(f64::NAN, |last| milliseconds(now.saturating_duration_since(last)))
     }
 
-    /// Returns the status at a time.
     pub fn status(&self, now: Instant) -> Status {
         match (&self.problem, &self.health) {
             (Some(Problem::Error(_)), _) => return Status::Error,
@@ -397,8 +360,7 @@ impl HistoryEntry {
 }
 
 impl Status {
-    /// Returns the state as a word with its duration or number. Empty if messages are received and the topic has no
-    /// expectations.
+    /// Returns the state as a word with its duration or number. Empty for [`Status::Good`].
     pub fn text(self) -> String {
         match self {
             Self::Error => "ERROR".to_owned(),

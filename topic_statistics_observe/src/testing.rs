@@ -20,19 +20,16 @@ pub fn at(seconds: i64) -> Instant {
     *ZERO.get_or_init(Instant::now) + Duration::from_secs(seconds.try_into().unwrap())
 }
 
-/// Returns the distribution of samples.
 pub fn distribution(samples: &[f64]) -> Distribution {
     let mut distribution = Distribution::default();
     samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
     distribution
 }
 
-/// Returns the statistics of `count` equal samples.
 pub fn figures(mean: f64, count: u64) -> Summary {
     Summary::new(mean, mean, mean, f64::NAN, count)
 }
 
-/// Returns a metric with `count` equal samples.
 pub fn metric(name: &str, mean: f64, count: u64) -> MetricFigures {
     MetricFigures { name: name.to_owned(), unit: String::new(), figures: figures(mean, count) }
 }
@@ -57,8 +54,13 @@ pub fn window(stop: i64, rate: f64, lost: u64) -> Window {
     }
 }
 
-/// Returns the row of a topic with this rate. The last window of the row ends at 100 s, and the last message was also
-/// received at 100 s.
+/// Returns the same window without samples.
+pub fn without_samples(mut window: Window) -> Window {
+    window.metrics.iter_mut().for_each(|metric| metric.figures = Summary::default());
+    window
+}
+
+/// Returns the row of a topic with this rate, whose last window and message were at 100 s.
 pub fn row(name: &str, rate: f64, lost: u64) -> Row {
     let mut row = Row::new(name);
     row.message_type = Some("sensor_msgs/msg/Imu".to_owned());

@@ -14,15 +14,12 @@ use topic_statistics_core::condition::Figure;
 use super::{
     health::write_health,
     metric_families::{MetricFamilies, Shape, OF_METRICS},
-    writer::{family, Family, Kind, Labels, SummaryValue, Writer},
+    writer::{counter, family, Family, Kind, SummaryValue, Writer},
 };
 use crate::{
-    model::{MetricName, SourceName, Unit},
+    model::{MetricName, SourceName},
     state::{FirstZero, MetricState, ProcessFigures, Source, State, WindowState},
 };
-
-/// The labels of a time series, as names and values. Most labels of a time series have an empty value.
-type LabelValues<'a> = [(&'static str, &'a str); 6];
 
 /// Writes all families of the state with `writer`. `unix_time` is the Unix time of `now`, in seconds.
 pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut writer: W) -> W::Output {
@@ -30,20 +27,18 @@ pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut w
         state.sources().map(|(name, source)| (SourceLabels::<W>::new(name, source), source)).collect();
     let mut of_metrics: Vec<Vec<(W::Labels, &MetricState)>> = vec![vec![]; OF_METRICS.len()];
     for (labels, source) in &sources {
-        for (name, metric) in source.metrics() {
+        for (name, metric) in &source.metrics {
             let index = OF_METRICS.iter().position(|families| families.metric == name.known());
             let Some(of_metric) = of_metrics.get_mut(index.unwrap_or(OF_METRICS.len() - 1)) else { continue };
             let labels = match name {
                 MetricName::Known(metric) => labels.of_kind(kind_of(*metric, source)).clone(),
-                MetricName::Other { name, unit: of_metric } => {
-                    labels.with([("metric", name), ("unit", unit(of_metric))])
-                }
+                MetricName::Other { name, unit } => labels.with([("metric", name), ("unit", unit)]),
             };
             of_metric.push((labels, metric));
         }
     }
     for (families, metrics) in OF_METRICS.iter().zip(&of_metrics) {
-        write_metric(&mut writer, families, metrics, state.limits().classic_buckets.bounds(), now);
+        write_metric(&mut writer, families, metrics, state.limits.classic_buckets.bounds(), now);
     }
     write_sources(&mut writer, &sources, now, unix_time);
     write_reported_losses(&mut writer, state);
@@ -53,8 +48,9 @@ pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut w
         families.map_or(("other", ""), |families| (families.base_name, families.distribution.unit))
     });
     write_exporter(&mut writer, state);
-    write_push(&mut writer, state);
-    write_process(&mut writer, state.process());
+    if let Some(process) = &state.process {
+        write_process(&mut writer, process);
+    }
     writer.finish()
 }
 
@@ -72,20 +68,20 @@ fn write_metric<W: Writer>(
     if metrics.is_empty() {
         return;
     }
-    let windows = || {
-        metrics
-            .iter()
-            .filter_map(|(labels, metric)| metric.window.as_ref().map(|window| (labels, *metric, window)))
-    };
-    let mean = (&families.mean, Figure::Average);
-    let others = [
+    let windows =
+        || metrics.iter().filter_map(|(labels, metric)| Some((labels, *metric, metric.window.as_ref()?)));
+    let gauges = [
+        (&families.mean, Figure::Average),
         (&families.min, Figure::Minimum),
         (&families.max, Figure::Maximum),
         (&families.std_dev, Figure::StandardDeviation),
     ];
-    let others = if families.shape == Shape::Samples { &others[..] } else { &[] };
-    let mean = (families.shape != Shape::Count).then_some(mean);
-    for (family, figure) in mean.iter().chain(others) {
+    let gauges = match families.shape {
+        Shape::Samples => &gauges[..],
+        Shape::OneValue | Shape::Frequency => &gauges[..1],
+        Shape::Count => &[],
+    };
+    for (family, figure) in gauges {
         writer.family(family);
         for (labels, _, window) in windows().filter(|(_, _, window)| window.life.is_current(now)) {
             let value = figure.read(&window.figures);
@@ -106,11 +102,10 @@ fn write_metric<W: Writer>(
             // The metric had no samples, or all its windows had negative samples, and such windows are not summed.
             _ if total.count == 0 => {}
             _ => {
-                let last =
-                    metric.distribution.as_ref().filter(|distribution| distribution.life.is_current(now));
-                let quantiles = last.map_or_else(Default::default, |distribution| distribution.quantiles);
-                writer
-                    .summary(labels, SummaryValue { count: total.count, sum: total.sum, created, quantiles });
+                let last = metric.distribution.as_ref().filter(|own| own.life.is_current(now));
+                let quantiles = last.map_or_else(Default::default, |own| own.quantiles);
+                let summary = SummaryValue { count: total.count, sum: total.sum, created, quantiles };
+                writer.summary(labels, summary);
             }
         }
     }
@@ -126,9 +121,7 @@ fn write_metric<W: Writer>(
     // The bounds of classic buckets are in seconds, so other units have no classic buckets.
     let bounds = if families.distribution.unit == "seconds" { bounds } else { &[] };
     for (labels, metric) in metrics {
-        if let Some(distribution) =
-            metric.distribution.as_ref().filter(|distribution| distribution.total.count() > 0)
-        {
+        if let Some(distribution) = metric.distribution.as_ref().filter(|own| own.total.count > 0) {
             writer.histogram(labels, &distribution.total, bounds, distribution.life.created);
         }
     }
@@ -141,83 +134,85 @@ fn write_sources<W: Writer>(
     unix_time: f64,
 ) {
     type Get<'a> = &'a dyn Fn(&Source) -> Option<f64>;
-    let count = |count: Option<u64>| count.map(|count| count as f64);
     let rate = |source: &Source, period| {
-        let window = source.metric_state(&MetricName::Known(period))?.window.as_ref()?;
+        let window = source.metrics.get(&MetricName::Known(period))?.window.as_ref()?;
         let rate = 1.0 / window.figures.average;
         (rate.is_finite() && rate > 0.0 && window.life.is_current(now)).then_some(rate)
     };
-    type Row<'a> = (&'a str, Option<SourceKind>, Kind, &'static str, &'a str, Get<'a>);
-    let families: [Row<'_>; 7] = [
+    let (subscription, publisher) = (Some(SourceKind::Subscription), Some(SourceKind::Publisher));
+    let families: [(Family, Option<SourceKind>, Get<'_>); 7] = [
         (
-            "messages_received",
-            Some(SourceKind::Subscription),
-            Kind::Counter,
-            "",
-            "Messages that a subscription has received, at least: the largest sample count of each window. High: \
-             the topic is busy",
-            &|source| count(source.received()),
+            counter(
+                "messages_received",
+                "Messages that a subscription has received, at least: the largest sample count of each window. High: \
+                 the topic is busy",
+            ),
+            subscription,
+            &|source| source.received().map(|count| count as f64),
         ),
         (
-            "messages_published",
-            Some(SourceKind::Publisher),
-            Kind::Counter,
-            "",
-            "Messages that a publisher has published, at least: the largest sample count of each window. High: \
-             the topic is busy",
-            &|source| count(source.published()),
+            counter(
+                "messages_published",
+                "Messages that a publisher has published, at least: the largest sample count of each window. High: \
+                 the topic is busy",
+            ),
+            publisher,
+            &|source| source.published.map(|count| count as f64),
         ),
         (
-            "messages_lost",
-            Some(SourceKind::Subscription),
-            Kind::Counter,
-            "",
-            "Messages that a subscription has lost, by all gaps in sequence numbers; one that came late is among them. \
-             High: messages are lost on the network or in a queue",
-            &|source| source.lost().map(first_zero::<W>),
+            counter(
+                "messages_lost",
+                "Messages that a subscription has lost, by all gaps in sequence numbers; one that came late is among \
+                 them. High: messages are lost on the network or in a queue",
+            ),
+            subscription,
+            &|source| source.lost.map(first_zero::<W>),
         ),
         (
-            "receive_rate",
-            Some(SourceKind::Subscription),
-            Kind::Gauge,
-            "hertz",
-            "Messages received per second in the last window, by their average period. High: the topic is busy",
+            family(
+                "receive_rate",
+                Kind::Gauge,
+                "hertz",
+                "Messages received per second in the last window, by their average period. High: the topic is busy",
+            ),
+            subscription,
             &|source| rate(source, Metric::MessagePeriod),
         ),
         (
-            "publish_rate",
-            Some(SourceKind::Publisher),
-            Kind::Gauge,
-            "hertz",
-            "Messages published per second in the last window, by their average period. High: the topic is busy",
+            family(
+                "publish_rate",
+                Kind::Gauge,
+                "hertz",
+                "Messages published per second in the last window, by their average period. High: the topic is busy",
+            ),
+            publisher,
             &|source| rate(source, Metric::PublishPeriod),
         ),
         (
-            "windows",
+            counter(
+                "windows",
+                "Windows of statistics that a source has published. High: its windows are short",
+            ),
             None,
-            Kind::Counter,
-            "",
-            "Windows of statistics that a source has published. High: its windows are short",
-            &|source| Some(source.windows() as f64).filter(|windows| *windows > 0.0),
+            &|source| Some(source.total_windows as f64).filter(|windows| *windows > 0.0),
         ),
         (
-            "last_window_timestamp",
+            family(
+                "last_window_timestamp",
+                Kind::Gauge,
+                "seconds",
+                "When the last window of a source was received, in seconds since the epoch. Low: the node has ended \
+                 or hangs",
+            ),
             None,
-            Kind::Gauge,
-            "seconds",
-            "When the last window of a source was received, in seconds since the epoch. Low: the node has ended or \
-             hangs",
             &|source| source.last_window(now, unix_time),
         ),
     ];
-    for (name, series_kind, kind, unit, help, get) in families {
-        writer.family(&family(name, kind, unit, help));
+    for (family, kind, get) in families {
+        writer.family(&family);
         for (labels, source) in sources {
-            let labels = labels.of_kind(series_kind);
-            match (get(source), kind) {
-                (Some(value), Kind::Counter) => writer.counter(labels, value, source.created()),
-                (Some(value), _) => writer.gauge(labels, value),
-                (None, _) => {}
+            if let Some(value) = get(source) {
+                writer.single(family.kind, labels.of_kind(kind), value, source.created);
             }
         }
     }
@@ -226,8 +221,8 @@ fn write_sources<W: Writer>(
 fn write_reported_losses<W: Writer>(writer: &mut W, state: &State) {
     let help = "Messages that the subscriptions of a node to a topic have lost together, as the node has reported in \
                 events. High: messages are lost on the network or in a queue";
-    writer.family(&family("messages_reported_lost", Kind::Counter, "", help));
-    for (name, losses) in state.reported_losses() {
+    writer.family(&counter("messages_reported_lost", help));
+    for (name, losses) in &state.reported_losses {
         let topic = name.name.as_deref().unwrap_or_default();
         writer.counter(
             &W::labels(&[("node", &name.node), ("topic", topic)]),
@@ -246,139 +241,100 @@ fn write_diagnostics<W: Writer>(writer: &mut W, state: &State) {
     }
 }
 
+/// Writes the counts of received messages and of requests to a collector, and the use of time series.
 fn write_exporter<W: Writer>(writer: &mut W, state: &State) {
+    let gauge = |name, unit, help| family(name, Kind::Gauge, unit, help);
+    let mut write = |family: Family, label, values: &[(&str, f64)]| {
+        writer.family(&family);
+        for (name, value) in values {
+            writer.single(family.kind, &W::labels(&[(label, name)]), *value, state.created);
+        }
+    };
+    write(
+        gauge("exporter_build_info", "", "The version of the exporter; always 1"),
+        "version",
+        &[(env!("CARGO_PKG_VERSION"), 1.0)],
+    );
+    let help = "Sources of statistics that the exporter knows. High: many nodes, or names that change";
+    write(gauge("exporter_sources", "", help), "", &[("", state.sources().len() as f64)]);
+    let help =
+        "Time series that are reserved for sources and diagnostics. Near the limit: some will be left out";
+    write(gauge("exporter_series", "", help), "", &[("", state.series() as f64)]);
+    let help = "Time series that there can be at most";
+    write(gauge("exporter_series_limit", "", help), "", &[("", state.limits.max_series as f64)]);
     let counts = state.counts();
-    let mut write = |name, kind, help, values: &[(Labels<'_>, f64)]| {
-        writer.family(&family(name, kind, "", help));
-        for (labels, value) in values {
-            match kind {
-                Kind::Counter => writer.counter(&W::labels(labels), *value, state.created()),
-                _ => writer.gauge(&W::labels(labels), *value),
-            }
-        }
-    };
-    let build: Labels<'_> = &[("version", env!("CARGO_PKG_VERSION"))];
-    write("exporter_build_info", Kind::Gauge, "The version of the exporter; always 1", &[(build, 1.0)]);
     write(
-        "exporter_sources",
-        Kind::Gauge,
-        "Sources of statistics that the exporter knows. High: many nodes, or names that change",
-        &[(&[], state.sources().len() as f64)],
-    );
-    write(
-        "exporter_series",
-        Kind::Gauge,
-        "Time series that are reserved for sources and diagnostics. Near the limit: some will be left out",
-        &[(&[], state.series() as f64)],
-    );
-    write(
-        "exporter_series_limit",
-        Kind::Gauge,
-        "Time series that there can be at most",
-        &[(&[], state.limits().max_series as f64)],
-    );
-    write(
-        "exporter_messages_accepted",
-        Kind::Counter,
-        "What was accepted, by its kind. High: many nodes, or short windows",
+        counter(
+            "exporter_messages_accepted",
+            "What was accepted, by its kind. High: many nodes, or short windows",
+        ),
+        "kind",
         &[
-            (&[("kind", "window")], counts.windows as f64),
-            (&[("kind", "distribution")], counts.distributions as f64),
-            (&[("kind", "losses")], counts.losses as f64),
-            (&[("kind", "diagnostic")], counts.diagnostics as f64),
+            ("window", counts.windows as f64),
+            ("distribution", counts.distributions as f64),
+            ("losses", counts.losses as f64),
+            ("diagnostic", counts.diagnostics as f64),
         ],
     );
     write(
-        "exporter_messages_refused",
-        Kind::Counter,
-        "What was not accepted, by the reason. High: nodes publish what is wrong or the same twice, a limit of time \
-         series is too low, or nodes are excluded",
+        counter(
+            "exporter_messages_refused",
+            "What was not accepted, by the reason. High: nodes publish what is wrong or the same twice, a limit of \
+             time series is too low, or nodes are excluded",
+        ),
+        "reason",
         &[
-            (&[("reason", "duplicate")], counts.duplicate as f64),
-            (&[("reason", "excluded")], counts.excluded as f64),
-            (&[("reason", "invalid")], counts.invalid as f64),
-            (&[("reason", "node_limit")], counts.beyond_max_of_node as f64),
-            (&[("reason", "series_limit")], counts.beyond_max_series as f64),
-            (&[("reason", "too_wide")], counts.too_wide as f64),
+            ("duplicate", counts.duplicate as f64),
+            ("excluded", counts.excluded as f64),
+            ("invalid", counts.invalid as f64),
+            ("node_limit", counts.beyond_max_of_node as f64),
+            ("series_limit", counts.beyond_max_series as f64),
+            ("too_wide", counts.too_wide as f64),
         ],
     );
-}
-
-fn write_push<W: Writer>(writer: &mut W, state: &State) {
-    let Some(push) = state.push() else { return };
-    let mut write = |name, kind, unit, help, values: &[(Labels<'_>, f64)]| {
-        writer.family(&family(name, kind, unit, help));
-        for (labels, value) in values {
-            match kind {
-                Kind::Counter => writer.counter(&W::labels(labels), *value, state.created()),
-                _ => writer.gauge(&W::labels(labels), *value),
-            }
-        }
-    };
+    let Some(push) = &state.push else { return };
+    let help = "Requests that the OpenTelemetry collector has accepted. Constant: it cannot be reached";
+    write(counter("exporter_push_requests_accepted", help), "", &[("", push.accepted as f64)]);
     write(
-        "exporter_push_requests_accepted",
-        Kind::Counter,
-        "",
-        "Requests that the OpenTelemetry collector has accepted. Constant: it cannot be reached",
-        &[(&[], push.accepted as f64)],
-    );
-    write(
-        "exporter_push_requests_lost",
-        Kind::Counter,
-        "",
-        "Requests that no collector has, by the reason. High: the collector was away for too long, or does not take \
-         them",
+        counter(
+            "exporter_push_requests_lost",
+            "Requests that no collector has, by the reason. High: the collector was away for too long, or does not \
+             take them",
+        ),
+        "reason",
         &[
-            (&[("reason", "expired")], push.dropped.expired as f64),
-            (&[("reason", "overflow")], push.dropped.overflow as f64),
-            (&[("reason", "refused")], push.refused as f64),
+            ("expired", push.dropped.expired as f64),
+            ("overflow", push.dropped.overflow as f64),
+            ("refused", push.refused as f64),
         ],
     );
+    let help = "Data points of accepted requests that the collector has rejected. High: it does not take what they are";
+    write(counter("exporter_push_data_points_rejected", help), "", &[("", push.rejected_data_points as f64)]);
     write(
-        "exporter_push_data_points_rejected",
-        Kind::Counter,
-        "",
-        "Data points of accepted requests that the collector has rejected. High: it does not take what they are",
-        &[(&[], push.rejected_data_points as f64)],
-    );
-    write(
-        "exporter_push_attempts_failed",
-        Kind::Counter,
-        "",
-        "Attempts after which a request waits and is sent again, by the reason. High: the collector is away or busy, \
-         or it does not know the exporter",
+        counter(
+            "exporter_push_attempts_failed",
+            "Attempts after which a request waits and is sent again, by the reason. High: the collector is away or \
+             busy, or it does not know the exporter",
+        ),
+        "reason",
         &[
-            (&[("reason", "busy")], push.failed_attempts.busy as f64),
-            (&[("reason", "denied")], push.failed_attempts.denied as f64),
-            (&[("reason", "unreachable")], push.failed_attempts.unreachable as f64),
+            ("busy", push.failed_attempts.busy as f64),
+            ("denied", push.failed_attempts.denied as f64),
+            ("unreachable", push.failed_attempts.unreachable as f64),
         ],
     );
-    write(
-        "exporter_push_requests_waiting",
-        Kind::Gauge,
-        "",
-        "Requests that wait for the collector. High: it is away or busy, and requests will be lost",
-        &[(&[], push.waiting as f64)],
-    );
-    write(
-        "exporter_push_waiting",
-        Kind::Gauge,
-        "bytes",
-        "Bytes of the requests that wait, compressed. Near the limit: the oldest will be lost",
-        &[(&[], push.waiting_bytes as f64)],
-    );
+    let help = "Requests that wait for the collector. High: it is away or busy, and requests will be lost";
+    write(gauge("exporter_push_requests_waiting", "", help), "", &[("", push.waiting as f64)]);
+    let help = "Bytes of the requests that wait, compressed. Near the limit: the oldest will be lost";
+    write(gauge("exporter_push_waiting", "bytes", help), "", &[("", push.waiting_bytes as f64)]);
 }
 
 /// Writes the resources that the exporter's process uses, with the names that Prometheus's client libraries use.
-fn write_process<W: Writer>(writer: &mut W, process: Option<&ProcessFigures>) {
-    let Some(process) = process else { return };
+fn write_process<W: Writer>(writer: &mut W, process: &ProcessFigures) {
     let no_labels = W::labels(&[]);
     let mut write = |name: &str, kind, unit, help: &str, value| {
         writer.family(&Family { name: name.to_owned(), help: help.to_owned(), kind, unit });
-        match kind {
-            Kind::Counter => writer.counter(&no_labels, value, process.started),
-            _ => writer.gauge(&no_labels, value),
-        }
+        writer.single(kind, &no_labels, value, process.started);
     };
     let cpu = "Processor time of the exporter. High: many nodes, or it is scraped often";
     write("process_cpu_seconds", Kind::Counter, "seconds", cpu, process.cpu);
@@ -402,7 +358,8 @@ fn write_process<W: Writer>(writer: &mut W, process: Option<&ProcessFigures>) {
 /// a service. A stopwatch, a counter or a timer has the labels `node` and `name`. The clock of a host has the label
 /// `host`. The labels are encoded once for all time series with the same label `kind`.
 struct SourceLabels<'a, W: Writer> {
-    values: LabelValues<'a>,
+    /// Names and values, most of which are empty.
+    values: [(&'static str, &'a str); 6],
     /// The encoded labels for each kind of source. The last element has no label `kind`.
     of_kinds: [OnceCell<W::Labels>; SourceKind::ALL.len() + 1],
 }
@@ -411,7 +368,7 @@ impl<'a, W: Writer> SourceLabels<'a, W> {
     fn new(name: &'a SourceName, source: &Source) -> Self {
         let node = &*name.node;
         let is_host =
-            name.name.is_none() && source.metric_state(&MetricName::Known(Metric::ClockOffset)).is_some();
+            name.name.is_none() && source.metrics.contains_key(&MetricName::Known(Metric::ClockOffset));
         let (node, host) = if is_host { ("", node) } else { (node, "") };
         // A name that begins with a slash is the name of a topic or a service.
         let (topic, name) = match name.name.as_deref() {
@@ -422,8 +379,7 @@ impl<'a, W: Writer> SourceLabels<'a, W> {
         Self { values, of_kinds: Default::default() }
     }
 
-    /// Returns the labels of a time series, with the name of this kind in the label `kind`. If `kind` is `None`, there
-    /// is no label `kind`.
+    /// Returns the labels of a time series, with the label `kind` unless `kind` is `None`.
     fn of_kind(&self, kind: Option<SourceKind>) -> &W::Labels {
         let index = kind.and_then(|kind| SourceKind::ALL.iter().position(|known| *known == kind));
         let label = index.map_or("", |index| &KINDS[index]);
@@ -459,15 +415,4 @@ fn kind_of(metric: Metric, source: &Source) -> Option<SourceKind> {
     let (first, others) = (kinds.next()?, kinds.count());
     let own = source.kind().filter(|kind| others > 0 && kind.measures(metric));
     own.or((others == 0 || first == SourceKind::Subscription).then_some(first))
-}
-
-/// Returns a unit in the form that the names of families contain.
-fn unit(unit: &Unit) -> &str {
-    match unit {
-        Unit::Seconds => "seconds",
-        Unit::Bytes => "bytes",
-        Unit::Messages => "messages",
-        Unit::Hertz => "hertz",
-        Unit::Other(unit) => unit,
-    }
 }

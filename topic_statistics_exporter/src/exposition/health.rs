@@ -11,19 +11,18 @@ use topic_statistics_core::{
 };
 use topic_statistics_observe::ros::wire::ExpectedLimit;
 
-use super::writer::{family, Kind, Writer};
+use super::writer::{counter, family, Kind, Writer};
 use crate::{
-    model::Unit,
+    model::base_unit,
     state::{Judged, State},
 };
 
 /// The name and the unit of a quantity, as in the names of the families `expected_...`.
 type Expected = (&'static str, &'static str);
 
-/// Writes the health of all sources. `of_metric` returns the name and the unit that the names of a metric's families
-/// contain.
+/// Writes the health of all sources. `of_metric` returns a metric's name and unit in names of families.
 pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn(Metric) -> Expected) {
-    let healths = || state.healths().map(|(name, health)| (labels(name), health));
+    let healths = || state.healths.iter().map(|(name, health)| (labels(name), health));
     let help = "Health of a source, as the node in judge sees it, its own or topic_monitor: 0 OK, 1 warning, 2 error, \
                 3 stale. High: it is not as its author expects";
     writer.family(&family("health_level", Kind::Gauge, "", help));
@@ -41,7 +40,7 @@ pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn
     }
     let help =
         "Windows of a source by the health that they led to. High, other than ok: it is often not as expected";
-    writer.family(&family("windows_judged", Kind::Counter, "", help));
+    writer.family(&counter("windows_judged", help));
     for (labels, health) in healths() {
         for level in Level::ALL {
             let name = level.name().to_ascii_lowercase();
@@ -57,7 +56,7 @@ pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn
                 ("bound", if limit.is_lower { "lower" } else { "upper" }),
                 ("level", if limit.is_error { "error" } else { "warn" }),
             ];
-            let value = limit.value * Unit::new(limit.quantity.unit()).1;
+            let value = limit.value * base_unit(limit.quantity.unit()).1;
             let series = (W::labels(&[&labels[..], &further].concat()), value);
             expected.entry(name_and_unit(limit, &of_metric)).or_default().push(series);
         }
@@ -72,8 +71,7 @@ pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn
     }
 }
 
-/// Returns the labels of a health. The labels are `node`, either `topic` or `name`, and `judge`. The judge is the node
-/// that judges the source.
+/// Returns the labels `node`, `topic` or `name`, and `judge`: the node that judges the source.
 fn labels(judged: &Judged) -> [(&'static str, &str); 3] {
     let label = match judged.source.name.as_deref() {
         Some(topic) if topic.starts_with('/') => ("topic", topic),

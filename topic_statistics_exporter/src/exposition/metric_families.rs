@@ -2,24 +2,22 @@
 
 //! The metric families (in the sense of Prometheus) of each metric: their names, help texts and types.
 
-use std::sync::LazyLock;
+use std::{borrow::Cow, sync::LazyLock};
 
 use rclrs_topic_statistics::Metric;
 
-use super::writer::{Family, Kind};
-use crate::model::{MetricName, Unit};
+use super::writer::{counter, Family, Kind};
+use crate::model::base_unit;
 
 /// The families of all metrics of the library. The last element has the families of all other metrics.
 pub static OF_METRICS: LazyLock<Vec<MetricFamilies>> =
     LazyLock::new(|| Metric::ALL.iter().copied().map(Some).chain([None]).map(MetricFamilies::new).collect());
 
-/// The metric families of one metric.
 pub struct MetricFamilies {
     /// The metric. `None` for the families that all metrics unknown to the library share.
     pub metric: Option<Metric>,
     /// The metric's name without the unit, as in the names of its families.
     pub base_name: &'static str,
-    /// The kind of values that the metric has in a window.
     pub shape: Shape,
     pub mean: Family,
     pub min: Family,
@@ -34,7 +32,6 @@ pub struct MetricFamilies {
 /// The kind of values that a metric has in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Many samples.
     Samples,
     /// One value, which is written as a gauge.
     OneValue,
@@ -54,12 +51,9 @@ impl MetricFamilies {
                 "what that means is up to the metric",
             ),
         };
-        let unit = match metric.map(|metric| MetricName::Known(metric).unit()) {
-            Some(Unit::Seconds) => "seconds",
-            Some(Unit::Bytes) => "bytes",
-            Some(Unit::Messages) => "messages",
-            Some(Unit::Hertz) => "hertz",
-            Some(Unit::Other(_)) | None => "",
+        let unit = match metric.map(|metric| base_unit(metric.unit()).0) {
+            Some(Cow::Borrowed(unit)) => unit,
+            Some(Cow::Owned(_)) | None => "",
         };
         let shape = match metric {
             // An executor has one sample for each of its threads.
@@ -82,12 +76,9 @@ impl MetricFamilies {
             _ => family(Kind::Gauge, "", format!("In the last window: {what}. High: {high}")),
         };
         let summary = match shape {
-            Shape::Frequency => Family {
-                name: "topic_statistics_events".to_owned(),
-                help: "Events that a counter of a node has counted. High: they are frequent".to_owned(),
-                kind: Kind::Counter,
-                unit: "",
-            },
+            Shape::Frequency => {
+                counter("events", "Events that a counter of a node has counted. High: they are frequent")
+            }
             Shape::Count => family(Kind::Counter, "", format!("In all windows: {what}. High: {high}")),
             _ => family(
                 Kind::Summary,
@@ -107,14 +98,12 @@ impl MetricFamilies {
             max: gauge("max", "Largest sample"),
             std_dev: gauge("stddev", "Standard deviation"),
             summary,
-            negative_windows: Family {
-                name: format!("topic_statistics_{name}_negative_windows"),
-                help: format!(
+            negative_windows: counter(
+                &format!("{name}_negative_windows"),
+                &format!(
                     "Windows with a negative sample: {what}. High: the clocks of two hosts differ, or stamps are wrong"
                 ),
-                kind: Kind::Counter,
-                unit: "",
-            },
+            ),
             distribution: family(
                 Kind::Histogram,
                 "distribution",
@@ -124,8 +113,7 @@ impl MetricFamilies {
     }
 }
 
-/// Returns the metric's name without the unit, as in the names of its families. In Prometheus, the unit comes at the
-/// end of a family's name.
+/// Returns the metric's name without the unit, which Prometheus has at the end of a family's name.
 fn base_name(metric: Metric) -> &'static str {
     match metric {
         Metric::PublicationSeqGap => "publication_gap",

@@ -15,7 +15,6 @@ use prost::encoding::{
 use super::writer::{Family, Kind, Labels, SummaryValue, Writer};
 use crate::state::{Bucket, Histogram, QUANTILES};
 
-/// A writer of Prometheus's protobuf format.
 #[derive(Debug)]
 pub struct Protobuf {
     out: Vec<u8>,
@@ -32,8 +31,7 @@ impl Protobuf {
         Self { out, family: 0, metrics: 0 }
     }
 
-    /// Writes a metric: its labels, and a message with its value. `value` is the number of the field that contains this
-    /// message.
+    /// Writes a metric: its labels, and a message with its value in the field `value`.
     fn metric(&mut self, labels: &[u8], value: u32, write: impl FnOnce(&mut Vec<u8>)) {
         message(&mut self.out, 4, |out| {
             out.extend_from_slice(labels);
@@ -53,7 +51,6 @@ impl Protobuf {
 impl Writer for Protobuf {
     const BEGINS_AT_ZERO: bool = true;
 
-    /// The encoded labels of a metric.
     type Labels = Rc<[u8]>;
 
     fn labels(labels: Labels<'_>) -> Rc<[u8]> {
@@ -117,7 +114,7 @@ impl Writer for Protobuf {
     fn histogram(&mut self, labels: &Rc<[u8]>, histogram: &Histogram, bounds: &[f64], created: SystemTime) {
         let shift = histogram.shift();
         self.metric(labels, 7, |out| {
-            uint64::encode(1, &histogram.count(), out);
+            uint64::encode(1, &histogram.count, out);
             double::encode(2, &histogram.sum(), out);
             for bound in bounds {
                 message(out, 3, |out| {
@@ -125,13 +122,13 @@ impl Writer for Protobuf {
                     double::encode(2, bound, out);
                 });
             }
-            sint32::encode(5, &histogram.scale(), out);
+            sint32::encode(5, &histogram.scale, out);
             double::encode(6, &0.0, out); // the zero threshold
-            uint64::encode(7, &histogram.zero_count(), out);
-            spans(out, 9, histogram.negative(), shift);
-            deltas(out, 10, histogram.negative());
-            spans(out, 12, histogram.positive(), shift);
-            deltas(out, 13, histogram.positive());
+            uint64::encode(7, &histogram.zero_count, out);
+            spans(out, 9, &histogram.negative, shift);
+            deltas(out, 10, &histogram.negative);
+            spans(out, 12, &histogram.positive, shift);
+            deltas(out, 13, &histogram.positive);
             timestamp(out, 15, created);
         });
     }
@@ -188,7 +185,6 @@ fn text(out: &mut Vec<u8>, field: u32, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Writes a field that is a message.
 fn message(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
     encode_key(field, WireType::LengthDelimited, out);
     let begin = out.len();

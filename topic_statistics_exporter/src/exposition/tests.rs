@@ -81,7 +81,6 @@ fn fields(mut bytes: &[u8]) -> Vec<(u32, u64, &[u8])> {
     all
 }
 
-/// Returns the family messages of a response in the protobuf format.
 fn families(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut all = vec![];
     while !bytes.is_empty() {
@@ -93,7 +92,6 @@ fn families(mut bytes: &[u8]) -> Vec<&[u8]> {
     all
 }
 
-/// Returns the contents of the fields with the number `field`.
 fn contents(message: &[u8], field: u32) -> Vec<&[u8]> {
     fields(message).into_iter().filter(|(tag, ..)| *tag == field).map(|(.., content)| content).collect()
 }
@@ -120,8 +118,8 @@ fn everything() -> (State, Now) {
     let values =
         [("measurement_source_name", "/a:/b"), ("Actual frequency (Hz)", "1.0"), ("warn_unless", conditions)];
     state.accept(Diagnostic::new(&status("x", 0, &values)).map(Received::from), start);
-    state.set_push(PushCounts::default());
-    state.set_process(ProcessFigures::read());
+    state.push = Some(PushCounts::default());
+    state.process = ProcessFigures::read();
     (state, start)
 }
 

@@ -4,10 +4,10 @@
 
 use std::{fmt::Write, rc::Rc, time::SystemTime};
 
+use self::Number::{Float, Integer};
 use super::writer::{Family, Kind, Labels, SummaryValue, Writer};
 use crate::state::{Histogram, QUANTILES};
 
-/// A writer of Prometheus's text format or of OpenMetrics.
 #[derive(Debug)]
 pub struct Text {
     out: String,
@@ -17,17 +17,15 @@ pub struct Text {
 }
 
 impl Text {
-    /// Returns a writer that uses the memory of `buffer`. The format is OpenMetrics if `is_open_metrics`, and
-    /// Prometheus's text format otherwise.
+    /// Returns a writer of OpenMetrics or Prometheus's text format that uses the memory of `buffer`.
     pub fn new(mut buffer: Vec<u8>, is_open_metrics: bool) -> Self {
         buffer.clear();
         let out = String::from_utf8(buffer).unwrap_or_default();
         Self { out, is_open_metrics, family: None, has_header: false }
     }
 
-    /// Writes one time series: the family's name with `suffix`, the labels, the optional label `further`, and the
-    /// value.
-    fn sample(&mut self, suffix: &str, labels: &str, further: Option<(&str, f64)>, value: impl Into<Number>) {
+    /// Writes one time series: the family's name with `suffix`, the labels, and the label `further`.
+    fn sample(&mut self, suffix: &str, labels: &str, further: Option<(&str, f64)>, value: Number) {
         let Some(family) = &self.family else { return };
         let out = &mut self.out;
         if !self.has_header {
@@ -52,9 +50,9 @@ impl Text {
             out.push('}');
         }
         out.push(' ');
-        match value.into() {
-            Number::Integer(value) => push(out, format_args!("{value}")),
-            Number::Float(value) => out.push_str(ryu::Buffer::new().format_finite(value)),
+        match value {
+            Integer(value) => push(out, format_args!("{value}")),
+            Float(value) => out.push_str(ryu::Buffer::new().format_finite(value)),
         }
         out.push('\n');
     }
@@ -64,18 +62,6 @@ impl Text {
 enum Number {
     Integer(u64),
     Float(f64),
-}
-
-impl From<u64> for Number {
-    fn from(value: u64) -> Self {
-        Self::Integer(value)
-    }
-}
-
-impl From<f64> for Number {
-    fn from(value: f64) -> Self {
-        Self::Float(value)
-    }
 }
 
 impl Writer for Text {
@@ -102,22 +88,22 @@ impl Writer for Text {
     }
 
     fn gauge(&mut self, labels: &Rc<str>, value: f64) {
-        self.sample("", labels, None, value);
+        self.sample("", labels, None, Float(value));
     }
 
     // The time of creation is not written, because Prometheus would store it as a second time series.
     fn counter(&mut self, labels: &Rc<str>, value: f64, _created: SystemTime) {
-        self.sample("_total", labels, None, value);
+        self.sample("_total", labels, None, Float(value));
     }
 
     fn summary(&mut self, labels: &Rc<str>, summary: SummaryValue) {
         for (quantile, value) in QUANTILES.iter().zip(summary.quantiles) {
             if let Some(value) = value {
-                self.sample("", labels, Some(("quantile", *quantile)), value);
+                self.sample("", labels, Some(("quantile", *quantile)), Float(value));
             }
         }
-        self.sample("_sum", labels, None, summary.sum);
-        self.sample("_count", labels, None, summary.count);
+        self.sample("_sum", labels, None, Float(summary.sum));
+        self.sample("_count", labels, None, Integer(summary.count));
     }
 
     /// Writes only the classic buckets, because the text formats have no native histograms.
@@ -126,14 +112,15 @@ impl Writer for Text {
             return;
         }
         for bound in bounds {
-            self.sample("_bucket", labels, Some(("le", *bound)), histogram.count_up_to(*bound));
+            let count = Integer(histogram.count_up_to(*bound));
+            self.sample("_bucket", labels, Some(("le", *bound)), count);
         }
-        self.sample("_bucket", labels, Some(("le", f64::INFINITY)), histogram.count());
+        self.sample("_bucket", labels, Some(("le", f64::INFINITY)), Integer(histogram.count));
         // The sum of a histogram with negative samples is left out, because a negative sample would make the sum fall.
-        if histogram.negative().is_empty() {
-            self.sample("_sum", labels, None, histogram.sum());
+        if histogram.negative.is_empty() {
+            self.sample("_sum", labels, None, Float(histogram.sum()));
         }
-        self.sample("_count", labels, None, histogram.count());
+        self.sample("_count", labels, None, Integer(histogram.count));
     }
 
     fn finish(mut self) -> Vec<u8> {

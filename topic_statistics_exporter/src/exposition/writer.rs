@@ -6,14 +6,12 @@ use std::time::SystemTime;
 
 use crate::state::{Histogram, QUANTILES};
 
-/// A metric family: all time series with the same name.
 #[derive(Clone, Debug)]
 pub struct Family {
     /// The name, with the unit but without the suffix `_total`.
     pub name: String,
     /// The help text: the meaning of the values, and the meaning of a high value.
     pub help: String,
-    /// The type of the values.
     pub kind: Kind,
     /// The unit, which is also part of the name.
     pub unit: &'static str,
@@ -25,28 +23,26 @@ pub fn family(name: &str, kind: Kind, unit: &'static str, help: &str) -> Family 
     Family { name: format!("topic_statistics_{name}{separator}{unit}"), help: help.to_owned(), kind, unit }
 }
 
-/// The metric types of Prometheus that the exporter writes.
+/// Returns a counter of the exporter. See [`family`].
+pub fn counter(name: &str, help: &str) -> Family {
+    family(name, Kind::Counter, "", help)
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A value that only grows.
     Counter,
-    /// A value that can rise and fall.
     Gauge,
     /// A sum and a count of all windows, which only grow, and quantiles of the last window.
     Summary,
-    /// A histogram whose counts only grow.
     Histogram,
 }
 
 /// The names and values of labels. A writer leaves out labels with empty values.
 pub type Labels<'a> = &'a [(&'static str, &'a str)];
 
-/// The values of a summary.
 #[derive(Clone, Copy, Debug)]
 pub struct SummaryValue {
-    /// The number of samples.
     pub count: u64,
-    /// The sum of the samples.
     pub sum: f64,
     /// The time when count and sum were 0.
     pub created: SystemTime,
@@ -62,18 +58,21 @@ pub trait Writer {
     /// Encoded labels. Many time series of a source share the same labels, so labels are encoded only once.
     type Labels: Clone;
 
-    /// The complete output.
     type Output;
 
-    /// Encodes labels.
     fn labels(labels: Labels<'_>) -> Self::Labels;
     /// Begins a family. If the family gets no time series, it is left out of the output.
     fn family(&mut self, family: &Family);
-    /// Adds a gauge to the current family.
     fn gauge(&mut self, labels: &Self::Labels, value: f64);
     /// Adds a counter to the current family. The counter was 0 at `created`.
     fn counter(&mut self, labels: &Self::Labels, value: f64, created: SystemTime);
-    /// Adds a summary to the current family.
+    /// Adds a counter, or else a gauge, to the current family.
+    fn single(&mut self, kind: Kind, labels: &Self::Labels, value: f64, created: SystemTime) {
+        match kind {
+            Kind::Counter => self.counter(labels, value, created),
+            _ => self.gauge(labels, value),
+        }
+    }
     fn summary(&mut self, labels: &Self::Labels, summary: SummaryValue);
     /// Adds a histogram to the current family. The histogram was empty at `created`. `bounds` is for classic buckets.
     fn histogram(
@@ -83,6 +82,5 @@ pub trait Writer {
         bounds: &[f64],
         created: SystemTime,
     );
-    /// Ends the last family, and returns the output.
     fn finish(self) -> Self::Output;
 }

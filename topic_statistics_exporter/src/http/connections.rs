@@ -30,15 +30,12 @@ struct Connection<T> {
     task: T,
 }
 
-/// Whether there is room for a new connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Room<T> {
-    /// There is room.
     Free,
     /// This connection has to be closed to make room.
     Close(T),
-    /// There is no room: all connections of the address with the most connections are being answered and are at most 2
-    /// s old.
+    /// All connections of the address with most connections are being answered and at most 2 s old.
     No,
 }
 
@@ -55,7 +52,6 @@ impl<T> Connections<T> {
         self.all.push(Connection { address: network(address), accepted: now, has_request, task });
     }
 
-    /// Keeps only the connections that `is_kept` selects.
     pub fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
         self.all.retain(|connection| is_kept(&connection.task));
     }
@@ -84,8 +80,7 @@ impl<T> Connections<T> {
     }
 }
 
-/// Returns the address by which connections are counted. For IPv6, this is the /64 network, because one host may use
-/// all addresses of this network.
+/// Returns the address by which connections are counted: for IPv6, the /64 network of a host.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(address) if address.to_ipv4_mapped().is_none() => {

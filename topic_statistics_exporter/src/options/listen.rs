@@ -4,17 +4,13 @@
 
 use std::{
     fmt, io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs},
+    net::{Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs},
     str::FromStr,
 };
 
-/// An IP address or a name of this host, and a port.
+/// An IP address or a name of this host, and a port. Nothing before the colon means all addresses of this host.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Listen {
-    /// The IP address or the name. An empty text means all addresses of this host.
-    host: String,
-    port: u16,
-}
+pub struct Listen(String);
 
 impl Listen {
     /// A text that describes the valid addresses, for error messages.
@@ -22,13 +18,13 @@ impl Listen {
 
     /// Returns the possible addresses, in order of preference. If the host is a name, this function resolves the name.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        if self.host.is_empty() {
-            // On Linux, a socket that is bound to [::] also accepts IPv4 connections.
-            let all = SocketAddr::from((Ipv6Addr::UNSPECIFIED, self.port));
-            let has_ipv6 = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
-            return Ok(vec![if has_ipv6 { all } else { (Ipv4Addr::UNSPECIFIED, self.port).into() }]);
-        }
-        let mut addresses: Vec<_> = (&*self.host, self.port).to_socket_addrs()?.collect();
+        // On Linux, a socket that is bound to [::] also accepts IPv4 connections.
+        let all = match TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) {
+            _ if !self.0.starts_with(':') => "",
+            Ok(_) => "[::]",
+            Err(_) => "0.0.0.0",
+        };
+        let mut addresses: Vec<_> = format!("{all}{}", self.0).to_socket_addrs()?.collect();
         // IPv4 comes first, because scrapers are configured with 127.0.0.1 more often than with ::1.
         addresses.sort_by_key(SocketAddr::is_ipv6);
         Ok(addresses)
@@ -40,25 +36,17 @@ impl FromStr for Listen {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (host, port) = text.rsplit_once(':').ok_or(Self::RIGHT)?;
-        let port = port.parse().map_err(|_| Self::RIGHT)?;
-        let of_ipv6 = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        let is_right = match of_ipv6 {
+        let is_right = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
             Some(address) => address.parse::<Ipv6Addr>().is_ok(),
             None => host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)),
         };
-        match is_right {
-            true => Ok(Self { host: of_ipv6.unwrap_or(host).to_owned(), port }),
-            false => Err(Self::RIGHT),
-        }
+        (is_right && port.parse::<u16>().is_ok()).then(|| Self(text.to_owned())).ok_or(Self::RIGHT)
     }
 }
 
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
-        }
+        f.write_str(&self.0)
     }
 }
 

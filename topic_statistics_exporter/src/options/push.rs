@@ -3,16 +3,20 @@
 //! The options for sending (pushing) to an OpenTelemetry collector. The values come from ROS parameters, command-line
 //! arguments and OpenTelemetry's environment variables. A parameter has the highest precedence, a variable the lowest.
 
+mod environment;
+
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{
     error::{ContextKind, ContextValue},
     Args,
 };
+use percent_encoding::percent_decode_str;
 use rclrs::{Node, ParameterValue};
 
-use super::invalid::InvalidParameter;
-use crate::otlp::{self, key_values, ClientOptions, Endpoint, Environment, Limits, Warning, KEY_VALUES};
+pub use self::environment::Warning;
+use super::InvalidParameter;
+use crate::otlp::{self, ClientOptions, Limits};
 
 /// The parameters of removed options. A separate agent on the robot now provides these features.
 const LEFT: [&str; 5] = [
@@ -89,8 +93,7 @@ pub struct PushOptions {
 }
 
 impl PushOptions {
-    /// Declares the ROS parameters. Returns the options with the parameters' values. An empty parameter does not change
-    /// the option with the same name.
+    /// Returns the options with the values of the ROS parameters that are not empty.
     pub fn with_parameters_of(self, node: &Node) -> Result<Self, InvalidParameter> {
         let parameters = Parameters(node);
         let text = |text: &str| Ok(text.to_owned());
@@ -125,14 +128,16 @@ impl PushOptions {
         host: &str,
         get: impl Fn(&str) -> Option<String>,
     ) -> (Option<otlp::Options>, Vec<Warning>) {
-        let argument = self.otlp_endpoint.map(Endpoint::Collector);
-        let Some(endpoint) = argument.or_else(|| Endpoint::of_environment(&get)) else {
+        let get =
+            |name: &str| get(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let argument = self.otlp_endpoint.map(|base| environment::metrics_url(&base));
+        let Some(url) = argument.or_else(|| environment::url(&get)) else {
             return (None, vec![]);
         };
-        if let Some(reason) = otlp::disabled(&get) {
+        if let Some(reason) = environment::disabled(&get) {
             return (None, vec![reason]);
         }
-        let (environment, warnings) = Environment::read(get);
+        let (environment, warnings) = environment::read(&get);
         let defaults = [
             ("service.name", env!("CARGO_PKG_NAME")),
             ("service.version", env!("CARGO_PKG_VERSION")),
@@ -140,19 +145,19 @@ impl PushOptions {
             ("host.name", host),
         ];
         let mut resource: Pairs = defaults.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        resource.extend(environment.resource);
+        resource.extend(environment.otlp_resource.unwrap_or_default());
         resource.extend(self.otlp_resource.unwrap_or_default());
         let ten_seconds = Duration::from_secs(10);
         let client = ClientOptions {
-            url: endpoint.url(),
-            headers: self.otlp_headers.unwrap_or(environment.headers),
-            timeout: self.otlp_timeout.or(environment.timeout).unwrap_or(ten_seconds),
-            gzip: self.otlp_compression.or(environment.gzip).unwrap_or(true),
-            certificate: self.otlp_certificate.or(environment.certificate),
+            url,
+            headers: self.otlp_headers.or(environment.otlp_headers).unwrap_or_default(),
+            timeout: self.otlp_timeout.or(environment.otlp_timeout).unwrap_or(ten_seconds),
+            gzip: self.otlp_compression.or(environment.otlp_compression).unwrap_or(true),
+            certificate: self.otlp_certificate.or(environment.otlp_certificate),
         };
         let options = otlp::Options {
             client,
-            interval: self.otlp_interval.or(environment.interval).unwrap_or(ten_seconds),
+            interval: self.otlp_interval.or(environment.otlp_interval).unwrap_or(ten_seconds),
             resource,
             retry_initial: self.otlp_retry_initial.unwrap_or(Duration::from_secs(1)),
             retry_max: self.otlp_retry_max.unwrap_or(Duration::from_secs(60)),
@@ -203,8 +208,15 @@ impl Parameters<'_> {
     }
 }
 
+/// Parses names and values: `name=value,name=value`. A byte can be written as `%` and two hexadecimal digits.
 fn pairs(text: &str) -> Result<Pairs, &'static str> {
-    key_values(text).ok_or(KEY_VALUES)
+    let decode =
+        |text: &str| percent_decode_str(text.trim()).decode_utf8().ok().map(|text| text.into_owned());
+    let pairs = text.split(',').filter(|pair| !pair.trim().is_empty()).map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        Some((decode(name).filter(|name| !name.is_empty())?, decode(value)?))
+    });
+    pairs.collect::<Option<_>>().ok_or("name=value,name=value, with %2C for a comma in a value")
 }
 
 /// Parses a time in seconds, from a millisecond to a year (31 536 000 s).
@@ -246,51 +258,76 @@ mod tests {
     fn an_argument_wins_over_environment_and_default() {
         let variables = [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://there:4318"),
-            ("OTEL_EXPORTER_OTLP_TIMEOUT", "3000"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%2Cb=, x = y ,"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"),
+            ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "2500"), // takes precedence
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "none"),
+            ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/ca.pem"),
+            ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "Cumulative"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "60000"),
-            ("OTEL_RESOURCE_ATTRIBUTES", "site=north,robot=1"),
-            ("OTEL_EXPORTER_OTLP_HEADERS", "key=secret"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "service.name=arm,site=Z%C3%BCrich,robot=1"),
+            ("OTEL_SERVICE_NAME", "leg"),
         ];
         let arguments =
             "--otlp-endpoint https://here/ --otlp-interval 0.5 --otlp-timeout 1 --otlp-headers a=b \
-                         --otlp-resource robot=2,service.instance.id=two --otlp-compression none \
+                         --otlp-resource robot=2,service.instance.id=two --otlp-compression gzip \
                          --otlp-buffer-megabytes 1 --otlp-buffer-hours 2";
+        let ca = Some("/etc/ca.pem".into());
         let version = env!("CARGO_PKG_VERSION");
-        for (arguments, url, header, times, gzip, limits, resource) in [
+        for (arguments, variables, url, headers, certificate, times, gzip, limits, resource) in [
             (
                 "",
+                variables,
                 "http://there:4318/v1/metrics",
-                ("key", "secret"),
-                [3.0, 60.0],
-                true,
+                &[("api-key", "a,b="), ("x", "y")][..],
+                ca.clone(),
+                [2.5, 60.0],
+                false,
                 (64_000_000, 72),
-                [
-                    ("robot", "1"),
-                    ("site", "north"),
-                    ("service.instance.id", "spot-1"),
-                    ("host.name", "spot-1"),
-                ],
+                [("robot", "1"), ("site", "Z\u{fc}rich"), ("service.name", "leg"), ("host.name", "spot-1")],
             ),
             (
                 arguments,
+                variables,
                 "https://here/v1/metrics",
-                ("a", "b"),
+                &[("a", "b")],
+                ca,
                 [1.0, 0.5],
-                false,
+                true,
                 (1_000_000, 2),
                 [
                     ("robot", "2"),
-                    ("site", "north"),
+                    ("site", "Z\u{fc}rich"),
                     ("service.instance.id", "two"),
                     ("service.version", version),
                 ],
             ),
+            (
+                "--otlp-endpoint http://h",
+                variables.map(|(name, _)| (name, " ")),
+                "http://h/v1/metrics",
+                &[],
+                None,
+                [10.0, 10.0],
+                true,
+                (64_000_000, 72),
+                [
+                    ("service.name", "topic_statistics_exporter"),
+                    ("service.version", version),
+                    ("service.instance.id", "spot-1"),
+                    ("host.name", "spot-1"),
+                ],
+            ),
         ] {
-            let options = complete(arguments, &variables).0.unwrap();
-            assert_eq!(options.client.url, url);
-            assert_eq!(options.client.headers, [(header.0.to_owned(), header.1.to_owned())]);
-            assert_eq!([options.client.timeout, options.interval].map(|time| time.as_secs_f64()), times);
-            assert_eq!(options.client.gzip, gzip);
+            let (options, warnings) = complete(arguments, &variables);
+            let options = options.unwrap();
+            let client = options.client;
+            let sent = client.headers.iter().map(|(name, value)| (&**name, &**value));
+            assert_eq!((&*client.url, client.certificate, warnings), (url, certificate, vec![]));
+            assert_eq!(sent.collect::<Vec<_>>(), headers);
+            assert_eq!([client.timeout, options.interval].map(|time| time.as_secs_f64()), times);
+            assert_eq!(client.gzip, gzip);
             let Limits { bytes, age } = options.buffer_limits;
             assert_eq!((bytes, age.as_secs() / 3600), limits);
             for (name, expected) in resource {
@@ -300,17 +337,77 @@ mod tests {
         }
     }
 
+    const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://there:4318");
+
     #[test]
-    fn the_environment_can_turn_it_off_and_wrong_ones_are_logged() {
-        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://there:4318");
-        for (variables, is_pushed, warnings) in [
-            (&[("OTEL_EXPORTER_OTLP_TIMEOUT", "broken"), (endpoint.0, "")][..], false, 0),
-            (&[endpoint, ("OTEL_SDK_DISABLED", "true")], false, 1),
-            (&[endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], true, 1),
-            (&[endpoint], true, 0),
+    fn variables_can_turn_the_push_side_off() {
+        for (name, value, is_disabled) in [
+            ("OTEL_SDK_DISABLED", "true", true),
+            ("OTEL_SDK_DISABLED", "false", false),
+            ("OTEL_SDK_DISABLED", "1", false),
+            ("OTEL_METRICS_EXPORTER", "none", true),
+            ("OTEL_METRICS_EXPORTER", "prometheus", true),
+            ("OTEL_METRICS_EXPORTER", "otlp", false),
+            ("OTEL_METRICS_EXPORTER", "prometheus, otlp", false),
         ] {
-            let (options, logged) = complete("", variables);
-            assert_eq!((options.is_some(), logged.len()), (is_pushed, warnings), "{variables:?}");
+            let (options, warnings) = complete("", &[ENDPOINT, (name, value)]);
+            let warnings = warnings.iter().map(ToString::to_string).collect::<String>();
+            let reason = format!("Nothing is pushed: {name} is {value:?}");
+            let expected = if is_disabled { (false, reason) } else { (true, String::new()) };
+            assert_eq!((options.is_some(), warnings), expected, "{name}={value}");
+        }
+        let (options, warnings) = complete("", &[("OTEL_EXPORTER_OTLP_TIMEOUT", "broken"), (ENDPOINT.0, "")]);
+        assert!(options.is_none() && warnings.is_empty());
+    }
+
+    #[test]
+    fn an_endpoint_is_that_of_metrics_or_one_above_it() {
+        let url = |variables: &[(&str, &str)]| complete("", variables).0.unwrap().client.url;
+        let own = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics/as/it/is");
+        assert_eq!(url(&[ENDPOINT, own]), own.1);
+        // The path for metrics comes before the query. The query is not shown.
+        for (value, expected, is_shown) in [
+            ("http://h:4318/", "http://h:4318/v1/metrics", "http://h:4318/v1/metrics"),
+            ("http://h:4318/base", "http://h:4318/base/v1/metrics", "http://h:4318/base/v1/metrics"),
+            ("http://h/v1/metrics/", "http://h/v1/metrics", "http://h/v1/metrics"),
+            ("http://h?key=a/b", "http://h/v1/metrics?key=a/b", "http://h/v1/metrics"),
+            ("http://h/v1/metrics?key=x", "http://h/v1/metrics?key=x", "http://h/v1/metrics"),
+            ("https://h:4318/a/?x=1#y", "https://h:4318/a/v1/metrics?x=1#y", "https://h:4318/a/v1/metrics"),
+            ("http://h/#?y", "http://h/v1/metrics#?y", "http://h/v1/metrics"),
+            ("http://me:se@cret@h/a@b", "http://me:se@cret@h/a@b/v1/metrics", "http://h/a@b/v1/metrics"),
+            ("me:secret@h", "me:secret@h/v1/metrics", "h/v1/metrics"),
+            ("http://h\u{1b}", "http://h\u{1b}/v1/metrics", "http://h\\u{1b}/v1/metrics"),
+        ] {
+            let made = url(&[(ENDPOINT.0, value)]);
+            assert_eq!((&*made, &*otlp::shown(&made)), (expected, is_shown), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_variable_is_ignored_with_a_warning_without_secrets() {
+        let (pairs, agent) = ("it has to be name=value", "an agent beside the exporter");
+        let defaults = format!("{:?}", complete("", &[ENDPOINT]).0);
+        for (name, value, shown, expected) in [
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "\"10s\"", "it has to be a whole number"),
+            ("OTEL_METRIC_EXPORT_INTERVAL", "0", "\"0\"", "it has to be a whole number"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "secret", "not valid", pairs),
+            ("OTEL_RESOURCE_ATTRIBUTES", "robot", "\"robot\"", pairs),
+            ("OTEL_RESOURCE_ATTRIBUTES", "x=%ff", "\"x=%ff\"", pairs),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd", "\"zstd\"", "it has to be gzip"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "\"grpc\"", "it has to be http/protobuf"),
+            ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/key", "\"/key\"", agent),
+            ("OTEL_EXPORTER_OTLP_METRICS_CLIENT_CERTIFICATE", "/x", "\"/x\"", agent),
+            (
+                "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+                "lowmemory",
+                "\"lowmemory\"",
+                "it has to be cumulative",
+            ),
+        ] {
+            let (options, warnings) = complete("", &[ENDPOINT, (name, value)]);
+            assert_eq!((format!("{options:?}"), warnings.len()), (defaults.clone(), 1), "{name}");
+            let start = format!("{name} is {shown}, and is ignored: {expected}");
+            assert!(warnings[0].to_string().starts_with(&start), "{}", warnings[0]);
         }
     }
 }

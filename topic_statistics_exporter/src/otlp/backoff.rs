@@ -36,7 +36,6 @@ impl Backoff {
         }
     }
 
-    /// Resets the wait to its initial value after the collector has answered.
     pub fn reset(&mut self) {
         self.failures = 0;
     }

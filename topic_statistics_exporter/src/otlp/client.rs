@@ -4,13 +4,18 @@
 //!
 //! Source: OTLP specification 1.10, <https://opentelemetry.io/docs/specs/otlp/#otlphttp>.
 
-mod answer;
-mod options;
-
-use std::{error::Error, fs, net::IpAddr, path::Path, sync::Arc, time::SystemTime};
+use std::{
+    error, fs,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use prost::Message;
+use thiserror::Error;
+use topic_statistics_core::Escaped;
 use ureq::{
     config::Config,
     http::{
@@ -21,19 +26,74 @@ use ureq::{
     Agent, Body,
 };
 
-use self::{
-    answer::{accepted, error_text, printable},
-    options::USER_AGENT,
-};
-pub use self::{
-    answer::{Answer, Failure},
-    options::{ClientError, ClientOptions},
-};
-use super::{backoff::retry_after, has_user, shown};
+use super::backoff::retry_after;
 use crate::compression::decompress;
 
 /// The largest number of bytes that are read from an answer's body.
 const MAX_ANSWER: u64 = 64 << 10;
+/// If a text comes from outside the exporter, at most this number of its characters is logged.
+const MAX_TEXT: usize = 200;
+
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// The URL for metrics, usually `http://HOST:4318/v1/metrics`.
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    /// The longest time for a request and its answer.
+    pub timeout: Duration,
+    pub gzip: bool,
+    /// A PEM file with certificates to check the collector's certificate. `None` means the system's certificates.
+    pub certificate: Option<PathBuf>,
+}
+
+/// The reason why no request can be sent with these options.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// The URL is not valid. The error shows the URL without parts that can be secrets.
+    #[error(
+        "The OTLP endpoint {0:?} is no URL: it is http:// or https://, a host, and a port, as http://localhost:4318"
+    )]
+    Url(String),
+    /// The URL contains a user or a password, which the error does not show.
+    #[error("The OTLP endpoint has a user or a password: they go into a header, authorization=Basic%20...")]
+    UserInfo,
+    /// A header is not valid. The error shows only the name of the header, because the value can be a secret.
+    #[error("The OTLP header {0:?} has a name or a value that HTTP does not allow")]
+    Header(String),
+    #[error("The file {path} for OTLP cannot be used: {reason}")]
+    Certificate { path: PathBuf, reason: String },
+}
+
+/// The collector's answer to a request, or the reason why there is no answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    Accepted {
+        /// The number of data points in the request that the collector rejected.
+        rejected: u64,
+        /// The reason for the rejection, or a warning. Empty if the collector gave neither.
+        text: String,
+    },
+    /// The collector has refused the request, and would also refuse the same request later.
+    Refused { status: u16, reason: String },
+    /// The collector may accept the request later, or did not answer.
+    Later {
+        /// The wait that the collector demands.
+        retry_after: Option<Duration>,
+        reason: String,
+        failure: Failure,
+    },
+}
+
+/// The reason why a request waits and is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The collector asked to send the request later.
+    Busy,
+    /// The collector did not accept the credentials, or does not know the URL: it may be repaired.
+    Denied,
+    /// The collector did not answer.
+    Unreachable,
+}
 
 /// A client that sends requests to one URL. The client keeps the connection open between requests.
 #[derive(Debug)]
@@ -45,12 +105,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Returns a client. This function sends nothing.
     pub fn new(options: &ClientOptions) -> Result<Self, ClientError> {
         Self::with_agent(options, Agent::new_with_config)
     }
 
-    /// Returns a client. `agent` creates the HTTP agent of this client.
     pub fn with_agent(
         options: &ClientOptions,
         agent: impl FnOnce(Config) -> Agent,
@@ -74,7 +132,7 @@ impl Client {
             .http_status_as_error(false)
             // Redirects are not followed, because a redirect would change the POST request to a GET request.
             .max_redirects(0)
-            .user_agent(USER_AGENT);
+            .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
         if url.host().is_some_and(is_loopback) {
             config = config.proxy(None);
         }
@@ -84,8 +142,7 @@ impl Client {
         Ok(Self { agent: agent(config.build()), url, headers, gzip: options.gzip })
     }
 
-    /// Sends a request, and waits for the answer. The request was compressed by
-    /// [`compress`](crate::compression::compress).
+    /// Sends a request that [`compress`](crate::compression::compress) has compressed. Waits for the answer.
     pub fn post(&self, compressed: &[u8]) -> Answer {
         let mut answer = self.send(compressed);
         // The query of the URL can be a secret, and an answer or an error text may repeat it, so it is replaced.
@@ -134,7 +191,12 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
     let body = body.into_with_config().limit(MAX_ANSWER).read_to_vec().unwrap_or_default();
     match parts.status {
         status if status.is_success() => {
-            accepted(ExportMetricsServiceResponse::decode(&*body).unwrap_or_default())
+            let response = ExportMetricsServiceResponse::decode(&*body).unwrap_or_default();
+            let partial = response.partial_success.unwrap_or_default();
+            Answer::Accepted {
+                rejected: u64::try_from(partial.rejected_data_points).unwrap_or(0),
+                text: printable(&partial.error_message),
+            }
         }
         status @ (StatusCode::TOO_MANY_REQUESTS
         | StatusCode::BAD_GATEWAY
@@ -194,7 +256,7 @@ fn tls(options: &ClientOptions) -> Result<TlsConfig, ClientError> {
 }
 
 /// Reads a file of certificates in PEM. Returns an error if the file has no certificate.
-fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, Box<dyn Error>> {
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, Box<dyn error::Error>> {
     let pem = fs::read(path)?;
     let items = parse_pem(&pem).collect::<Result<Vec<_>, _>>()?.into_iter();
     let certificates: Vec<_> = items
@@ -207,4 +269,41 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, Box<dyn Error>
         return Err("it has no certificate in PEM".into());
     }
     Ok(certificates)
+}
+
+/// Returns a text from outside the exporter in a form that is safe in the log: escaped and shortened.
+fn printable(text: &str) -> String {
+    Escaped(text).to_string().chars().take(MAX_TEXT).collect()
+}
+
+/// Returns the text of an error. Adds a hint at the usual cause, if the error text does not name this cause.
+fn error_text(error: &str) -> String {
+    // By default, `openssl req -x509` makes a certificate of an authority. A gRPC port answers with HTTP/2.
+    let hints = [
+        (
+            "CaUsedAsEndEntity",
+            ": the collector's certificate is one of an authority; make it with basicConstraints=CA:FALSE",
+        ),
+        ("invalid HTTP version", ": it may be a port of gRPC; the port of HTTP is usually 4318"),
+    ];
+    let hint = hints.iter().find(|(text, _)| error.contains(text)).map_or("", |(_, hint)| hint);
+    printable(error) + hint
+}
+
+/// Returns the URL without user, password, query and fragment, which can be secrets. The result is safe to show.
+pub fn shown(url: &str) -> String {
+    let [scheme, authority, path] = parts(url);
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    Escaped(&[scheme, host, path].concat()).to_string()
+}
+
+pub fn has_user(url: &str) -> bool {
+    parts(url)[1].contains('@')
+}
+
+fn parts(url: &str) -> [&str; 3] {
+    let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
+    let (scheme, rest) = url.find("://").map_or(("", url), |end| url.split_at(end + 3));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    [scheme, authority, path]
 }

@@ -25,7 +25,6 @@ pub struct Delivery {
     reported: Reported,
 }
 
-/// The result of an answer.
 #[derive(Debug)]
 pub struct Outcome {
     /// How long to wait before the request is sent again. `None` if the request is finished.
@@ -37,7 +36,6 @@ pub struct Outcome {
 /// A wait before a request is sent again.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
-    /// The length of the wait.
     pub time: Duration,
     /// Whether the collector demands this wait.
     pub is_demanded: bool,
@@ -54,102 +52,85 @@ struct Reported {
 }
 
 impl Delivery {
-    /// Returns a delivery that has sent nothing yet.
     pub fn new(queue: Queue, backoff: Backoff) -> Self {
         Self { queue, backoff, counts: PushCounts::default(), reported: Reported::default() }
     }
 
-    /// Adds a request that [`compress`](crate::compression::compress) has compressed.
     pub fn push(&mut self, request: Vec<u8>, now: Instant) {
         self.queue.push(request, now);
     }
 
-    /// Takes the oldest request. The request still counts towards the limits of the queue until
-    /// [`settle`](Self::settle) gets the collector's answer.
+    /// Takes the oldest request, which counts towards the limits until [`settle`](Self::settle).
     pub fn take(&mut self, now: Instant) -> Option<Arc<Vec<u8>>> {
         self.queue.take(now)
     }
 
-    /// Counts the answer to the taken request. Removes the request, unless it has to be sent again.
+    /// Counts the answer to the taken request. Finishes the request, or puts it back into the queue.
     ///
     /// `random` is a random number from 0 to 1 for the jitter of the wait.
     pub fn settle(&mut self, answer: &Answer, random: f64) -> Outcome {
-        let wait = match answer {
-            Answer::Later { retry_after, .. } => Some(Wait {
-                time: self.backoff.after_failure(*retry_after, random),
-                is_demanded: retry_after.is_some(),
-            }),
-            Answer::Accepted { .. } | Answer::Refused { .. } => {
-                self.backoff.reset();
-                None
-            }
+        let Answer::Later { retry_after, reason, failure } = answer else {
+            self.backoff.reset();
+            self.queue.finish();
+            return Outcome { wait: None, report: self.finished(answer) };
         };
-        Outcome { wait, report: self.count(answer) }
+        let time = self.backoff.after_failure(*retry_after, random);
+        self.queue.put_back();
+        let attempts = &mut self.counts.failed_attempts;
+        let (counter, is_denied) = match failure {
+            Failure::Busy => (&mut attempts.busy, false),
+            Failure::Denied => (&mut attempts.denied, true),
+            Failure::Unreachable => (&mut attempts.unreachable, false),
+        };
+        *counter += 1;
+        let is_new = self.reported.failing.replace(is_denied) != Some(is_denied);
+        let advice = if is_denied { ": check the endpoint and the headers" } else { "" };
+        let report = is_new.then(|| {
+            format!("The OTLP collector takes nothing ({reason}){advice}. Figures wait, and are sent later")
+        });
+        Outcome { wait: Some(Wait { time, is_demanded: retry_after.is_some() }), report }
     }
 
-    /// Returns the counts of requests so far.
     pub fn counts(&self) -> PushCounts {
         PushCounts {
-            dropped: self.queue.dropped(),
+            dropped: self.queue.dropped,
             waiting: self.queue.requests(),
-            waiting_bytes: self.queue.bytes(),
+            waiting_bytes: self.queue.bytes,
             ..self.counts
         }
     }
 
-    /// Counts the answer. Finishes the taken request or puts it back into the queue. Returns a line for the log, if
-    /// there is anything new to log.
-    fn count(&mut self, answer: &Answer) -> Option<String> {
+    /// Counts the answer to a finished request. Returns a line for the log, if there is anything new to log.
+    fn finished(&mut self, answer: &Answer) -> Option<String> {
         match answer {
-            Answer::Later { reason, failure, .. } => {
-                self.queue.put_back();
-                let attempts = &mut self.counts.failed_attempts;
-                let (counter, is_denied) = match failure {
-                    Failure::Busy => (&mut attempts.busy, false),
-                    Failure::Denied => (&mut attempts.denied, true),
-                    Failure::Unreachable => (&mut attempts.unreachable, false),
-                };
-                *counter += 1;
-                let is_new = self.reported.failing.replace(is_denied) != Some(is_denied);
-                let advice = if is_denied { ": check the endpoint and the headers" } else { "" };
-                is_new.then(|| {
-                    format!("The OTLP collector takes nothing ({reason}){advice}. Figures wait, and are sent later")
-                })
-            }
             Answer::Refused { status, reason } => {
-                self.queue.finish();
                 self.counts.refused += 1;
                 self.reported.failing = None;
                 let is_new = self.reported.refused.replace(*status) != Some(*status);
                 is_new.then(|| format!("The OTLP collector refuses figures ({reason}). They are lost"))
             }
             Answer::Accepted { rejected, text } => {
-                self.queue.finish();
                 self.counts.accepted += 1;
                 self.counts.rejected_data_points = self.counts.rejected_data_points.saturating_add(*rejected);
                 let was_failing = self.reported.failing.take().is_some();
-                let is_new =
-                    (*rejected > 0 || !text.is_empty()) && !mem::replace(&mut self.reported.rejected, true);
-                if is_new {
-                    Some(format!(
+                let is_partial = *rejected > 0 || !text.is_empty();
+                if is_partial && !mem::replace(&mut self.reported.rejected, true) {
+                    return Some(format!(
                         "The OTLP collector rejected {rejected} data points of a request: \"{text}\""
-                    ))
-                } else {
-                    was_failing.then(|| {
-                        format!(
-                            "The OTLP collector takes figures again. {} requests wait",
-                            self.queue.requests()
-                        )
-                    })
+                    ));
                 }
+                let waiting = self.queue.requests();
+                was_failing
+                    .then(|| format!("The OTLP collector takes figures again. {waiting} requests wait"))
             }
+            Answer::Later { .. } => None,
         }
     }
 
     /// Returns a line for the log if the number of dropped requests for a reason has doubled since the last line.
     pub fn report(&mut self) -> Option<String> {
         let mut lines = vec![];
-        let DroppedRequests { overflow, expired } = self.queue.dropped();
+        let DroppedRequests { overflow, expired } = self.queue.dropped;
         let reported = &mut self.reported.dropped;
         for (now, reported, reason) in [
             (overflow, &mut reported.overflow, "beyond the size of the buffer"),

@@ -16,18 +16,18 @@ use opentelemetry_proto::tonic::{
     collector::metrics::v1::ExportMetricsServiceRequest,
     common::v1::{any_value, AnyValue, InstrumentationScope, KeyValue},
     metrics::v1::{
-        metric::Data, number_data_point::Value, summary_data_point::ValueAtQuantile, AggregationTemporality,
-        ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Metric, NumberDataPoint, ResourceMetrics,
-        ScopeMetrics, Sum, Summary, SummaryDataPoint,
+        exponential_histogram_data_point::Buckets, metric::Data, number_data_point::Value,
+        summary_data_point::ValueAtQuantile, AggregationTemporality, ExponentialHistogram,
+        ExponentialHistogramDataPoint, Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum,
+        Summary, SummaryDataPoint,
     },
     resource::v1::Resource,
 };
 use prost::Message;
 
-use super::samples::data_point;
 use crate::{
     exposition::{Family, Labels, SummaryValue, Writer},
-    state::{Histogram, QUANTILES},
+    state::{Bucket, Histogram, QUANTILES},
 };
 
 /// The largest size of the data points of a request, in bytes. An HTTP server accepts requests up to 20 MiB. But a
@@ -35,28 +35,14 @@ use crate::{
 /// descriptions and the resource.
 const MAX_BYTES: usize = 3 << 20;
 
-/// Makes OTLP requests from the state.
-#[derive(Debug)]
-pub struct Encoder {
-    resource: Resource,
-}
-
-impl Encoder {
-    /// Returns an encoder of requests with these resource attributes. The last of attributes with equal names is used.
-    pub fn new(attributes: &[(String, String)]) -> Self {
-        let mut unique: Vec<KeyValue> = Vec::new();
-        for (name, value) in attributes {
-            unique.retain(|attribute| attribute.key != *name);
-            unique.push(attribute(name, value));
-        }
-        Self { resource: Resource { attributes: unique, ..Resource::default() } }
+/// Returns a resource with these attributes. The last of attributes with equal names is used.
+pub fn resource(attributes: &[(String, String)]) -> Resource {
+    let mut unique: Vec<KeyValue> = Vec::new();
+    for (name, value) in attributes {
+        unique.retain(|attribute| attribute.key != *name);
+        unique.push(attribute(name, value));
     }
-
-    /// Returns an empty report. [`write_state`](crate::exposition::write_state) writes the state to the report.
-    pub fn report(&self, now: SystemTime) -> Report<'_> {
-        let (closed, requests) = (Vec::new(), Vec::new());
-        Report { encoder: self, now, family: None, open: None, closed, bytes: 0, requests }
-    }
+    Resource { attributes: unique, ..Resource::default() }
 }
 
 /// Sums and histograms are cumulative: they include all samples since their start. So if a request is lost, the next
@@ -66,7 +52,7 @@ const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 /// A writer of one report. A large report has several requests.
 #[derive(Debug)]
 pub struct Report<'a> {
-    encoder: &'a Encoder,
+    resource: &'a Resource,
     now: SystemTime,
     family: Option<Family>,
     /// The metric of the current family.
@@ -78,7 +64,13 @@ pub struct Report<'a> {
     requests: Vec<ExportMetricsServiceRequest>,
 }
 
-impl Report<'_> {
+impl<'a> Report<'a> {
+    /// Returns an empty report. [`write_state`](crate::exposition::write_state) writes the state to the report.
+    pub fn new(resource: &'a Resource, now: SystemTime) -> Self {
+        let (closed, requests) = (Vec::new(), Vec::new());
+        Self { resource, now, family: None, open: None, closed, bytes: 0, requests }
+    }
+
     fn end_request(&mut self) {
         self.closed.extend(self.open.take());
         if self.closed.is_empty() {
@@ -91,7 +83,7 @@ impl Report<'_> {
         };
         let metrics = mem::take(&mut self.closed);
         let scope_metrics = vec![ScopeMetrics { scope: Some(scope), metrics, ..ScopeMetrics::default() }];
-        let resource = Some(self.encoder.resource.clone());
+        let resource = Some(self.resource.clone());
         let resource_metrics =
             vec![ResourceMetrics { resource, scope_metrics, ..ResourceMetrics::default() }];
         self.requests.push(ExportMetricsServiceRequest { resource_metrics });
@@ -127,8 +119,7 @@ impl Report<'_> {
         }
     }
 
-    /// Returns the time of a data point. If the system clock was set back, this time is still not before the point's
-    /// start time.
+    /// Returns the time of a data point, which is not before its start even if the clock was set back.
     fn time(&self, start: Option<SystemTime>) -> u64 {
         nanoseconds(start.map_or(self.now, |start| start.max(self.now)))
     }
@@ -243,36 +234,83 @@ fn nanoseconds(time: SystemTime) -> u64 {
     since.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
+/// The largest number of buckets for each sign. It is the default of OpenTelemetry's SDKs, so all readers accept it.
+const MAX_BUCKETS: i64 = 160;
+
+/// Returns a data point with all samples of a histogram. Its attributes and times are not set.
+///
+/// Buckets are joined in pairs until [`MAX_BUCKETS`] consecutive buckets are enough for all samples.
+fn data_point(histogram: &Histogram) -> ExponentialHistogramDataPoint {
+    let shift = i64::from(histogram.shift());
+    let sides = [&histogram.positive, &histogram.negative];
+    let joined = sides.iter().map(|side| joined_scales(side, shift)).max().unwrap_or_default();
+    let [positive, negative] =
+        sides.map(|side| Some(buckets(side, shift, joined)).filter(|_| !side.is_empty()));
+    ExponentialHistogramDataPoint {
+        count: histogram.count,
+        // OTLP requires that a histogram with negative samples has no sum.
+        sum: negative.is_none().then(|| histogram.sum()),
+        scale: histogram.scale - joined as i32,
+        zero_count: histogram.zero_count,
+        positive,
+        negative,
+        ..ExponentialHistogramDataPoint::default()
+    }
+}
+
+/// Returns how many times the buckets of one sign have to be joined in pairs. The index of a bucket plus `shift` is the
+/// index of this bucket in the base unit.
+fn joined_scales(side: &[Bucket], shift: i64) -> u32 {
+    let (Some((first, _)), Some((last, _))) = (side.first(), side.last()) else { return 0 };
+    let [first, last] = [first, last].map(|index| i64::from(*index) + shift);
+    let fits = |joined: &u32| (last >> joined) - (first >> joined) < MAX_BUCKETS;
+    (0..u32::BITS).find(fits).unwrap_or(u32::BITS)
+}
+
+fn buckets(side: &[Bucket], shift: i64, joined: u32) -> Buckets {
+    let index = |index: &i32| (i64::from(*index) + shift) >> joined;
+    let offset = side.first().map_or(0, |(first, _)| index(first));
+    let mut counts = Vec::new();
+    for (bucket, count) in side {
+        let place = usize::try_from(index(bucket) - offset).unwrap_or_default();
+        counts.resize(counts.len().max(place + 1), 0);
+        counts[place] += count;
+    }
+    Buckets { offset: offset as i32, bucket_counts: counts }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{collections::BTreeSet, time::Instant};
 
-    use rclrs_topic_statistics::{health::Level, Metric as Known, Summary, Window};
+    use proptest::prelude::*;
+    use rclrs_topic_statistics::Metric as Known;
+    use topic_statistics_observe::ros::{
+        testing::{message, status, FIGURES},
+        wire::{Diagnostic, Losses, MetricWindow},
+    };
 
     use super::*;
     use crate::{
         exposition::{write_state, Format},
-        model::{Diagnostic, DiagnosticName, Losses, MetricName, MetricWindow, Received, SourceName},
+        model::Received,
         state::{Limits, Now, PushCounts, State},
     };
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn window(source: &str, metric: Known, stop: i64) -> Received {
-        Received::Window(MetricWindow {
-            source: SourceName::new(source),
-            metric: MetricName::Known(metric),
-            window: Window::from_nanoseconds(stop - 1_000_000_000, stop),
-            figures: Summary::new(0.002, 0.002, 0.002, 0.0, 50),
-        })
+    /// Returns a window of one second that ends at `stop` (s), with 50 samples.
+    fn window(source: &str, metric: Known, stop: i32) -> Received {
+        let message = message(source, metric.name(), metric.unit(), stop, FIGURES);
+        MetricWindow::new(&message).unwrap().into()
     }
 
     fn losses() -> Received {
-        Received::Losses(Losses { source: SourceName::new("/a:/b"), lost: 5 })
+        Losses { node: "/a".to_owned(), topic: "/b".to_owned(), lost: 5 }.into()
     }
 
     fn report(state: &State, now: SystemTime) -> Vec<ExportMetricsServiceRequest> {
-        write_state(state, Instant::now(), 0.0, Encoder::new(&[]).report(now))
+        write_state(state, Instant::now(), 0.0, Report::new(&resource(&[]), now))
     }
 
     fn metrics(requests: &[ExportMetricsServiceRequest]) -> impl Iterator<Item = &Metric> {
@@ -311,7 +349,7 @@ mod tests {
         ] {
             state.expire(at(time).monotonic);
             for stop in stops {
-                state.accept(Ok(window("/a:/b", Known::MessageAge, stop * 1_000_000_000)), at(time));
+                state.accept(Ok(window("/a:/b", Known::MessageAge, stop)), at(time));
             }
             let requests = report(&state, at(time).system);
             assert_eq!(sums(&requests, "messages_received", start.system), [expected]);
@@ -331,8 +369,8 @@ mod tests {
     fn a_large_report_is_several_requests() {
         let now = Now::read();
         let mut state = State::new(Limits::default(), now);
-        let long = "ü".repeat(240);
-        for source in 0..1500 {
+        let long = "ü".repeat(180);
+        for source in 0..2000 {
             let name = format!("/{long}{source}:/{long}{source}");
             state.accept(Ok(window(&name, Known::MessageAge, 1)), now);
         }
@@ -341,7 +379,7 @@ mod tests {
         let (last, full) = sizes.split_last().unwrap();
         assert!(full.len() >= 2, "{sizes:?}");
         assert!(full.iter().all(|size| (2 << 20..4 << 20).contains(size)) && *last < 4 << 20, "{sizes:?}");
-        assert_eq!(sums(&requests, "messages_received", now.system).len(), 1500);
+        assert_eq!(sums(&requests, "messages_received", now.system).len(), 2000);
     }
 
     /// Returns a metric's name in Prometheus, by OpenTelemetry's translation rules. These rules ignore units in braces.
@@ -360,9 +398,8 @@ mod tests {
             state.accept(Ok(window("/a:/b", *metric, 1)), now);
         }
         state.accept(Ok(losses()), now);
-        let name = DiagnosticName { name: "a".into(), hardware_id: "b".into() };
-        state.accept(Ok(Received::Diagnostic(Diagnostic { name, level: Level::Ok, health: None })), now);
-        state.set_push(PushCounts::default());
+        state.accept(Ok(Diagnostic::new(&status("a", 0, &[])).unwrap().into()), now);
+        state.push = Some(PushCounts::default());
         let text = String::from_utf8(Format::Text.encode(&state, now.monotonic, 0.0, vec![])).unwrap();
         let pulled: BTreeSet<_> = text
             .lines()
@@ -380,6 +417,36 @@ mod tests {
     #[test]
     fn the_last_of_two_equal_attributes_counts() {
         let pairs = [("a", "1"), ("b", "2"), ("a", "3")].map(|(name, value)| (name.into(), value.into()));
-        assert_eq!(Encoder::new(&pairs).resource.attributes, [attribute("b", "2"), attribute("a", "3")]);
+        assert_eq!(resource(&pairs).attributes, [attribute("b", "2"), attribute("a", "3")]);
+    }
+
+    #[test]
+    fn the_161st_bucket_halves_the_resolution() {
+        for (first, last, joined) in [(0, 159, 0), (0, 160, 1), (0, 318, 1), (-1, 319, 2), (0, 320, 2)] {
+            assert_eq!(joined_scales(&[(first, 1), (last, 1)], 0), joined, "{first} to {last}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn joined_buckets_have_all_samples_in_their_places(
+            counts in prop::collection::btree_map(-3000..3000_i32, 1..9_u64, 0..40),
+            shift in -400..400_i64,
+        ) {
+            let side: Vec<_> = counts.into_iter().collect();
+            let joined = joined_scales(&side, shift);
+            let Buckets { offset, bucket_counts } = buckets(&side, shift, joined);
+            prop_assert!(bucket_counts.len() <= 160);
+            prop_assert_eq!(
+                bucket_counts.iter().sum::<u64>(),
+                side.iter().map(|(_, count)| count).sum::<u64>()
+            );
+            for (index, count) in (offset..).zip(bucket_counts) {
+                let of_bucket = side.iter().filter(|(of, _)| (i64::from(*of) + shift) >> joined == i64::from(index));
+                prop_assert_eq!(of_bucket.map(|(_, count)| count).sum::<u64>(), count);
+            }
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::{
     collections::VecDeque,
+    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -20,18 +21,18 @@ pub struct Limits {
     pub age: Duration,
 }
 
-/// A queue of requests. At most one request at a time is [taken](Self::take). The taken request is then
-/// [finished](Self::finish) or [put back](Self::put_back).
+/// A queue of requests. A [taken](Self::take) one is [finished](Self::finish) or [put back](Self::put_back).
 #[derive(Debug)]
 pub struct Queue {
     limits: Limits,
     /// The waiting requests. The oldest request comes first.
     waiting: VecDeque<Waiting>,
-    /// The taken request, which counts towards the limits but is never dropped.
-    taken: Option<Waiting>,
+    /// Whether the oldest request is taken. A taken request counts towards the limits but is never dropped.
+    is_taken: bool,
     /// The total size of the waiting requests and the taken request, in bytes.
-    bytes: u64,
-    dropped: DroppedRequests,
+    pub bytes: u64,
+    /// The counts of the requests dropped since the queue was created.
+    pub dropped: DroppedRequests,
 }
 
 #[derive(Debug)]
@@ -41,17 +42,16 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Returns an empty queue.
     pub fn new(limits: Limits) -> Self {
         let (waiting, dropped) = (VecDeque::new(), DroppedRequests::default());
-        Self { limits, waiting, taken: None, bytes: 0, dropped }
+        Self { limits, waiting, is_taken: false, bytes: 0, dropped }
     }
 
-    /// Adds a request that [`compress`](crate::compression::compress) has compressed. Drops the oldest waiting requests
-    /// if the limits are exceeded.
+    /// Adds a compressed request. Drops the oldest waiting requests if the limits are exceeded.
     pub fn push(&mut self, body: Vec<u8>, now: Instant) {
         let bytes = body.len() as u64;
-        if bytes + self.taken.as_ref().map_or(0, Waiting::bytes) > self.limits.bytes {
+        let taken = self.waiting.front().filter(|_| self.is_taken).map_or(0, Waiting::bytes);
+        if bytes + taken > self.limits.bytes {
             self.dropped.overflow += 1;
             return;
         }
@@ -62,42 +62,32 @@ impl Queue {
 
     /// Takes the oldest request. The request counts towards the limits until it is finished.
     pub fn take(&mut self, now: Instant) -> Option<Arc<Vec<u8>>> {
-        self.put_back();
+        self.is_taken = false;
         self.make_room(0, now);
-        self.taken = self.waiting.pop_front();
-        self.taken.as_ref().map(|taken| Arc::clone(&taken.body))
+        let oldest = self.waiting.front()?;
+        self.is_taken = true;
+        Some(Arc::clone(&oldest.body))
     }
 
-    /// Removes the taken request.
     pub fn finish(&mut self) {
-        self.bytes -= self.taken.take().map_or(0, |taken| taken.bytes());
+        if mem::take(&mut self.is_taken) {
+            self.bytes -= self.waiting.pop_front().map_or(0, |taken| taken.bytes());
+        }
     }
 
-    /// Puts the taken request back as the oldest waiting request.
     pub fn put_back(&mut self) {
-        if let Some(request) = self.taken.take() {
-            self.waiting.push_front(request);
-        }
+        self.is_taken = false;
     }
 
     /// Returns the number of requests, including the taken request.
     pub fn requests(&self) -> usize {
-        self.waiting.len() + usize::from(self.taken.is_some())
-    }
-
-    /// Returns the total size of the compressed requests, including the taken request, in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Returns the counts of the requests dropped since the queue was created.
-    pub fn dropped(&self) -> DroppedRequests {
-        self.dropped
+        self.waiting.len()
     }
 
     /// Drops requests that have waited for too long, and the oldest requests until `bytes` more bytes fit.
     fn make_room(&mut self, bytes: u64, now: Instant) {
-        while let Some(oldest) = self.waiting.front() {
+        let first = usize::from(self.is_taken);
+        while let Some(oldest) = self.waiting.get(first) {
             let reason = if self.bytes + bytes > self.limits.bytes {
                 &mut self.dropped.overflow
             } else if now.saturating_duration_since(oldest.added) > self.limits.age {
@@ -107,7 +97,7 @@ impl Queue {
             };
             *reason += 1;
             self.bytes -= oldest.bytes();
-            self.waiting.pop_front();
+            self.waiting.remove(first);
         }
     }
 }
@@ -172,10 +162,11 @@ mod tests {
                 Hours(hours) => now += hours as u32 * HOUR,
             }
             let is = queue.waiting.iter().map(|request| request.body[0]).collect::<Vec<_>>();
-            let bytes = queue.waiting.iter().chain(&queue.taken).map(Waiting::bytes).sum();
-            assert_eq!((&*is, queue.bytes()), (waiting, bytes), "step {number}");
-            assert_eq!(queue.dropped(), DroppedRequests { overflow, expired }, "step {number}");
+            let is = &is[usize::from(queue.is_taken)..];
+            let bytes = queue.waiting.iter().map(Waiting::bytes).sum();
+            assert_eq!((is, queue.bytes), (waiting, bytes), "step {number}");
+            assert_eq!(queue.dropped, DroppedRequests { overflow, expired }, "step {number}");
         }
-        assert_eq!((queue.requests(), queue.bytes()), (0, 0));
+        assert_eq!((queue.requests(), queue.bytes), (0, 0));
     }
 }

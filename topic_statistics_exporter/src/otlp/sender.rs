@@ -20,12 +20,7 @@ use crate::{compression::compress, state::PushCounts};
 /// Sends requests to the collector on a separate thread, in the order in which [`push`](Self::push) adds the requests.
 ///
 /// No other thread waits for the collector.
-#[derive(Debug)]
 pub struct Sender {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     report: Box<dyn Fn(&str) + Send + Sync>,
@@ -39,84 +34,68 @@ struct State {
     has_ended: bool,
 }
 
+impl fmt::Debug for Sender {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Sender").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
 impl Sender {
-    /// Starts the thread. When the result of the requests changes, `report` is called with a line for the log.
     pub fn start(
         queue: Queue,
         client: Client,
         backoff: Backoff,
         report: impl Fn(&str) + Send + Sync + 'static,
-    ) -> io::Result<Self> {
+    ) -> io::Result<Arc<Self>> {
         let state = State { delivery: Delivery::new(queue, backoff), is_stopping: false, has_ended: false };
-        let shared =
-            Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), report: Box::new(report) });
-        let of_thread = Arc::clone(&shared);
+        let sender =
+            Arc::new(Self { state: Mutex::new(state), changed: Condvar::new(), report: Box::new(report) });
+        let of_thread = Arc::clone(&sender);
         thread::Builder::new().name("otlp sender".to_owned()).spawn(move || {
             of_thread.send_all(&client);
             of_thread.lock().has_ended = true;
             of_thread.changed.notify_all();
         })?;
-        Ok(Self { shared })
+        Ok(sender)
     }
 
     /// Adds a request to the queue. `request` has the bytes of the protobuf message, without compression.
     pub fn push(&self, request: &[u8]) {
         let request = compress(request);
         let report = {
-            let mut state = self.shared.lock();
+            let mut state = self.lock();
             state.delivery.push(request, Instant::now());
             state.delivery.report()
         };
-        self.shared.changed.notify_all();
-        self.shared.report(report);
+        self.changed.notify_all();
+        self.log(report);
     }
 
-    /// Returns the counts of requests so far.
     pub fn counts(&self) -> PushCounts {
-        self.shared.lock().delivery.counts()
+        self.lock().delivery.counts()
     }
 
-    /// Sends the waiting requests for at most the time `limit`, and stops. The requests that the collector has not
-    /// accepted within this time are lost.
+    /// Sends the waiting requests for at most the time `limit`, and stops. The others are lost.
     pub fn stop(&self, limit: Duration) -> PushCounts {
-        let end = Instant::now() + limit;
-        let mut state = self.shared.lock();
+        let mut state = self.lock();
         state.is_stopping = true;
-        self.shared.changed.notify_all();
-        while !state.has_ended {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            state = self.shared.wait(state, left);
-        }
+        self.changed.notify_all();
+        let waited = self.changed.wait_timeout_while(state, limit, |state| !state.has_ended);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.delivery.counts()
     }
-}
 
-impl fmt::Debug for Shared {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Shared").field("state", &self.state).finish_non_exhaustive()
-    }
-}
-
-impl Shared {
     /// Locks the state. A poisoned lock is ignored, because a panic of another thread leaves the state consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>, limit: Duration) -> MutexGuard<'a, State> {
-        self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    fn report(&self, line: Option<String>) {
+    fn log(&self, line: Option<String>) {
         if let Some(line) = line {
             (self.report)(&line);
         }
     }
 
-    /// Sends requests until the sender is stopped.
     fn send_all(&self, client: &Client) {
         while let Some(request) = self.take() {
             let answer = client.post(&request);
@@ -124,8 +103,8 @@ impl Shared {
                 let delivery = &mut self.lock().delivery;
                 (delivery.settle(&answer, fastrand::f64()), delivery.report())
             };
-            self.report(outcome.report);
-            self.report(report);
+            self.log(outcome.report);
+            self.log(report);
             if outcome.wait.is_some_and(|wait| self.pause(wait)) {
                 return;
             }
@@ -149,19 +128,13 @@ impl Shared {
     /// If the sender is stopped during this wait, the wait ends at once, and the thread makes one more attempt. But if
     /// the sender was stopping before the wait, or if the collector demanded the wait, no attempt follows.
     fn pause(&self, wait: Wait) -> bool {
-        let end = Instant::now() + wait.time;
-        let mut state = self.lock();
+        let state = self.lock();
         if state.is_stopping {
             return true;
         }
-        while !state.is_stopping {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            state = self.wait(state, left);
-        }
-        wait.is_demanded
+        let waited = self.changed.wait_timeout_while(state, wait.time, |state| !state.is_stopping);
+        let ended = waited.unwrap_or_else(PoisonError::into_inner).1;
+        wait.is_demanded && !ended.timed_out()
     }
 }
 
@@ -243,8 +216,7 @@ mod tests {
         ClientOptions { url: url.to_owned(), headers, timeout, gzip: true, certificate: None }
     }
 
-    /// Returns a sender, and the lines of its log.
-    fn sender(address: SocketAddr, waits: [Duration; 2]) -> (Sender, Arc<Mutex<Vec<String>>>) {
+    fn sender(address: SocketAddr, waits: [Duration; 2]) -> (Arc<Sender>, Arc<Mutex<Vec<String>>>) {
         let client = Client::new(&options(&format!("http://{address}/v1/metrics?key=s3cret"))).unwrap();
         let queue = Queue::new(Limits { bytes: 1 << 20, age: Duration::MAX });
         let lines = Arc::<Mutex<Vec<String>>>::default();

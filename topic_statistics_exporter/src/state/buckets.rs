@@ -9,17 +9,14 @@ use std::{fmt, str::FromStr, sync::Arc};
 pub struct Buckets(Arc<[f64]>);
 
 impl Buckets {
-    /// A text that describes the valid bounds, for error messages.
     pub const RIGHT: &str = "at most 50 numbers of seconds above 0, ascending: 0.001,0.01,0.1";
     const MAX: usize = 50;
 
-    /// Returns the bounds.
     pub fn bounds(&self) -> &[f64] {
         &self.0
     }
 
-    /// Returns the number of time series of a classic histogram: one per bound, and one each for infinity, sum and
-    /// count.
+    /// Returns the time series of a classic histogram: one per bound, and for infinity, sum and count.
     pub fn series(&self) -> usize {
         match self.0.len() {
             0 => 0,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The limits on the number of time series, and the reasons why a message was not added.
+//! The limits on the number of time series, and the order in which entries are removed to make room.
 
-use std::collections::HashMap;
+use std::{cmp::Reverse, collections::HashMap, time::Instant};
 
 use topic_statistics_observe::bounds::{Sender, Shares};
 
@@ -14,16 +14,12 @@ pub struct Budget {
     max_of_node: usize,
 }
 
-/// The reason why a valid message was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAdded {
-    /// This metric or distribution of the window was already counted.
     Duplicate,
     /// The samples span too many orders of magnitude.
     TooWide,
-    /// The limit for all nodes is reached.
     BeyondMaxSeries,
-    /// The limit for this node is reached.
     BeyondMaxOfNode,
 }
 
@@ -32,12 +28,10 @@ impl Budget {
         Self { all: Shares::new(max), of_nodes: HashMap::new(), max_of_node }
     }
 
-    /// Returns how many time series are reserved.
     pub fn used(&self) -> usize {
         self.all.used()
     }
 
-    /// Returns how many time series each sender has.
     pub fn shares(&self) -> &Shares {
         &self.all
     }
@@ -84,4 +78,27 @@ pub struct GivingWay {
     pub missing: usize,
     /// How many more time series this sender has than the newcomer.
     pub excess: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Receipt {
+    pub sender: Sender,
+    first: Instant,
+    pub last: Instant,
+}
+
+impl Receipt {
+    pub fn new(sender: Sender, now: Instant) -> Self {
+        Self { sender, first: now, last: now }
+    }
+
+    pub fn is_seen_once(&self) -> bool {
+        self.first == self.last
+    }
+
+    /// Returns a sort key for the order in which entries are removed to make room. Entries that were received only once
+    /// are removed first. Among the others, and among those received once, the youngest entry is removed first.
+    pub fn rank(&self) -> (bool, Reverse<Instant>) {
+        (!self.is_seen_once(), Reverse(self.first))
+    }
 }

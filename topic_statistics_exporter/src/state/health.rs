@@ -5,26 +5,26 @@
 use std::time::SystemTime;
 
 use topic_statistics_core::health::Level;
-use topic_statistics_observe::{bounds::Sender, ros::wire::ExpectedLimit};
+use topic_statistics_observe::{
+    bounds::Sender,
+    ros::wire::{ExpectedLimit, SourceHealth},
+};
 
-use super::{now::Now, receipt::Receipt};
-use crate::model::{SourceHealth, SourceName};
+use super::{budget::Receipt, life::Now};
+use crate::model::SourceName;
 
 /// A source and one judge of this source. The judge is the source's node or `topic_monitor`, and a source can have
 /// both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Judged {
-    /// The source.
     pub source: SourceName,
     /// The name of the node that judges the source, without a namespace.
     pub judge: Box<str>,
 }
 
-/// The health of a source, as one node judges the source.
 #[derive(Debug)]
 pub struct HealthState {
     pub(super) receipt: Receipt,
-    /// The level of the last status.
     pub level: Level,
     /// Messages per second. The judge measures this rate over as many windows as a reliable rate needs.
     pub rate: Option<f64>,
@@ -75,12 +75,10 @@ impl HealthState {
         self.receipt.last = now.monotonic;
     }
 
-    /// Returns the number of windows that were judged to have this level since the first status.
     pub fn windows(&self, level: Level) -> u64 {
         self.windows[level as usize]
     }
 
-    /// Returns the number of time series of a health with these limits.
     pub(super) fn series(limits: &[ExpectedLimit]) -> usize {
         Self::SERIES + limits.len()
     }

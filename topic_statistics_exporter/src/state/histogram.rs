@@ -12,11 +12,16 @@ use super::budget::NotAdded;
 /// magnitude from the others, needs only one bucket and does not reduce the resolution of all other buckets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
-    scale: i32,
-    positive: Vec<Bucket>,
-    negative: Vec<Bucket>,
-    zero_count: u64,
-    count: u64,
+    /// The scale of the buckets. Prometheus calls the scale `schema`.
+    pub scale: i32,
+    /// The buckets of positive samples (index and count), in ascending order. Bucket `i` has the samples above `base^i`
+    /// and up to `base^(i+1)`, with `base = 2^(2^-scale)`. These boundaries are in the unit of the samples, not in the
+    /// base unit: see [`shift`](Self::shift).
+    pub positive: Vec<Bucket>,
+    /// The buckets of negative samples, by the absolute values of the samples.
+    pub negative: Vec<Bucket>,
+    pub zero_count: u64,
+    pub count: u64,
     sum: f64,
     factor: f64,
 }
@@ -25,8 +30,7 @@ pub struct Histogram {
 pub type Bucket = (i32, u64);
 
 impl Histogram {
-    /// The largest number of buckets with samples for each sign. If a sign has more buckets, all buckets are joined in
-    /// pairs, and the scale falls by 1.
+    /// The largest number of buckets of each sign. With more, all are joined in pairs, and the scale falls by 1.
     pub const MAX_BUCKETS: usize = 160;
 
     /// Returns a histogram without samples. `factor` converts a sample from its unit to the base unit.
@@ -85,36 +89,8 @@ impl Histogram {
         self.scale = scale;
     }
 
-    /// Returns the number of samples.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Returns the sum of the samples, in the base unit.
     pub fn sum(&self) -> f64 {
         self.sum * self.factor
-    }
-
-    /// Returns the number of samples that are 0.
-    pub fn zero_count(&self) -> u64 {
-        self.zero_count
-    }
-
-    /// Returns the scale of the buckets. Prometheus calls the scale `schema`.
-    pub fn scale(&self) -> i32 {
-        self.scale
-    }
-
-    /// Returns the buckets of positive samples (index and count), in ascending order. Bucket `i` has the samples above
-    /// `base^i` and up to `base^(i+1)`, with `base = 2^(2^-scale)`. These boundaries are in the unit of the samples,
-    /// not in the base unit: see [`shift`](Self::shift).
-    pub fn positive(&self) -> &[Bucket] {
-        &self.positive
-    }
-
-    /// Returns the buckets of negative samples, by the absolute values of the samples.
-    pub fn negative(&self) -> &[Bucket] {
-        &self.negative
     }
 
     /// Returns the number of samples up to `bound`, which is above 0 and in the base unit. These are the samples of all

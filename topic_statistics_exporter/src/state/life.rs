@@ -1,30 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The lifetime of figures that a node publishes once per window.
+//! Times, and the lifetime of figures that a node publishes once per window.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use topic_statistics_core::Window;
 use topic_statistics_observe::bounds::believed;
 
-use super::{budget::NotAdded, now::Now};
+use super::budget::NotAdded;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// The time on the monotonic clock, which measures all lifetimes.
+    pub monotonic: Instant,
+    /// The time on the system clock, for times that are exported.
+    pub system: SystemTime,
+}
+
+impl Now {
+    pub fn read() -> Self {
+        Self { monotonic: Instant::now(), system: SystemTime::now() }
+    }
+}
 
 /// The last received windows of one metric, and when windows were received.
 #[derive(Clone, Debug)]
 pub struct Life {
-    /// The last window.
     pub last: Window,
-    /// When the last window was received.
     pub last_received: Instant,
-    /// When the first window was received.
     first_received: Instant,
     /// The time when the first window began. The totals of the metric began at this time.
     pub created: SystemTime,
-    /// The length of the last window.
     length: Duration,
-    /// A ring buffer of the windows received last.
+    /// The windows received last, the latest first.
     seen: [Option<Window>; Self::SEEN],
-    next: usize,
 }
 
 /// How long figures are kept without a new window.
@@ -32,14 +41,12 @@ pub struct Life {
 pub struct Kept {
     /// The time, as a number of window lengths.
     pub windows: u32,
-    /// Whether room is needed for new sources. If so, a window length in the stamps counts only up to the time for
-    /// which windows have been received.
+    /// Whether room is needed: a length in the stamps then counts only as far as it was observed.
     pub is_full: bool,
 }
 
 impl Life {
-    /// The number of windows that are remembered to recognize repeated messages. A relay can repeat a message, but
-    /// fewer than this number of other windows arrive between the two copies.
+    /// Fewer other windows than this arrive between the two copies of a message that a relay repeats.
     const SEEN: usize = 8;
     /// The largest possible length of a window.
     const MAX_LENGTH: Duration = Duration::from_secs(86_400);
@@ -51,17 +58,14 @@ impl Life {
     pub(super) const MIN_KEPT: Duration = Duration::from_secs(10);
 
     pub(super) fn new(first: Window, now: Now) -> Self {
-        let mut life = Self {
+        Self {
             last: first,
             last_received: now.monotonic,
             first_received: now.monotonic,
             created: Self::begin(first, now),
             length: length(first),
-            seen: [None; Self::SEEN],
-            next: 0,
-        };
-        life.remember(first);
-        life
+            seen: std::array::from_fn(|index| (index == 0).then_some(first)),
+        }
     }
 
     /// Returns when a window began that is received now, by the clock of this host. This time is the start stamp of the
@@ -76,12 +80,12 @@ impl Life {
         }
     }
 
-    /// Adds a window.
     pub(super) fn accept(&mut self, window: Window, now: Now) -> Result<(), NotAdded> {
         if self.seen.contains(&Some(window)) {
             return Err(NotAdded::Duplicate);
         }
-        self.remember(window);
+        self.seen.rotate_right(1);
+        self.seen[0] = Some(window);
         let since = now.monotonic.saturating_duration_since(self.last_received);
         // The stamps come from a system clock. If it was stepped during the window, the stamped length is wrong.
         let stamped = length(window);
@@ -103,11 +107,6 @@ impl Life {
         let length = believed(self.length, observed, kept.is_full);
         let kept = length.saturating_mul(kept.windows).max(Self::MIN_KEPT);
         now.saturating_duration_since(self.last_received) > kept
-    }
-
-    fn remember(&mut self, window: Window) {
-        self.seen[self.next % Self::SEEN] = Some(window);
-        self.next = (self.next + 1) % Self::SEEN;
     }
 }
 

@@ -4,22 +4,19 @@
 
 use std::time::Instant;
 
-use rclrs_topic_statistics::{Distribution, Metric, Summary, Window};
+use rclrs_topic_statistics::{Summary, Window};
+use topic_statistics_observe::ros::wire::MetricDistribution;
 
 use super::{
-    budget::NotAdded,
-    first_zero::FirstZero,
+    budget::{NotAdded, Receipt},
     histogram::Histogram,
-    life::{Kept, Life},
-    now::Now,
-    receipt::Receipt,
+    life::{Kept, Life, Now},
 };
-use crate::model::Unit;
+use crate::model::base_unit;
 
 /// The quantiles that the exporter computes from the distribution of the last window.
 pub const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
-/// One metric of a source.
 #[derive(Debug)]
 pub struct MetricState {
     pub(super) receipt: Receipt,
@@ -29,25 +26,19 @@ pub struct MetricState {
     pub distribution: Option<DistributionState>,
 }
 
-/// The figures of one metric: the last window, and the totals.
 #[derive(Debug)]
 pub struct WindowState {
     /// The figures of the last window, in the base unit of the metric.
     pub figures: Summary,
-    /// The totals of all windows.
     pub total: Total,
-    /// The windows received last, and when windows were received.
     pub life: Life,
 }
 
-/// The distribution of one metric.
 #[derive(Debug)]
 pub struct DistributionState {
     /// The [`QUANTILES`] of the last window, in the base unit of the metric. `None` if the window has too few samples.
     pub quantiles: [Option<f64>; QUANTILES.len()],
-    /// The samples of all windows.
     pub total: Histogram,
-    /// The windows received last, and when windows were received.
     pub life: Life,
 }
 
@@ -57,7 +48,6 @@ pub struct DistributionState {
 /// `sum` do not include windows with a negative sample. `negative_windows` counts these windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Total {
-    /// The number of samples, without windows with a negative sample.
     pub count: u64,
     /// The sum of the same samples, in the base unit of the metric.
     pub sum: f64,
@@ -97,21 +87,20 @@ impl MetricState {
 
     pub(super) fn accept_distribution(
         &mut self,
-        metric: Metric,
-        window: Window,
-        distribution: &Distribution,
+        message: &MetricDistribution,
         now: Now,
     ) -> Result<(), NotAdded> {
-        let factor = Unit::new(metric.unit()).1;
+        let MetricDistribution { metric, window, distribution, .. } = message;
+        let factor = base_unit(metric.unit()).1;
         let state = match &mut self.distribution {
             Some(state) => {
-                state.life.accept(window, now)?;
+                state.life.accept(*window, now)?;
                 state
             }
             none => none.insert(DistributionState {
                 quantiles: [None; QUANTILES.len()],
                 total: Histogram::new(factor),
-                life: Life::new(window, now),
+                life: Life::new(*window, now),
             }),
         };
         state.quantiles = QUANTILES.map(|quantile| {
@@ -122,7 +111,6 @@ impl MetricState {
         state.total.add(distribution)
     }
 
-    /// Tells the counters of this metric that a scrape begins.
     pub(super) fn begin_scrape(&mut self) {
         if let Some(window) =
             self.window.as_mut().filter(|window| window.total.negative_windows != FirstZero::default())
@@ -151,5 +139,40 @@ impl Total {
             self.count += figures.sample_count;
             self.sum += sum;
         }
+    }
+}
+
+/// A counter that is 0 in its first scrape, so that a scraper sees its first increase.
+///
+/// Prometheus computes an increase from two values of a time series. If a counter first appears with a value above 0,
+/// there is no earlier value, and `increase()` is 0. So the first scrape returns 0, and later scrapes return the count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FirstZero {
+    count: u64,
+    /// The number of scrapes since the counter was created. After the second scrape, this number stays 2.
+    scrapes: u8,
+}
+
+impl FirstZero {
+    pub(super) fn add(&mut self, more: u64) {
+        self.count = self.count.saturating_add(more);
+    }
+
+    pub(super) fn begin_scrape(&mut self) {
+        self.scrapes = self.scrapes.saturating_add(1).min(2);
+    }
+
+    /// Returns the count, or 0 in the first scrape.
+    pub fn scraped(self) -> u64 {
+        if self.scrapes == 1 {
+            0
+        } else {
+            self.count
+        }
+    }
+
+    /// Returns the count. This is for an output such as OTLP, which also sends the time when the counter was 0.
+    pub fn count(self) -> u64 {
+        self.count
     }
 }

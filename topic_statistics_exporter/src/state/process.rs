@@ -11,7 +11,6 @@ use procfs::{process::LimitValue, ProcResult};
 pub struct ProcessFigures {
     /// The processor time used since the process started, in seconds.
     pub cpu: f64,
-    /// The number of open file descriptors.
     pub open_fds: u64,
     /// The largest number of open file descriptors. `None` if the process has no limit.
     pub max_fds: Option<u64>,
@@ -19,7 +18,6 @@ pub struct ProcessFigures {
     pub virtual_memory: u64,
     /// The size of the resident memory, in bytes.
     pub resident_memory: u64,
-    /// When the process started.
     pub started: SystemTime,
 }
 

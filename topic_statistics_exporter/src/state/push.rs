@@ -5,13 +5,11 @@
 /// Counts of the OTLP requests to a collector since the exporter's start.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PushCounts {
-    /// The number of requests that the collector accepted.
     pub accepted: u64,
     /// The number of requests that the collector refused. A refused request is lost.
     pub refused: u64,
     /// The number of data points in accepted requests that the collector rejected. A rejected data point is lost.
     pub rejected_data_points: u64,
-    /// The failed attempts to send a request. After such an attempt, the request waits and is sent again.
     pub failed_attempts: FailedAttempts,
     /// The requests that were dropped while they waited. A dropped request is lost.
     pub dropped: DroppedRequests,
@@ -24,22 +22,18 @@ pub struct PushCounts {
 /// The number of failed attempts to send a request, by reason. After such an attempt, the request is sent again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct FailedAttempts {
-    /// The collector asked to send the request later.
     pub busy: u64,
     /// The collector did not accept the exporter's credentials, or does not know the URL.
     pub denied: u64,
-    /// The collector did not answer.
     pub unreachable: u64,
 }
 
 impl FailedAttempts {
-    /// Returns the number of failed attempts for all reasons.
     pub fn total(self) -> u64 {
         self.busy + self.denied + self.unreachable
     }
 }
 
-/// The number of dropped requests, by reason.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DroppedRequests {
     /// The number of requests that were dropped because of the limit of bytes. Old requests are dropped to make room

@@ -8,36 +8,31 @@ use std::{
 };
 
 use rclrs_topic_statistics::{Metric, SourceKind, Window};
-
-use topic_statistics_observe::bounds::Sender;
+use topic_statistics_observe::{bounds::Sender, ros::wire::MetricDistribution};
 
 use super::{
-    budget::{Budget, NotAdded},
-    first_zero::FirstZero,
-    life::Kept,
-    metric::MetricState,
-    now::Now,
-    receipt::Receipt,
+    budget::{Budget, NotAdded, Receipt},
+    life::{Kept, Now},
+    metric::{FirstZero, MetricState},
 };
-use crate::model::{MetricDistribution, MetricName, MetricWindow};
+use crate::model::{MetricName, MetricWindow};
 
-/// A source of statistics.
 #[derive(Debug)]
 pub struct Source {
     /// The sender that added the source. Other senders can have added metrics of the same source.
     sender: Sender,
-    metrics: BTreeMap<MetricName, MetricState>,
-    /// The largest number of time series of one metric.
+    pub metrics: BTreeMap<MetricName, MetricState>,
     metric_series: usize,
     received: Option<u64>,
-    published: Option<u64>,
-    lost: Option<FirstZero>,
-    /// A ring buffer of the last windows, with the counts of each window.
+    pub published: Option<u64>,
+    /// The sum of all gaps in the sequence numbers. A message that arrived late still counts as lost.
+    pub lost: Option<FirstZero>,
+    /// The last windows with their counts, the latest first.
     windows: [CountedWindow; Self::WINDOWS],
-    next: usize,
-    total_windows: u64,
+    pub total_windows: u64,
     last_window: Option<Now>,
-    created: SystemTime,
+    /// When the first window of the source began. The totals of the source began at this time.
+    pub created: SystemTime,
 }
 
 /// A window, and the numbers of messages that were received and published in this window at least. Each metric of a
@@ -56,8 +51,7 @@ impl Source {
     /// The number of windows that are remembered. Several windows can be open at once, because two nodes with the same
     /// name, or two subscriptions of one rclcpp node, publish their metrics alternately.
     const WINDOWS: usize = 8;
-    /// The largest difference, in seconds, between the times that the system clock and the monotonic clock measure if
-    /// the system clock is not stepped.
+    /// The largest difference, in seconds, of both clocks if the system clock is not stepped.
     const MAX_JITTER: f64 = 0.1;
 
     /// Returns a source that began at `created`. Each of its metrics has at most `metric_series` time series.
@@ -70,7 +64,6 @@ impl Source {
             published: None,
             lost: None,
             windows: [CountedWindow::default(); Self::WINDOWS],
-            next: 0,
             total_windows: 0,
             last_window: None,
             created,
@@ -123,17 +116,16 @@ impl Source {
 
     pub(super) fn accept_distribution(
         &mut self,
+        node: &str,
         message: &MetricDistribution,
         budget: &mut Budget,
         receipt: Receipt,
         now: Now,
     ) -> Result<(), NotAdded> {
-        let MetricDistribution { source, metric, window, distribution } = message;
-        let state = self.metric(&source.node, &MetricName::Known(*metric), budget, receipt)?;
-        state.accept_distribution(*metric, *window, distribution, now)
+        let state = self.metric(node, &MetricName::Known(message.metric), budget, receipt)?;
+        state.accept_distribution(message, now)
     }
 
-    /// Tells the counters of this source that a scrape begins.
     pub(super) fn begin_scrape(&mut self) {
         self.lost.iter_mut().for_each(FirstZero::begin_scrape);
         for metric in self.metrics.values_mut() {
@@ -188,22 +180,11 @@ impl Source {
     /// `SubscriptionTopicStatistics` reads the clock once for all metrics of a window.
     fn window(&mut self, window: Window) -> usize {
         self.windows.iter().position(|counted| counted.window == Some(window)).unwrap_or_else(|| {
-            let index = self.next % Self::WINDOWS;
-            self.windows[index] = CountedWindow { window: Some(window), ..CountedWindow::default() };
-            self.next = index + 1;
+            self.windows.rotate_right(1);
+            self.windows[0] = CountedWindow { window: Some(window), ..CountedWindow::default() };
             self.total_windows += 1;
-            index
+            0
         })
-    }
-
-    /// Returns the metrics, in the order of their names.
-    pub fn metrics(&self) -> impl ExactSizeIterator<Item = (&MetricName, &MetricState)> {
-        self.metrics.iter()
-    }
-
-    /// Returns the state of a metric.
-    pub fn metric_state(&self, metric: &MetricName) -> Option<&MetricState> {
-        self.metrics.get(metric)
     }
 
     /// Returns the kind of the source if the source is a service, a client, a timer, an action server or an action
@@ -231,22 +212,6 @@ impl Source {
         self.received.filter(|_| self.kind().is_none())
     }
 
-    /// Returns the number of messages that a publisher has published at least.
-    pub fn published(&self) -> Option<u64> {
-        self.published
-    }
-
-    /// Returns the number of messages that a subscription has lost: the sum of all gaps in the sequence numbers. A
-    /// message that arrived late still counts as lost.
-    pub fn lost(&self) -> Option<FirstZero> {
-        self.lost
-    }
-
-    /// Returns the number of windows that were received from this source.
-    pub fn windows(&self) -> u64 {
-        self.total_windows
-    }
-
     /// Returns the Unix time (in seconds) when the last metric of a window was received. `unix_time` is the Unix time
     /// of `now`.
     ///
@@ -257,10 +222,5 @@ impl Source {
         let shown = last.system.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let elapsed = unix_time - now.saturating_duration_since(last.monotonic).as_secs_f64();
         Some(if (shown - elapsed).abs() < Self::MAX_JITTER { shown } else { elapsed })
-    }
-
-    /// Returns when the first window of the source began. The totals of the source began at this time.
-    pub fn created(&self) -> SystemTime {
-        self.created
     }
 }

@@ -16,7 +16,6 @@ use super::{super::model::MetricName, metric::Total, FirstZero, *};
 /// The largest number of time series of a source with one metric.
 const SOURCE: usize = Source::SERIES + MetricState::SERIES;
 
-/// A state, and the time when the state was created.
 struct Test {
     state: State,
     start: Now,
@@ -28,7 +27,6 @@ impl Test {
         Self { state: State::new(limits, start), start }
     }
 
-    /// Returns the time on both clocks that is `seconds` after the start.
     fn at(&self, seconds: f64) -> Now {
         let after = Duration::from_secs_f64(seconds);
         Now { monotonic: self.start.monotonic + after, system: self.start.system + after }
@@ -56,7 +54,7 @@ impl Test {
     }
 
     fn total(&self) -> Total {
-        let ages = self.only().metric_state(&MetricName::Known(Metric::MessageAge));
+        let ages = self.only().metrics.get(&MetricName::Known(Metric::MessageAge));
         ages.unwrap().window.as_ref().unwrap().total
     }
 
@@ -108,7 +106,7 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
         test.accept(window("/a:/b", "message_age", stop, FIGURES), seconds);
         test.expire(seconds + 30.0);
     }
-    assert_eq!((test.only().received(), test.only().windows(), test.total().sum), (Some(200), 4, 0.3));
+    assert_eq!((test.only().received(), test.only().total_windows, test.total().sum), (Some(200), 4, 0.3));
     // Windows arrive late, are repeated, or are repeated after 8 other windows.
     for (stop, duplicates) in
         [(203, 0), (202, 0), (203, 1), (202, 2), (204, 2)].into_iter().chain((205..212).map(|stop| (stop, 2)))
@@ -116,7 +114,7 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
         test.accept(window("/a:/b", "message_age", stop, FIGURES), 102.0);
         assert_eq!(test.state.counts().duplicate, duplicates, "{stop}");
     }
-    assert_eq!((test.total().count, test.only().windows()), (200 + 50 * 10, 14));
+    assert_eq!((test.total().count, test.only().total_windows), (200 + 50 * 10, 14));
 
     // The messages of a window are counted once, although the sample counts of the window's metrics differ.
     let mut test = Test::new(Limits::default());
@@ -133,8 +131,8 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
         }
     }
     let source = test.only();
-    assert_eq!((source.received(), source.published(), source.windows()), (Some(100), Some(14), 2));
-    assert_eq!(source.lost().map(FirstZero::count), Some(2 * 72), "1.5 before each of 48 messages");
+    assert_eq!((source.received(), source.published, source.total_windows), (Some(100), Some(14), 2));
+    assert_eq!(source.lost.map(FirstZero::count), Some(2 * 72), "1.5 before each of 48 messages");
 
     // Two subscriptions of one rclcpp node have the same source name. Their timers expire one after the other.
     let mut test = Test::new(Limits::default());
@@ -145,7 +143,7 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
         (message.window_start.nanosec, message.window_stop.nanosec) = (nanosec, nanosec);
         test.accept(MetricWindow::new(&message).map(Received::from), 0.0);
     }
-    assert_eq!((test.only().received(), test.only().windows()), (Some(100), 2));
+    assert_eq!((test.only().received(), test.only().total_windows), (Some(100), 2));
 }
 
 #[test]
@@ -162,7 +160,7 @@ fn a_metric_that_has_ended_is_gone_and_leaves_its_room() {
     ] {
         test.expire(at);
         test.accept(window(source, metric, stop, FIGURES), at);
-        assert_eq!(test.only().metrics().len(), metrics, "{metric} at {at} s");
+        assert_eq!(test.only().metrics.len(), metrics, "{metric} at {at} s");
     }
     assert_eq!((test.state.series(), test.state.counts().beyond_max_series), (max_series, 2));
     test.expire(41.0);
@@ -204,12 +202,13 @@ fn reported_losses_are_of_the_topic_for_a_quarter_of_an_hour() {
     test.accept(window("/a:/b", "publish_period", 100, FIGURES), 0.0);
     test.accept(losses("/a", 3), 0.0);
     test.accept(losses("/a", 4), 890.0);
-    assert_eq!(test.only().lost().map(FirstZero::count), None);
+    assert_eq!(test.only().lost.map(FirstZero::count), None);
     test.expire(1780.0);
-    let lost = test.state.reported_losses().map(|(name, losses)| (name.to_string(), losses.lost.scraped()));
+    let lost =
+        test.state.reported_losses.iter().map(|(name, losses)| (name.to_string(), losses.lost.scraped()));
     assert_eq!((lost.collect(), test.state.series()), (vec![("/a:/b".to_owned(), 7)], 1));
     test.expire(1791.0);
-    assert_eq!((test.state.reported_losses().len(), test.state.series()), (0, 0));
+    assert_eq!((test.state.reported_losses.len(), test.state.series()), (0, 0));
 }
 
 #[test]
@@ -224,8 +223,8 @@ fn a_counter_of_losses_is_0_before_its_first_value() {
     ] {
         received.into_iter().for_each(|received| test.accept(received, 0.0));
         test.state.begin_scrape();
-        let of_topic = test.state.reported_losses().next().map(|(_, losses)| losses.lost.scraped());
-        assert_eq!((test.only().lost().map(FirstZero::scraped), of_topic), (Some(lost), Some(reported)));
+        let of_topic = test.state.reported_losses.iter().next().map(|(_, losses)| losses.lost.scraped());
+        assert_eq!((test.only().lost.map(FirstZero::scraped), of_topic), (Some(lost), Some(reported)));
         assert_eq!(test.total().negative_windows.scraped(), negative);
     }
 }
@@ -243,9 +242,9 @@ fn no_total_begins_after_its_samples() {
         let epoch = test.start.system.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
         let begin = epoch - begun_before;
         test.accept(window_from("/a:/b", seconds(begin), seconds(begin + length)), 0.0);
-        let (_, metric) = test.only().metrics().next().unwrap();
+        let (_, metric) = test.only().metrics.iter().next().unwrap();
         let created = metric.window.as_ref().unwrap().life.created;
-        assert_eq!(created, test.only().created());
+        assert_eq!(created, test.only().created);
         let before = test.start.system.duration_since(created).unwrap_or_default().as_secs_f64();
         assert!((before - expected).abs() < 1e-3, "{before}, not {expected}");
     }
@@ -345,7 +344,7 @@ fn the_filters_hold_for_everything_that_is_exported() {
     ] {
         let patterns = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
         let mut test = Test::new(Limits::default());
-        test.state.set_filter(NodeFilter::new(patterns(include), patterns(exclude)));
+        test.state.filter = NodeFilter { include: patterns(include), exclude: patterns(exclude) };
         for node in &all[..3] {
             let source = format!("{node}:/imu");
             let ages = MetricDistribution::new(&distribution(&source, 100)).map(Received::from);
@@ -416,7 +415,7 @@ fn levels_and_limits_have_the_labels_of_source_and_judge() {
         .replace("BRIDGE", r#"node="/r1/bridge",name="get_imu",judge="listener""#);
     assert_eq!(lines, expected.trim().lines().map(str::trim).collect());
     test.expire(61.0);
-    assert_eq!((test.state.healths().len(), test.state.series()), (0, 0));
+    assert_eq!((test.state.healths.len(), test.state.series()), (0, 0));
 }
 
 #[test]
@@ -437,7 +436,7 @@ fn judged_windows_count_from_the_first_status_of_a_judge() {
     ] {
         let status = judged("topic_monitor", "/a:/b", 0, &[("windows_judged", windows)]);
         test.state.accept_from(Sender::new(&[sender; 16]), status, test.start);
-        let (_, health) = test.state.healths().next().unwrap();
+        let (_, health) = test.state.healths.iter().next().unwrap();
         assert_eq!(Level::ALL.map(|level| health.windows(level)), expected, "{windows}");
     }
 }
@@ -447,7 +446,7 @@ fn a_status_is_gone_without_room_or_repetition() {
     let mut test = Test::new(Limits { max_series: 10, ..Limits::default() });
     for (warn, statuses, series, refused) in [("rate>=1", 1, 8, 0), ("rate=1..2 age<1s lost=0", 0, 1, 1)] {
         test.accept(judged("listener", "/a:/b", 0, &[("warn_unless", warn)]), 0.0);
-        assert_eq!((test.state.healths().len(), test.state.series()), (statuses, series));
+        assert_eq!((test.state.healths.len(), test.state.series()), (statuses, series));
         assert_eq!(test.state.counts().beyond_max_series, refused);
     }
     let mut test = Test::new(Limits::default());
@@ -467,10 +466,10 @@ fn distributions_are_added_up_and_the_last_one_has_quantiles() {
         test.accept(ages, 0.0);
     }
     assert_eq!((test.state.counts().distributions, test.state.counts().duplicate), (3, 1));
-    let (_, metric) = test.only().metrics().next().unwrap();
+    let (_, metric) = test.only().metrics.iter().next().unwrap();
     let distribution = metric.distribution.as_ref().unwrap();
     assert_eq!(distribution.quantiles, [Some(0.0015), Some(0.0015), None], "10 samples have no p99");
-    assert_eq!((distribution.total.count(), distribution.total.positive()), (30, &[(149, 30)][..]));
+    assert_eq!((distribution.total.count, &*distribution.total.positive), (30, &[(149, 30)][..]));
     assert!((distribution.total.sum() - 0.045).abs() < 1e-15);
     // All samples are 1.5 ms. The boundaries of their bucket in seconds may be wrong by half a bucket.
     let boundary = |index: i32| (f64::from(index) / 256.0).exp2();
@@ -491,7 +490,7 @@ fn a_wrong_stamp_in_a_window_of_its_own_takes_no_resolution() {
         let mut window = Distribution::default();
         samples.iter().for_each(|sample| assert!(window.accept(*sample)));
         assert_eq!(histogram.add(&window), added);
-        assert_eq!((histogram.scale(), histogram.count(), histogram.zero_count()), (scale, count, 1));
+        assert_eq!((histogram.scale, histogram.count, histogram.zero_count), (scale, count, 1));
     }
 }
 
@@ -516,20 +515,20 @@ proptest! {
                 prop_assert!(merged.merge(&window));
                 sum += window.sum();
             }
-            for side in [histogram.positive(), histogram.negative()] {
+            for side in [&histogram.positive, &histogram.negative] {
                 prop_assert!(side.len() <= Histogram::MAX_BUCKETS);
                 prop_assert!(side.is_sorted_by(|(index, _), (following, _)| index < following));
             }
         }
-        prop_assert_eq!((histogram.count(), histogram.sum()), (merged.count(), sum));
+        prop_assert_eq!((histogram.count, histogram.sum()), (merged.count(), sum));
         if merged.zero_threshold() > 0.0 {
             return Ok(());
         }
-        prop_assert_eq!(histogram.zero_count(), merged.zero_count());
-        let scale = merged.scale().min(histogram.scale());
+        prop_assert_eq!(histogram.zero_count, merged.zero_count());
+        let scale = merged.scale().min(histogram.scale);
         for (ours, expected) in [
-            (histogram.positive(), merged.positive().collect::<Vec<_>>()),
-            (histogram.negative(), merged.negative().collect()),
+            (&*histogram.positive, merged.positive().collect::<Vec<_>>()),
+            (&*histogram.negative, merged.negative().collect()),
         ] {
             let rescaled = |from: i32, buckets: &[Bucket]| {
                 let mut rescaled = BTreeMap::<i32, u64>::new();
@@ -538,7 +537,7 @@ proptest! {
                 }
                 rescaled
             };
-            prop_assert_eq!(rescaled(histogram.scale(), ours), rescaled(merged.scale(), &expected));
+            prop_assert_eq!(rescaled(histogram.scale, ours), rescaled(merged.scale(), &expected));
         }
     }
 }

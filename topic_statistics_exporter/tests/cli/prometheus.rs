@@ -7,13 +7,14 @@ use std::{
     env, fs,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
+use percent_encoding::{utf8_percent_encode, NON_ALPHANUMERIC};
 use rclrs_topic_statistics::{Distribution, Metric, SourceKind};
-use ros_env::diagnostic_msgs::msg::DiagnosticStatus;
 use serde_json::Value;
 use test_support::{wait_for, Process};
+use topic_statistics_observe::ros::testing::status;
 
 use crate::{
     common::{ages, folder, get, health, request, window, Series, FIGURES},
@@ -81,11 +82,7 @@ impl Prometheus {
 
     /// Returns the result of a query. Panics if the query is not valid.
     fn query(&self, query: &str) -> Vec<Value> {
-        let encode = |byte: u8| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
-            byte => format!("%{byte:02X}"),
-        };
-        let query_text: String = query.bytes().map(encode).collect();
+        let query_text = utf8_percent_encode(query, NON_ALPHANUMERIC);
         let response = get(self.address, &format!("/api/v1/query?query={query_text}"));
         let json: Value = serde_json::from_slice(&response.body).unwrap();
         assert_eq!(json["status"], "success", "{query}: {json}");
@@ -177,9 +174,7 @@ fn publish_everything(exporter: &Exporter, stop: i32) {
     (1..=500).for_each(|sample| assert!(samples.accept(0.01 * f64::from(sample + stop))));
     exporter.ages(&ages("/robot:/imu", stop, &samples));
     exporter.losses("/robot", "/imu", 5);
-    let status =
-        DiagnosticStatus { level: 1, name: "/robot: Topic statistics".to_owned(), ..Default::default() };
-    exporter.status(&status);
+    exporter.status(&status("/robot: Topic statistics", 1, &[]));
     exporter.status(&health("/robot:/imu", 2, "rate>=50 age.p99<50ms", 0));
     exporter.status(&health("/robot:/late", 0, "rate>=1", stop.unsigned_abs().into()));
 }
@@ -220,23 +215,17 @@ fn prometheus_has_what_the_exporter_has() {
     // Prometheus reads protobuf. Its last values are equal to the exporter's values in the text format.
     let mut difference = vec![];
     wait_for("the last scrape", || {
-        let (text, all) = (Series::scrape(exporter.address()).0, prometheus.all_values());
-        let is_steady = |name: &str| name.starts_with("topic_statistics_");
-        difference = text
-            .iter()
-            .filter(|(name, _)| is_steady(name))
-            .map(|(name, value)| (sorted(name), *value))
-            .collect();
+        let (mut text, all) = (Series::scrape(exporter.address()).0, prometheus.all_values());
+        text.retain(|name, _| name.starts_with("topic_statistics_"));
+        difference = text.iter().map(|(name, value)| (sorted(name), *value)).collect();
         difference.retain(|(name, value)| all.get(name) != Some(value));
-        difference.is_empty() && all.len() >= text.keys().filter(|name| is_steady(name)).count()
+        difference.is_empty() && all.len() >= text.len()
     });
     let Some(promtool) = find("promtool", "the exporter with promtool") else { return };
+    let page = directory.path().join("metrics");
+    fs::write(&page, get(exporter.address(), "/metrics").body).unwrap();
     let mut check = Command::new(promtool);
-    check.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = check.spawn().unwrap();
-    let body = get(exporter.address(), "/metrics").body;
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), &body).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = check.args(["check", "metrics"]).stdin(fs::File::open(page).unwrap()).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && errors.is_empty(), "{errors}");
 }

@@ -15,49 +15,27 @@ use std::{
 
 use rclrs_topic_statistics::{Distribution, Metric};
 use ros_env::{
-    builtin_interfaces::msg::Time,
-    diagnostic_msgs::msg::{DiagnosticStatus, KeyValue},
-    statistics_msgs::msg::{MetricsMessage, StatisticDataPoint},
+    diagnostic_msgs::msg::DiagnosticStatus,
+    statistics_msgs::msg::MetricsMessage,
     topic_statistics_interfaces::msg::{MessagesLostEvent, MessagesLostEventTopicStat, MetricsDistribution},
 };
 use test_support::LIMIT;
+use topic_statistics_observe::ros::testing;
 
 /// The average, maximum, minimum, count and standard deviation of 50 samples around 2 ms, in rclcpp's order.
 pub const FIGURES: [f64; 5] = [2.0, 4.0, 1.0, 50.0, 0.5];
 
-/// Returns a message with one metric of a window of one second that ends at `stop` (s). The unit is the metric's unit,
-/// or ms if the library does not define the metric.
+/// Returns a window of one second that ends at `stop` (s), in the metric's unit, or ms for an unknown one.
 pub fn window(source: &str, metric: &str, stop: i32, figures: [f64; 5]) -> MetricsMessage {
-    let point = |(data_type, data)| StatisticDataPoint { data_type, data };
-    MetricsMessage {
-        measurement_source_name: source.to_owned(),
-        metrics_source: metric.to_owned(),
-        unit: metric.parse().map_or("ms", |metric: Metric| metric.unit()).to_owned(),
-        window_start: Time { sec: stop - 1, nanosec: 0 },
-        window_stop: Time { sec: stop, nanosec: 0 },
-        statistics: [1, 3, 2, 5, 4].into_iter().zip(figures).map(point).collect(),
-    }
+    let unit = metric.parse().map_or("ms", |metric: Metric| metric.unit());
+    testing::message(source, metric, unit, stop, figures)
 }
 
 /// Returns a message with the distribution of message ages (ms) in the window of one second that ends at `stop`.
 pub fn ages(source: &str, stop: i32, samples: &Distribution) -> MetricsDistribution {
-    let dense = |buckets: &mut dyn Iterator<Item = (i32, u64)>| {
-        let (mut first, mut counts) = (None, vec![]);
-        for (index, count) in buckets {
-            let first = *first.get_or_insert(index);
-            counts.resize((index - first) as usize, 0);
-            counts.push(count);
-        }
-        (first.unwrap_or_default(), counts)
-    };
-    let (positive_offset, positive_counts) = dense(&mut samples.positive());
-    let (negative_offset, negative_counts) = dense(&mut samples.negative());
+    let (positive_offset, positive_counts) = samples.positive_counts();
+    let (negative_offset, negative_counts) = samples.negative_counts();
     MetricsDistribution {
-        measurement_source_name: source.to_owned(),
-        metrics_source: "message_age".to_owned(),
-        unit: "ms".to_owned(),
-        window_start: Time { sec: stop - 1, nanosec: 0 },
-        window_stop: Time { sec: stop, nanosec: 0 },
         count: samples.count(),
         sum: samples.sum(),
         minimum: samples.minimum(),
@@ -69,7 +47,7 @@ pub fn ages(source: &str, stop: i32, samples: &Distribution) -> MetricsDistribut
         positive_counts,
         negative_offset,
         negative_counts,
-        ..Default::default()
+        ..testing::distribution(source, stop)
     }
 }
 
@@ -78,8 +56,7 @@ pub fn losses(node: &str, topic: &str, lost: u64) -> MessagesLostEvent {
     MessagesLostEvent { node_name: node.to_owned(), messages_lost_statistics: vec![losses] }
 }
 
-/// Returns a status with the health of a source, as the library publishes it. `windows` counts the windows that were
-/// OK.
+/// Returns the status of a source's health. `windows` counts the windows that were OK.
 pub fn health(source: &str, level: u8, error_unless: &str, windows: u64) -> DiagnosticStatus {
     let windows = format!("{windows} 0 0 0");
     let pairs = [
@@ -88,9 +65,7 @@ pub fn health(source: &str, level: u8, error_unless: &str, windows: u64) -> Diag
         ("error_unless", error_unless),
         ("windows_judged", &windows),
     ];
-    let values = pairs.map(|(key, value)| KeyValue { key: key.to_owned(), value: value.to_owned() });
-    let name = source.trim_start_matches('/').replacen(':', ": ", 1);
-    DiagnosticStatus { level, name, values: values.into(), ..Default::default() }
+    testing::status(&source.trim_start_matches('/').replacen(':', ": ", 1), level, &pairs)
 }
 
 /// Returns the path of a folder in the repository.
@@ -98,8 +73,7 @@ pub fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
-/// The values of all time series. A key contains the name and the labels, as the text format writes them:
-/// `name{node="/a",topic="/b"}`.
+/// The values of all time series, by name and labels in the text format: `name{node="/a",topic="/b"}`.
 #[derive(Clone, Debug, Default)]
 pub struct Series(pub BTreeMap<String, f64>);
 

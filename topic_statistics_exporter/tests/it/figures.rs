@@ -27,32 +27,27 @@ fn it_has_the_figures_that_a_reader_got() {
     let imu = r#"{node="/listener",topic="/imu"}"#;
     let subscription = r#"{node="/listener",topic="/imu",kind="subscription"}"#;
     let cpp = r#"{node="cpp_listener",kind="subscription"}"#;
-    let compared = [
-        ("/listener:/imu", "message_age", "message_age", subscription),
-        ("/listener:/imu", "message_period", "message_period", subscription),
-        ("/listener:/imu", "header_to_source_ms", "header_to_source", subscription),
-        ("/listener:/imu", "source_to_receive_ms", "source_to_receive", subscription),
-        ("/listener:/imu", "receive_to_callback_ms", "receive_to_callback", subscription),
-        ("/listener:/imu", "source_to_callback_ms", "source_to_callback", subscription),
-        ("/listener:/imu", "header_to_callback_ms", "header_to_callback", subscription),
-        ("/listener:/imu", "callback_duration_ms", "callback_duration", subscription),
-        ("/listener:/imu", "message_size", "message_size", imu),
-        ("cpp_listener", "message_age", "message_age", cpp),
-        ("cpp_listener", "message_period", "message_period", cpp),
-    ];
+    let times = "message_age message_period header_to_source_ms source_to_receive_ms receive_to_callback_ms \
+                 source_to_callback_ms header_to_callback_ms callback_duration_ms";
     // All four exported figures are exactly the figures of one window. The test's reader may receive it later.
-    for (source, metric, name, labels) in compared {
-        let (unit, factor) = if metric == "message_size" { ("bytes", 1.0) } else { ("seconds", 1e-3) };
-        exporter.scrape_until(&format!("{metric} of {source}"), |series| {
-            reader.read_received();
-            let figures = ["mean", "min", "max", "stddev"]
-                .map(|figure| series.get(&format!("{name}_{figure}_{unit}{labels}")));
-            reader.windows(source, metric).iter().any(|window| {
-                [window.average(), window.minimum(), window.maximum(), window.standard_deviation()]
-                    .map(|figure| Some(figure * factor))
-                    == figures
-            })
-        });
+    for (source, metrics, unit, factor, labels) in [
+        ("/listener:/imu", times, "seconds", 1e-3, subscription),
+        ("/listener:/imu", "message_size", "bytes", 1.0, imu),
+        ("cpp_listener", "message_age message_period", "seconds", 1e-3, cpp),
+    ] {
+        for metric in metrics.split(' ') {
+            exporter.scrape_until(&format!("{metric} of {source}"), |series| {
+                reader.read_received();
+                let name = metric.trim_end_matches("_ms");
+                let figures = ["mean", "min", "max", "stddev"]
+                    .map(|figure| series.get(&format!("{name}_{figure}_{unit}{labels}")));
+                reader.windows(source, metric).iter().any(|window| {
+                    [window.average(), window.minimum(), window.maximum(), window.standard_deviation()]
+                        .map(|figure| Some(figure * factor))
+                        == figures
+                })
+            });
+        }
     }
     exporter.scrape_until("quantiles of distributions", |series| {
         series.0.keys().any(|name| name.contains("node=\"/listener\"") && name.contains("quantile=\"0.5\""))

@@ -34,10 +34,8 @@ impl Exporter {
         let log = lines(process.errors());
         let mut logged: Vec<String> = vec![];
         let address = loop {
-            logged.push(
-                log.recv_timeout(LIMIT)
-                    .unwrap_or_else(|error| panic!("the exporter does not serve: {error}; {logged:#?}")),
-            );
+            let line = log.recv_timeout(LIMIT);
+            logged.push(line.unwrap_or_else(|error| panic!("it does not serve: {error}; {logged:#?}")));
             let serving = logged.last().and_then(|line| line.split_once("Serving http://"));
             if let Some((address, _)) = serving.and_then(|(_, rest)| rest.split_once("/metrics")) {
                 break address.parse().unwrap();

@@ -12,8 +12,9 @@ use std::{
 
 use rclrs::IntoPrimitiveOptions;
 use rclrs_topic_statistics::Distribution;
-use ros_env::{diagnostic_msgs::msg::DiagnosticStatus, statistics_msgs::msg::MetricsMessage};
+use ros_env::statistics_msgs::msg::MetricsMessage;
 use test_support::{command, domain, lines, program, wait_for, Process};
+use topic_statistics_observe::ros::testing::status;
 
 use crate::{
     common::{ages, get, health, losses, window, Series, FIGURES},
@@ -44,8 +45,7 @@ fn each_kind_of_message_becomes_time_series() {
     robot.losses.publish(losses("/listener", "/imu", 3)).unwrap();
     robot.losses.publish(losses("/listener", "/imu", 4)).unwrap();
     robot.publish_status(health("/listener:/imu", 2, "rate>=50", 0));
-    let name = "/listener: Topic statistics".to_owned();
-    robot.publish_status(DiagnosticStatus { level: 1, name, ..Default::default() });
+    robot.publish_status(status("/listener: Topic statistics", 1, &[]));
 
     let imu = r#"node="/listener",topic="/imu""#;
     let bucket = |le: &str| {
@@ -172,7 +172,6 @@ fn signals_end_it_and_wrong_options_do() {
         ("--ros-args -p otlp_interval:=0", 1, "parameter otlp_interval is \"0\": it has to be a number of"),
         ("--ros-args -p otlp_headers:=secret", 1, "otlp_headers is not valid: it has to be name=value"),
         ("--listen 127.0.0.1:0 --otlp-endpoint x:4318", 1, "endpoint \"x:4318/v1/metrics\" is no URL"),
-        ("--otlp-protocol grpc", 2, "an agent beside the exporter does that"),
         ("--ros-args -p otlp_buffer_directory:=/x", 1, "an agent beside the exporter does that"),
         ("--listen no-such-host.invalid:0", 1, "Cannot listen at no-such-host.invalid:0"),
         ("--listen 127.0.0.1:0 --statistics-topics a-b", 1, "a-b"),

@@ -11,8 +11,7 @@ use topic_statistics_core::{Escaped, Metric};
 
 use crate::{format, pattern::Pattern, row::Row};
 
-/// A latched topic gets a condition for its rate only if its silence is at most this multiple of its mean time between
-/// messages.
+/// A latched topic with a longer silence than this number of its periods gets no condition for its rate.
 const REGULAR_PERIODS: f64 = 3.0;
 
 /// Returns the text of a file of expectations that the rows fulfil, with a tolerance in percent. `None` if no row had a
@@ -83,11 +82,7 @@ fn entry(row: &Row, tolerance: u32, now: Instant) -> Option<String> {
 /// Returns a number as text with at least three significant digits.
 fn short(value: f64) -> String {
     let digits = (2.0 - value.log10().floor()).clamp(0.0, 17.0) as usize;
-    let text = format!("{value:.digits$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    format::without_zeros(&format!("{value:.digits$}")).to_owned()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use plotters::{
 };
 
 use crate::{
-    format::figure,
+    format::{figure, without_zeros},
     histogram::Bar,
     recording::{Merged, Slot},
 };
@@ -25,13 +25,11 @@ const LEFT: u32 = 124;
 /// The largest absolute value that is drawn. Larger values come only from the statistics of other nodes.
 const LARGEST: f64 = 1e15;
 
-/// A colour for the light page, and the corresponding colour for the dark page.
 pub struct Colour {
     pub light: RGBColor,
     pub dark: &'static str,
 }
 
-/// The colours of lines in a chart.
 pub const LINES: [Colour; 3] = [
     Colour { light: RGBColor(0x1f, 0x6f, 0xb5), dark: "#6cb2f0" },
     Colour { light: RGBColor(0xc2, 0x55, 0x0a), dark: "#f0a25e" },
@@ -163,8 +161,7 @@ pub fn losses(parts: &[Vec<&Slot>], until: f64) -> Option<String> {
     })
 }
 
-/// Returns a histogram. All bars are equally wide, because the horizontal axis is logarithmic. `None` if `bars` is
-/// empty.
+/// Returns a histogram with a logarithmic horizontal axis. `None` if `bars` is empty.
 pub fn histogram(bars: &[Bar]) -> Option<String> {
     let highest = bars.iter().map(|bar| bar.count).max()? as f64;
     let axis = Axis::new(0.0, highest, true);
@@ -179,8 +176,7 @@ pub fn histogram(bars: &[Bar]) -> Option<String> {
     })
 }
 
-/// Draws neighbouring bars, each with its start, end and height, as one shape. With a separate shape for each bar, the
-/// SVG text would be five times as long.
+/// Draws bars (start, end, height) as one shape, which takes a fifth of the SVG text of separate shapes.
 fn draw_bars(
     chart: &mut Chart,
     bars: impl Iterator<Item = (f64, f64, f64)>,
@@ -242,7 +238,6 @@ fn draw(
     Some(svg)
 }
 
-/// The range of the vertical axis.
 #[derive(Debug)]
 struct Axis {
     from: f64,
@@ -295,13 +290,11 @@ impl Axis {
         let step = (self.to - self.from) / unit / 10.0;
         let digits = (-step.log10().floor()).clamp(0.0, 7.0) as usize;
         let label = format!("{:.digits$}", value / unit);
-        let label =
-            if label.contains('.') { label.trim_end_matches('0').trim_end_matches('.') } else { &label };
+        let label = without_zeros(&label);
         format!("{}{suffix}", if label == "-0" { "0" } else { label })
     }
 }
 
-/// The unit of the time axis.
 struct Time {
     seconds: f64,
     unit: &'static str,

@@ -32,7 +32,6 @@ impl PageFile {
         Ok(file)
     }
 
-    /// Writes the page to the file.
     pub fn write(&self, page: &str) -> Result<(), String> {
         let written = || {
             let mut file = self.temporary()?;
@@ -44,8 +43,7 @@ impl PageFile {
         written().map_err(|error: io::Error| format!("cannot write the report {}: {error}", self.0.display()))
     }
 
-    /// Creates a temporary file in the same directory, so that it can be renamed to the page's file. Dropping the
-    /// temporary file removes it.
+    /// Creates a temporary file that can be renamed to the page's file, and that is removed when dropped.
     fn temporary(&self) -> io::Result<NamedTempFile> {
         let directory = self.0.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::Builder::new();

@@ -7,7 +7,7 @@ use crate::{
     recording::{Merged, Timeline},
     require::Conditions,
     row::{Problem, Row, Window},
-    testing::{at, window},
+    testing::{at, window, without_samples},
 };
 
 fn recording(conditions: &str) -> Recording {
@@ -32,11 +32,7 @@ fn a_topic_has_rows_and_charts_of_what_was_measured_only() {
     let [mut silent, mut imu, mut unknown, mut waiting] =
         ["/silent", "/imu", "/unknown", "/waiting"].map(Row::new);
     for stop in 1..=3 {
-        let mut empty = window(stop, 0.0, 0);
-        empty
-            .metrics
-            .iter_mut()
-            .for_each(|metric| metric.figures = topic_statistics_core::Summary::default());
+        let empty = without_samples(window(stop, 0.0, 0));
         unknown.add_window(Window { rate: f64::NAN, lost: None, received: None, ..empty.clone() });
         silent.add_window(empty);
         let mut window = window(stop, 100.0, 0);
@@ -104,7 +100,6 @@ fn failed_conditions_are_on_the_page_with_time_and_value() {
     assert!(fulfilled.contains("Fulfilled in each window") && !fulfilled.contains("failed windows"));
 }
 
-/// Returns a timeline with slots of one second that have these rates.
 fn slots(rates: &[Option<f64>]) -> Timeline {
     let mut timeline = Timeline::new(Duration::from_secs(1));
     for (rate, stop) in rates.iter().zip(1..) {
@@ -116,7 +111,6 @@ fn slots(rates: &[Option<f64>]) -> Timeline {
     timeline
 }
 
-/// Returns the chart of these rates.
 fn lines(rates: &[Option<f64>], from_zero: bool, until: f64) -> Option<String> {
     chart::lines(&[Line::new(&slots(rates).parts(), |slot| slot.rate)], from_zero, until)
 }

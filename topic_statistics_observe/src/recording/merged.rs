@@ -35,7 +35,6 @@ impl Merged {
         Self { weight: length.as_secs_f64(), mean: rate, squares: 0.0, min: rate, max: rate }
     }
 
-    /// Adds the samples of other windows.
     pub fn merge(&mut self, other: &Self) {
         if other.is_none() {
             return;
@@ -60,7 +59,6 @@ impl Merged {
         self.weight <= 0.0
     }
 
-    /// Returns the mean. NaN without a sample.
     pub fn mean(&self) -> f64 {
         finite(self.mean)
     }
@@ -83,7 +81,6 @@ impl Merged {
         finite((self.squares / self.weight).sqrt())
     }
 
-    /// Returns the number of samples.
     pub fn count(&self) -> u64 {
         self.weight as u64
     }

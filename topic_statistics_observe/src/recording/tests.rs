@@ -13,7 +13,6 @@ use crate::{
 
 const AGE: &str = "message_age";
 
-/// Returns a recording of the topic /imu with these windows, and the row of the topic.
 fn recording(conditions: &str, windows: impl IntoIterator<Item = Window>) -> (Recording, Row) {
     let conditions = conditions.parse::<Conditions>().map_or(vec![], |conditions| conditions.0);
     let new = Recording::new(Duration::from_secs(1), conditions);
@@ -25,7 +24,6 @@ fn recording(conditions: &str, windows: impl IntoIterator<Item = Window>) -> (Re
     (recording, imu)
 }
 
-/// Returns a window that ends at `stop` (in seconds) with these ages.
 fn ages(stop: i64, samples: &[f64]) -> Window {
     let distribution = distribution(samples);
     let mut metric = metric(AGE, samples.iter().sum::<f64>() / samples.len() as f64, samples.len() as u64);
@@ -118,7 +116,7 @@ fn topics_and_metrics_have_a_bound() {
         recording.add(&topic);
     }
     recording.finish(&[&Row::new("/more")], at(200));
-    assert_eq!((recording.topics.len(), recording.left_out()), (Recording::MAX_TOPICS, 7));
+    assert_eq!((recording.topics.len(), recording.left_out), (Recording::MAX_TOPICS, 7));
     assert!(recording.topics.values().all(|topic| topic.metrics.len() == RecordedTopic::MAX_METRICS));
 }
 

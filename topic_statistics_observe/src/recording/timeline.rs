@@ -13,7 +13,6 @@ use crate::row::Window;
 /// long. So the timeline includes all windows of a run of any length.
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    /// The length of a slot.
     length: Duration,
     /// The slots, one for each range of time. `None` if the range has no window.
     slots: Vec<Option<Slot>>,
@@ -22,13 +21,10 @@ pub struct Timeline {
 /// The merged windows of one range of time. Times are relative to the start of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
-    /// When the first window of the slot began.
     pub began: Duration,
-    /// When the last window of the slot ended.
     pub ended: Duration,
     /// The length of the shortest window in the slot.
     pub window: Duration,
-    /// The message rates of the windows, in Hz.
     pub rate: Merged,
     /// The number of messages lost. `None` if the number is unknown in every window.
     pub lost: Option<u64>,
@@ -45,7 +41,6 @@ impl Timeline {
         Self { length: length.max(Duration::from_millis(1)), slots: vec![] }
     }
 
-    /// Adds a slot that has one window.
     pub fn add(&mut self, slot: Slot) {
         // The middle of a window selects its slot, because the exact time of the window's end varies.
         let time = slot.ended.saturating_sub(slot.window / 2);
@@ -93,7 +88,6 @@ fn merge(into: &mut Option<Slot>, slot: Slot) {
 }
 
 impl Slot {
-    /// Returns a slot that has one window.
     pub fn new(window: &Window, started: Instant, rate: Merged) -> Self {
         let ended = window.ended.saturating_duration_since(started);
         Self {
@@ -106,7 +100,6 @@ impl Slot {
         }
     }
 
-    /// Sets the statistics of the metric at a position.
     pub fn set_metric(&mut self, position: usize, figures: Merged) {
         if position >= self.metrics.len() {
             self.metrics.resize(position + 1, Merged::NONE);
@@ -114,13 +107,11 @@ impl Slot {
         self.metrics[position] = figures;
     }
 
-    /// Returns the statistics of the metric at a position. Statistics without samples if the slot does not have this
-    /// metric.
+    /// Returns the statistics of the metric at a position, which are empty if the slot has no such metric.
     pub fn metric(&self, position: usize) -> Merged {
         self.metrics.get(position).copied().unwrap_or(Merged::NONE)
     }
 
-    /// Adds the windows of another, later slot.
     fn merge(&mut self, other: &Self) {
         self.began = self.began.min(other.began);
         self.ended = self.ended.max(other.ended);

@@ -19,16 +19,11 @@ use crate::{
 /// are ignored. A condition that never had a value has failed.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
-    /// The number of windows in which the condition was checked.
     pub judged: u64,
-    /// The number of windows in which the condition was checked and not fulfilled.
     pub failed: u64,
-    /// The first window in which the condition was not fulfilled.
     pub first: Option<Failure>,
-    /// The last window in which the condition was not fulfilled.
     pub last: Option<Failure>,
-    /// Why the condition failed at the end of the run: the condition never had a value, or the topic had no recent
-    /// window.
+    /// Why the condition failed at the end of the run: it never had a value, or there was no recent window.
     pub missing: Option<String>,
 }
 
@@ -44,7 +39,6 @@ pub struct Failure {
 }
 
 impl Verdict {
-    /// Checks the condition in a window of a row.
     pub fn judge(&mut self, condition: &Condition, row: &Row, window: &Window, ended: Duration) {
         let value = match condition.value_of(row, window.ended) {
             Value::Unknown => return,
@@ -73,7 +67,6 @@ impl Verdict {
         };
     }
 
-    /// Returns whether the condition failed in a window or at the end of the run.
     pub fn is_failed(&self) -> bool {
         self.failed > 0 || self.missing.is_some()
     }

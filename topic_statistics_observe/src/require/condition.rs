@@ -19,7 +19,6 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Conditions(pub Vec<Condition>);
 
-/// A condition about the topics that a pattern matches.
 #[derive(Clone, Debug)]
 pub struct Condition {
     /// The topics that the condition is about. `None` for all watched topics.
@@ -45,20 +44,21 @@ impl Condition {
         Ok(Self { topic: condition.topic().map(pattern).transpose()?, condition })
     }
 
-    /// Returns whether the condition is about a topic.
     pub fn is_about(&self, row: &Row) -> bool {
         self.topic.as_ref().is_none_or(|topic| topic.is_match(&row.name))
     }
 
-    /// Returns the value of the condition's quantity in the last whole window: see [`value_of`].
     pub fn value_of(&self, row: &Row, now: Instant) -> Value {
         value_of(self.condition.quantity(), row, now)
     }
 
-    /// Returns the numbers of available and needed samples if a percentile has too few samples: see
-    /// [`missing_samples`].
+    /// Returns how many samples the last minute has, and how many samples a percentile needs. `None` if the last minute
+    /// has enough samples, or if the quantity is not a percentile.
     pub fn missing_samples(&self, row: &Row, now: Instant) -> Option<(u64, u64)> {
-        missing_samples(self.condition.quantity(), row, now)
+        let Quantity::Metric(metric, figure) = self.condition.quantity() else { return None };
+        let needed = (1.0 / (1.0 - figure.quantile()?)).round() as u64;
+        let count = row.last_minute.distribution(metric, now).map_or(0, |distribution| distribution.count());
+        (count < needed).then_some((count, needed))
     }
 
     /// Returns whether a value fulfils the condition. NaN never does.
@@ -66,7 +66,6 @@ impl Condition {
         self.condition.is_fulfilled_by(value)
     }
 
-    /// Returns the condition without its topic.
     pub fn requirement(&self) -> String {
         self.condition.requirement().to_string()
     }
@@ -128,15 +127,6 @@ pub fn value_of(quantity: Quantity, row: &Row, now: Instant) -> Value {
         }
         value => value,
     }
-}
-
-/// Returns how many samples the last minute has, and how many samples a percentile needs. `None` if the last minute has
-/// enough samples, or if the quantity is not a percentile.
-pub fn missing_samples(quantity: Quantity, row: &Row, now: Instant) -> Option<(u64, u64)> {
-    let Quantity::Metric(metric, figure) = quantity else { return None };
-    let needed = (1.0 / (1.0 - figure.quantile()?)).round() as u64;
-    let count = row.last_minute.distribution(metric, now).map_or(0, |distribution| distribution.count());
-    (count < needed).then_some((count, needed))
 }
 
 impl fmt::Display for Condition {

@@ -12,19 +12,15 @@ pub struct Spinning {
     thread: Option<JoinHandle<Vec<RclrsError>>>,
 }
 
-/// Why the executor has stopped by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutorEnded {
-    /// A callback panicked.
     #[error("the executor panicked")]
     Panicked,
-    /// The executor returned from spinning.
     #[error("the executor ended: {0}")]
     Returned(String),
 }
 
 impl Spinning {
-    /// Starts the thread.
     pub fn start(mut executor: Executor) -> io::Result<Self> {
         let commands = Arc::clone(executor.commands());
         let thread = std::thread::Builder::new().name("executor".to_owned());

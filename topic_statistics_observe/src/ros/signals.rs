@@ -53,7 +53,6 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Returns whether a signal was received.
     pub fn is_set(&self) -> bool {
         *self.0.is_set.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,8 +13,7 @@ use ros_env::{
 /// Average, maximum, minimum, sample count and standard deviation, in the order of rclcpp, of 50 samples around 1.5.
 pub const FIGURES: [f64; 5] = [1.5, 4.0, 1.0, 50.0, 0.5];
 
-/// Returns a message with a window of one second that stops at `stop` (in seconds), and five statistics in the order of
-/// rclcpp.
+/// Returns a window of one second that stops at `stop` (s), with five statistics in the order of rclcpp.
 pub fn message(source: &str, metric: &str, unit: &str, stop: i32, figures: [f64; 5]) -> MetricsMessage {
     let point = |(data_type, data)| StatisticDataPoint { data_type, data };
     MetricsMessage {
@@ -27,8 +26,7 @@ pub fn message(source: &str, metric: &str, unit: &str, stop: i32, figures: [f64;
     }
 }
 
-/// Returns a message with the distribution of ten ages of 1.5 ms, in a window of one second that stops at `stop` (in
-/// seconds).
+/// Returns the distribution of ten ages of 1.5 ms in a window of one second that stops at `stop` (s).
 #[cfg(feature = "interfaces")]
 pub fn distribution(source: &str, stop: i32) -> MetricsDistribution {
     MetricsDistribution {
@@ -48,7 +46,6 @@ pub fn distribution(source: &str, stop: i32) -> MetricsDistribution {
     }
 }
 
-/// Returns a diagnostic status with these values.
 pub fn status(name: &str, level: u8, values: &[(&str, &str)]) -> DiagnosticStatus {
     let values = values.iter().map(|(key, value)| KeyValue { key: (*key).into(), value: (*value).into() });
     DiagnosticStatus { level, name: name.to_owned(), values: values.collect(), ..Default::default() }

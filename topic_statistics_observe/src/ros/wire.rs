@@ -22,8 +22,7 @@ use topic_statistics_core::{
 
 pub use diagnostic::{Diagnostic, ExecutorCallbacks, ExpectedLimit, SourceHealth};
 
-/// The length of the longest accepted name, in bytes: the name of a hop (the way of messages through a node),
-/// `NODE:TOPIC:TOPIC`.
+/// The longest accepted name, in bytes: the name of a hop through a node, `NODE:TOPIC:TOPIC`.
 pub const MAX_NAME: usize = 3 * 255 + 2 * ":".len();
 /// The largest accepted value, in the unit of its message. In milliseconds, this value is 30 000 years.
 const MAX_FIGURE: f64 = 1e15;
@@ -39,99 +38,54 @@ pub struct MetricWindow {
     pub metric: String,
     /// The unit of the statistics, with any characters.
     pub unit: String,
-    /// The start and the stop of the window, on the system clock of the node's host. If this clock was stepped, the
-    /// stop can be before the start.
+    /// By the system clock of the node's host. If it was stepped, the stop can be before the start.
     pub window: Window,
     /// The statistics, in `unit`. NaN means that a value was not measured.
     pub figures: Summary,
 }
 
-/// The distribution of one metric of one finished window of one source of statistics, from the topic
-/// `/statistics/distribution`.
+/// The distribution of one metric of one finished window of one source, from `/statistics/distribution`.
 #[derive(Clone, Debug)]
 pub struct MetricDistribution {
     /// The `measurement_source_name`, with any characters.
     pub source: String,
-    /// The metric.
     pub metric: Metric,
-    /// The window.
     pub window: Window,
-    /// The distribution of the samples, in the unit of the metric. The distribution is boxed, because many messages can
-    /// wait in a queue.
+    /// In the unit of the metric. Boxed, because many messages can wait in a queue.
     pub distribution: Box<Distribution>,
 }
 
-/// The number of messages of one topic that the subscriptions of a node have lost since the previous event, from the
-/// topic `/events/messages_lost`.
+/// Messages of a topic that a node has lost since its previous event, from `/events/messages_lost`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Losses {
     /// The fully qualified name of the node, with any characters.
     pub node: String,
-    /// The name of the topic, with any characters.
     pub topic: String,
-    /// The number of lost messages.
     pub lost: u64,
 }
 
 /// Why a message was refused. The text contains no names from the message, and units are escaped.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refused {
-    /// A name is too long.
     #[error("a name has {bytes} bytes; at most {MAX_NAME} are read")]
-    Name {
-        /// The length of the name.
-        bytes: usize,
-    },
-    /// The number of samples is missing or impossible.
+    Name { bytes: usize },
     #[error("The sample count is {count:?}: it has to be a whole number from 0 to {MAX_COUNT:e}")]
-    Count {
-        /// The count.
-        count: Option<f64>,
-    },
-    /// A value of the statistics is impossible.
+    Count { count: Option<f64> },
     #[error("The {figure} is {value}: it has to be NaN, or from {least:e} to {MAX_FIGURE:e}")]
-    Figure {
-        /// The name of the impossible value.
-        figure: &'static str,
-        /// The impossible value.
-        value: f64,
-        /// The smallest possible value.
-        least: f64,
-    },
-    /// The statistics contradict each other.
+    Figure { figure: &'static str, value: f64, least: f64 },
     #[error("The minimum is {min}, the average {mean} and the maximum {max}: they have to be in order")]
-    Order {
-        /// The minimum.
-        min: f64,
-        /// The average.
-        mean: f64,
-        /// The maximum.
-        max: f64,
-    },
-    /// The metric of a distribution is not a metric of this library.
+    Order { min: f64, mean: f64, max: f64 },
     #[error("The distribution is of no known metric")]
     Metric,
-    /// The unit of a distribution is not the unit of its metric.
     #[error("The unit is {unit}: it has to be {}", metric.unit(), unit = Escaped(unit))]
-    Unit {
-        /// The unit as received.
-        unit: String,
-        /// The metric.
-        metric: Metric,
-    },
-    /// A distribution is impossible.
+    Unit { unit: String, metric: Metric },
     #[error(transparent)]
     Distribution(#[from] InvalidDistribution),
-    /// The level of a diagnostic status is unknown.
     #[error("The level is {level}: it has to be from 0 to 3")]
-    Level {
-        /// The level.
-        level: u8,
-    },
+    Level { level: u8 },
 }
 
 impl MetricWindow {
-    /// Reads a message.
     pub fn new(message: &MetricsMessage) -> Result<Self, Refused> {
         let MetricsMessage { measurement_source_name: source, metrics_source: metric, unit, .. } = message;
         check_names(&[source, metric, unit])?;
@@ -147,7 +101,6 @@ impl MetricWindow {
 
 #[cfg(feature = "interfaces")]
 impl MetricDistribution {
-    /// Reads a message.
     pub fn new(message: &MetricsDistribution) -> Result<Self, Refused> {
         use topic_statistics_core::collector::DistributionParts;
 
@@ -186,7 +139,6 @@ impl MetricDistribution {
 
 #[cfg(feature = "interfaces")]
 impl Losses {
-    /// Reads the losses of one topic of a node.
     pub fn new(node: &str, losses: &MessagesLostEventTopicStat) -> Result<Self, Refused> {
         check_names(&[node, &losses.topic_name])?;
         let lost = count(Some(losses.messages_lost as f64)).map(|_| losses.messages_lost)?;
@@ -194,7 +146,6 @@ impl Losses {
     }
 }
 
-/// Errors if a name is too long.
 fn check_names(names: &[&str]) -> Result<(), Refused> {
     let long = names.iter().find(|name| name.len() > MAX_NAME);
     long.map_or(Ok(()), |name| Err(Refused::Name { bytes: name.len() }))

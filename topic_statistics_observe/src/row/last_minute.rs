@@ -33,7 +33,6 @@ impl LastMinute {
     /// The maximum number of distributions kept for a metric.
     pub const SLOTS: usize = 6;
 
-    /// Adds the distributions of a window.
     pub fn add_window(&mut self, statistics: &WindowStatistics, ended: Instant) {
         for metric in Metric::OF_SUBSCRIPTIONS {
             if let Some(distribution) = statistics.distribution(*metric) {
@@ -42,7 +41,6 @@ impl LastMinute {
         }
     }
 
-    /// Adds the distribution of a metric in a window.
     pub fn add(&mut self, metric: Metric, distribution: &Distribution, ended: Instant) {
         let slots = self.0.entry(metric).or_default();
         slots.retain(|slot| slot.is_in_minute_before(ended));
@@ -94,7 +92,6 @@ mod tests {
 
     const AGE: Metric = Metric::MessageAge;
 
-    /// Returns a distribution of 2^62 samples.
     fn huge() -> Distribution {
         let mut huge = of(&[1.0]);
         (0..62).for_each(|_| assert!(huge.merge(&huge.clone())));

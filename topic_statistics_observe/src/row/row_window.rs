@@ -8,8 +8,7 @@ use topic_statistics_core::{ClockStep, Metric, Totals, WindowStatistics};
 
 use crate::row::{MetricFigures, Window};
 
-/// Converts a window of a subscription into a window of a row. `before` has the totals at the end of the previous
-/// window.
+/// Converts a window of a subscription. `before` has the totals at the end of the previous window.
 pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) -> Window {
     let totals = window.totals.unwrap_or_default();
     let since = totals.received.saturating_sub(before.received);

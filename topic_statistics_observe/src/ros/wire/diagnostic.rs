@@ -13,11 +13,8 @@ use super::{check_names, Refused, MAX_COUNT, MAX_FIGURE};
 /// A diagnostic status. The names in a status can have any characters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
-    /// The field `name`, for example `/listener: Topic statistics`.
     pub name: String,
-    /// The field `hardware_id`, which is often empty.
     pub hardware_id: String,
-    /// The level of the status.
     pub level: Level,
     /// The health of a source of statistics. `None` if the status is about something else.
     pub health: Option<SourceHealth>,
@@ -30,11 +27,9 @@ pub struct SourceHealth {
     pub source: String,
     /// Messages per second. The mean of several windows, so that the value is stable.
     pub rate: Option<f64>,
-    /// The limits in the conditions of the source; at most one limit for each combination of level, quantity and
-    /// direction.
+    /// The limits in the source's conditions: at most one for each level, quantity and direction.
     pub limits: Vec<ExpectedLimit>,
-    /// For each level, the number of windows so far in which the source had this level. `None` if the status does not
-    /// contain these numbers.
+    /// The number of windows so far with each level. `None` if the status does not contain these numbers.
     pub windows: Option<[u64; 4]>,
 }
 
@@ -43,7 +38,6 @@ pub struct SourceHealth {
 pub struct ExpectedLimit {
     /// Whether a violation of the limit causes ERROR; otherwise the violation causes WARN.
     pub is_error: bool,
-    /// The quantity that the limit applies to.
     pub quantity: Quantity,
     /// Whether the limit is a lower limit; otherwise the limit is an upper limit.
     pub is_lower: bool,
@@ -56,13 +50,11 @@ pub struct ExpectedLimit {
 pub struct ExecutorCallbacks {
     /// The `measurement_source_name`, with any characters.
     pub source: String,
-    /// Lines of text with any characters: how busy each thread was, the longest callback, and the longest waits. At
-    /// most [`MAX_LINES`](Self::MAX_LINES) lines.
+    /// Lines with any characters, at most [`MAX_LINES`](Self::MAX_LINES): busy threads, the longest callback, waits.
     pub lines: Vec<String>,
 }
 
 impl Diagnostic {
-    /// Reads a diagnostic status.
     pub fn new(status: &DiagnosticStatus) -> Result<Self, Refused> {
         check_names(&[&status.name, &status.hardware_id])?;
         let level =
@@ -124,8 +116,7 @@ fn add_limit(limits: &mut Vec<ExpectedLimit>, limit: ExpectedLimit) {
 }
 
 impl ExecutorCallbacks {
-    /// The maximum number of lines: one line for all threads, one line for the longest callback, and five lines for the
-    /// longest waits.
+    /// One line for all threads, one for the longest callback, and five for the longest waits.
     pub const MAX_LINES: usize = 7;
     /// The maximum number of threads that are shown.
     const MAX_THREADS: usize = 32;
