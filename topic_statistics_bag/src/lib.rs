@@ -67,7 +67,8 @@ mod topic;
 
 pub use bag::{Bag, BagFile, BagStatistics, Format};
 pub use error::{BagError, ChunkFault, Note, NoteKind};
-pub use options::{BagClock, BagTime, ReadOptions, UnknownClock};
+pub use feed::Progress;
+pub use options::{BagClock, BagTime, ReadOptions};
 pub use recording::{FileTotals, RecordedTopic, RecordingInfo};
-pub use session::{Progress, TopicWindow, Visitor};
+pub use session::{TopicWindow, Visitor};
 pub use topic::{BagPublisher, Stamps, Topic, METRICS};

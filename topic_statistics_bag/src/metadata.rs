@@ -12,7 +12,6 @@ use topic_statistics_observe::input::{read_yaml, text, value, Yaml};
 
 use crate::error::BagError;
 
-/// The name of the metadata file in the directory of a bag.
 pub(crate) const FILE_NAME: &str = "metadata.yaml";
 
 /// The fields of metadata.yaml that this crate uses.
@@ -27,19 +26,18 @@ impl Metadata {
     /// The largest size of a metadata.yaml that is read, in bytes.
     const MAX_SIZE: u64 = 8 << 20;
 
-    /// Reads a file metadata.yaml.
     pub(crate) fn read(path: &Path) -> Result<Self, BagError> {
-        let io = |source| BagError::Io { path: path.to_owned(), source };
         let fault = |reason: String| BagError::Metadata { path: path.to_owned(), reason };
         let mut text = String::new();
-        let file = File::open(path).map_err(io)?;
-        file.take(Self::MAX_SIZE + 1).read_to_string(&mut text).map_err(io)?;
+        let file = File::open(path).map_err(BagError::io(path))?;
+        file.take(Self::MAX_SIZE + 1).read_to_string(&mut text).map_err(BagError::io(path))?;
         if text.len() as u64 > Self::MAX_SIZE {
             return Err(fault(format!("it has more than {} bytes", Self::MAX_SIZE)));
         }
         Self::of_file(&text).map_err(fault)
     }
 
+    /// Reads the text of a file metadata.yaml.
     fn of_file(text: &str) -> Result<Self, String> {
         const ROOT: &str = "rosbag2_bagfile_information";
         let root = read_yaml(text)?;
@@ -71,10 +69,8 @@ impl Metadata {
         self.compression_mode.eq_ignore_ascii_case("message") && self.compression_format != "zstd"
     }
 
-    /// Returns the files that this metadata.yaml names. `directory` is its directory. Up to version 3 of the format,
-    /// the paths in metadata.yaml begin with the name of the directory.
-    ///
-    /// Returns an error if a path is outside the directory.
+    /// Returns the files that this metadata.yaml names, in its `directory`. Up to version 3 of the format, the paths
+    /// begin with the name of the directory.
     pub(crate) fn files(&self, directory: &Path) -> Result<Vec<PathBuf>, BagError> {
         let file = |relative: &String| {
             let path = Path::new(relative);

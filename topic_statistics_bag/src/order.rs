@@ -3,45 +3,20 @@
 //! Sorts messages by their times on the selected clock.
 
 use std::{
-    cmp::{Ordering, Reverse},
+    cmp::Reverse,
     collections::{BinaryHeap, VecDeque},
 };
 
 use crate::message::Message;
 
-/// A message, and its time on the clock of the windows (log time, publish time or header stamp).
-#[derive(Clone, Copy, Debug)]
+/// A message, and its time on the clock of the windows (log time, publish time or header stamp). The order is that of
+/// the times; messages with equal times keep the order of the bag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Timed {
     pub(crate) time: i64,
-    /// The position in the bag. Messages with equal times keep the order of the bag.
+    /// The position in the bag, which differs for each message.
     position: u64,
     pub(crate) message: Message,
-}
-
-impl Timed {
-    fn key(&self) -> (i64, u64) {
-        (self.time, self.position)
-    }
-}
-
-impl PartialEq for Timed {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Timed {}
-
-impl PartialOrd for Timed {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Timed {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
-    }
 }
 
 /// Sorts messages with a buffer of [`CAPACITY`](Self::CAPACITY) messages.

@@ -8,24 +8,24 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs::{self, File},
-    io::{self, Read},
+    io::{self, Read, Seek, SeekFrom},
     ops::ControlFlow,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
-use rusqlite::{limits::Limit, types::ValueRef, Connection, OpenFlags, OptionalExtension};
+use rusqlite::{blob::Blob, limits::Limit, types::ValueRef, Connection, OpenFlags, OptionalExtension};
 use tempfile::TempDir;
 use topic_statistics_observe::recorded::OFFERED_QOS;
 
 use crate::{
     bytes::Bytes,
-    data::{Data, HeaderLayout},
+    data::Data,
     error::{BagError, NoteKind},
     feed::{ChannelDefinition, Feed},
     message::{ChannelKey, Message},
     metadata::Metadata,
-    stamp::HeaderStamp,
+    stamp::{HeaderStamp, Layout},
 };
 
 /// The largest text or row that SQLite may read at once, in bytes. A larger message is read in parts.
@@ -69,7 +69,7 @@ fn has_files_beside(path: &Path) -> bool {
 /// to the database. But to read a log or a journal, SQLite needs a lock and such a file. So a database with a log or a
 /// journal is read from a copy.
 fn open(content: &Path, path: &Path) -> Result<Database, BagError> {
-    let io = |source| BagError::Io { path: path.to_owned(), source };
+    let io = BagError::io(path);
     let sqlite = |source| BagError::Sqlite { path: path.to_owned(), source };
     if !has_files_beside(content) {
         // All bytes that could have a special meaning in a URI are escaped.
@@ -82,21 +82,20 @@ fn open(content: &Path, path: &Path) -> Result<Database, BagError> {
         let connection = connect(Path::new(&uri), flags).map_err(sqlite)?;
         return Ok(Database { connection, _copy: None });
     }
-    let directory = tempfile::tempdir().map_err(io)?;
+    let directory = tempfile::tempdir().map_err(&io)?;
     let copy = directory.path().join("bag");
     for (from, to) in beside(content).iter().zip(beside(&copy)).filter(|(from, _)| from.is_file()) {
-        fs::copy(from, to).map_err(io)?;
+        fs::copy(from, to).map_err(&io)?;
     }
-    fs::copy(content, &copy).map_err(io)?;
+    fs::copy(content, &copy).map_err(&io)?;
     // SQLite writes the changes of the journal to the copy, so the copy is made writable.
     for file in beside(&copy).iter().chain([&copy]).filter(|file| file.is_file()) {
-        let copied = File::open(file).and_then(|file| file.metadata()).map_err(io)?;
-        let mut permissions = copied.permissions();
+        let mut permissions = fs::metadata(file).map_err(&io)?.permissions();
         #[cfg(unix)]
         std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o600);
         #[cfg(not(unix))]
         permissions.set_readonly(false);
-        fs::set_permissions(file, permissions).map_err(io)?;
+        fs::set_permissions(file, permissions).map_err(&io)?;
     }
     let connection = connect(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(sqlite)?;
     Ok(Database { connection, _copy: Some(directory) })
@@ -151,7 +150,7 @@ fn has_unknown_compression(connection: &Connection) -> rusqlite::Result<bool> {
 pub(crate) fn missing(path: &Path, bytes: u64) -> io::Result<Option<u64>> {
     let mut head = [0; 100];
     File::open(path)?.read_exact(&mut head)?;
-    let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let number = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|byte| head[at + byte]));
     let page = match u16::from_be_bytes([head[16], head[17]]) {
         1 => 1 << 16,
         size => u64::from(size),
@@ -170,7 +169,7 @@ pub(crate) fn is_whole(path: &Path, bytes: u64) -> io::Result<bool> {
 struct Topic {
     key: ChannelKey,
     /// The position of the header stamp. `None` if the data are not CDR.
-    layout: Option<HeaderLayout>,
+    layout: Option<Option<Layout>>,
 }
 
 /// Reads the messages of a file into the feed, until an error or the end of the file. Returns an error if the file is
@@ -196,8 +195,7 @@ pub(crate) fn read(
         return Err(BagError::compressed_messages(path));
     }
     let missing = if has_files_beside(content) { Ok(None) } else { missing(content, bytes) };
-    let missing = missing.map_err(|source| BagError::Io { path: path.to_owned(), source })?;
-    if let Some(missing) = missing {
+    if let Some(missing) = missing.map_err(BagError::io(path))? {
         feed.note(path, NoteKind::CutOff { at: bytes, missing });
     }
     let topics = topics(connection, path, feed).map_err(fault)?;
@@ -215,13 +213,12 @@ pub(crate) fn read(
         reader.feed.miss(None);
         reader.feed.note(path, NoteKind::Changed);
     }
-    for (messages, kind) in [
-        (reader.invalid_time, NoteKind::InvalidTime { messages: reader.invalid_time }),
-        (reader.invalid_data, NoteKind::InvalidData { messages: reader.invalid_data }),
-    ] {
-        if messages > 0 {
-            reader.feed.note(path, kind);
-        }
+    let Reader { invalid_time, invalid_data, .. } = reader;
+    if invalid_time > 0 {
+        feed.note(path, NoteKind::InvalidTime { messages: invalid_time });
+    }
+    if invalid_data > 0 {
+        feed.note(path, NoteKind::InvalidData { messages: invalid_data });
     }
     Ok(flow)
 }
@@ -303,16 +300,15 @@ impl Reader<'_, '_> {
         // The order of `rowid` is the order in which the rows were recorded. If only a part of the bag is read, SQLite
         // has to find the rows with the index of times. Without the `+`, SQLite would scan all rows in the order of
         // `rowid` instead.
-        let (from, to, order) = match self.feed.range() {
-            None => (i64::MIN, i64::MAX, "rowid"),
-            Some((from, to)) => {
-                let end: Option<i64> =
-                    self.connection.query_row("SELECT max(timestamp) FROM messages", [], |row| row.get(0))?;
-                end.into_iter().for_each(|end| self.feed.see(end));
-                (from, to, "+rowid")
-            }
+        let (from, to) = self.feed.range();
+        let (range, order) = if (from, to) == (i64::MIN, i64::MAX) {
+            ("?1 <= ?2", "rowid")
+        } else {
+            let end: Option<i64> =
+                self.connection.query_row("SELECT max(timestamp) FROM messages", [], |row| row.get(0))?;
+            end.into_iter().for_each(|end| self.feed.see(end));
+            ("timestamp >= ?1 AND timestamp < ?2", "+rowid")
         };
-        let range = if order == "rowid" { "?1 <= ?2" } else { "timestamp >= ?1 AND timestamp < ?2" };
         let mut select = self.connection.prepare(&format!(
             "SELECT rowid, topic_id, timestamp, CASE WHEN typeof(data) = 'blob' THEN length(data) END, \
              CASE WHEN typeof(data) = 'blob' AND length(data) <= {SMALL} THEN data END \
@@ -354,10 +350,10 @@ impl Reader<'_, '_> {
             let Data { size, header } = match (&topic.layout, row.get_ref(4)?) {
                 (Some(layout), ValueRef::Blob(mut data)) => Data::read(&mut data, length, layout),
                 (Some(layout), _) => {
-                    let blob = self.connection.blob_open("main", "messages", "data", rowid, true)?;
-                    Data::read(&mut Blob { blob, position: 0 }, length, layout)
+                    let mut blob = self.connection.blob_open("main", "messages", "data", rowid, true)?;
+                    Data::read(&mut blob, length, layout)
                 }
-                (None, _) => Data { size: u32::try_from(length).unwrap_or(0), header: 0 },
+                (None, _) => Data::of_length(length),
             };
             let message = Message { channel: topic.key, sequence: 0, size, log: time, publish: 0, header };
             if self.feed.accept(message).is_break() {
@@ -369,22 +365,9 @@ impl Reader<'_, '_> {
 }
 
 /// The data of a large message. Only the first bytes of the data are read.
-struct Blob<'a> {
-    blob: rusqlite::blob::Blob<'a>,
-    position: usize,
-}
-
 impl Bytes for Blob<'_> {
-    fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
-        self.blob.read_at_exact(bytes, self.position).map_err(io::Error::other)?;
-        self.position += bytes.len();
-        Ok(())
-    }
-
     fn skip(&mut self, count: u64) -> io::Result<()> {
-        let position = usize::try_from(count).ok().and_then(|count| self.position.checked_add(count));
-        self.position =
-            position.filter(|position| *position <= self.blob.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
-        Ok(())
+        let count = i64::try_from(count).map_err(io::Error::other)?;
+        self.seek(SeekFrom::Current(count)).map(drop)
     }
 }

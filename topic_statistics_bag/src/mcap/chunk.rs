@@ -3,15 +3,14 @@
 //! Reads chunks. A chunk is a group of records that is usually compressed, with a checksum.
 
 use std::{
-    io::{self, Read, Seek},
+    io::{self, BufRead, BufReader, Read, Seek},
     ops::ControlFlow,
 };
 
 use mcap::records::op;
 
 use super::{
-    head::{head, HEAD},
-    input::{Content, Input},
+    input::{head, Input, Summed, HEAD},
     Defined, Reader, State,
 };
 use crate::{
@@ -121,7 +120,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
         let result = match &*chunk.compression {
             b"" if chunk.size != chunk.length => Err(ChunkFault::Content),
             // The checksum cannot be verified here, because the payloads are skipped.
-            b"" if summary.has_chunks() && !state.feed.verifies() => {
+            b"" if summary.has_chunks() && !state.feed.options.verify => {
                 state.records(&mut input.until(end), chunk, &mut others)
             }
             b"" => state.summed(input.until(end), chunk, &mut others),
@@ -158,13 +157,16 @@ impl State<'_, '_> {
 
     /// Reads the records of a chunk, and verifies their checksum.
     fn summed(&mut self, bytes: impl Read, chunk: &ChunkHead, others: &mut Others) -> Result<(), ChunkFault> {
-        let mut content = Content::new(bytes, chunk.size);
+        const BUFFER: usize = 64 * 1024;
+        let summed = Summed { inner: bytes, left: chunk.size, sum: crc32fast::Hasher::new() };
+        let mut content = BufReader::with_capacity(BUFFER, summed);
         self.records(&mut content, chunk, others)?;
-        let sum = content.checksum().map_err(|_| ChunkFault::Compression)?;
-        match chunk.sum {
-            0 => Ok(()),
-            expected if expected == sum => Ok(()),
-            _ => Err(ChunkFault::Checksum),
+        // The end of the content: the decoder verifies its own checksum.
+        content.fill_buf().map_err(|_| ChunkFault::Compression)?;
+        let sum = content.into_inner().sum.finalize();
+        match chunk.sum == 0 || chunk.sum == sum {
+            true => Ok(()),
+            false => Err(ChunkFault::Checksum),
         }
     }
 

@@ -9,7 +9,6 @@
 //! the file for the next chunk.
 
 mod chunk;
-mod head;
 mod input;
 mod summary;
 
@@ -24,17 +23,16 @@ use mcap::records::{op, Record};
 use topic_statistics_observe::recorded::OFFERED_QOS;
 
 use crate::{
-    bytes::{Bytes, Limited},
-    data::{Data, HeaderLayout},
+    bytes::Bytes,
+    data::Data,
     error::NoteKind,
     feed::{ChannelDefinition, Feed},
     message::{ChannelKey, Message},
     proof::Publisher,
     recording::RecordingInfo,
-    stamp::HeaderStamp,
+    stamp::{HeaderStamp, Layout},
 };
-use head::{head, HEAD, MAGIC};
-use input::Input;
+use input::{head, Input, HEAD, MAGIC};
 use summary::Summary;
 
 /// Reads a file into the feed. After an error, the feed has the messages before the error.
@@ -134,7 +132,7 @@ pub(crate) fn times<R: Read + Seek>(file: R) -> io::Result<Option<(i64, i64)>> {
 struct Channel {
     key: ChannelKey,
     /// The position of the header stamp. `None` if the data are not CDR.
-    layout: Option<HeaderLayout>,
+    layout: Option<Option<Layout>>,
 }
 
 /// The schemas and channels of a file.
@@ -305,7 +303,7 @@ impl State<'_, '_> {
 
     fn message_of(&mut self, bytes: &mut impl Bytes, length: u64) -> io::Result<ReadMessage> {
         const FIELDS: u64 = 22;
-        let mut bytes = Limited::new(bytes, length);
+        let mut bytes = bytes.take(length);
         let [c0, c1, s0, s1, s2, s3, times @ ..] = bytes.array::<{ FIELDS as usize }>()?;
         let time = |at: usize| {
             let mut time = [0; 8];
@@ -315,7 +313,7 @@ impl State<'_, '_> {
         let (log, publish) = (time(0), time(8));
         let Ok(log_time) = i64::try_from(log) else {
             self.counts.invalid_time += 1;
-            bytes.finish()?;
+            bytes.skip(bytes.limit())?;
             return Ok(ReadMessage { log, message: None });
         };
         let channel = self.definitions.get(u16::from_le_bytes([c0, c1]));
@@ -323,7 +321,7 @@ impl State<'_, '_> {
         let message = channel.and_then(Option::as_ref).map(|channel| {
             let data = match &channel.layout {
                 Some(layout) => Data::read(&mut bytes, length - FIELDS, layout),
-                None => Data { size: u32::try_from(length - FIELDS).unwrap_or(0), header: 0 },
+                None => Data::of_length(length - FIELDS),
             };
             Message {
                 channel: channel.key,
@@ -334,7 +332,7 @@ impl State<'_, '_> {
                 header: data.header,
             }
         });
-        bytes.finish()?;
+        bytes.skip(bytes.limit())?;
         Ok(ReadMessage { log, message })
     }
 
@@ -449,11 +447,5 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             _ => {}
         }
         Ok(ControlFlow::Continue(()))
-    }
-}
-
-impl<R> std::fmt::Debug for Reader<'_, '_, R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reader").finish_non_exhaustive()
     }
 }

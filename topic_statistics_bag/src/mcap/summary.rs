@@ -6,10 +6,7 @@ use std::io::{self, Read, Seek};
 
 use mcap::records::op;
 
-use super::{
-    head::{head, HEAD, MAGIC},
-    input::Input,
-};
+use super::input::{head, Input, HEAD, MAGIC};
 use crate::bytes::Bytes;
 
 /// The information in the summary of a file.
