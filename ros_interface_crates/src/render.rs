@@ -111,28 +111,14 @@ struct Scope<'a> {
 
 impl Scope<'_> {
     fn rmw(&self, namespace: &Namespace) -> String {
-        let mut text = String::new();
-        for message in &namespace.messages {
-            text += &self.rmw_message(message);
-        }
-        for service in &namespace.services {
-            text += &self.service(service, Layer::Rmw);
-        }
-        text
+        let messages = namespace.messages.iter().map(|message| self.rmw_message(message));
+        messages.chain(namespace.services.iter().map(|service| self.service(service, Layer::Rmw))).collect()
     }
 
     fn idiomatic(&self, namespace: &Namespace) -> String {
-        let mut text = String::new();
-        for message in &namespace.messages {
-            text += &self.idiomatic_message(message);
-        }
-        for service in &namespace.services {
-            text += &self.service(service, Layer::Idiomatic);
-        }
-        for action in &namespace.actions {
-            text += &self.action(action);
-        }
-        text
+        let messages = namespace.messages.iter().map(|message| self.idiomatic_message(message));
+        let services = namespace.services.iter().map(|service| self.service(service, Layer::Idiomatic));
+        messages.chain(services).chain(namespace.actions.iter().map(|action| self.action(action))).collect()
     }
 
     /// Returns `<package>__<namespace>__<name>`, with which the names of the C functions begin.

@@ -16,6 +16,8 @@ use std::{
 use topic_statistics_core::record::transport::Gid;
 
 use crate::{
+    bytes::Bytes,
+    data::Data,
     error::{BagError, NoteKind, Notes},
     gaps::OpenGap,
     message::{ChannelKey, Message},
@@ -25,7 +27,8 @@ use crate::{
     qos,
     recording::RecordingInfo,
     runs::{Place, Runs},
-    topic::{Stamps, TopicDefinition},
+    stamp::{HeaderStamp, Layout},
+    topic::TopicDefinition,
 };
 
 /// An event for the session.
@@ -57,11 +60,33 @@ pub struct Progress {
 /// The definition of a channel in a file.
 pub(crate) struct ChannelDefinition<'a> {
     pub(crate) topic: &'a str,
+    /// The type, and the encoding of its definition. The encoding is empty if there is no definition.
     pub(crate) message_type: Option<&'a str>,
-    pub(crate) stamps: Stamps,
+    pub(crate) encoding: &'a str,
+    /// The position of the stamp in messages of this type.
+    pub(crate) stamp: HeaderStamp,
+    pub(crate) is_cdr: bool,
     pub(crate) publisher: Option<Publisher>,
     /// The QoS of the topic's publishers, as rosbag2 writes it. Empty if the QoS is unknown.
     pub(crate) offered_qos: &'a str,
+}
+
+/// A channel whose topic is read.
+#[derive(Clone)]
+pub(crate) struct Channel {
+    pub(crate) key: ChannelKey,
+    /// The position of the header stamp. `None` if the data are not CDR.
+    layout: Option<Option<Layout>>,
+}
+
+impl Channel {
+    /// Reads the beginning of the data of a message. `length` is their length in the file.
+    pub(crate) fn data(&self, bytes: &mut impl Bytes, length: u64) -> Data {
+        match &self.layout {
+            Some(layout) => Data::read(bytes, length, layout),
+            None => Data::of_length(length),
+        }
+    }
 }
 
 /// The notes and other information about a bag after all files were read.
@@ -167,12 +192,28 @@ impl<'a> Feed<'a> {
     }
 
     /// Adds a channel. Returns `None` if the topic of the channel is not read.
-    pub(crate) fn add_channel(
+    pub(crate) fn add_channel(&mut self, path: &Path, definition: ChannelDefinition<'_>) -> Option<Channel> {
+        let ChannelDefinition { topic, message_type, encoding, is_cdr, publisher, offered_qos, .. } =
+            definition;
+        let stamp = if is_cdr { definition.stamp } else { HeaderStamp::Unknown };
+        let topic_definition = || TopicDefinition {
+            name: topic.to_owned(),
+            message_type: message_type.map(str::to_owned),
+            stamps: stamp.stamps(),
+            is_latched: qos::is_transient_local(offered_qos),
+        };
+        let key = self.channel_key(path, topic, publisher, topic_definition)?;
+        self.recording.add_channel(topic, encoding, offered_qos);
+        Some(Channel { key, layout: is_cdr.then(|| stamp.layout()) })
+    }
+
+    fn channel_key(
         &mut self,
         path: &Path,
-        definition: &ChannelDefinition<'_>,
+        name: &str,
+        publisher: Option<Publisher>,
+        definition: impl FnOnce() -> TopicDefinition,
     ) -> Option<ChannelKey> {
-        let ChannelDefinition { topic: name, message_type, stamps, ref publisher, offered_qos } = *definition;
         if self.options.topics.as_ref().is_some_and(|is_wanted| !is_wanted(name)) {
             return None;
         }
@@ -185,12 +226,7 @@ impl<'a> Feed<'a> {
             None => {
                 let topic = self.topics.len();
                 self.topics.insert(name.to_owned(), topic);
-                let _flow = self.push(Event::Topic(Box::new(TopicDefinition {
-                    name: name.to_owned(),
-                    message_type: message_type.map(str::to_owned),
-                    stamps,
-                    is_latched: qos::is_transient_local(offered_qos),
-                })));
+                let _flow = self.push(Event::Topic(Box::new(definition())));
                 topic
             }
         };
@@ -203,7 +239,7 @@ impl<'a> Feed<'a> {
             return None;
         }
         let key = ChannelKey(self.channels.len() as u32);
-        let _flow = self.push(Event::Channel(topic, publisher.clone().map(Box::new)));
+        let _flow = self.push(Event::Channel(topic, publisher.map(Box::new)));
         self.channels.insert((topic, gid), key);
         Some(key)
     }

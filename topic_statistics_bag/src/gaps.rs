@@ -4,13 +4,11 @@
 
 use std::collections::VecDeque;
 
-/// Finds the gaps of a bag: periods in which messages may be missing. The statistics of a window with a gap are unknown.
-///
-/// A gap begins after the latest message before the unreadable part of the file, and ends with the next readable
+/// Finds the gaps of a bag. A gap begins after the latest message before the unreadable part of the file, and ends with the next readable
 /// message.
 #[derive(Debug, Default)]
 pub(crate) struct OpenGap {
-    /// The start of the current gap, which ends with the next message. `None` if there is no current gap.
+    /// The start of the current gap.
     open: Option<i64>,
     /// The time of the latest message.
     latest: Option<i64>,
@@ -24,8 +22,7 @@ impl OpenGap {
         self.open = Some(self.open.map_or(from, |open| open.min(from)));
     }
 
-    /// Accepts a message with this time. Messages have to be accepted in the order of the bag. Returns the start and the
-    /// end of the gap that ends here.
+    /// Accepts the time of the next message of the bag. Returns the start and the end of the gap that ends here.
     pub(crate) fn accept(&mut self, time: i64) -> Option<(i64, i64)> {
         self.latest = self.latest.max(Some(time));
         self.open.take().map(|from| (from, time.max(from)))

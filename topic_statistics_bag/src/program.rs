@@ -20,7 +20,7 @@ use topic_statistics_bag::{Bag, BagError};
 use topic_statistics_observe::{expect, page::PageFile};
 
 use arguments::Arguments;
-use comparison::Baseline;
+use comparison::baseline;
 use error::{has_no_reader, print_error, Failure, FAILED, UNFULFILLED, WRONG_USAGE};
 use outcome::Outcome;
 use progress::Bar;
@@ -58,10 +58,8 @@ fn run(arguments: &Arguments) -> Result<u8, Failure> {
         return info::write(&bag, arguments.unpack_all);
     }
     let bar = Bar::new(arguments.json || arguments.plain);
-    let baseline = match &arguments.compare {
-        Some(path) => Some(Baseline::open(path)?.profile(arguments, &selection, &bar)?),
-        None => None,
-    };
+    let read_baseline = |path| baseline(path, arguments, &selection, &bar);
+    let baseline = arguments.compare.as_deref().map(read_baseline).transpose()?;
     let mut session = Session::new(arguments, &selection, expected, bar);
     let read = bag.read(&arguments.options(&selection), &mut session)?;
     session.finish(&read)?;

@@ -18,7 +18,7 @@ pub use topic_statistics_observe::recorded::{
 };
 
 /// The publisher of a channel's messages.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Publisher {
     pub(crate) gid: Gid,
     pub(crate) node: Option<String>,
@@ -40,17 +40,11 @@ impl Publisher {
     }
 }
 
-/// Parses a GID of 32 hexadecimal digits. Returns `None` if the text is not valid.
+/// Parses a GID of 32 hexadecimal digits.
 fn gid(text: &str) -> Option<Gid> {
-    let mut gid = Gid::default();
-    if text.len() != 2 * gid.len() || !text.is_ascii() {
-        return None;
-    }
-    for (byte, digits) in gid.iter_mut().zip(text.as_bytes().chunks(2)) {
-        let digit = |digit: u8| char::from(digit).to_digit(16);
-        *byte = (digit(digits[0])? * 16 + digit(digits[1])?) as u8;
-    }
-    Some(gid)
+    let is_gid = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    // The first digits are the first byte of the GID.
+    Some(u128::from_str_radix(text, 16).ok().filter(|_| is_gid)?.to_be_bytes())
 }
 
 #[cfg(test)]

@@ -5,16 +5,13 @@
 
 use crate::message::Message;
 
-/// Finds the messages where the log times go back permanently.
-///
 /// A new run begins with [`MESSAGES`](Self::MESSAGES) messages of a channel in a row if each of them is earlier, by
 /// more than [`LATE`](Self::LATE), than each of the same number of messages before them. No new run begins at a single
 /// wrong time or at a late message, or if a recorder has written the topics one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     channels: Vec<Channel>,
-    /// The messages that wait until it is clear whether a new run has begun. The log time of the first of these
-    /// messages went back.
+    /// The messages that wait until it is clear whether a new run has begun. The log time of the first one went back.
     held: Vec<Message>,
 }
 
@@ -30,11 +27,10 @@ struct Channel {
 }
 
 /// The decision about a message.
-#[derive(Debug)]
 pub(crate) enum Place {
     /// The message continues the current run.
     Next,
-    /// The message waits in [`Runs`] until it is clear whether a new run has begun.
+    /// The message waits in [`Runs`].
     Held,
     /// No new run has begun. These are the messages that waited; the last one is the accepted message.
     Late(Vec<Message>),
@@ -52,11 +48,7 @@ impl Runs {
 
     /// Accepts the next message in the order of the file.
     pub(crate) fn accept(&mut self, message: &Message) -> Place {
-        let number = message.channel.0 as usize;
-        if self.channels.len() <= number {
-            self.channels.resize(number + 1, Channel::NEW);
-        }
-        let channel = &mut self.channels[number];
+        let channel = Self::channel(&mut self.channels, message);
         let goes_back = channel.last.iter().all(|last| message.log < last.saturating_sub(Self::LATE));
         if self.held.is_empty() && !goes_back {
             channel.add(message.log);
@@ -75,6 +67,14 @@ impl Runs {
         Place::Held
     }
 
+    fn channel<'a>(channels: &'a mut Vec<Channel>, message: &Message) -> &'a mut Channel {
+        let number = message.channel.0 as usize;
+        if channels.len() <= number {
+            channels.resize(number + 1, Channel::NEW);
+        }
+        &mut channels[number]
+    }
+
     /// Returns whether messages are waiting.
     pub(crate) fn is_holding(&self) -> bool {
         !self.held.is_empty()
@@ -84,12 +84,9 @@ impl Runs {
     pub(crate) fn take(&mut self) -> Vec<Message> {
         let held = std::mem::take(&mut self.held);
         for message in &held {
-            let number = message.channel.0 as usize;
-            if self.channels.len() <= number {
-                self.channels.resize(number + 1, Channel::NEW);
-            }
-            self.channels[number].add(message.log);
-            self.channels[number].back = 0;
+            let channel = Self::channel(&mut self.channels, message);
+            channel.add(message.log);
+            channel.back = 0;
         }
         held
     }

@@ -6,7 +6,7 @@
 //! publisher. Since ROS 2 Iron, the files contain the definitions of the message types.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     fs::{self, File},
     io::{self, Read, Seek, SeekFrom},
     ops::ControlFlow,
@@ -16,16 +16,15 @@ use std::{
 
 use rusqlite::{blob::Blob, limits::Limit, types::ValueRef, Connection, OpenFlags, OptionalExtension};
 use tempfile::TempDir;
-use topic_statistics_observe::recorded::OFFERED_QOS;
 
 use crate::{
     bytes::Bytes,
     data::Data,
     error::{BagError, NoteKind},
-    feed::{ChannelDefinition, Feed},
-    message::{ChannelKey, Message},
+    feed::{Channel, ChannelDefinition, Feed},
+    message::Message,
     metadata::Metadata,
-    stamp::{HeaderStamp, Layout},
+    stamp::HeaderStamp,
 };
 
 /// The largest text or row that SQLite may read at once, in bytes. A larger message is read in parts.
@@ -165,13 +164,6 @@ pub(crate) fn is_whole(path: &Path, bytes: u64) -> io::Result<bool> {
     Ok(bytes >= 100 && missing(path, bytes)?.is_none())
 }
 
-/// A topic that is read.
-struct Topic {
-    key: ChannelKey,
-    /// The position of the header stamp. `None` if the data are not CDR.
-    layout: Option<Option<Layout>>,
-}
-
 /// Reads the messages of a file into the feed, until an error or the end of the file. Returns an error if the file is
 /// not a bag.
 ///
@@ -228,7 +220,7 @@ fn topics(
     connection: &Connection,
     path: &Path,
     feed: &mut Feed<'_>,
-) -> rusqlite::Result<HashMap<i64, Option<Topic>>> {
+) -> rusqlite::Result<HashMap<i64, Option<Channel>>> {
     let mut definitions: HashMap<String, (String, HeaderStamp)> = HashMap::new();
     if has_table(connection, "message_definitions")? {
         let mut select = connection
@@ -253,27 +245,20 @@ fn topics(
             (row.get("id")?, row.get("name")?, row.get("type")?, row.get("serialization_format")?);
         // The first versions of rosbag2 do not write the column of the QoS.
         let offered_qos: String = row.get("offered_qos_profiles").unwrap_or_default();
-        let stamp = match (&*format, definitions.get(&message_type)) {
-            ("cdr", Some((_, stamp))) => stamp.clone(),
-            ("cdr", None) => HeaderStamp::find(&message_type, "", ""),
-            _ => HeaderStamp::Unknown,
-        };
+        let definition = definitions.get(&message_type);
+        let (encoding, stamp) =
+            definition.cloned().unwrap_or_else(|| (String::new(), HeaderStamp::find(&message_type, "", "")));
         let definition = ChannelDefinition {
             topic: &name,
             message_type: Some(&message_type),
-            stamps: stamp.stamps(),
+            encoding: &encoding,
+            stamp,
+            is_cdr: format == "cdr",
             publisher: None,
             offered_qos: &offered_qos,
         };
-        let layout = (format == "cdr").then(|| stamp.layout());
         if topics.len() < 2 * Feed::MAX_TOPICS {
-            let key = feed.add_channel(path, &definition);
-            if key.is_some() {
-                let qos = (!offered_qos.is_empty()).then(|| (OFFERED_QOS.to_owned(), offered_qos));
-                let encoding = definitions.get(&message_type).map_or("", |(encoding, _)| encoding);
-                feed.recording.add_channel(&name, encoding, &qos.into_iter().collect::<BTreeMap<_, _>>());
-            }
-            topics.insert(id, key.map(|key| Topic { key, layout }));
+            topics.insert(id, feed.add_channel(path, definition));
         }
     }
     Ok(topics)
@@ -282,7 +267,7 @@ fn topics(
 struct Reader<'a, 's> {
     connection: &'a Connection,
     /// The topics by their identifiers. `None` if a topic is not selected for reading.
-    topics: HashMap<i64, Option<Topic>>,
+    topics: HashMap<i64, Option<Channel>>,
     feed: &'a mut Feed<'s>,
     /// The number of rows read.
     read: u64,
@@ -347,13 +332,10 @@ impl Reader<'_, '_> {
                 }
             };
             let length = u64::try_from(size).unwrap_or(0);
-            let Data { size, header } = match (&topic.layout, row.get_ref(4)?) {
-                (Some(layout), ValueRef::Blob(mut data)) => Data::read(&mut data, length, layout),
-                (Some(layout), _) => {
-                    let mut blob = self.connection.blob_open("main", "messages", "data", rowid, true)?;
-                    Data::read(&mut blob, length, layout)
-                }
-                (None, _) => Data::of_length(length),
+            let Data { size, header } = match row.get_ref(4)? {
+                ValueRef::Blob(mut data) => topic.data(&mut data, length),
+                _ => topic
+                    .data(&mut self.connection.blob_open("main", "messages", "data", rowid, true)?, length),
             };
             let message = Message { channel: topic.key, sequence: 0, size, log: time, publish: 0, header };
             if self.feed.accept(message).is_break() {

@@ -24,13 +24,12 @@ use topic_statistics_observe::recorded::OFFERED_QOS;
 
 use crate::{
     bytes::Bytes,
-    data::Data,
     error::NoteKind,
-    feed::{ChannelDefinition, Feed},
-    message::{ChannelKey, Message},
+    feed::{Channel, ChannelDefinition, Feed},
+    message::Message,
     proof::Publisher,
     recording::RecordingInfo,
-    stamp::{HeaderStamp, Layout},
+    stamp::HeaderStamp,
 };
 use input::{head, Input, HEAD, MAGIC};
 use summary::Summary;
@@ -127,16 +126,8 @@ pub(crate) fn times<R: Read + Seek>(file: R) -> io::Result<Option<(i64, i64)>> {
     Ok(first.map(|first| (first, last.and_then(valid).unwrap_or(first))))
 }
 
-/// A channel whose topic is read.
-#[derive(Clone, Debug)]
-struct Channel {
-    key: ChannelKey,
-    /// The position of the header stamp. `None` if the data are not CDR.
-    layout: Option<Option<Layout>>,
-}
-
 /// The schemas and channels of a file.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Definitions {
     schemas: HashMap<u16, Schema>,
     /// The channels by identifier. The outer `None`: the channel is not defined. The inner `None`: its topic is not
@@ -144,7 +135,6 @@ struct Definitions {
     channels: Vec<Option<Option<Channel>>>,
 }
 
-#[derive(Debug)]
 struct Schema {
     name: String,
     encoding: String,
@@ -152,14 +142,12 @@ struct Schema {
 }
 
 /// The identifier of the schema or the channel that a record has defined.
-#[derive(Debug)]
 enum Defined {
     Schema(u16),
     Channel(u16),
 }
 
 /// The error for a definition that is not valid.
-#[derive(Debug)]
 struct Damaged;
 
 impl Definitions {
@@ -211,24 +199,16 @@ impl Definitions {
                     return Ok(None);
                 }
                 let schema = self.schemas.get(&channel.schema_id);
-                let stamp = match schema {
-                    Some(schema) if channel.message_encoding == "cdr" => schema.stamp.clone(),
-                    _ => HeaderStamp::Unknown,
-                };
                 let definition = ChannelDefinition {
                     topic: &channel.topic,
                     message_type: schema.map(|schema| &*schema.name),
-                    stamps: stamp.stamps(),
+                    encoding: schema.map_or("", |schema| &schema.encoding),
+                    stamp: schema.map_or(HeaderStamp::Unknown, |schema| schema.stamp.clone()),
+                    is_cdr: channel.message_encoding == "cdr",
                     publisher: Publisher::of_metadata(&channel.metadata),
                     offered_qos: channel.metadata.get(OFFERED_QOS).map_or("", |qos| &**qos),
                 };
-                let layout = (channel.message_encoding == "cdr").then(|| stamp.layout());
-                let key = feed.add_channel(path, &definition);
-                if key.is_some() {
-                    let encoding = schema.map_or("", |schema| &*schema.encoding);
-                    feed.recording.add_channel(&channel.topic, encoding, &channel.metadata);
-                }
-                self.channels[place] = Some(key.map(|key| Channel { key, layout }));
+                self.channels[place] = Some(feed.add_channel(path, definition));
                 Ok(Some(Defined::Channel(channel.id)))
             }
             _ => Ok(None),
@@ -319,10 +299,7 @@ impl State<'_, '_> {
         let channel = self.definitions.get(u16::from_le_bytes([c0, c1]));
         self.counts.unknown_channel += u64::from(channel.is_none());
         let message = channel.and_then(Option::as_ref).map(|channel| {
-            let data = match &channel.layout {
-                Some(layout) => Data::read(&mut bytes, length - FIELDS, layout),
-                None => Data::of_length(length - FIELDS),
-            };
+            let data = channel.data(&mut bytes, length - FIELDS);
             Message {
                 channel: channel.key,
                 sequence: u32::from_le_bytes([s0, s1, s2, s3]),
