@@ -147,7 +147,7 @@ impl Bag {
         })
     }
 
-    /// Adds the files of a directory that can be read, and a note for each of the other files.
+    /// Adds the files that can be read, and a note for each of the other files.
     fn add_or_note(&mut self, paths: &[PathBuf], list: Option<usize>) {
         let mut is_behind_missing = false;
         for path in paths {
@@ -177,7 +177,7 @@ impl Bag {
         }
     }
 
-    /// If several files have the same messages, keeps one of these files and removes the others.
+    /// Keeps one of several files with the same messages.
     fn remove_copies(&mut self) {
         let mut kept: Vec<BagFile> = vec![];
         let mut places = HashMap::new();

@@ -67,26 +67,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_is_between_the_messages_around_it() {
-        let (mut gap, mut gaps) = (OpenGap::default(), Gaps::default());
-        assert_eq!([gap.accept(10), gap.accept(20)], [None; 2]);
-        gap.begin(Some(25));
-        gap.begin(None);
-        gaps.add(gap.accept(30).unwrap());
-        assert_eq!(gap.accept(40), None);
-        let overlaps = |gaps: &Gaps| {
-            [(10, 20), (10, 21), (25, 26), (30, 31), (31, 40)].map(|(a, b)| gaps.overlaps(a, b))
-        };
-        assert_eq!(overlaps(&gaps), [false, false, true, true, false]);
-        assert!(gaps.overlaps(21, 22));
-        gap.begin(Some(15));
-        gaps.add(gap.finish().unwrap());
-        assert_eq!(overlaps(&gaps), [true; 5]);
-        gaps.forget_before(31);
-        assert!(gaps.overlaps(31, 32) && gaps.0.len() == 1);
-    }
-
-    #[test]
     fn their_number_has_a_bound() {
         let (mut gap, mut gaps) = (OpenGap::default(), Gaps::default());
         for time in 0..10_000 {

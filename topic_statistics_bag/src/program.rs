@@ -22,7 +22,7 @@ use topic_statistics_observe::{expect, page::PageFile};
 use arguments::Arguments;
 use comparison::baseline;
 use error::{has_no_reader, print_error, Failure, FAILED, UNFULFILLED, WRONG_USAGE};
-use outcome::Outcome;
+use outcome::{is_complete, Outcome};
 use progress::Bar;
 use session::Session;
 
@@ -76,5 +76,5 @@ fn run(arguments: &Arguments) -> Result<u8, Failure> {
     if !outcome.is_fulfilled() {
         code = code.max(UNFULFILLED);
     }
-    Ok(if outcome.is_complete() { code } else { FAILED })
+    Ok(if is_complete(&outcome.read) { code } else { FAILED })
 }

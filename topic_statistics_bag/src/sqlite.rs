@@ -118,17 +118,14 @@ fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
     find.exists([name])
 }
 
-/// Returns the first and the last time of a file. `None` if the file has no message.
-///
-/// `content` is the path of the decompressed content, or equal to `path` if the file is not compressed.
+/// Returns the first and the last time of a file. `content` is the path of the decompressed content, or `path`.
 pub(crate) fn times(content: &Path, path: &Path) -> Result<Option<(i64, i64)>, BagError> {
     // Two subqueries are fast, because each subquery reads only one end of the index of times.
     let select = "SELECT (SELECT min(timestamp) FROM messages), (SELECT max(timestamp) FROM messages)";
-    let times = open(content, path)?.connection.query_row(select, [], |row| {
-        let (first, last): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
-        Ok(first.zip(last))
-    });
-    times.map_err(|source| BagError::Sqlite { path: path.to_owned(), source })
+    let database = open(content, path)?;
+    let times = database.connection.query_row(select, [], |row| <(Option<i64>, Option<i64>)>::try_from(row));
+    let times = times.map_err(|source| BagError::Sqlite { path: path.to_owned(), source })?;
+    Ok(times.0.zip(times.1))
 }
 
 /// Returns whether the metadata in the database say that messages are compressed with an algorithm other than zstd.
@@ -136,12 +133,10 @@ fn has_unknown_compression(connection: &Connection) -> rusqlite::Result<bool> {
     if !has_table(connection, "metadata")? {
         return Ok(false);
     }
-    let text: Option<String> = connection
-        .query_row("SELECT metadata FROM metadata ORDER BY id DESC LIMIT 1", [], |row| row.get(0))
-        .optional()?;
-    Ok(text
-        .and_then(|text| Metadata::of_text(&text))
-        .is_some_and(|metadata| metadata.has_unknown_compression()))
+    let select = "SELECT metadata FROM metadata ORDER BY id DESC LIMIT 1";
+    let text: Option<String> = connection.query_row(select, [], |row| row.get(0)).optional()?;
+    let metadata = text.and_then(|text| Metadata::of_text(&text));
+    Ok(metadata.is_some_and(|metadata| metadata.has_unknown_compression()))
 }
 
 /// Returns how many bytes are missing at the end of a file of `bytes` bytes, according to the size in the file's
@@ -164,10 +159,8 @@ pub(crate) fn is_whole(path: &Path, bytes: u64) -> io::Result<bool> {
     Ok(bytes >= 100 && missing(path, bytes)?.is_none())
 }
 
-/// Reads the messages of a file into the feed, until an error or the end of the file. Returns an error if the file is
-/// not a bag.
-///
-/// `content` is the path of the decompressed content (`bytes` bytes), or equal to `path` if it is not compressed.
+/// Reads the messages of a file into the feed, until an error or the end of the file. `content` is the path of the
+/// decompressed content (`bytes` bytes), or `path`.
 pub(crate) fn read(
     content: &Path,
     path: &Path,
@@ -215,7 +208,7 @@ pub(crate) fn read(
     Ok(flow)
 }
 
-/// Reads the topics of the file. In the result, a topic that is not selected for reading has the value `None`.
+/// Reads the topics of the file. A topic that is not selected for reading has the value `None`.
 fn topics(
     connection: &Connection,
     path: &Path,
@@ -223,17 +216,14 @@ fn topics(
 ) -> rusqlite::Result<HashMap<i64, Option<Channel>>> {
     let mut definitions: HashMap<String, (String, HeaderStamp)> = HashMap::new();
     if has_table(connection, "message_definitions")? {
-        let mut select = connection
-            .prepare("SELECT topic_type, encoding, encoded_message_definition FROM message_definitions")?;
+        let select = "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions";
+        let mut select = connection.prepare(select)?;
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
-            let (message_type, encoding, text): (String, String, String) =
-                (row.get(0)?, row.get(1)?, row.get(2)?);
-            if definitions.len() < Feed::MAX_TOPICS {
-                definitions.entry(message_type).or_insert_with_key(|name| {
-                    let stamp = HeaderStamp::find(name, &encoding, &text);
-                    (encoding, stamp)
-                });
+            let (message_type, encoding, text): (String, String, String) = row.try_into()?;
+            if definitions.len() < Feed::MAX_TOPICS && !definitions.contains_key(&message_type) {
+                let stamp = HeaderStamp::find(&message_type, &encoding, &text);
+                definitions.insert(message_type, (encoding, stamp));
             }
         }
     }
@@ -310,8 +300,8 @@ impl Reader<'_, '_> {
                     return Ok(flow);
                 }
             }
-            let size: Option<i64> = row.get(3)?;
-            let Some(size) = size else {
+            let size: Option<u64> = row.get(3)?;
+            let (Some(length), Some(topic)) = (size, self.topics.get(&topic)) else {
                 self.invalid_data += 1;
                 continue;
             };
@@ -319,19 +309,10 @@ impl Reader<'_, '_> {
                 self.invalid_time += 1;
                 continue;
             }
-            let topic = match self.topics.get(&topic) {
-                Some(Some(topic)) => topic,
-                // The topic is not selected for reading.
-                Some(None) => {
-                    self.feed.see(time);
-                    continue;
-                }
-                None => {
-                    self.invalid_data += 1;
-                    continue;
-                }
+            let Some(topic) = topic else {
+                self.feed.see(time);
+                continue;
             };
-            let length = u64::try_from(size).unwrap_or(0);
             let Data { size, header } = match row.get_ref(4)? {
                 ValueRef::Blob(mut data) => topic.data(&mut data, length),
                 _ => topic

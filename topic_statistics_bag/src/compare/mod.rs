@@ -2,16 +2,10 @@
 
 //! Compares a bag with a baseline, and decides for each difference whether it is a change or could be chance.
 //!
-//! A single message is not a sample of the test. Consecutive messages are similar: a late message delays the next
-//! message, and a busy second has many late messages. A test that treats messages as independent would find a change in
-//! every bag. So a sample is a block of windows: the mean of a quantity over 1, 2, 4, ... windows. Blocks are made
-//! longer until a block no longer depends on the previous block. This is so when chance can explain the autocorrelation
-//! of the blocks' ranks at lag 1. If fewer than [`MIN_BLOCKS`] blocks are left, the quantity is not tested.
-//!
-//! Blocks are compared by the two-sided Mann-Whitney U test (Mann and Whitney 1947) with the normal approximation,
-//! corrected for ties and for continuity. The test assumes no particular distribution: it uses only the order of the
-//! blocks, so a single outlier has little effect. Many quantities are tested at once, so p-values are adjusted by
-//! Holm's method (1979). If nothing has changed, a comparison reports a change in at most one of a hundred runs.
+//! Consecutive messages are similar, so a sample of the test is a block of windows: the mean of a quantity over 1, 2, 4,
+//! ... windows. Blocks are made longer until chance can explain the autocorrelation of their ranks at lag 1. Blocks are
+//! compared by the two-sided Mann-Whitney U test (Mann and Whitney 1947), and p-values are adjusted by Holm's method
+//! (1979). `docs/bags.md` gives the reasons.
 
 mod blocks;
 mod rank_test;
@@ -31,8 +25,8 @@ const MIN_BLOCKS: usize = 8;
 /// A difference is a change if its adjusted p-value is below this value.
 const SIGNIFICANCE: f64 = 0.01;
 
-/// The data of a bag for a comparison: blocks of windows for each quantity of each topic. The size of a profile depends
-/// on the number of topics, not on the length of the bag. A profile can be written as JSON and read again.
+/// The data of a bag for a comparison: blocks of windows for each quantity of each topic. Its size does not depend on the
+/// length of the bag.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {

@@ -20,9 +20,8 @@ use crate::{
 
 /// The header of a chunk: the fields before its records.
 struct ChunkHead {
-    /// The log time of the earliest message.
+    /// The log times of the earliest and the latest message.
     start: u64,
-    /// The log time of the latest message.
     end: u64,
     /// The length of the records after decompression, in bytes.
     size: u64,
@@ -39,7 +38,6 @@ impl ChunkHead {
     /// The longest name of a compression algorithm, in bytes.
     const MAX_COMPRESSION: u32 = 64;
 
-    /// Reads the header. Returns `None` if the bytes are not a valid header.
     fn read(bytes: &mut impl Bytes) -> Option<Self> {
         let mut time = || bytes.array().map(u64::from_le_bytes).ok();
         let (start, end, size) = (time()?, time()?, time()?);
@@ -151,8 +149,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
 }
 
 impl State<'_, '_> {
-    /// The largest number of messages that wait until the checksum of their chunk is verified. Most chunks have fewer
-    /// messages.
+    /// The largest number of messages that wait until the checksum of their chunk is verified.
     const MAX_PENDING: usize = 1 << 20;
 
     /// Reads the records of a chunk, and verifies their checksum.
@@ -170,17 +167,14 @@ impl State<'_, '_> {
         }
     }
 
-    /// Reads the records of a chunk.
     fn records<B: Bytes>(
         &mut self,
         bytes: &mut B,
         chunk: &ChunkHead,
         others: &mut Others,
     ) -> Result<(), ChunkFault> {
-        let fault = |_| match chunk.compression.is_empty() {
-            true => ChunkFault::Content,
-            false => ChunkFault::Compression,
-        };
+        let is_plain = chunk.compression.is_empty();
+        let fault = |_| if is_plain { ChunkFault::Content } else { ChunkFault::Compression };
         let mut left = chunk.size;
         while left > 0 {
             left = left.checked_sub(HEAD).ok_or(ChunkFault::Content)?;
@@ -258,7 +252,6 @@ fn find_chunk<R: Read + Seek>(input: &mut Input<R>, from: u64) -> io::Result<Opt
     Ok(None)
 }
 
-/// Returns whether bytes look like the start of a chunk.
 fn looks_like_chunk(mut bytes: &[u8]) -> bool {
     let Ok(first) = bytes.array() else { return false };
     let (_, length) = head(&first);

@@ -2,11 +2,10 @@
 
 //! Reads MCAP files.
 //!
-//! A file is read record by record, from its start to its end. A file is never loaded as a whole, so the use of memory
-//! does not depend on the lengths that the file claims. Chunks are decompressed as streams. A message is used only if
-//! its whole chunk matches the checksum and the times of the chunk. The summary at the end of a complete file says
-//! which chunks can be skipped, and where the next chunk is after damaged bytes. Without a summary, the reader searches
-//! the file for the next chunk.
+//! A file is read record by record, and chunks are decompressed as streams, so the use of memory does not depend on the
+//! lengths that the file claims. A message is used only if its whole chunk matches the checksum and the times of the
+//! chunk. The summary at the end of a complete file says which chunks can be skipped, and where the next chunk is after
+//! damaged bytes. Without a summary, the reader searches the file for the next chunk.
 
 mod chunk;
 mod input;
@@ -64,14 +63,12 @@ pub(crate) fn read<R: Read + Seek>(file: R, path: &Path, feed: &mut Feed<'_>) ->
     if summary.is_damaged {
         feed.note(path, NoteKind::Summary);
     }
-    let mut reader = Reader {
-        input,
-        summary,
-        state: State { path, feed, definitions, pending: vec![], counts: Counts::default() },
-    };
+    let counts = Counts::default();
+    let state = State { path, feed, definitions, pending: vec![], counts };
+    let mut reader = Reader { input, summary, state };
     let flow = reader.run()?;
-    let (Counts { unknown_channel, invalid_time, found, has_skipped }, summary) =
-        (reader.state.counts, reader.summary.messages);
+    let Counts { unknown_channel, invalid_time, found, has_skipped } = reader.state.counts;
+    let summary = reader.summary.messages;
     if unknown_channel > 0 {
         feed.note(path, NoteKind::UnknownChannel { messages: unknown_channel });
     }
@@ -126,7 +123,6 @@ pub(crate) fn times<R: Read + Seek>(file: R) -> io::Result<Option<(i64, i64)>> {
     Ok(first.map(|first| (first, last.and_then(valid).unwrap_or(first))))
 }
 
-/// The schemas and channels of a file.
 #[derive(Default)]
 struct Definitions {
     schemas: HashMap<u16, Schema>,
@@ -223,7 +219,6 @@ impl Definitions {
     }
 }
 
-/// The state of the reading of a file.
 struct State<'a, 's> {
     path: &'a Path,
     feed: &'a mut Feed<'s>,
@@ -233,12 +228,9 @@ struct State<'a, 's> {
     counts: Counts,
 }
 
-/// Counts of what was found in the file so far.
 #[derive(Debug, Default)]
 struct Counts {
-    /// The number of messages whose channel is not defined.
     unknown_channel: u64,
-    /// The number of messages whose log time is out of range.
     invalid_time: u64,
     /// The number of valid messages, including messages of topics that are not read.
     found: u64,
@@ -252,7 +244,6 @@ struct Reader<'a, 's, R> {
     state: State<'a, 's>,
 }
 
-/// A message record in a file.
 struct ReadMessage {
     log: u64,
     /// The message. `None` if its topic is not read, or if the message cannot be used.
@@ -267,7 +258,6 @@ impl State<'_, '_> {
         self.feed.note(self.path, kind);
     }
 
-    /// Reads the body of a message record.
     fn message(&mut self, bytes: &mut impl Bytes, length: u64) -> io::Result<ReadMessage> {
         // Most messages are already in the read buffer, and reading them from this buffer is faster.
         let body = usize::try_from(length).ok().and_then(|length| bytes.buffered().get(..length));
@@ -316,14 +306,11 @@ impl State<'_, '_> {
     /// Accepts a valid message.
     fn accept(&mut self, read: &ReadMessage) -> ControlFlow<()> {
         self.counts.found += 1;
-        match (read.message, i64::try_from(read.log)) {
-            (Some(message), _) => self.feed.accept(message),
-            (None, Ok(log)) => {
-                self.feed.see(log);
-                ControlFlow::Continue(())
-            }
-            (None, Err(_)) => ControlFlow::Continue(()),
+        if let Some(message) = read.message {
+            return self.feed.accept(message);
         }
+        i64::try_from(read.log).into_iter().for_each(|log| self.feed.see(log));
+        ControlFlow::Continue(())
     }
 }
 
@@ -331,7 +318,6 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
     /// The number of bytes between two reports of the progress.
     const PROGRESS: u64 = 1 << 19;
 
-    /// Reads the file from its start to its end.
     fn run(&mut self) -> io::Result<ControlFlow<()>> {
         let mut reported = 0;
         self.input.seek(MAGIC)?;

@@ -246,11 +246,6 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_of_the_command_line_is_valid() {
-        Arguments::command().debug_assert();
-    }
-
-    #[test]
     fn times_are_since_the_start_or_since_the_epoch() {
         let noon = Timestamp::from_nanoseconds(1_772_366_400_000_000_000);
         assert_eq!(time("1.5"), Ok(BagTime::After(Duration::from_millis(1500))));

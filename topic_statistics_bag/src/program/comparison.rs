@@ -75,7 +75,6 @@ pub fn baseline(
     Ok(reading.profile)
 }
 
-/// The visitor that reads the profile of the baseline.
 struct Reading<'a> {
     profile: Profile,
     bar: &'a Bar,
@@ -93,7 +92,6 @@ impl Visitor for Reading<'_> {
     }
 }
 
-/// The comparisons of all quantities of the selected topics.
 pub struct Changes(Vec<Comparison>);
 
 impl Changes {

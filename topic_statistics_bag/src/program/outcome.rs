@@ -70,13 +70,11 @@ impl Outcome<'_> {
         }
     }
 
-    /// Compares the bag with a baseline.
     pub fn changes(&self, baseline: Option<&Profile>) -> Result<Option<Changes>, Failure> {
         let compare = |baseline| Changes::new(baseline, &self.session.profile, &self.selection);
         baseline.map(compare).transpose()
     }
 
-    /// Returns the tests of `--junit`.
     pub fn tests(&self, changes: Option<&Changes>) -> Tests {
         let mut tests = Tests::new("bag_statistics");
         tests.add_recording(&self.session.recording);
@@ -174,7 +172,6 @@ impl Outcome<'_> {
         suggest("bag_statistics", &rows.iter().collect::<Vec<_>>(), tolerance, watched, now)
     }
 
-    /// Returns the HTML page for `--report`.
     pub fn page(&self) -> String {
         let files = &self.arguments.files;
         let name = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -211,11 +208,6 @@ impl Outcome<'_> {
         let is_judged =
             row.health.is_some() || self.arguments.conditions().any(|condition| condition.is_about(row));
         is_judged && topic.without_time() + topic.misplaced() > 0
-    }
-
-    /// Returns whether all messages of the bag were read.
-    pub fn is_complete(&self) -> bool {
-        is_complete(&self.read)
     }
 }
 

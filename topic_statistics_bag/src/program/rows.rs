@@ -22,7 +22,6 @@ pub struct Times {
     instant: Instant,
 }
 
-/// The rows of the topics.
 #[derive(Debug)]
 pub struct BagRows {
     rows: BTreeMap<String, BagRow>,
@@ -38,12 +37,10 @@ struct BagRow {
 }
 
 impl Times {
-    /// Returns a conversion in which `start` corresponds to the current time.
     pub fn new(start: Timestamp) -> Self {
         Self { start, instant: Instant::now() }
     }
 
-    /// Returns the time of the bag where the conversion starts.
     pub fn start(&self) -> Timestamp {
         self.start
     }
@@ -103,12 +100,10 @@ impl BagRows {
         self.rows.entry(topic.name().to_owned()).or_insert_with(new)
     }
 
-    /// Returns the row of a topic.
     pub fn row(&self, name: &str) -> Option<&Row> {
         self.rows.get(name).map(|row| &row.row)
     }
 
-    /// Returns the conversion of times. `None` before the first window.
     pub fn times(&self) -> Option<Times> {
         self.times
     }

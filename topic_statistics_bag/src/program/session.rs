@@ -28,7 +28,6 @@ use super::{
     rows::{BagRows, Times},
 };
 
-/// The visitor that processes the windows of a bag.
 pub struct Session {
     pub rows: BagRows,
     /// The windows of the bag, for conditions and for the HTML page.
@@ -42,7 +41,6 @@ pub struct Session {
     /// The time at which the latest windows ended, and the names of the topics with a full window that ended at this
     /// time.
     batch: (Timestamp, Vec<String>),
-    /// The error that occurred when standard output was written.
     error: Option<io::Error>,
 }
 
@@ -87,7 +85,6 @@ impl Session {
         self.rows.times().map_or(self.recording.started, |times| times.instant(self.batch.0))
     }
 
-    /// Adds a test for each topic with expectations.
     pub fn add_health(&self, tests: &mut Tests) {
         if let Some(expected) = &self.expected {
             tests.add_health(expected, &self.rows.rows());
@@ -99,7 +96,6 @@ impl Session {
         self.expected.as_ref().is_none_or(|expected| expected.report_errors(print_error))
     }
 
-    /// Sets the start time of the bag.
     fn start(&mut self, times: Times) {
         let start = times.start();
         let since_epoch = Duration::from_nanos(start.as_nanoseconds().try_into().unwrap_or_default());

@@ -28,9 +28,7 @@ impl HeaderStamp {
             _ => None,
         };
         match layout::find(&definitions.unwrap_or_default(), &name) {
-            Self::Unknown if known::FIRST_HEADER.binary_search(&&*name).is_ok() => {
-                Self::At(Layout::default())
-            }
+            Self::Unknown if known::has_first_header(&name) => Self::At(Layout::default()),
             found => found,
         }
     }
