@@ -7,7 +7,7 @@
 
 use std::{
     collections::HashMap,
-    fs::{self, File},
+    fs::File,
     io::{self, Read, Seek, SeekFrom},
     ops::ControlFlow,
     path::{Path, PathBuf},
@@ -83,19 +83,14 @@ fn open(content: &Path, path: &Path) -> Result<Database, BagError> {
     }
     let directory = tempfile::tempdir().map_err(&io)?;
     let copy = directory.path().join("bag");
+    // SQLite writes the changes of the journal to the copy, so the copy does not get the permissions of the file.
+    let copy_file = |from: &Path, to: &Path| -> io::Result<u64> {
+        io::copy(&mut File::open(from)?, &mut File::create(to)?)
+    };
     for (from, to) in beside(content).iter().zip(beside(&copy)).filter(|(from, _)| from.is_file()) {
-        fs::copy(from, to).map_err(&io)?;
+        copy_file(from, &to).map_err(&io)?;
     }
-    fs::copy(content, &copy).map_err(&io)?;
-    // SQLite writes the changes of the journal to the copy, so the copy is made writable.
-    for file in beside(&copy).iter().chain([&copy]).filter(|file| file.is_file()) {
-        let mut permissions = fs::metadata(file).map_err(&io)?.permissions();
-        #[cfg(unix)]
-        std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o600);
-        #[cfg(not(unix))]
-        permissions.set_readonly(false);
-        fs::set_permissions(file, permissions).map_err(&io)?;
-    }
+    copy_file(content, &copy).map_err(&io)?;
     let connection = connect(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(sqlite)?;
     Ok(Database { connection, _copy: Some(directory) })
 }

@@ -178,23 +178,11 @@ impl Arguments {
         Selection { patterns, all: self.all, own: None }
     }
 
-    pub fn options(&self, selection: &Selection) -> ReadOptions {
-        self.options_between(selection, self.from, self.to)
-    }
-
-    /// Returns the options for reading a baseline. If `--from` and `--to` are relative to the start of the bag, the
-    /// same part of the baseline is read. Absolute times are ignored.
-    pub fn baseline_options(&self, selection: &Selection) -> ReadOptions {
-        let relative = |time: Option<BagTime>| time.filter(|time| matches!(time, BagTime::After(_)));
-        self.options_between(selection, relative(self.from), relative(self.to))
-    }
-
-    fn options_between(
-        &self,
-        selection: &Selection,
-        from: Option<BagTime>,
-        to: Option<BagTime>,
-    ) -> ReadOptions {
+    /// Returns the options for reading the bag, or a baseline. If `--from` and `--to` are relative to the start of the
+    /// bag, the same part of the baseline is read. Absolute times are ignored there.
+    pub fn options(&self, selection: &Selection, is_baseline: bool) -> ReadOptions {
+        let is_valid = |time: &BagTime| !is_baseline || matches!(time, BagTime::After(_));
+        let [from, to] = [self.from, self.to].map(|time| time.filter(is_valid));
         let selection = selection.clone();
         let options = ReadOptions::new().unpack_all(self.unpack_all).clock(self.clock).period(self.window);
         let options = options.topics(move |topic| selection.is_wanted(topic));

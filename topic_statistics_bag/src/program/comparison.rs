@@ -66,7 +66,7 @@ pub fn baseline(
         }
     }
     let mut reading = Reading { profile: Profile::new(arguments.window), bar };
-    let read = Bag::open([path])?.read(&arguments.baseline_options(selection), &mut reading)?;
+    let read = Bag::open([path])?.read(&arguments.options(selection, true), &mut reading)?;
     bar.finish();
     let unmeasured = read.topics.iter().flat_map(|topic| unmeasured(topic, arguments.clock));
     for line in unmeasured.chain(read.notes.iter().map(ToString::to_string)) {

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use topic_statistics_bag::{compare::Profile, BagStatistics, Stamps, Topic, METRICS};
+use topic_statistics_bag::{BagStatistics, Stamps, Topic, METRICS};
 use topic_statistics_core::Metric;
 use topic_statistics_observe::{
     expect::suggest,
@@ -68,11 +68,6 @@ impl Outcome<'_> {
                 "{name} has no ages: the bag has no definition of {message_type} that can be read"
             ));
         }
-    }
-
-    pub fn changes(&self, baseline: Option<&Profile>) -> Result<Option<Changes>, Failure> {
-        let compare = |baseline| Changes::new(baseline, &self.session.profile, &self.selection);
-        baseline.map(compare).transpose()
     }
 
     pub fn tests(&self, changes: Option<&Changes>) -> Tests {

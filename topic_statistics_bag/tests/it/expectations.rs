@@ -25,7 +25,7 @@ use topic_statistics_core::{
         transport::Delivery,
     },
     schedule::{
-        judges::{status, Changed},
+        judges::Changed,
         losses::LossEvents,
         state::{Action, Schedule},
     },
@@ -80,11 +80,8 @@ struct Process {
     started: Instant,
     schedule: Schedule,
     recorder: Arc<Recorder>,
-    source: Arc<Source>,
     windows: Vec<Arc<WindowStatistics>>,
     changes: Vec<String>,
-    /// The name and the message of the last status on /diagnostics.
-    status: (String, String),
 }
 
 impl Process {
@@ -102,8 +99,7 @@ impl Process {
         let expectations = file.source_expectations(source.names(), source.kind());
         schedule.expect(&source, expectations.expect("the file has expectations of the topic"));
         schedule.complete(&source, started);
-        let (windows, changes, status) = Default::default();
-        Self { clock, started, schedule, recorder, source, windows, changes, status }
+        Self { clock, started, schedule, recorder, windows: vec![], changes: vec![] }
     }
 
     fn receive(&mut self, message: &Message) {
@@ -131,10 +127,7 @@ impl Process {
                         self.changes.extend(before.map(|before| text(to, before, &health)));
                     }
                 }
-                Action::PublishDiagnostics(diagnosed) => {
-                    let of_source = status("listener", &self.source, &diagnosed[0].judge);
-                    self.status = (of_source.name, of_source.message);
-                }
+                Action::PublishDiagnostics(_) => {}
                 Action::CheckPublishers(_) => self.schedule.add_publisher_check(vec![], None),
                 Action::Wait(_) => return,
                 _ => panic!("nothing is published"),
@@ -184,8 +177,6 @@ fn one_file_judges_one_stream_in_a_process_live_and_in_a_bag() {
         "after 40.0 s, /imu: WARN -> OK: as expected, since 3 s",
     ];
     assert_eq!(process.changes, expected);
-    let [name, message] = ["listener: /imu", "as expected, since 7 s"].map(str::to_owned);
-    assert_eq!(process.status, (name, message));
 
     assert_eq!(live(file, &process.windows, process.started), expected, "live");
 
