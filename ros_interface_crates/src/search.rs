@@ -2,7 +2,7 @@
 //! Searches installed interface packages and their crates.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{btree_map::Entry, BTreeMap, BTreeSet},
     env, fs,
     io::ErrorKind,
     path::{Path, PathBuf},
@@ -114,10 +114,10 @@ impl Search {
                 }
                 continue; // a missing dependency is reported with the package that needs it
             };
-            if !read.contains_key(&name) {
-                let package = Package::read(prefix, &name);
+            if let Entry::Vacant(entry) = read.entry(name) {
+                let package = Package::read(prefix, entry.key());
                 wanted.extend(package.iter().flat_map(Package::dependencies));
-                read.insert(name, package);
+                entry.insert(package);
             }
         }
         Ok(Definitions { read, installed })

@@ -253,7 +253,7 @@ impl Bag {
         let mut feed = Feed::new(options, start, total, sender)?;
         let (flow, found) = thread::scope(|scope| {
             let reader = thread::Builder::new().name("reader".to_owned()).spawn_scoped(scope, move || {
-                self.notes.iter().for_each(|note| feed.note(&note.path, note.kind.clone()));
+                self.notes.iter().for_each(|note| feed.notes.add(&note.path, note.kind.clone()));
                 let read = self.read_files(&mut feed);
                 let _flow = feed.flush();
                 read.map(|()| feed.finish())
@@ -391,7 +391,7 @@ impl BagFile {
     fn read(&self, feed: &mut Feed<'_>) -> Result<ControlFlow<()>, BagError> {
         let unpacked = self.unpacked(feed.options.unpack_all)?;
         if let Some(Decompressed { size, fault: Some(reason), .. }) = &unpacked {
-            feed.note(&self.path, NoteKind::Decompression { bytes: *size, reason: reason.clone() });
+            feed.note(NoteKind::Decompression { bytes: *size, reason: reason.clone() });
         }
         let (content, size) = match &unpacked {
             Some(unpacked) => (&*unpacked.path, unpacked.size),
@@ -399,7 +399,7 @@ impl BagFile {
         };
         let flow = match self.format {
             Format::Mcap => File::open(content)
-                .and_then(|file| mcap::read(file, &self.path, feed))
+                .and_then(|file| mcap::read(file, feed))
                 .map_err(BagError::io(&self.path))?,
             Format::Sqlite => sqlite::read(content, &self.path, size, feed)?,
         };

@@ -5,13 +5,7 @@
 //! The feed determines the time of each message on the clock of the windows, and sorts the messages by this time. It
 //! stores the topics and channels of the bag, so the reader never waits for an answer of the session.
 
-use std::{
-    collections::HashMap,
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-    sync::mpsc::SyncSender,
-    time::Duration,
-};
+use std::{collections::HashMap, ops::ControlFlow, path::PathBuf, sync::mpsc::SyncSender, time::Duration};
 
 use topic_statistics_core::record::transport::Gid;
 
@@ -28,7 +22,7 @@ use crate::{
     recording::RecordingInfo,
     runs::{Place, Runs},
     stamp::{HeaderStamp, Layout},
-    topic::TopicDefinition,
+    topic::{Stamps, TopicDefinition},
 };
 
 /// An event for the session.
@@ -118,7 +112,7 @@ pub(crate) struct Feed<'a> {
     order: Order,
     /// The earliest and the latest log time in the bag, of any topic.
     seen: Option<(i64, i64)>,
-    notes: Notes,
+    pub(crate) notes: Notes,
     pub(crate) recording: RecordingInfo,
     /// The number of messages of the selected topics in the selected part of the bag, so far.
     messages: u64,
@@ -192,24 +186,27 @@ impl<'a> Feed<'a> {
     }
 
     /// Adds a channel. Returns `None` if the topic of the channel is not read.
-    pub(crate) fn add_channel(&mut self, path: &Path, definition: ChannelDefinition<'_>) -> Option<Channel> {
+    pub(crate) fn add_channel(&mut self, definition: ChannelDefinition<'_>) -> Option<Channel> {
         let ChannelDefinition { topic, message_type, encoding, is_cdr, publisher, offered_qos, .. } =
             definition;
-        let stamp = if is_cdr { definition.stamp } else { HeaderStamp::Unknown };
+        let (stamps, layout) = match definition.stamp {
+            HeaderStamp::At(layout) if is_cdr => (Stamps::Read, Some(layout)),
+            HeaderStamp::NoHeader if is_cdr => (Stamps::NoHeader, None),
+            _ => (Stamps::Unknown, None),
+        };
         let topic_definition = || TopicDefinition {
             name: topic.to_owned(),
             message_type: message_type.map(str::to_owned),
-            stamps: stamp.stamps(),
+            stamps,
             is_latched: qos::is_transient_local(offered_qos),
         };
-        let key = self.channel_key(path, topic, publisher, topic_definition)?;
+        let key = self.channel_key(topic, publisher, topic_definition)?;
         self.recording.add_channel(topic, encoding, offered_qos);
-        Some(Channel { key, layout: is_cdr.then(|| stamp.layout()) })
+        Some(Channel { key, layout: is_cdr.then_some(layout) })
     }
 
     fn channel_key(
         &mut self,
-        path: &Path,
         name: &str,
         publisher: Option<Publisher>,
         definition: impl FnOnce() -> TopicDefinition,
@@ -220,7 +217,7 @@ impl<'a> Feed<'a> {
         let topic = match self.topics.get(name) {
             Some(topic) => *topic,
             None if self.topics.len() >= Self::MAX_TOPICS => {
-                self.too_many(path);
+                self.too_many();
                 return None;
             }
             None => {
@@ -235,7 +232,7 @@ impl<'a> Feed<'a> {
             return Some(*key);
         }
         if self.channels.len() >= Self::MAX_CHANNELS {
-            self.too_many(path);
+            self.too_many();
             return None;
         }
         let key = ChannelKey(self.channels.len() as u32);
@@ -244,14 +241,15 @@ impl<'a> Feed<'a> {
         Some(key)
     }
 
-    fn too_many(&mut self, path: &Path) {
+    fn too_many(&mut self) {
         if !std::mem::replace(&mut self.has_too_many, true) {
-            self.note(path, NoteKind::TooMany { limit: Self::MAX_TOPICS });
+            self.note(NoteKind::TooMany { limit: Self::MAX_TOPICS });
         }
     }
 
-    pub(crate) fn note(&mut self, path: &Path, kind: NoteKind) {
-        self.notes.add(path, kind);
+    /// Adds a note about the current file.
+    pub(crate) fn note(&mut self, kind: NoteKind) {
+        self.notes.add(&self.path, kind);
     }
 
     /// Accepts a log time of the bag, also of a topic that is not read.
@@ -296,7 +294,7 @@ impl<'a> Feed<'a> {
         let first = messages.iter().map(|message| message.log.saturating_add(self.shift)).min();
         let (Some(first), Some((_, last))) = (first, self.seen) else { return };
         let back = last.saturating_sub(first).max(0);
-        self.notes.add(&self.path, NoteKind::NewRun { back: Duration::from_nanos(back.unsigned_abs()) });
+        self.note(NoteKind::NewRun { back: Duration::from_nanos(back.unsigned_abs()) });
         self.miss(None);
         self.shift = self.shift.saturating_add(back).saturating_add(1);
     }

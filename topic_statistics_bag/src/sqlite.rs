@@ -176,39 +176,35 @@ pub(crate) fn read(
     }
     let missing = if has_files_beside(content) { Ok(None) } else { missing(content, bytes) };
     if let Some(missing) = missing.map_err(BagError::io(path))? {
-        feed.note(path, NoteKind::CutOff { at: bytes, missing });
+        feed.note(NoteKind::CutOff { at: bytes, missing });
     }
-    let topics = topics(connection, path, feed).map_err(fault)?;
+    let topics = topics(connection, feed).map_err(fault)?;
     let mut reader = Reader { connection, topics, feed, read: 0, invalid_time: 0, invalid_data: 0 };
     let flow = match reader.messages(bytes) {
         Ok(flow) => flow,
         Err(error) => {
             let (messages, reason) = (reader.read, error.to_string());
             reader.feed.miss(None);
-            reader.feed.note(path, NoteKind::Database { messages, reason });
+            reader.feed.note(NoteKind::Database { messages, reason });
             ControlFlow::Continue(())
         }
     };
     if state(content) != before {
         reader.feed.miss(None);
-        reader.feed.note(path, NoteKind::Changed);
+        reader.feed.note(NoteKind::Changed);
     }
     let Reader { invalid_time, invalid_data, .. } = reader;
     if invalid_time > 0 {
-        feed.note(path, NoteKind::InvalidTime { messages: invalid_time });
+        feed.note(NoteKind::InvalidTime { messages: invalid_time });
     }
     if invalid_data > 0 {
-        feed.note(path, NoteKind::InvalidData { messages: invalid_data });
+        feed.note(NoteKind::InvalidData { messages: invalid_data });
     }
     Ok(flow)
 }
 
 /// Reads the topics of the file. A topic that is not selected for reading has the value `None`.
-fn topics(
-    connection: &Connection,
-    path: &Path,
-    feed: &mut Feed<'_>,
-) -> rusqlite::Result<HashMap<i64, Option<Channel>>> {
+fn topics(connection: &Connection, feed: &mut Feed<'_>) -> rusqlite::Result<HashMap<i64, Option<Channel>>> {
     let mut definitions: HashMap<String, (String, HeaderStamp)> = HashMap::new();
     if has_table(connection, "message_definitions")? {
         let select = "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions";
@@ -243,7 +239,7 @@ fn topics(
             offered_qos: &offered_qos,
         };
         if topics.len() < 2 * Feed::MAX_TOPICS {
-            topics.insert(id, feed.add_channel(path, definition));
+            topics.insert(id, feed.add_channel(definition));
         }
     }
     Ok(topics)

@@ -97,7 +97,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             _ => ChunkFault::Content,
         };
         self.state.feed.miss(start);
-        self.state.note(NoteKind::Chunk { at, length: body + HEAD, fault });
+        self.state.feed.note(NoteKind::Chunk { at, length: body + HEAD, fault });
         ControlFlow::Continue(())
     }
 
@@ -204,8 +204,8 @@ impl State<'_, '_> {
                 op::SCHEMA | op::CHANNEL if length <= Self::MAX_DEFINITION => {
                     let mut body = vec![0; length as usize];
                     bytes.fill(&mut body).map_err(fault)?;
-                    let Self { definitions, path, feed, .. } = self;
-                    match definitions.define(kind, &body, path, feed) {
+                    let Self { definitions, feed, .. } = self;
+                    match definitions.define(kind, &body, feed) {
                         Ok(defined) => others.defined.extend(defined),
                         Err(_) => return Err(ChunkFault::Content),
                     }

@@ -15,10 +15,12 @@ use std::{
     collections::HashMap,
     io::{self, Read, Seek},
     ops::ControlFlow,
-    path::Path,
 };
 
-use mcap::records::{op, Record};
+use mcap::{
+    records::{op, Record},
+    McapResult,
+};
 use topic_statistics_observe::recorded::OFFERED_QOS;
 
 use crate::{
@@ -34,7 +36,7 @@ use input::{head, Input, HEAD, MAGIC};
 use summary::Summary;
 
 /// Reads a file into the feed. After an error, the feed has the messages before the error.
-pub(crate) fn read<R: Read + Seek>(file: R, path: &Path, feed: &mut Feed<'_>) -> io::Result<ControlFlow<()>> {
+pub(crate) fn read<R: Read + Seek>(file: R, feed: &mut Feed<'_>) -> io::Result<ControlFlow<()>> {
     let mut input = Input::new(file)?;
     let mut definitions = Definitions::default();
     let mut summary = Summary::default();
@@ -57,26 +59,26 @@ pub(crate) fn read<R: Read + Seek>(file: R, path: &Path, feed: &mut Feed<'_>) ->
         op::CHANNEL if !definitions.has_schema_of(body) => {}
         _ => {
             // A damaged definition is ignored here. The damage is reported when the record is read outside the summary.
-            let _damaged = definitions.define(kind, body, path, feed);
+            let _damaged = definitions.define(kind, body, feed);
         }
     })?;
     if summary.is_damaged {
-        feed.note(path, NoteKind::Summary);
+        feed.note(NoteKind::Summary);
     }
     let counts = Counts::default();
-    let state = State { path, feed, definitions, pending: vec![], counts };
+    let state = State { feed, definitions, pending: vec![], counts };
     let mut reader = Reader { input, summary, state };
     let flow = reader.run()?;
     let Counts { unknown_channel, invalid_time, found, has_skipped } = reader.state.counts;
     let summary = reader.summary.messages;
     if unknown_channel > 0 {
-        feed.note(path, NoteKind::UnknownChannel { messages: unknown_channel });
+        feed.note(NoteKind::UnknownChannel { messages: unknown_channel });
     }
     if invalid_time > 0 {
-        feed.note(path, NoteKind::InvalidTime { messages: invalid_time });
+        feed.note(NoteKind::InvalidTime { messages: invalid_time });
     }
     if let Some(summary) = summary.filter(|summary| *summary != found && !has_skipped && flow.is_continue()) {
-        feed.note(path, NoteKind::Count { summary, found });
+        feed.note(NoteKind::Count { summary, found });
     }
     Ok(flow)
 }
@@ -143,9 +145,6 @@ enum Defined {
     Channel(u16),
 }
 
-/// The error for a definition that is not valid.
-struct Damaged;
-
 impl Definitions {
     /// The largest number of schemas. The types of further schemas are unknown.
     const MAX_SCHEMAS: usize = 4096;
@@ -157,26 +156,15 @@ impl Definitions {
 
     /// Returns whether the schema of a channel is already defined, or the channel has no schema.
     fn has_schema_of(&self, body: &[u8]) -> bool {
-        match mcap::parse_record(op::CHANNEL, body) {
-            Ok(Record::Channel(channel)) => {
-                channel.schema_id == 0 || self.schemas.contains_key(&channel.schema_id)
-            }
-            _ => true,
-        }
+        let Ok(Record::Channel(channel)) = mcap::parse_record(op::CHANNEL, body) else { return true };
+        channel.schema_id == 0 || self.schemas.contains_key(&channel.schema_id)
     }
 
     /// Adds the definition in a record. Ignores records of other kinds, and identifiers that are already defined,
     /// because a repeated definition has the same content.
-    fn define(
-        &mut self,
-        kind: u8,
-        body: &[u8],
-        path: &Path,
-        feed: &mut Feed<'_>,
-    ) -> Result<Option<Defined>, Damaged> {
-        match (kind, mcap::parse_record(kind, body)) {
-            (op::SCHEMA | op::CHANNEL, Err(_)) => Err(Damaged),
-            (_, Ok(Record::Schema { header, data })) => {
+    fn define(&mut self, kind: u8, body: &[u8], feed: &mut Feed<'_>) -> McapResult<Option<Defined>> {
+        match mcap::parse_record(kind, body)? {
+            Record::Schema { header, data } => {
                 if self.schemas.contains_key(&header.id) || self.schemas.len() >= Self::MAX_SCHEMAS {
                     return Ok(None);
                 }
@@ -186,7 +174,7 @@ impl Definitions {
                 self.schemas.insert(header.id, schema);
                 Ok(Some(Defined::Schema(header.id)))
             }
-            (_, Ok(Record::Channel(channel))) => {
+            Record::Channel(channel) => {
                 let place = usize::from(channel.id);
                 if self.channels.len() <= place {
                     self.channels.resize(place + 1, None);
@@ -204,7 +192,7 @@ impl Definitions {
                     publisher: Publisher::of_metadata(&channel.metadata),
                     offered_qos: channel.metadata.get(OFFERED_QOS).map_or("", |qos| &**qos),
                 };
-                self.channels[place] = Some(feed.add_channel(path, definition));
+                self.channels[place] = Some(feed.add_channel(definition));
                 Ok(Some(Defined::Channel(channel.id)))
             }
             _ => Ok(None),
@@ -220,7 +208,6 @@ impl Definitions {
 }
 
 struct State<'a, 's> {
-    path: &'a Path,
     feed: &'a mut Feed<'s>,
     definitions: Definitions,
     /// The messages of the current chunk, which wait until the chunk is verified.
@@ -253,10 +240,6 @@ struct ReadMessage {
 impl State<'_, '_> {
     /// The largest definition that is read, in bytes. The definitions of the largest types have about 100 kB.
     const MAX_DEFINITION: u64 = 16 << 20;
-
-    fn note(&mut self, kind: NoteKind) {
-        self.feed.note(self.path, kind);
-    }
 
     fn message(&mut self, bytes: &mut impl Bytes, length: u64) -> io::Result<ReadMessage> {
         // Most messages are already in the read buffer, and reading them from this buffer is faster.
@@ -334,7 +317,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             let is_record = kind != 0 && length <= i64::MAX as u64;
             if matches!(kind, op::DATA_END | op::FOOTER) {
                 if !self.summary.is_complete {
-                    self.state.note(NoteKind::Unfinished);
+                    self.state.feed.note(NoteKind::Unfinished);
                 }
                 return Ok(ControlFlow::Continue(()));
             }
@@ -343,13 +326,13 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             if !is_record || is_cut || self.summary.has_chunk_between(at, end) {
                 if let Some(next) = self.find_chunk(at)? {
                     self.state.feed.miss(None);
-                    self.state.note(NoteKind::Skipped { from: at, to: next });
+                    self.state.feed.note(NoteKind::Skipped { from: at, to: next });
                     self.input.seek(next)?;
                     continue;
                 }
                 if !is_record {
                     self.state.feed.miss(None);
-                    self.state.note(NoteKind::Skipped { from: at, to: self.input.len() });
+                    self.state.feed.note(NoteKind::Skipped { from: at, to: self.input.len() });
                     return Ok(ControlFlow::Continue(()));
                 }
                 self.input.seek(at + HEAD)?;
@@ -357,7 +340,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             let flow = self.record(kind, at, end)?;
             if is_cut {
                 self.state.feed.miss(None);
-                self.state.note(NoteKind::CutOff { at, missing: end - self.input.len() });
+                self.state.feed.note(NoteKind::CutOff { at, missing: end - self.input.len() });
                 return Ok(flow);
             }
             if flow.is_break() {
@@ -366,8 +349,10 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             self.input.seek(end)?;
         }
         match self.input.left() {
-            0 => self.state.note(NoteKind::Unfinished),
-            left => self.state.note(NoteKind::CutOff { at: self.input.position(), missing: HEAD - left }),
+            0 => self.state.feed.note(NoteKind::Unfinished),
+            left => {
+                self.state.feed.note(NoteKind::CutOff { at: self.input.position(), missing: HEAD - left })
+            }
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -384,27 +369,27 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
                     Ok(read) => return Ok(self.state.accept(&read)),
                     Err(_) => {
                         self.state.feed.miss(None);
-                        self.state.note(NoteKind::Record { at });
+                        self.state.feed.note(NoteKind::Record { at });
                     }
                 }
             }
             op::SCHEMA | op::CHANNEL if length > State::MAX_DEFINITION => {
-                self.state.note(NoteKind::TooLarge { at, size: length, limit: State::MAX_DEFINITION });
+                self.state.feed.note(NoteKind::TooLarge { at, size: length, limit: State::MAX_DEFINITION });
             }
             op::SCHEMA | op::CHANNEL => {
                 let mut body = vec![0; length as usize];
                 self.input.until(end).fill(&mut body)?;
-                let State { definitions, path, feed, .. } = &mut self.state;
-                if definitions.define(kind, &body, path, feed).is_err() {
-                    self.state.note(NoteKind::Record { at });
+                let State { definitions, feed, .. } = &mut self.state;
+                if definitions.define(kind, &body, feed).is_err() {
+                    self.state.feed.note(NoteKind::Record { at });
                 }
             }
             op::METADATA if length <= RecordingInfo::MAX_RECORD => {
                 let mut body = vec![0; length as usize];
                 self.input.until(end).fill(&mut body)?;
                 if let Ok(Record::Metadata(record)) = mcap::parse_record(kind, &body) {
-                    let State { path, feed, .. } = &mut self.state;
-                    feed.recording.add_metadata(path, &record.name, &record.metadata);
+                    let Feed { recording, path, .. } = &mut *self.state.feed;
+                    recording.add_metadata(path, &record.name, &record.metadata);
                 }
             }
             _ => {}

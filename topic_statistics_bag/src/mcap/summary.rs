@@ -41,20 +41,14 @@ impl Summary {
             return Ok(());
         };
         input.seek(footer)?;
-        let end: [u8; (HEAD + FOOTER + MAGIC) as usize] = input.until(u64::MAX).array()?;
-        let (start, sum) = match &end {
-            [op::FOOTER, 20, 0, 0, 0, 0, 0, 0, 0, fields @ ..]
-                if fields[FOOTER as usize..] == *mcap::MAGIC =>
-            {
-                let mut start = [0; 8];
-                start.copy_from_slice(&fields[..8]);
-                (
-                    u64::from_le_bytes(start),
-                    u32::from_le_bytes([fields[16], fields[17], fields[18], fields[19]]),
-                )
-            }
-            _ => return Ok(()),
-        };
+        let mut end = input.until(u64::MAX);
+        let (kind, length) = head(&end.array()?);
+        let start = u64::from_le_bytes(end.array()?);
+        end.skip(8)?; // the start of the summary offsets
+        let sum = u32::from_le_bytes(end.array()?);
+        if (kind, length) != (op::FOOTER, FOOTER) || end.array::<8>()?[..] != *mcap::MAGIC {
+            return Ok(());
+        }
         self.is_complete = true;
         if start == 0 {
             return Ok(());

@@ -52,28 +52,25 @@ impl Outcome<'_> {
             }
         }
         for topic in &self.read.topics {
-            self.report_unmeasured(topic);
+            unmeasured(topic, self.arguments.clock).iter().for_each(|line| print_error(line));
+            if topic.stamps() == Stamps::Unknown && topic.messages() > 0 {
+                let name = format::name(topic.name());
+                let of_type = topic.message_type().map_or_else(|| "its type".to_owned(), format::name);
+                let why = format!("the bag has no definition of {of_type} that can be read");
+                print_error(&format!("{name} has no ages: {why}"));
+            }
         }
         for note in &self.read.notes {
             print_error(&note.to_string());
         }
     }
 
-    fn report_unmeasured(&self, topic: &Topic) {
-        unmeasured(topic, self.arguments.clock).iter().for_each(|line| print_error(line));
-        if topic.stamps() == Stamps::Unknown && topic.messages() > 0 {
-            let name = format::name(topic.name());
-            let message_type = topic.message_type().map_or_else(|| "its type".to_owned(), format::name);
-            print_error(&format!(
-                "{name} has no ages: the bag has no definition of {message_type} that can be read"
-            ));
-        }
-    }
-
     pub fn tests(&self, changes: Option<&Changes>) -> Tests {
         let mut tests = Tests::new("bag_statistics");
         tests.add_recording(&self.session.recording);
-        self.session.add_health(&mut tests);
+        if let Some(expected) = &self.session.expected {
+            tests.add_health(expected, &self.session.rows.rows());
+        }
         for topic in self.read.topics.iter().filter(|topic| self.is_judged_in_part(topic)) {
             let lines = unmeasured(topic, self.arguments.clock).join("; ");
             tests.add(topic.name(), "all messages are measured", TestResult::Failed(lines));
@@ -194,7 +191,9 @@ impl Outcome<'_> {
         let failures = self.session.recording.failures();
         failures.iter().for_each(|failure| print_error(failure));
         let is_measured = !self.read.topics.iter().any(|topic| self.is_judged_in_part(topic));
-        self.session.report_errors() && failures.is_empty() && is_measured
+        let expected = self.session.expected.as_ref();
+        let has_error = expected.is_some_and(|expected| !expected.report_errors(print_error));
+        failures.is_empty() && is_measured && !has_error
     }
 
     /// Returns whether a topic has conditions or expectations, but not all of its messages were measured.

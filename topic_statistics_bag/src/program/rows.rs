@@ -18,7 +18,7 @@ use topic_statistics_observe::{
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     /// The time of the bag that corresponds to `instant`.
-    start: Timestamp,
+    pub start: Timestamp,
     instant: Instant,
 }
 
@@ -39,10 +39,6 @@ struct BagRow {
 impl Times {
     pub fn new(start: Timestamp) -> Self {
         Self { start, instant: Instant::now() }
-    }
-
-    pub fn start(&self) -> Timestamp {
-        self.start
     }
 
     /// Converts a time of the bag to an instant. A time before the start is treated as the start.

@@ -25,7 +25,7 @@ use topic_statistics_core::{
         transport::Delivery,
     },
     schedule::{
-        judges::Changed,
+        judges::{status, Changed},
         losses::LossEvents,
         state::{Action, Schedule},
     },
@@ -80,8 +80,11 @@ struct Process {
     started: Instant,
     schedule: Schedule,
     recorder: Arc<Recorder>,
+    source: Arc<Source>,
     windows: Vec<Arc<WindowStatistics>>,
     changes: Vec<String>,
+    /// The name and the message of the last status on /diagnostics.
+    status: (String, String),
 }
 
 impl Process {
@@ -99,7 +102,8 @@ impl Process {
         let expectations = file.source_expectations(source.names(), source.kind());
         schedule.expect(&source, expectations.expect("the file has expectations of the topic"));
         schedule.complete(&source, started);
-        Self { clock, started, schedule, recorder, windows: vec![], changes: vec![] }
+        let (windows, changes, status) = Default::default();
+        Self { clock, started, schedule, recorder, source, windows, changes, status }
     }
 
     fn receive(&mut self, message: &Message) {
@@ -127,7 +131,10 @@ impl Process {
                         self.changes.extend(before.map(|before| text(to, before, &health)));
                     }
                 }
-                Action::PublishDiagnostics(_) => {}
+                Action::PublishDiagnostics(diagnosed) => {
+                    let of_source = status("listener", &self.source, &diagnosed[0].judge);
+                    self.status = (of_source.name, of_source.message);
+                }
                 Action::CheckPublishers(_) => self.schedule.add_publisher_check(vec![], None),
                 Action::Wait(_) => return,
                 _ => panic!("nothing is published"),
@@ -177,6 +184,8 @@ fn one_file_judges_one_stream_in_a_process_live_and_in_a_bag() {
         "after 40.0 s, /imu: WARN -> OK: as expected, since 3 s",
     ];
     assert_eq!(process.changes, expected);
+    let [name, message] = ["listener: /imu", "as expected, since 7 s"].map(str::to_owned);
+    assert_eq!(process.status, (name, message));
 
     assert_eq!(live(file, &process.windows, process.started), expected, "live");
 

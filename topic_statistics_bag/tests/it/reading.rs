@@ -2,15 +2,7 @@
 
 //! Tests of the selected part of a bag, and of the clock of the windows.
 
-use std::{
-    fs,
-    ops::ControlFlow,
-    sync::{
-        atomic::{AtomicUsize, Ordering},
-        Arc,
-    },
-    time::Duration,
-};
+use std::{fs, ops::ControlFlow, time::Duration};
 
 use mcap::WriteOptions;
 use topic_statistics_bag::{
@@ -270,14 +262,8 @@ fn topics_have_a_filter_and_a_limit() {
     let bag = read(&mcap(WriteOptions::new(), &channels, &messages));
     assert_eq!((bag.statistics.topics.len(), bag.statistics.messages), (2048, 2048));
     assert!(bag.notes().iter().any(|note| note.to_string().contains("more than 2048")));
-    let asked = Arc::new(AtomicUsize::new(0));
     let (channels, messages) = two_topics(1);
-    let counter = Arc::clone(&asked);
-    let options = ReadOptions::new().topics(move |_| {
-        counter.fetch_add(1, Ordering::Relaxed);
-        false
-    });
+    let options = ReadOptions::new().topics(|_| false);
     let bag = read_with(&mcap(WriteOptions::new(), &channels, &messages), &options);
     assert_eq!((bag.statistics.topics.len(), bag.windows.0.len(), bag.statistics.messages), (0, 0, 0));
-    assert_eq!(asked.load(Ordering::Relaxed), 2, "the filter is called once for each topic");
 }
