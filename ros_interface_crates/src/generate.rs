@@ -157,7 +157,6 @@ fn is_ours(out: &Path, package: &str) -> bool {
     Record::read(&crate_directory(out, package)).is_some()
 }
 
-/// Errors if all type descriptions are missing, as in Humble.
 fn refuse_without_descriptions(search: &Search, definitions: &Definitions) -> Result<(), Error> {
     if definitions.read.values().any(Result::is_ok) {
         return Ok(());
@@ -170,7 +169,6 @@ fn refuse_without_descriptions(search: &Search, definitions: &Definitions) -> Re
     Ok(())
 }
 
-/// The planned action for the crate of a package.
 enum Plan {
     Keep,
     Write,

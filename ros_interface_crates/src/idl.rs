@@ -28,7 +28,6 @@ pub struct File {
     pub notes: Vec<String>,
 }
 
-/// Reads an `.idl` file.
 pub fn read(text: &str) -> Result<File, String> {
     let mut reader = Reader {
         tokens: tokens(text).collect::<Vec<_>>().into_iter().peekable(),
@@ -47,7 +46,6 @@ fn repair_encoding(text: &str) -> String {
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| text.to_owned())
 }
 
-/// Returns the value of a string literal.
 fn unquote(token: &str) -> Result<String, String> {
     let text =
         token.strip_prefix('"').and_then(|text| text.strip_suffix('"')).ok_or("a string is not closed")?;

@@ -212,7 +212,6 @@ fn definition_hash(version: &str, share: &Path, interfaces: &BTreeSet<&str>) -> 
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Returns the version in a package's manifest.
 fn version(manifest: &str) -> Result<String, String> {
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
     let document =

@@ -13,7 +13,6 @@ use crate::{generator, model::Package};
 /// The name of the file, which is beside Cargo.toml.
 pub const FILE: &str = "definition.json";
 
-/// The content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Record {
     /// The result of [`generator()`] when the crate was written.

@@ -80,7 +80,6 @@ fn lib_rs(package: &Package) -> String {
     text
 }
 
-/// Returns the Rust name of a field or a constant.
 fn rust_name(name: &str) -> String {
     if is_keyword(name) {
         format!("{name}_")
@@ -103,7 +102,6 @@ enum Access {
     Borrowed,
 }
 
-/// The module that is written.
 struct Scope<'a> {
     package: &'a str,
     namespace: &'a str,

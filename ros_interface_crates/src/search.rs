@@ -62,7 +62,6 @@ impl Search {
         search
     }
 
-    /// Returns the position of a prefix in the search order.
     pub(crate) fn position(&self, prefix: &Path) -> Option<usize> {
         self.prefixes.iter().position(|searched| searched == prefix)
     }
@@ -132,7 +131,6 @@ pub(crate) struct Definitions {
     pub installed: BTreeMap<String, PathBuf>,
 }
 
-/// Returns the directory of a package's crate.
 pub fn crate_directory(prefix: &Path, package: &str) -> PathBuf {
     prefix.join("share").join(package).join("rust")
 }

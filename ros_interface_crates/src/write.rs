@@ -61,7 +61,6 @@ pub fn register(out: &Path, package: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes a crate and its marker.
 pub fn remove_crate(out: &Path, package: &str) -> Result<(), Error> {
     let place = crate_directory(out, package);
     unless_missing(fs::remove_dir_all(&place)).map_err(Error::write(&place))?;

@@ -430,8 +430,8 @@ impl BagFile {
         }
     }
 
-    /// Compares two files with the same messages: a complete file is better than an incomplete one, then an uncompressed
-    /// file than a compressed one, because it is read faster, then the file with more content.
+    /// Compares two files with the same messages: a complete file is better than an incomplete one, then an
+    /// uncompressed file than a compressed one, because it is read faster, then the file with more content.
     fn is_better_than(&self, other: &Self) -> bool {
         if !self.is_compressed && self.content_size().0 {
             return true;

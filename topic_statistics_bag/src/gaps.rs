@@ -4,13 +4,11 @@
 
 use std::collections::VecDeque;
 
-/// Finds the gaps of a bag. A gap begins after the latest message before the unreadable part of the file, and ends with the next readable
-/// message.
+/// Finds the gaps of a bag. A gap begins after the latest message before the unreadable part of the file, and ends with
+/// the next readable message.
 #[derive(Debug, Default)]
 pub(crate) struct OpenGap {
-    /// The start of the current gap.
     open: Option<i64>,
-    /// The time of the latest message.
     latest: Option<i64>,
 }
 
@@ -28,7 +26,6 @@ impl OpenGap {
         self.open.take().map(|from| (from, time.max(from)))
     }
 
-    /// Ends the current gap at the end of the bag.
     pub(crate) fn finish(&mut self) -> Option<(i64, i64)> {
         self.open.take().map(|from| (from, i64::MAX))
     }
@@ -56,7 +53,6 @@ impl Gaps {
         self.0.iter().any(|(from, to)| *from < stop && *to >= start)
     }
 
-    /// Removes the gaps that end before a time.
     pub(crate) fn forget_before(&mut self, start: i64) {
         self.0.retain(|(_, to)| *to >= start);
     }

@@ -20,7 +20,6 @@ pub struct RecordingInfo {
     pub totals: Vec<FileTotals>,
 }
 
-/// The information in the files about a topic.
 #[derive(Debug, Default)]
 pub struct RecordedTopic {
     /// The encoding of the type's definition: `ros2msg` or `ros2idl`. Empty if there is no definition.
@@ -41,9 +40,7 @@ impl RecordingInfo {
     /// The largest metadata record that is read, in bytes.
     pub(crate) const MAX_RECORD: u64 = 1 << 16;
     const MAX_COMPRESSIONS: usize = 8;
-    /// The most QoS texts of a topic.
     const MAX_QOS: usize = 256;
-    /// The most totals of a file.
     const MAX_TOTALS: usize = 1 << 13;
     /// The longest stored name of an encoding, in characters.
     const MAX_ENCODING: usize = 32;

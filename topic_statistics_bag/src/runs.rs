@@ -15,7 +15,6 @@ pub(crate) struct Runs {
     held: Vec<Message>,
 }
 
-/// The log times of a channel.
 #[derive(Clone, Copy, Debug)]
 struct Channel {
     /// The latest log times of this channel in the current run, in any order.
@@ -26,11 +25,8 @@ struct Channel {
     back: usize,
 }
 
-/// The decision about a message.
 pub(crate) enum Place {
-    /// The message continues the current run.
     Next,
-    /// The message waits in [`Runs`].
     Held,
     /// No new run has begun. These are the messages that waited; the last one is the accepted message.
     Late(Vec<Message>),
@@ -46,7 +42,6 @@ impl Runs {
     /// The largest number of waiting messages.
     const MAX_HELD: usize = 1 << 12;
 
-    /// Accepts the next message in the order of the file.
     pub(crate) fn accept(&mut self, message: &Message) -> Place {
         let channel = Self::channel(&mut self.channels, message);
         let goes_back = channel.last.iter().all(|last| message.log < last.saturating_sub(Self::LATE));
@@ -75,7 +70,6 @@ impl Runs {
         &mut channels[number]
     }
 
-    /// Returns whether messages are waiting.
     pub(crate) fn is_holding(&self) -> bool {
         !self.held.is_empty()
     }

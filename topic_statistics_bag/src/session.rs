@@ -16,7 +16,6 @@ use crate::{
     topic::{ReadClock, Topic},
 };
 
-/// A finished window of a topic.
 pub struct TopicWindow<'a> {
     /// The topic, with its totals up to the end of this window.
     pub topic: &'a Topic,
@@ -88,7 +87,6 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Processes an event of the feed. Returns whether to continue.
     pub(crate) fn accept(&mut self, event: Event) -> ControlFlow<()> {
         match event {
             Event::Message(time, message) => return self.record(time, &message),
@@ -136,7 +134,6 @@ impl<'a> Session<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Returns the start of the window that contains a time.
     fn start_of(&self, time: i64) -> i64 {
         let origin = self.options.origin.as_nanoseconds();
         let since = i128::from(time) - i128::from(origin);

@@ -64,7 +64,6 @@ impl Clock for ReadClock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamps {
     Read,
-    /// The message type has no header.
     NoHeader,
     /// The position of the header stamp is unknown: the file has no definition of the type, or the definition cannot be
     /// read, and the type is not a common type.
@@ -80,7 +79,6 @@ pub struct BagPublisher {
     pub totals: PublisherTotals,
 }
 
-/// The definition of a topic in a file.
 #[derive(Debug)]
 pub(crate) struct TopicDefinition {
     pub(crate) name: String,
@@ -89,7 +87,6 @@ pub(crate) struct TopicDefinition {
     pub(crate) is_latched: bool,
 }
 
-/// A topic of a bag.
 #[derive(Debug)]
 pub struct Topic {
     name: String,
@@ -153,8 +150,7 @@ impl Topic {
         }
     }
 
-    /// Records a message at `time` on the clock of the windows. `publisher` has the GID and, if known, the sequence
-    /// number.
+    /// Records a message at `time` on the clock of the windows, from a publisher with this GID and sequence number.
     ///
     /// All times of the message are moved by the same amount, so that the log time becomes `time`. So with every clock,
     /// an age is from the header stamp to the log time.
@@ -268,7 +264,6 @@ impl Topic {
         self.misplaced
     }
 
-    /// Returns the number of windows that have ended so far.
     pub fn windows(&self) -> u64 {
         self.windows
     }
@@ -288,13 +283,11 @@ impl Topic {
         publishers.map(|totals| BagPublisher { node: node(totals.gid), totals }).collect()
     }
 
-    /// Returns the figures of a metric over all windows so far.
     pub fn summary(&self, metric: Metric) -> Summary {
         let merged = self.summaries.iter().find(|(measured, _)| *measured == metric);
         merged.map_or_else(Summary::default, |(_, merged)| merged.summary())
     }
 
-    /// Returns the distributions of the samples in all windows so far.
     pub fn distributions(&self) -> &Distributions {
         &self.distributions
     }

@@ -61,7 +61,6 @@ impl Blocks {
         }
     }
 
-    /// Returns the base-2 logarithm of the number of windows in a block.
     pub(super) fn size(&self) -> u32 {
         self.size
     }

@@ -2,9 +2,9 @@
 
 //! Compares a bag with a baseline, and decides for each difference whether it is a change or could be chance.
 //!
-//! Consecutive messages are similar, so a sample of the test is a block of windows: the mean of a quantity over 1, 2, 4,
-//! ... windows. Blocks are made longer until chance can explain the autocorrelation of their ranks at lag 1. Blocks are
-//! compared by the two-sided Mann-Whitney U test (Mann and Whitney 1947), and p-values are adjusted by Holm's method
+//! Consecutive messages are similar, so a sample of the test is a block of windows: the mean of a quantity over 1, 2,
+//! 4, ... windows. Blocks are made longer until chance can explain the autocorrelation of their ranks at lag 1. Blocks
+//! are compared by the two-sided Mann-Whitney U test (Mann and Whitney 1947), and p-values are adjusted by Holm's method
 //! (1979). `docs/bags.md` gives the reasons.
 
 mod blocks;
@@ -25,8 +25,8 @@ const MIN_BLOCKS: usize = 8;
 /// A difference is a change if its adjusted p-value is below this value.
 const SIGNIFICANCE: f64 = 0.01;
 
-/// The data of a bag for a comparison: blocks of windows for each quantity of each topic. Its size does not depend on the
-/// length of the bag.
+/// The data of a bag for a comparison: blocks of windows for each quantity of each topic. Its size does not depend on
+/// the length of the bag.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -40,7 +40,6 @@ impl Profile {
         Self { window: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX), topics: BTreeMap::new() }
     }
 
-    /// Adds a window. Windows that are shorter than the full length are left out.
     pub fn add(&mut self, window: &TopicWindow<'_>) {
         if !window.is_whole {
             return;
@@ -67,9 +66,7 @@ impl Profile {
     }
 }
 
-/// The name of the quantity "messages per second", in Hz.
 const RATE: &str = "rate";
-/// The name of the quantity "bytes per second".
 const BANDWIDTH: &str = "bandwidth";
 
 /// The metrics whose largest sample of each window is also compared.
@@ -85,7 +82,6 @@ pub struct DifferentWindows {
     now: Duration,
 }
 
-/// The comparison of one quantity of a topic in two bags.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     pub topic: String,
@@ -108,7 +104,6 @@ pub struct Comparison {
     pub verdict: Verdict,
 }
 
-/// The result of the comparison of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Better,

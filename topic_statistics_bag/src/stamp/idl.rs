@@ -203,7 +203,6 @@ impl<'a> Parser<'a> {
         Some(parts)
     }
 
-    /// Accepts `::`.
     fn accept_scope(&mut self) -> bool {
         self.accept(":") && self.accept(":")
     }
