@@ -58,14 +58,12 @@ pub fn check(search: &Search) -> Result<Checked, Error> {
 
 /// Returns a problem if a dependency of the package is not installed and has no crate.
 fn needs(search: &Search, definitions: &Definitions, package: &Package) -> Option<Problem> {
-    let dependencies = package.dependencies().into_iter();
-    let mut missing = dependencies
-        .filter(|name| !definitions.installed.contains_key(name) && search.crate_prefix(name).is_none());
-    missing.next().map(Problem::Needs)
+    let is_missing =
+        |name: &String| !definitions.installed.contains_key(name) && search.crate_prefix(name).is_none();
+    package.dependencies().into_iter().find(is_missing).map(Problem::Needs)
 }
 
 /// The crate that is used for a package.
-#[derive(Debug)]
 pub(crate) enum Crate {
     Missing,
     Current { path: PathBuf, record: Option<Record> },
@@ -95,10 +93,7 @@ pub(crate) fn built_with_other(definitions: &Definitions, package: &Package) -> 
     package.type_hashes.iter().find_map(|(type_name, hash)| {
         let dependency = type_name.split('/').next().filter(|name| *name != package.name)?;
         let definition = definitions.read.get(dependency)?.as_ref().ok()?;
-        let is_other = definition.type_hashes.get(type_name).is_some_and(|now| now != hash);
-        is_other.then(|| Problem::BuiltWithOther {
-            type_name: type_name.clone(),
-            definition: definition.prefix.clone(),
-        })
+        definition.type_hashes.get(type_name).filter(|now| *now != hash)?;
+        Some(Problem::BuiltWithOther { type_name: type_name.clone(), definition: definition.prefix.clone() })
     })
 }

@@ -38,17 +38,10 @@ fn markdown(lines: &[String]) -> Vec<String> {
 
 /// Removes the characters that a line of Rust must not contain: control characters and changes of text direction.
 fn clean(line: &str) -> String {
-    let mut clean = String::with_capacity(line.len());
-    for c in line.chars() {
-        match c {
-            '\t' => clean.push_str("    "),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
-            c if c.is_control() || (c.is_whitespace() && c != ' ') => clean.push(' '),
-            c => clean.push(c),
-        }
-    }
-    clean.truncate(clean.trim_end().len());
-    clean
+    let is_mark = |c: &char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let plain = |c: char| if c.is_control() || c.is_whitespace() { ' ' } else { c };
+    let clean: String = line.replace('\t', "    ").chars().filter(|c| !is_mark(c)).map(plain).collect();
+    clean.trim_end().to_owned()
 }
 
 /// Returns whether a line has a layout: an indentation, columns or a ruler.

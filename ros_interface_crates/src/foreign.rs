@@ -56,13 +56,12 @@ fn is_for_ros_env(manifest: &str) -> bool {
 }
 
 fn first_difference(expected: &[String], found: &[String]) -> Option<String> {
-    let length = expected.len().max(found.len());
-    (0..length).find_map(|index| match (expected.get(index), found.get(index)) {
-        (Some(expected), Some(found)) if expected == found => None,
+    let same = expected.iter().zip(found).take_while(|(expected, found)| expected == found).count();
+    match (expected.get(same), found.get(same)) {
         (Some(expected), Some(found)) => Some(format!("has the field {found} in place of {expected}")),
         (Some(expected), None) => Some(format!("lacks the field {expected}")),
         (None, found) => Some(format!("has the additional field {}", found?)),
-    })
+    }
 }
 
 /// Finds `pub struct Name { ... }` and `impl Name { pub const ... }` in Rust source.
@@ -79,12 +78,11 @@ fn outline(source: &str) -> Outline {
         match head[..] {
             [.., "pub", "struct", name] => {
                 outline.entry(name.to_owned()).or_default().0 =
-                    split(body, ',').iter().filter_map(|field| declaration(field)).collect();
+                    split(body, ',').into_iter().filter_map(declaration).collect();
             }
             // The head has no `for`, so the block is not the implementation of a trait.
             [.., "impl", name] => {
-                let constants = split(body, ';');
-                let constants = constants.iter().filter_map(|item| constant(item));
+                let constants = split(body, ';').into_iter().filter_map(constant);
                 outline.entry(name.to_owned()).or_default().1.extend(constants);
             }
             _ => {}

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Decides which crates are written, kept and removed, and writes them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt, fs,
-    path::Path,
-};
+use std::{collections::BTreeMap, fmt, fs, path::Path};
 
 use crate::{
     check::{built_with_other, Crate},
@@ -161,19 +157,18 @@ fn is_ours(out: &Path, package: &str) -> bool {
     Record::read(&crate_directory(out, package)).is_some()
 }
 
-/// Errors if all type descriptions are missing, as in Humble.
 fn refuse_without_descriptions(search: &Search, definitions: &Definitions) -> Result<(), Error> {
     if definitions.read.values().any(Result::is_ok) {
         return Ok(());
     }
-    let missing = definitions.read.iter().find_map(|(name, package)| match package {
-        Err(Error::NoTypeDescription(path)) if search.crate_prefix(name).is_none() => Some(path.clone()),
-        _ => None,
-    });
-    missing.map_or(Ok(()), |path| Err(Error::NoTypeDescriptions(path)))
+    for (name, package) in &definitions.read {
+        if let (Err(Error::NoTypeDescription(path)), None) = (package, search.crate_prefix(name)) {
+            return Err(Error::NoTypeDescriptions(path.clone()));
+        }
+    }
+    Ok(())
 }
 
-/// The planned action for the crate of a package.
 enum Plan {
     Keep,
     Write,
@@ -182,9 +177,8 @@ enum Plan {
 
 fn plan(search: &Search, out: &Path, package: &Package) -> Plan {
     let place = crate_directory(out, &package.name);
-    let is_current_generators = |record: &Record| record.generator == generator();
     match Crate::find(search, package) {
-        Crate::Current { path, record: Some(record) } if path == place && !is_current_generators(&record) => {
+        Crate::Current { path, record: Some(record) } if path == place && record.generator != generator() => {
             return Plan::Write
         }
         Crate::Current { .. } => return Plan::Keep,
@@ -212,26 +206,21 @@ fn drop_packages_without_dependencies(
     report: &mut Report,
 ) {
     loop {
-        let kept: BTreeSet<&str> = report.kept.iter().map(String::as_str).collect();
-        let is_there = |name: &str| ready.contains_key(name) || kept.contains(name);
-        let blocked_ready = ready.iter().find_map(|(name, package)| {
-            let missing = package.dependencies().into_iter().find(|dependency| !is_there(dependency))?;
-            Some(((*name).to_owned(), missing))
-        });
-        let removed = report.skipped.iter().filter(|(name, problem)| is_removed(name, problem));
-        let removed: BTreeSet<&str> = removed.map(|(name, _)| name.as_str()).collect();
-        let find_kept = || {
-            kept.iter().find_map(|name| {
-                let package = definitions.read.get(*name)?.as_ref().ok()?;
-                let missing = package
-                    .dependencies()
-                    .into_iter()
-                    .find(|dependency| removed.contains(dependency.as_str()))?;
-                let problem = Problem::Needs(missing.clone());
-                is_removed(name, &problem).then(|| ((*name).to_owned(), missing))
-            })
+        let is_gone = |name: &String| {
+            report.skipped.iter().any(|(skipped, problem)| skipped == name && is_removed(name, problem))
         };
-        let Some((name, missing)) = blocked_ready.or_else(find_kept) else { return };
+        // A new crate needs all its dependencies. A kept crate is removed with its dependencies.
+        let missing = |name: &str| {
+            let mut dependencies = definitions.read.get(name)?.as_ref().ok()?.dependencies().into_iter();
+            if ready.contains_key(name) {
+                return dependencies.find(|name| !ready.contains_key(&**name) && !report.kept.contains(name));
+            }
+            let missing = dependencies.find(is_gone)?;
+            is_removed(name, &Problem::Needs(missing.clone())).then_some(missing)
+        };
+        let mut names = ready.keys().copied().chain(report.kept.iter().map(String::as_str));
+        let found = names.find_map(|name| Some((name.to_owned(), missing(name)?)));
+        let Some((name, missing)) = found else { return };
         ready.remove(name.as_str());
         report.kept.retain(|kept| *kept != name);
         report.skipped.push((name, Problem::Needs(missing)));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The identity of this generator.
 
+use std::sync::LazyLock;
+
 /// The sources that determine the generated code.
 const SOURCES: [&str; 12] = [
     ros_idl_tokens::SOURCE,
@@ -23,23 +25,11 @@ const SOURCES: [&str; 12] = [
 /// Every generated crate records this text, so that a crate is generated again after the generator's source has
 /// changed.
 pub fn generator() -> String {
-    format!("{} {} ({:016x})", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"), HASH)
+    format!("{} {} ({:016x})", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"), *HASH)
 }
-
-const HASH: u64 = hash();
 
 /// FNV-1a with 64 bits.
-const fn hash() -> u64 {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    let mut source = 0;
-    while source < SOURCES.len() {
-        let bytes = SOURCES[source].as_bytes();
-        let mut index = 0;
-        while index < bytes.len() {
-            hash = (hash ^ bytes[index] as u64).wrapping_mul(0x100_0000_01b3);
-            index += 1;
-        }
-        source += 1;
-    }
-    hash
-}
+static HASH: LazyLock<u64> = LazyLock::new(|| {
+    let bytes = SOURCES.iter().flat_map(|source| source.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+});

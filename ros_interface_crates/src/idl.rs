@@ -28,7 +28,6 @@ pub struct File {
     pub notes: Vec<String>,
 }
 
-/// Reads an `.idl` file.
 pub fn read(text: &str) -> Result<File, String> {
     let mut reader = Reader {
         tokens: tokens(text).collect::<Vec<_>>().into_iter().peekable(),
@@ -47,7 +46,6 @@ fn repair_encoding(text: &str) -> String {
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| text.to_owned())
 }
 
-/// Returns the value of a string literal.
 fn unquote(token: &str) -> Result<String, String> {
     let text =
         token.strip_prefix('"').and_then(|text| text.strip_suffix('"')).ok_or("a string is not closed")?;
@@ -96,26 +94,6 @@ fn is_string(token: &str) -> bool {
 
 fn is_word(token: &str) -> bool {
     token.starts_with(|c: char| c == '_' || c.is_alphanumeric())
-}
-
-/// The annotations before a definition.
-#[derive(Default)]
-struct Annotations {
-    comment: Vec<String>,
-    unit: Option<String>,
-}
-
-impl Annotations {
-    fn into_comment(self) -> Vec<String> {
-        let mut comment = self.comment;
-        if let Some(unit) = self.unit {
-            if !comment.is_empty() {
-                comment.push(String::new());
-            }
-            comment.push(format!("Unit: {unit}"));
-        }
-        comment
-    }
 }
 
 struct Reader<'a> {
@@ -173,7 +151,7 @@ impl<'a> Reader<'a> {
     /// Reads definitions up to the end of the file or of `module`.
     fn definitions(&mut self, module: Option<&str>) -> Result<(), String> {
         loop {
-            let annotations = self.annotations()?;
+            let comment = self.comment()?;
             if module.is_some() && self.next_if("}") {
                 return Ok(());
             }
@@ -194,8 +172,8 @@ impl<'a> Reader<'a> {
                     self.definitions(Some(name))?;
                     self.depth -= 1;
                 }
-                "const" => self.constant(module.unwrap_or_default(), annotations)?,
-                "struct" => self.structure(annotations)?,
+                "const" => self.constant(module.unwrap_or_default(), comment)?,
+                "struct" => self.structure(comment)?,
                 "enum" | "bitmask" | "union" => {
                     self.until("}")?;
                 }
@@ -206,8 +184,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn annotations(&mut self) -> Result<Annotations, String> {
-        let mut annotations = Annotations::default();
+    /// Reads the annotations before a definition. Returns its comment.
+    fn comment(&mut self) -> Result<Vec<String>, String> {
+        let (mut comment, mut unit) = (vec![], None);
         while self.next_if("@") {
             let name = self.word()?;
             if !self.next_if("(") {
@@ -231,15 +210,21 @@ impl<'a> Reader<'a> {
             if name == "verbatim" && parameters.get("language").is_some_and(|language| language == "comment")
             {
                 let text = parameters.remove("text").unwrap_or_default();
-                annotations.comment.extend(text.lines().map(str::to_owned));
+                comment.extend(text.lines().map(str::to_owned));
             } else if name == "unit" {
-                annotations.unit = parameters.into_values().next();
+                unit = parameters.into_values().next();
             }
         }
-        Ok(annotations)
+        if let Some(unit) = unit {
+            if !comment.is_empty() {
+                comment.push(String::new());
+            }
+            comment.push(format!("Unit: {unit}"));
+        }
+        Ok(comment)
     }
 
-    fn constant(&mut self, module: &str, annotations: Annotations) -> Result<(), String> {
+    fn constant(&mut self, module: &str, comment: Vec<String>) -> Result<(), String> {
         let mut ty = self.until("=")?;
         let name = ty.pop().filter(|name| is_word(name)).ok_or("a constant has no name")?;
         let value = self.until(";")?;
@@ -250,12 +235,10 @@ impl<'a> Reader<'a> {
         let ty: Vec<_> = ty.into_iter().take_while(|token| is_word(token)).collect();
         match literal(&ty.join(" "), &value, &strings.concat()) {
             Some(_) if !is_name(name) => {
-                self.file
-                    .notes
-                    .push(format!("a constant of {structure} is left out: {name:?} is not a valid name"));
+                let note = format!("a constant of {structure} is left out: {name:?} is not a valid name");
+                self.file.notes.push(note);
             }
             Some((ty, value)) => {
-                let comment = annotations.into_comment();
                 let constant = Constant { name: name.to_owned(), ty, value, comment };
                 self.file.structures.entry(structure.to_owned()).or_default().constants.push(constant);
             }
@@ -266,7 +249,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn structure(&mut self, annotations: Annotations) -> Result<(), String> {
+    fn structure(&mut self, comment: Vec<String>) -> Result<(), String> {
         let name = self.word()?;
         if self.next_if(";") {
             return Ok(()); // this is a forward declaration
@@ -274,13 +257,12 @@ impl<'a> Reader<'a> {
         self.until("{")?; // the base of a derived structure is before the brace
         let mut fields = BTreeMap::new();
         loop {
-            let annotations = self.annotations()?;
+            let field_comment = self.comment()?;
             if self.next_if("}") {
                 break;
             }
             // A member is a type and one or more names. Array lengths can follow each name.
             let member = self.until(";")?;
-            let comment = annotations.into_comment();
             let mut depth = 0;
             let mut name = None;
             for token in member.into_iter().chain([","]) {
@@ -289,7 +271,7 @@ impl<'a> Reader<'a> {
                     ">" | "]" => depth -= 1,
                     "," if depth == 0 => {
                         if let Some(name) = name.take() {
-                            fields.insert(name, comment.clone());
+                            fields.insert(name, field_comment.clone());
                         }
                     }
                     word if depth == 0 && is_word(word) => name = Some(word.to_owned()),
@@ -298,7 +280,7 @@ impl<'a> Reader<'a> {
             }
         }
         let structure = self.file.structures.entry(name.to_owned()).or_default();
-        structure.comment = annotations.into_comment();
+        structure.comment = comment;
         structure.field_comments = fields;
         Ok(())
     }

@@ -46,11 +46,7 @@ struct Packages {
 
 impl Packages {
     fn search(self) -> Result<Search, Error> {
-        let search = Search::from_env()?;
-        Ok(match self.packages {
-            Some(packages) => search.only(packages),
-            None => search,
-        })
+        Ok(self.packages.into_iter().fold(Search::from_env()?, Search::only))
     }
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An interface package: its types, constants and comments.
+//! An interface package: its types, constants and comments. Names are as in the definition.
+
+#![allow(missing_docs)] // these types are not public
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
 };
 
-/// An interface package.
 #[derive(Debug)]
 pub struct Package {
-    /// The name.
     pub name: String,
     /// The version in `package.xml`.
     pub version: String,
@@ -32,20 +32,15 @@ pub struct Package {
 pub struct Namespace {
     /// The messages, including the messages of services and actions.
     pub messages: Vec<Message>,
-    /// The names of services.
     pub services: Vec<String>,
-    /// The names of actions.
     pub actions: Vec<String>,
 }
 
 /// A message, or the request, response, goal, ... of a service or an action.
 #[derive(Debug)]
 pub struct Message {
-    /// The name.
     pub name: String,
-    /// The fields, in order.
     pub fields: Vec<Field>,
-    /// The constants, in order.
     pub constants: Vec<Constant>,
     /// The lines of the comment in the definition.
     pub comment: Vec<String>,
@@ -54,9 +49,7 @@ pub struct Message {
 /// A field of a message.
 #[derive(Debug)]
 pub struct Field {
-    /// The name in the definition.
     pub name: String,
-    /// The type.
     pub ty: Type,
     /// The lines of the comment in the definition.
     pub comment: Vec<String>,
@@ -65,11 +58,8 @@ pub struct Field {
 /// A constant, with its Rust type and its value as a Rust literal.
 #[derive(Debug, PartialEq)]
 pub struct Constant {
-    /// The name in the definition.
     pub name: String,
-    /// The Rust type.
     pub ty: &'static str,
-    /// The Rust literal.
     pub value: String,
     /// The lines of the comment in the definition.
     pub comment: Vec<String>,
@@ -78,13 +68,11 @@ pub struct Constant {
 /// The type of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Type {
-    /// One element.
     One(Element),
     /// An array of this length.
     Array(Element, u64),
     /// A sequence of at most this length.
     BoundedSequence(Element, u64),
-    /// A sequence of any length.
     Sequence(Element),
 }
 
@@ -93,21 +81,14 @@ pub enum Type {
 pub enum Element {
     /// A primitive, by its name in Rust.
     Primitive(&'static str),
-    /// A string.
     String,
-    /// A wide string.
     WString,
     /// A string of at most this length.
     BoundedString(u64),
-    /// A wide string of at most this length.
     BoundedWString(u64),
-    /// A message.
     Message {
-        /// The package of the message.
         package: String,
-        /// The namespace of the message: `msg`, `srv` or `action`.
         namespace: String,
-        /// The name of the message.
         name: String,
     },
 }
@@ -122,11 +103,11 @@ impl Package {
     pub fn dependencies(&self) -> BTreeSet<String> {
         let mut packages = BTreeSet::new();
         for namespace in self.namespaces.values() {
-            for field in namespace.messages.iter().flat_map(|message| &message.fields) {
-                if let Element::Message { package, .. } = field.ty.element() {
-                    packages.insert(package.clone());
-                }
-            }
+            let fields = namespace.messages.iter().flat_map(|message| &message.fields);
+            packages.extend(fields.filter_map(|field| match field.ty.element() {
+                Element::Message { package, .. } => Some(package.clone()),
+                _ => None,
+            }));
             if !namespace.actions.is_empty() {
                 // The trait `Action` uses these packages, even if no field does.
                 packages.extend(
@@ -140,7 +121,6 @@ impl Package {
 }
 
 impl Type {
-    /// Returns the type of the elements.
     pub fn element(&self) -> &Element {
         let (Type::One(element)
         | Type::Array(element, _)

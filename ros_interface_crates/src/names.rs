@@ -11,7 +11,6 @@ const KEYWORDS: [&str; 52] = [
     "virtual", "where", "while", "yield",
 ];
 
-/// Returns whether a text is a keyword of Rust.
 pub fn is_keyword(name: &str) -> bool {
     KEYWORDS.contains(&name)
 }
@@ -19,9 +18,10 @@ pub fn is_keyword(name: &str) -> bool {
 /// Returns whether a text is a valid name in a definition and in Rust. Any other text could inject code into the crate.
 pub fn is_name(text: &str) -> bool {
     let is_of_name = |c: char| c == '_' || c.is_ascii_alphanumeric();
-    text.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
-        && text.chars().all(is_of_name)
+    !text.is_empty()
         && text != "_"
+        && text.chars().all(is_of_name)
+        && !text.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Returns whether a text is a valid part of a type name. A keyword is not valid, because only fields and constants are

@@ -11,7 +11,7 @@ use ros_idl_tokens::constants_hash;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    description::{FieldDescription, TypeDescriptionFile, TypeDescriptions, TypeHash},
+    description::{FieldDescription, TypeDescription, TypeDescriptionFile, TypeDescriptions, TypeHash},
     idl,
     model::{Field, Message, Package},
     names::{is_name, is_type_name},
@@ -86,57 +86,7 @@ impl Package {
     ) -> Result<(), Error> {
         let json = share.join(format!("{interface}.json"));
         let unexpected = |reason: &str| Error::definition(&json, reason);
-        let Some((namespace, name)) = interface.rsplit_once('/') else {
-            return Err(unexpected("the interface is not in a directory msg, srv or action"));
-        };
-        if !is_type_name(name) {
-            return Err(unexpected(&format!("{name:?} is not a valid interface name")));
-        }
-        let file: TypeDescriptionFile =
-            serde_json::from_str(description).map_err(|error| Error::definition(&json, error))?;
-        let TypeDescriptions { type_description: own, referenced_type_descriptions: referenced } =
-            file.type_description_msg;
-        let descriptions: BTreeMap<_, _> = referenced
-            .iter()
-            .map(|description| (description.type_name.as_str(), &description.fields))
-            .collect();
-        for TypeHash { type_name, hash_string } in file.type_hashes {
-            if !type_name.split('/').all(is_name) {
-                return Err(unexpected(&format!("it has a hash of {type_name:?}, which is not a type")));
-            }
-            if !is_name(&hash_string) {
-                return Err(unexpected(&format!("{hash_string:?} is not a hash of {type_name}")));
-            }
-            self.type_hashes.insert(type_name, hash_string);
-        }
-        let mut structures = self.structures(share, interface, idl);
-        let message = |suffix: &&str| {
-            let name = format!("{name}{suffix}");
-            let type_name = format!("{}/{namespace}/{name}", self.name);
-            let fields = match *suffix {
-                "" => Some(&own.fields),
-                _ => descriptions.get(type_name.as_str()).copied(),
-            };
-            let fields = fields.ok_or_else(|| unexpected(&format!("it lacks {type_name}")))?;
-            let idl::Structure { constants, comment, mut field_comments } =
-                structures.remove(&name).unwrap_or_default();
-            let field = |description: &FieldDescription| {
-                let name = description.name.clone();
-                if !is_name(&name) {
-                    return Err(unexpected(&format!(
-                        "{type_name} has a field {name:?}, which is not a valid name"
-                    )));
-                }
-                let ty = description.ty.to_type();
-                let ty =
-                    ty.map_err(|reason| unexpected(&format!("the field {name} of {type_name}: {reason}")))?;
-                let comment = field_comments.remove(&name).unwrap_or_default();
-                Ok(Field { name, ty, comment })
-            };
-            let fields = fields.iter().map(field).collect::<Result<_, Error>>()?;
-            Ok(Message { name, fields, constants, comment })
-        };
-
+        let (namespace, name) = interface.rsplit_once('/').unwrap_or(("", interface));
         let parts: &[&str] = match namespace {
             "msg" => &[""],
             "srv" => &["_Request", "_Response"],
@@ -151,6 +101,49 @@ impl Package {
                 "_GetResult_Response",
             ],
             _ => return Err(unexpected("the interface is not in a directory msg, srv or action")),
+        };
+        if !is_type_name(name) {
+            return Err(unexpected(&format!("{name:?} is not a valid interface name")));
+        }
+        let file: TypeDescriptionFile =
+            serde_json::from_str(description).map_err(|error| Error::definition(&json, error))?;
+        let TypeDescriptions { type_description: own, referenced_type_descriptions: referenced } =
+            file.type_description_msg;
+        for TypeHash { type_name, hash_string } in file.type_hashes {
+            if !type_name.split('/').all(is_name) {
+                return Err(unexpected(&format!("it has a hash of {type_name:?}, which is not a type")));
+            }
+            if !is_name(&hash_string) {
+                return Err(unexpected(&format!("{hash_string:?} is not a hash of {type_name}")));
+            }
+            self.type_hashes.insert(type_name, hash_string);
+        }
+        let mut structures = self.structures(share, interface, idl);
+        let message = |suffix: &&str| {
+            let name = format!("{name}{suffix}");
+            let type_name = format!("{}/{namespace}/{name}", self.name);
+            let description = match *suffix {
+                "" => Some(&own),
+                _ => referenced.iter().rev().find(|description| description.type_name == type_name),
+            };
+            let TypeDescription { fields, .. } =
+                description.ok_or_else(|| unexpected(&format!("it lacks {type_name}")))?;
+            let idl::Structure { constants, comment, mut field_comments } =
+                structures.remove(&name).unwrap_or_default();
+            let field = |description: &FieldDescription| {
+                let name = description.name.clone();
+                if !is_name(&name) {
+                    return Err(unexpected(&format!(
+                        "{type_name} has a field {name:?}, which is not a valid name"
+                    )));
+                }
+                let wrong = |reason| unexpected(&format!("the field {name} of {type_name}: {reason}"));
+                let ty = description.ty.to_type().map_err(wrong)?;
+                let comment = field_comments.remove(&name).unwrap_or_default();
+                Ok(Field { name, ty, comment })
+            };
+            let fields = fields.iter().map(field).collect::<Result<_, Error>>()?;
+            Ok(Message { name, fields, constants, comment })
         };
         let messages = parts.iter().map(message).collect::<Result<Vec<_>, Error>>()?;
         let entry = self.namespaces.entry(namespace.to_owned()).or_default();
@@ -219,14 +212,12 @@ fn definition_hash(version: &str, share: &Path, interfaces: &BTreeSet<&str>) -> 
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Returns the version in a package's manifest.
 fn version(manifest: &str) -> Result<String, String> {
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
     let document =
         roxmltree::Document::parse_with_options(manifest, options).map_err(|error| error.to_string())?;
-    let version = document.root_element().children().find(|node| node.has_tag_name("version"));
-    let version = version.and_then(|node| node.text());
-    let version = version.ok_or("it has no version")?.trim();
+    let node = document.root_element().children().find(|node| node.has_tag_name("version"));
+    let version = node.and_then(|node| node.text()).ok_or("it has no version")?.trim();
     // The version is written into the crate's manifest and comments, so a version must not inject code.
     if version.contains(|c: char| !(c.is_ascii_alphanumeric() || ".-+".contains(c))) {
         return Err(format!("{version:?} is not a version"));

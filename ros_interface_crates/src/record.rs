@@ -10,11 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{generator, model::Package};
 
-/// The name of the file, which is in the same directory as Cargo.toml.
+/// The name of the file, which is beside Cargo.toml.
 pub const FILE: &str = "definition.json";
 
-/// The content of the file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Record {
     /// The result of [`generator()`] when the crate was written.
     pub generator: String,
@@ -29,7 +28,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// Creates the record of a crate that is generated now.
     pub fn new(package: &Package) -> Record {
         let type_hashes = package.own_type_hashes().map(|(name, hash)| (name.clone(), hash.clone()));
         Record {
@@ -60,15 +58,13 @@ impl Record {
         if self.definition == package.definition {
             return None;
         }
-        let now: BTreeMap<_, _> = package.own_type_hashes().collect();
-        let mut changed: Vec<&str> = now
-            .iter()
-            .filter(|(name, hash)| self.type_hashes.get(**name) != Some(**hash))
-            .map(|(name, _)| name.as_str())
-            .collect();
-        changed.extend(self.type_hashes.keys().filter(|name| !now.contains_key(name)).map(String::as_str));
+        let now: BTreeMap<&str, _> = package.own_type_hashes().map(|(name, hash)| (&**name, hash)).collect();
+        let is_changed = |name: &str| self.type_hashes.get(name) != now.get(name).copied();
+        let gone = self.type_hashes.keys().map(String::as_str).filter(|name| !now.contains_key(name));
+        let mut changed: Vec<&str> =
+            now.keys().copied().chain(gone).filter(|name| is_changed(name)).collect();
         // If a request, goal or similar type has changed, only its service or action is reported.
-        changed.retain(|name| !changed_parent(name, &self.type_hashes, &now));
+        changed.retain(|name| !name.match_indices('_').any(|(index, _)| is_changed(&name[..index])));
         Some(match &changed[..] {
             [] if self.version != package.version => {
                 format!("it was generated from version {}, which is {} now", self.version, package.version)
@@ -77,13 +73,4 @@ impl Record {
             types => format!("{} changed", types.join(", ")),
         })
     }
-}
-
-/// Returns whether a type belongs to a service or an action that changed.
-fn changed_parent(name: &str, then: &BTreeMap<String, String>, now: &BTreeMap<&String, &String>) -> bool {
-    let parents = name.match_indices('_').map(|(index, _)| &name[..index]);
-    parents.into_iter().any(|parent| {
-        let now = now.iter().find(|(name, _)| name.as_str() == parent).map(|(_, hash)| hash.as_str());
-        then.get(parent).map(String::as_str) != now
-    })
 }

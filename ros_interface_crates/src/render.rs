@@ -80,7 +80,6 @@ fn lib_rs(package: &Package) -> String {
     text
 }
 
-/// Returns the Rust name of a field or a constant.
 fn rust_name(name: &str) -> String {
     if is_keyword(name) {
         format!("{name}_")
@@ -103,7 +102,6 @@ enum Access {
     Borrowed,
 }
 
-/// The module that is written.
 struct Scope<'a> {
     package: &'a str,
     namespace: &'a str,
@@ -111,28 +109,14 @@ struct Scope<'a> {
 
 impl Scope<'_> {
     fn rmw(&self, namespace: &Namespace) -> String {
-        let mut text = String::new();
-        for message in &namespace.messages {
-            text += &self.rmw_message(message);
-        }
-        for service in &namespace.services {
-            text += &self.service(service, Layer::Rmw);
-        }
-        text
+        let messages = namespace.messages.iter().map(|message| self.rmw_message(message));
+        messages.chain(namespace.services.iter().map(|service| self.service(service, Layer::Rmw))).collect()
     }
 
     fn idiomatic(&self, namespace: &Namespace) -> String {
-        let mut text = String::new();
-        for message in &namespace.messages {
-            text += &self.idiomatic_message(message);
-        }
-        for service in &namespace.services {
-            text += &self.service(service, Layer::Idiomatic);
-        }
-        for action in &namespace.actions {
-            text += &self.action(action);
-        }
-        text
+        let messages = namespace.messages.iter().map(|message| self.idiomatic_message(message));
+        let services = namespace.services.iter().map(|service| self.service(service, Layer::Idiomatic));
+        messages.chain(services).chain(namespace.actions.iter().map(|action| self.action(action))).collect()
     }
 
     /// Returns `<package>__<namespace>__<name>`, with which the names of the C functions begin.

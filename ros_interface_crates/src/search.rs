@@ -2,7 +2,7 @@
 //! Searches installed interface packages and their crates.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{btree_map::Entry, BTreeMap, BTreeSet},
     env, fs,
     io::ErrorKind,
     path::{Path, PathBuf},
@@ -32,12 +32,11 @@ impl Search {
     /// [`Error::NoPrefixes`] if the variable is unset or empty.
     pub fn from_env() -> Result<Search, Error> {
         let path = env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
-        let mut prefixes: Vec<_> = env::split_paths(&path).collect();
-        prefixes.retain(|prefix| !prefix.as_os_str().is_empty());
-        if prefixes.is_empty() {
+        let search = Search::new(env::split_paths(&path).filter(|prefix| !prefix.as_os_str().is_empty()));
+        if search.prefixes.is_empty() {
             return Err(Error::NoPrefixes);
         }
-        Ok(Search::new(prefixes))
+        Ok(search)
     }
 
     /// Restricts the search to these packages and their dependencies.
@@ -45,7 +44,6 @@ impl Search {
         Search { packages: Some(packages.into_iter().map(Into::into).collect()), ..self }
     }
 
-    /// Returns whether only some packages are requested.
     pub(crate) fn is_restricted(&self) -> bool {
         self.packages.is_some()
     }
@@ -64,7 +62,6 @@ impl Search {
         search
     }
 
-    /// Returns the position of a prefix in the search order.
     pub(crate) fn position(&self, prefix: &Path) -> Option<usize> {
         self.prefixes.iter().position(|searched| searched == prefix)
     }
@@ -82,8 +79,8 @@ impl Search {
         let mut found = BTreeMap::new();
         for prefix in self.prefixes.iter().filter(|_| !self.is_restricted()) {
             for name in names_in(&prefix.join("share"))? {
-                let has_manifest =
-                    |prefix: &PathBuf| prefix.join("share").join(&name).join("package.xml").is_file();
+                let manifest = Path::new("share").join(&name).join("package.xml");
+                let has_manifest = |prefix: &PathBuf| prefix.join(&manifest).is_file();
                 let directory = crate_directory(prefix, &name);
                 if directory.join("Cargo.toml").is_file()
                     && !definitions.installed.contains_key(&name)
@@ -107,30 +104,22 @@ impl Search {
         if installed.is_empty() {
             return Err(Error::NoPackages);
         }
-        let read = |name: &String| Some(Package::read(installed.get(name)?, name));
-        let Some(packages) = &self.packages else {
-            let all = installed.keys().filter_map(|name| Some((name.clone(), read(name)?)));
-            return Ok(Definitions { read: all.collect(), installed });
-        };
-
-        let mut definitions = BTreeMap::new();
-        let mut wanted: Vec<String> = packages.clone();
+        let mut read = BTreeMap::new();
+        let mut wanted = self.packages.clone().unwrap_or_else(|| installed.keys().cloned().collect());
         while let Some(name) = wanted.pop() {
-            if definitions.contains_key(&name) {
-                continue;
-            }
-            let Some(package) = read(&name) else {
-                if packages.contains(&name) {
+            let Some(prefix) = installed.get(&name) else {
+                if self.packages.iter().flatten().any(|package| *package == name) {
                     return Err(Error::UnknownPackage(name));
                 }
                 continue; // a missing dependency is reported with the package that needs it
             };
-            if let Ok(package) = &package {
-                wanted.extend(package.dependencies());
+            if let Entry::Vacant(entry) = read.entry(name) {
+                let package = Package::read(prefix, entry.key());
+                wanted.extend(package.iter().flat_map(Package::dependencies));
+                entry.insert(package);
             }
-            definitions.insert(name, package);
         }
-        Ok(Definitions { read: definitions, installed })
+        Ok(Definitions { read, installed })
     }
 }
 
@@ -142,7 +131,6 @@ pub(crate) struct Definitions {
     pub installed: BTreeMap<String, PathBuf>,
 }
 
-/// Returns the directory of a package's crate.
 pub fn crate_directory(prefix: &Path, package: &str) -> PathBuf {
     prefix.join("share").join(package).join("rust")
 }

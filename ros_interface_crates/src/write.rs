@@ -43,12 +43,9 @@ pub fn write_crate(out: &Path, package: &Package) -> Result<(), Error> {
         fs::create_dir_all(directory).map_err(Error::write(directory))?;
         fs::write(&path, content).map_err(Error::write(&path))?;
     }
-    match fs::rename(&place, &old) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(Error::write(&place)(error)),
-        _ => {}
-    }
+    unless_missing(fs::rename(&place, &old)).map_err(Error::write(&place))?;
     fs::rename(&temporary, &place).map_err(Error::write(&place))?;
-    remove(&old).map_err(Error::write(&old))?;
+    unless_missing(fs::remove_dir_all(&old)).map_err(Error::write(&old))?;
     register(out, &package.name)
 }
 
@@ -64,15 +61,11 @@ pub fn register(out: &Path, package: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes a crate and its marker.
 pub fn remove_crate(out: &Path, package: &str) -> Result<(), Error> {
     let place = crate_directory(out, package);
-    remove(&place).map_err(Error::write(&place))?;
+    unless_missing(fs::remove_dir_all(&place)).map_err(Error::write(&place))?;
     let marker = out.join(RESOURCE_INDEX).join("rust_packages").join(package);
-    match fs::remove_file(&marker) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::write(&marker)(error)),
-        _ => Ok(()),
-    }
+    unless_missing(fs::remove_file(&marker)).map_err(Error::write(&marker))
 }
 
 /// Updates the modification time of a crate's manifest, as if the crate had been written.
@@ -88,14 +81,12 @@ pub fn remove_remains(out: &Path, package: &str) -> Result<[PathBuf; 2], Error> 
     let place = crate_directory(out, package);
     let remains = ["rust.part", "rust.old.part"].map(|name| place.with_file_name(name));
     for directory in &remains {
-        remove(directory).map_err(Error::write(directory))?;
+        unless_missing(fs::remove_dir_all(directory)).map_err(Error::write(directory))?;
     }
     Ok(remains)
 }
 
-fn remove(directory: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+/// It is no error if the file or directory to remove or to rename is missing.
+fn unless_missing(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }

@@ -30,26 +30,21 @@ use crate::{
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Format {
-    /// MCAP.
     Mcap,
     /// rosbag2's SQLite.
     Sqlite,
 }
 
 /// A file of a bag.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[derive(Debug)]
 pub struct BagFile {
-    /// The path of the file.
     pub path: PathBuf,
-    /// The format of the file.
     pub format: Format,
     /// The size of the file when the bag was opened, in bytes.
     pub size: u64,
     /// Whether the file is compressed as a whole (rosbag2's `--compression-mode file`).
-    pub is_compressed: bool,
+    is_compressed: bool,
     /// The directory whose metadata.yaml names this file, as an index into the paths of [`Bag::open`]. `None` if no
     /// metadata.yaml was used.
     list: Option<usize>,
@@ -58,7 +53,7 @@ pub struct BagFile {
 }
 
 /// A bag: the files in the order in which they are read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Bag {
     files: Vec<BagFile>,
     /// Notes about files that are not read.
@@ -67,7 +62,6 @@ pub struct Bag {
 
 /// The result of reading a bag.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct BagStatistics {
     /// The topics that were read, including topics without a message, in the order in which the bag names them.
     pub topics: Vec<Topic>,
@@ -76,9 +70,7 @@ pub struct BagStatistics {
     pub times: Option<(Timestamp, Timestamp)>,
     /// The number of messages that were read.
     pub messages: u64,
-    /// Notes about parts of the bag that could not be read, or that are unusual. Empty if there are none.
     pub notes: Vec<Note>,
-    /// The information in the files about the recording itself.
     pub recording: RecordingInfo,
     /// Whether the visitor stopped the reading.
     pub is_interrupted: bool,
@@ -92,11 +84,8 @@ impl Bag {
     /// a crash, they are all files whose names end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or
     /// `.db3.zstd`). If a file exists with and without compression, only one of the two is read: a complete one, if
     /// there is one. A file that is named twice is read once.
-    ///
-    /// Returns an error if there is no path, if a file or a directory is not a bag or cannot be read, or if messages
-    /// are compressed with an algorithm other than zstd.
     pub fn open(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, BagError> {
-        let mut bag = Self { files: vec![], notes: vec![] };
+        let mut bag = Self::default();
         let mut refused = vec![];
         for (number, path) in paths.into_iter().enumerate() {
             match bag.add(path.as_ref(), number) {
@@ -136,30 +125,18 @@ impl Bag {
             return Ok(());
         }
         let metadata = path.join(metadata::FILE_NAME);
-        if !metadata.is_file() {
-            let files = files_of(path)?;
-            if files.is_empty() {
-                return Err(BagError::EmptyDirectory { path: path.to_owned() });
+        let (files, list) = if metadata.is_file() {
+            let metadata = Metadata::read(&metadata)?;
+            let files = metadata.files(path)?;
+            if metadata.has_unknown_compression() {
+                return Err(BagError::compressed_messages(path));
             }
-            return self.add_directory(path, files, None);
-        }
-        let metadata = Metadata::read(&metadata)?;
-        let files = metadata.files(path)?;
-        if metadata.has_unknown_compression() {
-            return Err(BagError::compressed_messages(path));
-        }
-        self.add_directory(path, files, Some(number))
-    }
-
-    /// Adds the files of a directory. Returns an error if no file of the directory can be read.
-    fn add_directory(
-        &mut self,
-        path: &Path,
-        files: Vec<PathBuf>,
-        list: Option<usize>,
-    ) -> Result<(), BagError> {
+            (files, Some(number))
+        } else {
+            (files_of(path)?, None)
+        };
         let (read, notes) = (self.files.len(), self.notes.len());
-        self.add_or_note(files, list);
+        self.add_or_note(&files, list);
         if self.files.len() > read {
             return Ok(());
         }
@@ -170,10 +147,10 @@ impl Bag {
         })
     }
 
-    /// Adds the files of a directory that can be read, and a note for each of the other files.
-    fn add_or_note(&mut self, paths: Vec<PathBuf>, list: Option<usize>) {
+    /// Adds the files that can be read, and a note for each of the other files.
+    fn add_or_note(&mut self, paths: &[PathBuf], list: Option<usize>) {
         let mut is_behind_missing = false;
-        for path in &paths {
+        for path in paths {
             match BagFile::open(path) {
                 Ok(file) => {
                     let is_behind_missing = std::mem::take(&mut is_behind_missing);
@@ -200,7 +177,7 @@ impl Bag {
         }
     }
 
-    /// If several files have the same messages, keeps one of these files and removes the others.
+    /// Keeps one of several files with the same messages.
     fn remove_copies(&mut self) {
         let mut kept: Vec<BagFile> = vec![];
         let mut places = HashMap::new();
@@ -228,14 +205,11 @@ impl Bag {
             return;
         }
         let times: Vec<_> = self.files.iter().map(|file| file.times(false).ok().flatten()).collect();
-        let mut start = i64::MIN;
-        let mut starts: Vec<_> = times
-            .iter()
-            .map(|times| {
-                start = times.map_or(start, |(first, _)| first);
-                start
-            })
-            .collect();
+        let start_of = |start: &mut i64, times: &Option<(i64, i64)>| {
+            *start = times.map_or(*start, |(first, _)| first);
+            Some(*start)
+        };
+        let mut starts: Vec<_> = times.iter().scan(i64::MIN, start_of).collect();
         // If the times of the files in a metadata.yaml overlap, the clock of the recorder was set back. Then these
         // files keep the order of the metadata.yaml.
         for list in self.files.iter().filter_map(|file| file.list).collect::<BTreeSet<_>>() {
@@ -268,8 +242,7 @@ impl Bag {
 
     /// Reads the bag, and calls the visitor with each window.
     ///
-    /// Returns an error if the options are not valid for this bag, or if a file is not a bag. It is not an error if
-    /// only a part of a file can be read: the [notes](BagStatistics::notes) say which part could not be read.
+    /// It is not an error if only a part of a file can be read: the [notes](BagStatistics::notes) say which part.
     pub fn read(&self, options: &ReadOptions, visitor: &mut dyn Visitor) -> Result<BagStatistics, BagError> {
         let is_relative =
             [options.from, options.to].iter().any(|time| matches!(time, Some(BagTime::After(_))));
@@ -280,7 +253,7 @@ impl Bag {
         let mut feed = Feed::new(options, start, total, sender)?;
         let (flow, found) = thread::scope(|scope| {
             let reader = thread::Builder::new().name("reader".to_owned()).spawn_scoped(scope, move || {
-                self.notes.iter().for_each(|note| feed.note(&note.path, note.kind.clone()));
+                self.notes.iter().for_each(|note| feed.notes.add(&note.path, note.kind.clone()));
                 let read = self.read_files(&mut feed);
                 let _flow = feed.flush();
                 read.map(|()| feed.finish())
@@ -305,7 +278,7 @@ impl Bag {
             if file.is_behind_missing {
                 feed.miss(None);
             }
-            feed.start_file(&file.path);
+            feed.path = file.path.clone();
             if file.read(feed)?.is_break() || feed.end_file(file.size).is_break() {
                 break;
             }
@@ -315,20 +288,16 @@ impl Bag {
 
     /// Returns the earliest log time of the bag. `None` if the bag has no message.
     fn start(&self, is_unlimited: bool) -> Result<Option<i64>, BagError> {
-        let mut start: Option<i64> = None;
-        for file in &self.files {
-            start = start.into_iter().chain(file.times(is_unlimited)?.map(|(first, _)| first)).min();
-        }
-        Ok(start)
+        let times: Result<Vec<_>, _> = self.files.iter().map(|file| file.times(is_unlimited)).collect();
+        Ok(times?.into_iter().flatten().map(|(first, _)| first).min())
     }
 }
 
 /// Returns the files of a directory whose extensions are those of bags, sorted by the numbers in their names.
 fn files_of(directory: &Path) -> Result<Vec<PathBuf>, BagError> {
-    let io = |source| BagError::Io { path: directory.to_owned(), source };
     let mut files = vec![];
-    for entry in fs::read_dir(directory).map_err(io)? {
-        let path = entry.map_err(io)?.path();
+    for entry in fs::read_dir(directory).map_err(BagError::io(directory))? {
+        let path = entry.map_err(BagError::io(directory))?.path();
         if plain_name(&path).extension().is_some_and(|extension| extension == "mcap" || extension == "db3") {
             files.push(path);
         }
@@ -372,14 +341,14 @@ fn ends_with(path: &Path, bytes: &[u8]) -> io::Result<bool> {
 impl BagFile {
     /// Opens a file, and detects its format from its first bytes.
     fn open(path: &Path) -> Result<Self, BagError> {
-        let io = |source| BagError::Io { path: path.to_owned(), source };
+        let io = BagError::io(path);
         let mut first = vec![];
-        let file = File::open(path).map_err(io)?;
-        let size = file.metadata().map_err(io)?.len();
-        file.take(16).read_to_end(&mut first).map_err(io)?;
+        let file = File::open(path).map_err(&io)?;
+        let size = file.metadata().map_err(&io)?.len();
+        file.take(16).read_to_end(&mut first).map_err(&io)?;
         let is_compressed = first.starts_with(&ZSTD);
         if is_compressed {
-            first = decompressed::first_bytes(File::open(path).map_err(io)?, 16);
+            first = decompressed::first_bytes(File::open(path).map_err(&io)?, 16);
         }
         let unknown = |what| BagError::UnknownFormat { path: path.to_owned(), what };
         let format = if first.starts_with(::mcap::MAGIC) {
@@ -398,16 +367,13 @@ impl BagFile {
     }
 
     /// Decompresses the file if it is compressed as a whole. Returns `None` if it is not compressed.
-    ///
-    /// With `is_unlimited`, there is no limit on the size of the content.
     fn unpacked(&self, is_unlimited: bool) -> Result<Option<Decompressed>, BagError> {
         if !self.is_compressed {
             return Ok(None);
         }
-        let mut unpacked = Decompressed::open(&self.path, is_unlimited).map_err(|source| self.io(source))?;
-        if unpacked.is_cut
-            && self.is_whole(&unpacked.path, unpacked.size).map_err(|source| self.io(source))?
-        {
+        let io = BagError::io(&self.path);
+        let mut unpacked = Decompressed::open(&self.path, is_unlimited).map_err(&io)?;
+        if unpacked.is_cut && self.is_whole(&unpacked.path, unpacked.size).map_err(&io)? {
             unpacked.fault = None;
         }
         Ok(Some(unpacked))
@@ -423,22 +389,20 @@ impl BagFile {
     }
 
     fn read(&self, feed: &mut Feed<'_>) -> Result<ControlFlow<()>, BagError> {
-        let unpacked = self.unpacked(feed.unpacks_all())?;
+        let unpacked = self.unpacked(feed.options.unpack_all)?;
         if let Some(Decompressed { size, fault: Some(reason), .. }) = &unpacked {
-            let kind = NoteKind::Decompression { bytes: *size, reason: reason.clone() };
-            feed.note(&self.path, kind);
+            feed.note(NoteKind::Decompression { bytes: *size, reason: reason.clone() });
         }
         let (content, size) = match &unpacked {
             Some(unpacked) => (&*unpacked.path, unpacked.size),
             None => (&*self.path, self.size),
         };
         let flow = match self.format {
-            Format::Mcap => {
-                let file = File::open(content);
-                file.and_then(|file| mcap::read(file, &self.path, feed)).map_err(|source| self.io(source))
-            }
-            Format::Sqlite => sqlite::read(content, &self.path, size, feed),
-        }?;
+            Format::Mcap => File::open(content)
+                .and_then(|file| mcap::read(file, feed))
+                .map_err(BagError::io(&self.path))?,
+            Format::Sqlite => sqlite::read(content, &self.path, size, feed)?,
+        };
         if unpacked.is_some_and(|unpacked| unpacked.fault.is_some()) {
             feed.miss(None);
         }
@@ -447,30 +411,27 @@ impl BagFile {
 
     /// Returns the first and the last log time of the file. If finding the last time would need a reading of the whole
     /// file, the first time is returned instead of the last time.
-    ///
-    /// With `is_unlimited`, there is no limit on the size of the content of a compressed file.
     fn times(&self, is_unlimited: bool) -> Result<Option<(i64, i64)>, BagError> {
-        /// The number of bytes that are read to find the first time. They usually include the header of the first
-        /// chunk.
+        /// The number of bytes that usually include the header of the first chunk.
         const BEGINNING: u64 = 1 << 20;
+        let io = BagError::io(&self.path);
         if self.is_compressed && self.format == Format::Mcap {
-            let file = File::open(&self.path).map_err(|source| self.io(source))?;
+            let file = File::open(&self.path).map_err(&io)?;
             let times = mcap::times(Cursor::new(decompressed::first_bytes(file, BEGINNING)));
-            if let Some(times) = times.map_err(|source| self.io(source))? {
+            if let Some(times) = times.map_err(&io)? {
                 return Ok(Some(times));
             }
         }
         let unpacked = self.unpacked(is_unlimited)?;
         let content = unpacked.as_ref().map_or(&*self.path, |unpacked| &*unpacked.path);
         match self.format {
-            Format::Mcap => File::open(content).and_then(mcap::times).map_err(|source| self.io(source)),
+            Format::Mcap => File::open(content).and_then(mcap::times).map_err(io),
             Format::Sqlite => sqlite::times(content, &self.path),
         }
     }
 
-    /// Compares two files with the same messages. Returns whether this file is complete and the other is not. If both
-    /// files are incomplete, returns whether this file has more content. If both are complete, the uncompressed file is
-    /// better, because it is read faster.
+    /// Compares two files with the same messages: a complete file is better than an incomplete one, then an
+    /// uncompressed file than a compressed one, because it is read faster, then the file with more content.
     fn is_better_than(&self, other: &Self) -> bool {
         if !self.is_compressed && self.content_size().0 {
             return true;
@@ -490,9 +451,5 @@ impl BagFile {
         };
         let has_end = self.is_whole(content, size).unwrap_or(false);
         (has_end && unpacked.is_none_or(|unpacked| unpacked.fault.is_none()), size)
-    }
-
-    fn io(&self, source: io::Error) -> BagError {
-        BagError::Io { path: self.path.clone(), source }
     }
 }

@@ -2,7 +2,7 @@
 
 //! The data of a message. The data are serialized, and may be compressed by rosbag2 (`--compression-mode message`).
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Take};
 
 use zstd::{stream::read::Decoder, zstd_safe};
 
@@ -17,129 +17,55 @@ pub(crate) struct Data {
     pub(crate) header: i64,
 }
 
-/// The position of the header stamp in serialized data. `None` if there is no header, or the position is unknown.
-pub(crate) type HeaderLayout = Option<Layout>;
-
 impl Data {
+    /// The largest content of a compressed message that is read, in bytes.
+    const MAX_CONTENT: u64 = 1 << 28;
+
+    /// Returns data of this length whose stamp is unknown.
+    pub(crate) fn of_length(length: u64) -> Self {
+        Self { size: u32::try_from(length).unwrap_or(0), header: 0 }
+    }
+
     /// Reads the beginning of data that are serialized as CDR. `length` is the length of the data in the file. If data
     /// cannot be decompressed, their size is `length`, and they have no stamp.
-    pub(crate) fn read(bytes: &mut impl Bytes, length: u64, layout: &HeaderLayout) -> Self {
-        let size = u32::try_from(length).unwrap_or(0);
-        let Some(left) = length.checked_sub(4) else { return Self { size, header: 0 } };
-        let Ok(first) = bytes.array() else { return Self { size, header: 0 } };
-        let mut begun = Begun { first, at: 0, rest: bytes, left };
+    pub(crate) fn read(bytes: &mut impl Bytes, length: u64, layout: &Option<Layout>) -> Self {
+        let unstamped = Self::of_length(length);
+        let Some(left) = length.checked_sub(4) else { return unstamped };
+        let Ok(first) = bytes.array() else { return unstamped };
         // Uncompressed data never begin with these bytes, because the first byte of a CDR encapsulation header is 0.
         if first == ZSTD {
-            return Self::decompress(begun, layout).unwrap_or(Self { size, header: 0 });
+            return Self::decompress(bytes.take(left), layout).unwrap_or(unstamped);
         }
-        Self { size, header: header(&mut begun, layout) }
+        let header = layout.as_ref().and_then(|layout| layout.read(first, bytes)).unwrap_or(0);
+        Self { header, ..unstamped }
     }
 
-    fn decompress(begun: Begun<'_, impl Bytes>, layout: &HeaderLayout) -> Option<Self> {
-        /// The size of the read buffer, in bytes. The header of a zstd frame fits into it.
+    /// Decompresses a zstd frame without its first four bytes.
+    fn decompress(mut bytes: Take<&mut impl Bytes>, layout: &Option<Layout>) -> Option<Self> {
+        /// The largest header of a zstd frame, in bytes.
+        const HEAD: usize = 18;
         const BUFFER: usize = 4096;
-        let mut reader = BufReader::with_capacity(BUFFER, begun);
-        let size = zstd_safe::get_frame_content_size(reader.fill_buf().ok()?).ok()?;
-        let decoder = Decoder::with_buffer(reader).ok()?.single_frame();
-        let mut content = Content { decoder, read: 0 };
-        let header = header(&mut content, layout);
-        // A frame that was written as a stream does not contain the size of its content.
-        let size = size.or_else(|| content.size().ok())?;
-        Some(Self { size: u32::try_from(size).unwrap_or(0), header })
+        let mut head = [0; HEAD];
+        head[..4].copy_from_slice(&ZSTD);
+        let length = 4 + bytes.limit().min(HEAD as u64 - 4) as usize;
+        bytes.fill(&mut head[4..length]).ok()?;
+        let head = &head[..length];
+        let size = zstd_safe::get_frame_content_size(head).ok()?;
+        let frame = BufReader::with_capacity(BUFFER, head.chain(bytes));
+        let mut content = Decoder::with_buffer(frame).ok()?.single_frame().take(Self::MAX_CONTENT);
+        let stamp = |layout: &Layout| layout.read(content.array().ok()?, &mut content);
+        let header = layout.as_ref().and_then(stamp).unwrap_or(0);
+        let Some(size) = size else {
+            // A frame that was written as a stream does not contain the size of its content.
+            io::copy(&mut content, &mut io::sink()).ok()?;
+            let size = Self::MAX_CONTENT - content.limit();
+            return (content.limit() > 0).then_some(Self { header, ..Self::of_length(size) });
+        };
+        Some(Self { header, ..Self::of_length(size) })
     }
 }
 
-fn header(bytes: &mut impl Bytes, layout: &HeaderLayout) -> i64 {
-    layout.as_ref().and_then(|layout| layout.read(bytes)).unwrap_or(0)
-}
-
-/// A source of bytes whose first four bytes were already read, and can be read again.
-struct Begun<'a, B> {
-    first: [u8; 4],
-    /// How many of the first four bytes were read again.
-    at: usize,
-    rest: &'a mut B,
-    /// The number of bytes after the first four bytes that are not read yet.
-    left: u64,
-}
-
-impl<B> Begun<'_, B> {
-    /// Copies the first four bytes, without the bytes that were already read again. Returns the number of copied bytes.
-    fn of_first(&mut self, bytes: &mut [u8]) -> usize {
-        let count = bytes.len().min(self.first.len() - self.at);
-        bytes[..count].copy_from_slice(&self.first[self.at..self.at + count]);
-        self.at += count;
-        count
-    }
-}
-
-impl<B: Bytes> Bytes for Begun<'_, B> {
-    fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
-        let count = self.of_first(bytes);
-        if count < bytes.len() {
-            self.rest.fill(&mut bytes[count..])?;
-        }
-        Ok(())
-    }
-
-    fn skip(&mut self, count: u64) -> io::Result<()> {
-        let of_first = count.min((self.first.len() - self.at) as u64);
-        self.at += of_first as usize;
-        self.rest.skip(count - of_first)
-    }
-}
-
-/// The zstd decoder needs `Read`.
-impl<B: Bytes> Read for Begun<'_, B> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let of_first = self.of_first(bytes);
-        let count = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len() - of_first);
-        self.rest.fill(&mut bytes[of_first..of_first + count])?;
-        self.left -= count as u64;
-        Ok(of_first + count)
-    }
-}
-
-/// The decompressed content of a zstd frame.
-struct Content<R> {
-    decoder: R,
-    read: u64,
-}
-
-impl<R: Read> Content<R> {
-    /// The largest content that is read, in bytes.
-    const MAX: u64 = 1 << 28;
-
-    /// Reads the rest of the content. Returns the size of the whole content, or an error if it is too large or damaged.
-    fn size(mut self) -> io::Result<u64> {
-        let left = Self::MAX.saturating_sub(self.read);
-        match io::copy(&mut (&mut self.decoder).take(left), &mut io::sink())? {
-            count if count < left => Ok(self.read + count),
-            _ => Err(io::ErrorKind::InvalidData.into()),
-        }
-    }
-}
-
-impl<R: Read> Bytes for Content<R> {
-    fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
-        self.decoder.read_exact(bytes)?;
-        self.read += bytes.len() as u64;
-        Ok(())
-    }
-
-    fn skip(&mut self, count: u64) -> io::Result<()> {
-        if count > Self::MAX {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        let skipped = io::copy(&mut (&mut self.decoder).take(count), &mut io::sink())?;
-        self.read += skipped;
-        if skipped == count {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::UnexpectedEof.into())
-        }
-    }
-}
+impl<R: BufRead> Bytes for Take<Decoder<'_, R>> {}
 
 #[cfg(test)]
 mod tests {
@@ -175,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_bomb_is_read_up_to_a_bound() {
-        let zeros = io::repeat(0).take(Content::<&[u8]>::MAX + 1);
+        let zeros = io::repeat(0).take(Data::MAX_CONTENT + 1);
         let bomb = zstd::encode_all(zeros, 1).unwrap();
         assert_eq!(read(&bomb).size as usize, bomb.len());
     }

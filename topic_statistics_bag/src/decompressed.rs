@@ -33,9 +33,7 @@ impl Decompressed {
     /// compress to a hundredth of their size.
     const MAX_RATIO: u64 = 100;
 
-    /// Decompresses a file. Returns an error if the file cannot be read, or if the disk has no room for the content.
-    ///
-    /// With `is_unlimited`, there is no limit on the size of the content.
+    /// Decompresses a file. With `is_unlimited`, there is no limit on the size of the content.
     pub(crate) fn open(path: &Path, is_unlimited: bool) -> io::Result<Self> {
         let file = File::open(path)?;
         let limit = file.metadata()?.len().saturating_mul(Self::MAX_RATIO).max(Self::MAX_SIZE);

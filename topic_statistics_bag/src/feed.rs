@@ -2,22 +2,16 @@
 
 //! Passes messages from the reader of a file to the [`Session`](crate::session::Session), which runs on another thread.
 //!
-//! The feed determines the time of each message on the clock of the windows, and sorts the messages by this time. The
-//! feed stores the topics and channels of the bag, so the reader never waits for an answer of the session. Both threads
-//! work at the same time. The number of events that wait for the session is limited, so the use of memory does not
-//! depend on the bag.
+//! The feed determines the time of each message on the clock of the windows, and sorts the messages by this time. It
+//! stores the topics and channels of the bag, so the reader never waits for an answer of the session.
 
-use std::{
-    collections::HashMap,
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-    sync::mpsc::SyncSender,
-    time::Duration,
-};
+use std::{collections::HashMap, ops::ControlFlow, path::PathBuf, sync::mpsc::SyncSender, time::Duration};
 
 use topic_statistics_core::record::transport::Gid;
 
 use crate::{
+    bytes::Bytes,
+    data::Data,
     error::{BagError, NoteKind, Notes},
     gaps::OpenGap,
     message::{ChannelKey, Message},
@@ -27,15 +21,15 @@ use crate::{
     qos,
     recording::RecordingInfo,
     runs::{Place, Runs},
+    stamp::{HeaderStamp, Layout},
     topic::{Stamps, TopicDefinition},
 };
 
-/// An event for the session. The session processes the events in the order in which the feed passes them.
-#[derive(Debug)]
+/// An event for the session.
 pub(crate) enum Event {
-    /// A message, and its time on the clock of the windows. Messages are passed in the order of these times.
+    /// A message, and its time on the clock of the windows, in the order of these times.
     Message(i64, Message),
-    /// A message of this channel has no time on the clock of the windows.
+    /// A message without a time on the clock of the windows.
     WithoutTime(ChannelKey),
     /// The start and the end of a period in which messages may be missing.
     Gap((i64, i64)),
@@ -44,23 +38,52 @@ pub(crate) enum Event {
     /// A new channel: the index of its topic, and its publisher if the bag names one. Its [`ChannelKey`] is the number
     /// of channels before it.
     Channel(usize, Option<Box<Publisher>>),
-    /// The progress of the reading, in bytes and messages.
-    Progress { done: u64, total: u64, messages: u64 },
+    Progress(Progress),
+}
+
+/// The progress of a reading.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// The number of bytes that were read or skipped so far, and the size of all files, in bytes.
+    pub done: u64,
+    pub total: u64,
+    /// The number of messages of the selected topics that were read so far.
+    pub messages: u64,
 }
 
 /// The definition of a channel in a file.
-#[derive(Clone, Debug)]
 pub(crate) struct ChannelDefinition<'a> {
     pub(crate) topic: &'a str,
+    /// The type, and the encoding of its definition. The encoding is empty if there is no definition.
     pub(crate) message_type: Option<&'a str>,
-    pub(crate) stamps: Stamps,
+    pub(crate) encoding: &'a str,
+    /// The position of the stamp in messages of this type.
+    pub(crate) stamp: HeaderStamp,
+    pub(crate) is_cdr: bool,
     pub(crate) publisher: Option<Publisher>,
     /// The QoS of the topic's publishers, as rosbag2 writes it. Empty if the QoS is unknown.
     pub(crate) offered_qos: &'a str,
 }
 
+/// A channel whose topic is read.
+#[derive(Clone)]
+pub(crate) struct Channel {
+    pub(crate) key: ChannelKey,
+    /// The position of the header stamp. `None` if the data are not CDR.
+    layout: Option<Option<Layout>>,
+}
+
+impl Channel {
+    /// Reads the beginning of the data of a message. `length` is their length in the file.
+    pub(crate) fn data(&self, bytes: &mut impl Bytes, length: u64) -> Data {
+        match &self.layout {
+            Some(layout) => Data::read(bytes, length, layout),
+            None => Data::of_length(length),
+        }
+    }
+}
+
 /// The notes and other information about a bag after all files were read.
-#[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) notes: Notes,
     pub(crate) recording: RecordingInfo,
@@ -71,17 +94,17 @@ pub(crate) struct Found {
 
 /// The reader's end of the connection to a session.
 pub(crate) struct Feed<'a> {
-    options: &'a ReadOptions,
+    pub(crate) options: &'a ReadOptions,
     /// The earliest log time that is read.
     from: i64,
     /// The end (exclusive) of the log times that are read.
     to: i64,
     topics: HashMap<String, usize>,
+    /// The channels by topic and publisher.
     channels: HashMap<(usize, Option<(Gid, bool)>), ChannelKey>,
     has_too_many: bool,
     runs: Runs,
-    /// The number of nanoseconds that are added to the times of the current run, so that these times follow the
-    /// previous run.
+    /// The nanoseconds that are added to the times of the current run, so that these times follow the previous run.
     shift: i64,
     /// Whether a part of the file after the messages that wait in `runs` could not be read.
     is_missing_behind_held: bool,
@@ -89,12 +112,12 @@ pub(crate) struct Feed<'a> {
     order: Order,
     /// The earliest and the latest log time in the bag, of any topic.
     seen: Option<(i64, i64)>,
-    notes: Notes,
+    pub(crate) notes: Notes,
     pub(crate) recording: RecordingInfo,
     /// The number of messages of the selected topics in the selected part of the bag, so far.
     messages: u64,
-    /// The path of the current file.
-    path: PathBuf,
+    /// The current file.
+    pub(crate) path: PathBuf,
     /// The first file with a publish time or a stamp of another clock than the log time, and the number of messages
     /// with such a time in all files.
     other_clock: Option<(PathBuf, u64)>,
@@ -152,51 +175,55 @@ impl<'a> Feed<'a> {
         })
     }
 
-    /// Returns whether every byte has to be read and every checksum verified.
-    pub(crate) fn verifies(&self) -> bool {
-        self.options.verify
-    }
-
-    /// Returns whether compressed files are read without a limit on the size of their content.
-    pub(crate) fn unpacks_all(&self) -> bool {
-        self.options.unpack_all
-    }
-
     /// Returns whether log times from `first` to `last`, both inclusive, overlap the selected part of the bag.
     pub(crate) fn wants_times(&self, first: i64, last: i64) -> bool {
         last >= self.from && first < self.to
     }
 
-    /// Returns the selected range of log times: start (inclusive) and end (exclusive). `None` if the whole bag is read.
-    pub(crate) fn range(&self) -> Option<(i64, i64)> {
-        (self.from > i64::MIN || self.to < i64::MAX).then_some((self.from, self.to))
+    /// Returns the selected range of log times: start (inclusive) and end (exclusive).
+    pub(crate) fn range(&self) -> (i64, i64) {
+        (self.from, self.to)
     }
 
     /// Adds a channel. Returns `None` if the topic of the channel is not read.
-    pub(crate) fn add_channel(
+    pub(crate) fn add_channel(&mut self, definition: ChannelDefinition<'_>) -> Option<Channel> {
+        let ChannelDefinition { topic, message_type, encoding, is_cdr, publisher, offered_qos, .. } =
+            definition;
+        let (stamps, layout) = match definition.stamp {
+            HeaderStamp::At(layout) if is_cdr => (Stamps::Read, Some(layout)),
+            HeaderStamp::NoHeader if is_cdr => (Stamps::NoHeader, None),
+            _ => (Stamps::Unknown, None),
+        };
+        let topic_definition = || TopicDefinition {
+            name: topic.to_owned(),
+            message_type: message_type.map(str::to_owned),
+            stamps,
+            is_latched: qos::is_transient_local(offered_qos),
+        };
+        let key = self.channel_key(topic, publisher, topic_definition)?;
+        self.recording.add_channel(topic, encoding, offered_qos);
+        Some(Channel { key, layout: is_cdr.then_some(layout) })
+    }
+
+    fn channel_key(
         &mut self,
-        path: &Path,
-        definition: &ChannelDefinition<'_>,
+        name: &str,
+        publisher: Option<Publisher>,
+        definition: impl FnOnce() -> TopicDefinition,
     ) -> Option<ChannelKey> {
-        let ChannelDefinition { topic: name, message_type, stamps, ref publisher, offered_qos } = *definition;
         if self.options.topics.as_ref().is_some_and(|is_wanted| !is_wanted(name)) {
             return None;
         }
         let topic = match self.topics.get(name) {
             Some(topic) => *topic,
             None if self.topics.len() >= Self::MAX_TOPICS => {
-                self.too_many(path);
+                self.too_many();
                 return None;
             }
             None => {
                 let topic = self.topics.len();
                 self.topics.insert(name.to_owned(), topic);
-                let _flow = self.push(Event::Topic(Box::new(TopicDefinition {
-                    name: name.to_owned(),
-                    message_type: message_type.map(str::to_owned),
-                    stamps,
-                    is_latched: qos::is_transient_local(offered_qos),
-                })));
+                let _flow = self.push(Event::Topic(Box::new(definition())));
                 topic
             }
         };
@@ -205,26 +232,27 @@ impl<'a> Feed<'a> {
             return Some(*key);
         }
         if self.channels.len() >= Self::MAX_CHANNELS {
-            self.too_many(path);
+            self.too_many();
             return None;
         }
         let key = ChannelKey(self.channels.len() as u32);
-        let _flow = self.push(Event::Channel(topic, publisher.clone().map(Box::new)));
+        let _flow = self.push(Event::Channel(topic, publisher.map(Box::new)));
         self.channels.insert((topic, gid), key);
         Some(key)
     }
 
-    fn too_many(&mut self, path: &Path) {
+    fn too_many(&mut self) {
         if !std::mem::replace(&mut self.has_too_many, true) {
-            self.note(path, NoteKind::TooMany { limit: Self::MAX_TOPICS });
+            self.note(NoteKind::TooMany { limit: Self::MAX_TOPICS });
         }
     }
 
-    pub(crate) fn note(&mut self, path: &Path, kind: NoteKind) {
-        self.notes.add(path, kind);
+    /// Adds a note about the current file.
+    pub(crate) fn note(&mut self, kind: NoteKind) {
+        self.notes.add(&self.path, kind);
     }
 
-    /// Accepts a log time of the bag. The topic of the message with this time may be a topic that is not read.
+    /// Accepts a log time of the bag, also of a topic that is not read.
     pub(crate) fn see(&mut self, log: i64) {
         let log = log.saturating_add(self.shift);
         let (first, last) = self.seen.unwrap_or((log, log));
@@ -234,8 +262,8 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Tells the session that a part of a file could not be read, so messages may be missing. `start` is the earliest
-    /// possible log time of these messages, if this time is known.
+    /// Accepts that a part of a file could not be read. `start` is the earliest possible log time of the missing
+    /// messages, if it is known.
     pub(crate) fn miss(&mut self, start: Option<i64>) {
         let start = start.map(|start| start.saturating_add(self.shift));
         self.gap.begin(start.filter(|_| self.options.clock == BagClock::Log));
@@ -261,13 +289,12 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Starts a new run. The times of its messages are moved so that they follow the last message of the previous run.
-    /// There is a gap between the two runs.
+    /// Starts a new run. There is a gap between the two runs.
     fn start_run(&mut self, messages: &[Message]) {
         let first = messages.iter().map(|message| message.log.saturating_add(self.shift)).min();
         let (Some(first), Some((_, last))) = (first, self.seen) else { return };
         let back = last.saturating_sub(first).max(0);
-        self.notes.add(&self.path, NoteKind::NewRun { back: Duration::from_nanos(back.unsigned_abs()) });
+        self.note(NoteKind::NewRun { back: Duration::from_nanos(back.unsigned_abs()) });
         self.miss(None);
         self.shift = self.shift.saturating_add(back).saturating_add(1);
     }
@@ -319,15 +346,10 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Begins a file.
-    pub(crate) fn start_file(&mut self, path: &Path) {
-        self.path = path.to_owned();
-    }
-
     /// Reports the progress. `read` is the number of bytes that were read of the current file.
     pub(crate) fn progress(&mut self, read: u64) -> ControlFlow<()> {
         let done = self.done.saturating_add(read).min(self.total);
-        self.push(Event::Progress { done, total: self.total, messages: self.messages })?;
+        self.push(Event::Progress(Progress { done, total: self.total, messages: self.messages }))?;
         self.flush()
     }
 
@@ -337,7 +359,7 @@ impl<'a> Feed<'a> {
         self.progress(0)
     }
 
-    /// Ends the bag: passes all waiting messages to the session.
+    /// Passes all waiting messages to the session.
     pub(crate) fn finish(mut self) -> Found {
         let _flow = self.flush_waiting();
         if let Some((path, messages)) = &self.other_clock {
@@ -361,8 +383,7 @@ impl<'a> Feed<'a> {
         self.flush()
     }
 
-    /// Adds an event. If the batch is full, passes the batch to the session, and returns `Break` if the session has
-    /// ended.
+    /// Adds an event. Returns `Break` if the session has ended.
     fn push(&mut self, event: Event) -> ControlFlow<()> {
         self.batch.push(event);
         match self.batch.len() < Self::BATCH {
@@ -379,11 +400,5 @@ impl<'a> Feed<'a> {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         }
-    }
-}
-
-impl std::fmt::Debug for Feed<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Feed").finish_non_exhaustive()
     }
 }

@@ -4,15 +4,11 @@
 
 use std::collections::VecDeque;
 
-/// Finds the gaps of a bag: periods in which messages may be missing. The statistics of a window with a gap are unknown.
-///
-/// A gap begins after the latest message before the unreadable part of the file, and ends with the next readable
-/// message.
+/// Finds the gaps of a bag. A gap begins after the latest message before the unreadable part of the file, and ends with
+/// the next readable message.
 #[derive(Debug, Default)]
 pub(crate) struct OpenGap {
-    /// The start of the current gap, which ends with the next message. `None` if there is no current gap.
     open: Option<i64>,
-    /// The time of the latest message.
     latest: Option<i64>,
 }
 
@@ -24,14 +20,12 @@ impl OpenGap {
         self.open = Some(self.open.map_or(from, |open| open.min(from)));
     }
 
-    /// Accepts a message with this time. Messages have to be accepted in the order of the bag. Returns the start and the
-    /// end of the gap that ends here.
+    /// Accepts the time of the next message of the bag. Returns the start and the end of the gap that ends here.
     pub(crate) fn accept(&mut self, time: i64) -> Option<(i64, i64)> {
         self.latest = self.latest.max(Some(time));
         self.open.take().map(|from| (from, time.max(from)))
     }
 
-    /// Ends the current gap at the end of the bag.
     pub(crate) fn finish(&mut self) -> Option<(i64, i64)> {
         self.open.take().map(|from| (from, i64::MAX))
     }
@@ -59,7 +53,6 @@ impl Gaps {
         self.0.iter().any(|(from, to)| *from < stop && *to >= start)
     }
 
-    /// Removes the gaps that end before a time.
     pub(crate) fn forget_before(&mut self, start: i64) {
         self.0.retain(|(_, to)| *to >= start);
     }
@@ -68,26 +61,6 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_gap_is_between_the_messages_around_it() {
-        let (mut gap, mut gaps) = (OpenGap::default(), Gaps::default());
-        assert_eq!([gap.accept(10), gap.accept(20)], [None; 2]);
-        gap.begin(Some(25));
-        gap.begin(None);
-        gaps.add(gap.accept(30).unwrap());
-        assert_eq!(gap.accept(40), None);
-        let overlaps = |gaps: &Gaps| {
-            [(10, 20), (10, 21), (25, 26), (30, 31), (31, 40)].map(|(a, b)| gaps.overlaps(a, b))
-        };
-        assert_eq!(overlaps(&gaps), [false, false, true, true, false]);
-        assert!(gaps.overlaps(21, 22));
-        gap.begin(Some(15));
-        gaps.add(gap.finish().unwrap());
-        assert_eq!(overlaps(&gaps), [true; 5]);
-        gaps.forget_before(31);
-        assert!(gaps.overlaps(31, 32) && gaps.0.len() == 1);
-    }
 
     #[test]
     fn their_number_has_a_bound() {

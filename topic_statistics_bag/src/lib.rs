@@ -2,30 +2,7 @@
 
 //! Topic statistics of recordings. This crate reads ROS 2 bags without ROS, and computes the same statistics as for a
 //! live subscription, for one window after another. The collectors of [`topic_statistics_core`] compute all figures.
-//!
-//! ```no_run
-//! use std::ops::ControlFlow;
-//! use topic_statistics_bag::{Bag, ReadOptions, TopicWindow, Visitor};
-//!
-//! struct Print;
-//!
-//! impl Visitor for Print {
-//!     fn window(&mut self, window: &TopicWindow<'_>) -> ControlFlow<()> {
-//!         println!("{} {:.1} Hz", window.topic.name(), window.statistics.rate());
-//!         ControlFlow::Continue(())
-//!     }
-//! }
-//!
-//! let bag = Bag::open(["drive.mcap"])?;
-//! let statistics = bag.read(&ReadOptions::new(), &mut Print)?;
-//! for topic in &statistics.topics {
-//!     println!("{}: {} messages, {:?} lost", topic.name(), topic.messages(), topic.totals().lost);
-//! }
-//! for note in &statistics.notes {
-//!     eprintln!("{note}");
-//! }
-//! # Ok::<(), topic_statistics_bag::BagError>(())
-//! ```
+//! `docs/bags.md` has an example.
 //!
 //! The modules process the data in this order, on two threads. Visitors are called on the thread of the caller:
 //!
@@ -36,12 +13,8 @@
 //!                                    └──▶ BagStatistics
 //! ```
 //!
-//! A figure that is not known is `None` or NaN, never 0: for example losses without [proof], delays without a publish
-//! time, or ages of messages whose header cannot be found. Names are exactly as in the bag, so escape names with
-//! [`topic_statistics_core::Escaped`] before you print them.
-//!
-//! The use of memory is limited even for damaged or malicious files: there are limits for topics, publishers, waiting
-//! messages, records, and the content of chunks.
+//! A figure that is not known is `None` or NaN, never 0. Names are exactly as in the bag, so escape names with
+//! [`topic_statistics_core::Escaped`] before you print them. The use of memory is limited even for malicious files.
 
 mod bag;
 mod bytes;
@@ -67,7 +40,8 @@ mod topic;
 
 pub use bag::{Bag, BagFile, BagStatistics, Format};
 pub use error::{BagError, ChunkFault, Note, NoteKind};
-pub use options::{BagClock, BagTime, ReadOptions, UnknownClock};
+pub use feed::Progress;
+pub use options::{BagClock, BagTime, ReadOptions};
 pub use recording::{FileTotals, RecordedTopic, RecordingInfo};
-pub use session::{Progress, TopicWindow, Visitor};
+pub use session::{TopicWindow, Visitor};
 pub use topic::{BagPublisher, Stamps, Topic, METRICS};

@@ -2,12 +2,12 @@
 
 //! The properties of a message that the statistics need.
 
-/// The index of a channel of the bag. A channel is a topic, or one publisher of a topic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// The index of a channel: a topic, or one publisher of a topic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ChannelKey(pub(crate) u32);
 
 /// The properties of a message that the statistics need. Times are in nanoseconds of Unix time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Message {
     pub(crate) channel: ChannelKey,
     /// The sequence number in the file.

@@ -12,7 +12,6 @@ use topic_statistics_observe::input::{read_yaml, text, value, Yaml};
 
 use crate::error::BagError;
 
-/// The name of the metadata file in the directory of a bag.
 pub(crate) const FILE_NAME: &str = "metadata.yaml";
 
 /// The fields of metadata.yaml that this crate uses.
@@ -27,23 +26,18 @@ impl Metadata {
     /// The largest size of a metadata.yaml that is read, in bytes.
     const MAX_SIZE: u64 = 8 << 20;
 
-    /// Reads a file metadata.yaml.
     pub(crate) fn read(path: &Path) -> Result<Self, BagError> {
-        let io = |source| BagError::Io { path: path.to_owned(), source };
         let fault = |reason: String| BagError::Metadata { path: path.to_owned(), reason };
         let mut text = String::new();
-        let file = File::open(path).map_err(io)?;
-        file.take(Self::MAX_SIZE + 1).read_to_string(&mut text).map_err(io)?;
+        let file = File::open(path).map_err(BagError::io(path))?;
+        file.take(Self::MAX_SIZE + 1).read_to_string(&mut text).map_err(BagError::io(path))?;
         if text.len() as u64 > Self::MAX_SIZE {
             return Err(fault(format!("it has more than {} bytes", Self::MAX_SIZE)));
         }
-        Self::of_file(&text).map_err(fault)
-    }
-
-    fn of_file(text: &str) -> Result<Self, String> {
         const ROOT: &str = "rosbag2_bagfile_information";
-        let root = read_yaml(text)?;
-        Self::new(value(&root, ROOT).ok_or_else(|| format!("it has no {ROOT}"))?)
+        let root = read_yaml(&text).map_err(fault)?;
+        let content = value(&root, ROOT).ok_or_else(|| format!("it has no {ROOT}"));
+        content.and_then(Self::new).map_err(fault)
     }
 
     /// Reads the metadata that rosbag2 stores in a SQLite database.
@@ -71,10 +65,8 @@ impl Metadata {
         self.compression_mode.eq_ignore_ascii_case("message") && self.compression_format != "zstd"
     }
 
-    /// Returns the files that this metadata.yaml names. `directory` is its directory. Up to version 3 of the format,
-    /// the paths in metadata.yaml begin with the name of the directory.
-    ///
-    /// Returns an error if a path is outside the directory.
+    /// Returns the files that this metadata.yaml names, in its `directory`. Up to version 3 of the format, the paths
+    /// begin with the name of the directory.
     pub(crate) fn files(&self, directory: &Path) -> Result<Vec<PathBuf>, BagError> {
         let file = |relative: &String| {
             let path = Path::new(relative);
@@ -88,30 +80,5 @@ impl Metadata {
             Ok(if joined.is_file() { joined } else { directory.join(name) })
         };
         self.relative_file_paths.iter().map(file).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn metadata(paths: &[&str]) -> Metadata {
-        let paths: Vec<_> = paths.iter().map(|path| format!("    - {path:?}\n")).collect();
-        let text = format!(
-            "rosbag2_bagfile_information:\n  version: 8\n  relative_file_paths:\n{}  compression_mode: \"\"\n",
-            paths.concat()
-        );
-        Metadata::of_file(&text).unwrap()
-    }
-
-    #[test]
-    fn its_files_lie_in_its_directory() {
-        let directory = tempfile::tempdir().unwrap();
-        let files = metadata(&["a_0.mcap", "bag/a_1.mcap"]).files(directory.path()).unwrap();
-        assert_eq!(files, [directory.path().join("a_0.mcap"), directory.path().join("a_1.mcap")]);
-        for outside in ["/etc/passwd", "../a.mcap", "a/../../b.mcap", ""] {
-            let error = metadata(&[outside]).files(directory.path()).unwrap_err();
-            assert!(error.to_string().contains("no path of a file"), "{error}");
-        }
     }
 }

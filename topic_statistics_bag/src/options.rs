@@ -6,54 +6,37 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use topic_statistics_core::Timestamp;
 
-/// The clock that determines the windows of messages and the periods between messages.
-///
-/// Ages and delays do not depend on this choice: an age is always the time from the header stamp to the log time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
+/// The clock that determines the windows of messages and the periods between messages. An age is always the time from
+/// the header stamp to the log time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BagClock {
-    /// The log time: when the recorder received a message. The log time is the default, because every message of every
-    /// bag has a log time, and because the recorder's clock measures the log times of all topics. A live subscription
+    /// The log time: when the recorder received a message. Every message of every bag has it, and a live subscription
     /// measures the same times.
     #[default]
     Log,
-    /// The publish time, which is the source timestamp on the clock of the publisher's host. A message whose publish
-    /// time is unknown has no time on this clock.
+    /// The source timestamp, on the clock of the publisher's host.
     Publish,
-    /// The header stamp, which is usually the time of a measurement, on the clock of the node or device that stamps the
-    /// message. A message without a header stamp has no time on this clock.
+    /// The header stamp, on the clock of the node or device that stamps the message.
     Stamp,
-}
-
-impl BagClock {
-    const ALL: [Self; 3] = [Self::Log, Self::Publish, Self::Stamp];
-
-    /// Returns the name of the clock: `log`, `publish` or `stamp`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Log => "log",
-            Self::Publish => "publish",
-            Self::Stamp => "stamp",
-        }
-    }
 }
 
 impl fmt::Display for BagClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(match self {
+            Self::Log => "log",
+            Self::Publish => "publish",
+            Self::Stamp => "stamp",
+        })
     }
 }
 
-/// The error for a text that is not the name of a clock.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("There is no clock {0:?}: the clocks are log, publish and stamp")]
-pub struct UnknownClock(pub String);
-
 impl FromStr for BagClock {
-    type Err = UnknownClock;
+    type Err = String;
 
-    fn from_str(name: &str) -> Result<Self, UnknownClock> {
-        Self::ALL.into_iter().find(|clock| clock.name() == name).ok_or_else(|| UnknownClock(name.to_owned()))
+    fn from_str(name: &str) -> Result<Self, String> {
+        let clock =
+            [Self::Log, Self::Publish, Self::Stamp].into_iter().find(|clock| clock.to_string() == name);
+        clock.ok_or_else(|| format!("There is no clock {name:?}: the clocks are log, publish and stamp"))
     }
 }
 
@@ -107,42 +90,27 @@ impl Default for ReadOptions {
     }
 }
 
-impl fmt::Debug for ReadOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadOptions")
-            .field("clock", &self.clock)
-            .field("period", &self.period)
-            .field("from", &self.from)
-            .field("to", &self.to)
-            .finish_non_exhaustive()
-    }
-}
-
 impl ReadOptions {
-    /// The shortest allowed window.
-    pub const MIN_PERIOD: Duration = Duration::from_millis(1);
+    /// The shortest and the longest window.
+    pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
+    pub(crate) const MAX_PERIOD: Duration = Duration::from_secs(86_400);
 
-    /// The longest allowed window.
-    pub const MAX_PERIOD: Duration = Duration::from_secs(86_400);
-
-    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the clock of windows and periods. Default: [`BagClock::Log`].
+    /// Sets the clock of windows and periods.
     pub fn clock(self, clock: BagClock) -> Self {
         Self { clock, ..self }
     }
 
-    /// Sets the length of a window. Default: 1 s. [`Bag::read`](crate::Bag::read) returns an error if the length is not
-    /// from [`MIN_PERIOD`](Self::MIN_PERIOD) to [`MAX_PERIOD`](Self::MAX_PERIOD).
+    /// Sets the length of a window, from 1 ms to a day.
     pub fn period(self, period: Duration) -> Self {
         Self { period, ..self }
     }
 
-    /// Sets a time at which a window starts. The other windows follow before and after this window without gaps.
-    /// Default: 1970-01-01T00:00:00Z, so windows of one second start at whole seconds, whatever part of a bag is read.
+    /// Sets a time at which a window starts. The other windows follow before and after this window without gaps. By
+    /// default, windows of one second start at whole seconds, whatever part of a bag is read.
     pub fn origin(self, origin: Timestamp) -> Self {
         Self { origin, ..self }
     }
@@ -157,20 +125,20 @@ impl ReadOptions {
         Self { to: Some(to), ..self }
     }
 
-    /// Reads only the topics for whose names `is_wanted` returns true. Default: all topics.
+    /// Reads only the topics for whose names `is_wanted` returns true.
     pub fn topics(self, is_wanted: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self { topics: Some(Box::new(is_wanted)), ..self }
     }
 
-    /// Sets whether every byte is read and every checksum is verified. Default: false, so in a complete MCAP file, the
-    /// payloads of messages in uncompressed chunks are skipped, and the checksums of these chunks are not verified.
+    /// Sets whether every byte is read and every checksum is verified. By default, in a complete MCAP file, the payloads
+    /// of messages in uncompressed chunks are skipped, and the checksums of these chunks are not verified.
     pub fn verify(self, verify: bool) -> Self {
         Self { verify, ..self }
     }
 
-    /// Sets whether files that are compressed as a whole are read without a limit on the size of their content.
-    /// Default: false. If false, at most 256 MiB or 100 times the size of the file (the larger of the two) are read, so
-    /// that a small file cannot fill the disk.
+    /// Sets whether files that are compressed as a whole are read without a limit on the size of their content. By
+    /// default, at most 256 MiB or 100 times the size of the file (the larger of the two) are read, so that a small file
+    /// cannot fill the disk.
     pub fn unpack_all(self, unpack_all: bool) -> Self {
         Self { unpack_all, ..self }
     }

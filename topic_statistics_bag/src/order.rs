@@ -3,51 +3,26 @@
 //! Sorts messages by their times on the selected clock.
 
 use std::{
-    cmp::{Ordering, Reverse},
+    cmp::Reverse,
     collections::{BinaryHeap, VecDeque},
 };
 
 use crate::message::Message;
 
-/// A message, and its time on the clock of the windows (log time, publish time or header stamp).
-#[derive(Clone, Copy, Debug)]
+/// A message, and its time on the clock of the windows (log time, publish time or header stamp). The order is that of
+/// the times; messages with equal times keep the order of the bag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Timed {
     pub(crate) time: i64,
-    /// The position in the bag. Messages with equal times keep the order of the bag.
+    /// The position in the bag, which differs for each message.
     position: u64,
     pub(crate) message: Message,
 }
 
-impl Timed {
-    fn key(&self) -> (i64, u64) {
-        (self.time, self.position)
-    }
-}
-
-impl PartialEq for Timed {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Timed {}
-
-impl PartialOrd for Timed {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Timed {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
 /// Sorts messages with a buffer of [`CAPACITY`](Self::CAPACITY) messages.
 ///
-/// When the buffer is full, the earliest message leaves the buffer. So a message with a time far in the future waits in
-/// the buffer until the end of the bag, and does not make other messages late.
+/// When the buffer is full, the earliest message leaves it. So a message with a time far in the future waits until the
+/// end of the bag, and does not make other messages late.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     /// The messages that arrived in the order of their times. Most bags use only this queue, which is faster than a
@@ -97,6 +72,7 @@ mod tests {
         for (number, time) in times.into_iter().enumerate() {
             let message = Message { size: number as u32, ..Message::default() };
             all.extend(order.push(time, message));
+            assert!(order.sorted.len() + order.late.len() <= Order::CAPACITY);
         }
         all.extend(std::iter::from_fn(|| order.pop()));
         all.into_iter().map(|timed| (timed.time, timed.message.size)).collect()
@@ -119,14 +95,6 @@ mod tests {
         let times = ordered([5, i64::MAX].into_iter().chain(6..count));
         assert!(times.windows(2).all(|pair| pair[0] <= pair[1]));
         assert_eq!(times.last(), Some(&(i64::MAX, 1)));
-    }
-
-    #[test]
-    fn its_memory_does_not_grow() {
-        let mut order = Order::default();
-        for time in (0..200_000).rev() {
-            order.push(time, Message::default());
-            assert!(order.sorted.len() + order.late.len() <= Order::CAPACITY);
-        }
+        assert_eq!(ordered((0..200_000).rev()).len(), 200_000, "its memory does not grow");
     }
 }

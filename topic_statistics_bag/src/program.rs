@@ -20,9 +20,9 @@ use topic_statistics_bag::{Bag, BagError};
 use topic_statistics_observe::{expect, page::PageFile};
 
 use arguments::Arguments;
-use comparison::Baseline;
+use comparison::{baseline, Changes};
 use error::{has_no_reader, print_error, Failure, FAILED, UNFULFILLED, WRONG_USAGE};
-use outcome::Outcome;
+use outcome::{is_complete, Outcome};
 use progress::Bar;
 use session::Session;
 
@@ -58,16 +58,15 @@ fn run(arguments: &Arguments) -> Result<u8, Failure> {
         return info::write(&bag, arguments.unpack_all);
     }
     let bar = Bar::new(arguments.json || arguments.plain);
-    let baseline = match &arguments.compare {
-        Some(path) => Some(Baseline::open(path)?.profile(arguments, &selection, &bar)?),
-        None => None,
-    };
+    let read_baseline = |path| baseline(path, arguments, &selection, &bar);
+    let baseline = arguments.compare.as_deref().map(read_baseline).transpose()?;
     let mut session = Session::new(arguments, &selection, expected, bar);
-    let read = bag.read(&arguments.options(&selection), &mut session)?;
+    let read = bag.read(&arguments.options(&selection, false), &mut session)?;
     session.finish(&read)?;
     let mut outcome = Outcome { arguments, selection, read, session };
     outcome.report_problems();
-    let changes = outcome.changes(baseline.as_ref())?;
+    let compare = |baseline| Changes::new(baseline, &outcome.session.profile, &outcome.selection);
+    let changes = baseline.as_ref().map(compare).transpose()?;
     let mut code = outcome.show(changes.as_ref())?;
     if let Some(page) = page {
         page.write(&outcome.page())?;
@@ -78,5 +77,5 @@ fn run(arguments: &Arguments) -> Result<u8, Failure> {
     if !outcome.is_fulfilled() {
         code = code.max(UNFULFILLED);
     }
-    Ok(if outcome.is_complete() { code } else { FAILED })
+    Ok(if is_complete(&outcome.read) { code } else { FAILED })
 }

@@ -7,24 +7,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use topic_statistics_observe::recorded::{RecordedTotals, Scope, OFFERED_QOS, TOTALS};
+use topic_statistics_observe::recorded::{RecordedTotals, Scope, TOTALS};
 
 /// The information in the files of a bag about the recording itself.
 #[derive(Debug, Default)]
-#[non_exhaustive]
 pub struct RecordingInfo {
     /// The compression algorithms of the chunks in MCAP files: `lz4`, `zstd`, or empty for uncompressed chunks.
     pub compressions: BTreeSet<String>,
-    /// The information about each topic.
     pub topics: BTreeMap<String, RecordedTopic>,
     /// The totals that the recorder has written in each file, in the order of the files. A file without such totals is
     /// left out.
     pub totals: Vec<FileTotals>,
 }
 
-/// The information in the files about a topic.
 #[derive(Debug, Default)]
-#[non_exhaustive]
 pub struct RecordedTopic {
     /// The encoding of the type's definition: `ros2msg` or `ros2idl`. Empty if there is no definition.
     pub encoding: String,
@@ -34,9 +30,7 @@ pub struct RecordedTopic {
 
 /// The totals that the recorder has written in a file.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct FileTotals {
-    /// The file.
     pub path: PathBuf,
     /// The totals by scope and topic. The scope is this file only, or all files up to this file.
     pub totals: BTreeMap<(Scope, String), RecordedTotals>,
@@ -45,8 +39,6 @@ pub struct FileTotals {
 impl RecordingInfo {
     /// The largest metadata record that is read, in bytes.
     pub(crate) const MAX_RECORD: u64 = 1 << 16;
-    /// The largest number of compression algorithms that are stored. The next two limits are for the QoS texts of a
-    /// topic and for the totals of a file.
     const MAX_COMPRESSIONS: usize = 8;
     const MAX_QOS: usize = 256;
     const MAX_TOTALS: usize = 1 << 13;
@@ -55,8 +47,8 @@ impl RecordingInfo {
     /// The longest stored QoS text, in bytes.
     const MAX_QOS_LENGTH: usize = 1 << 15;
 
-    /// Returns the totals of the whole recording for each topic. Each file of a split recording has the totals of all
-    /// files up to this file. So the totals with the most messages are the totals of the whole recording.
+    /// Returns the totals of the whole recording for each topic: those with the most messages, because each file of a
+    /// split recording has the totals of all files up to this file.
     pub fn whole(&self) -> Vec<&RecordedTotals> {
         let mut whole: BTreeMap<_, &RecordedTotals> = BTreeMap::new();
         let count = |totals: &RecordedTotals| {
@@ -81,17 +73,14 @@ impl RecordingInfo {
 
     /// Adds the information of a channel whose topic is read. The number of topics that are read is limited, so the
     /// number of entries here is limited too.
-    pub(crate) fn add_channel(&mut self, topic: &str, encoding: &str, metadata: &BTreeMap<String, String>) {
-        if !self.topics.contains_key(topic) {
+    pub(crate) fn add_channel(&mut self, topic: &str, encoding: &str, qos: &str) {
+        let topic = self.topics.entry(topic.to_owned()).or_insert_with(|| {
             let encoding = encoding.chars().take(Self::MAX_ENCODING).collect();
-            self.topics.insert(topic.to_owned(), RecordedTopic { encoding, offered_qos: vec![] });
-        }
-        let (Some(topic), Some(qos)) = (self.topics.get_mut(topic), metadata.get(OFFERED_QOS)) else {
-            return;
-        };
+            RecordedTopic { encoding, offered_qos: vec![] }
+        });
         let has_room = topic.offered_qos.len() < Self::MAX_QOS && qos.len() <= Self::MAX_QOS_LENGTH;
-        if has_room && !topic.offered_qos.contains(qos) {
-            topic.offered_qos.push(qos.clone());
+        if !qos.is_empty() && has_room && !topic.offered_qos.iter().any(|other| other == qos) {
+            topic.offered_qos.push(qos.to_owned());
         }
     }
 
@@ -155,8 +144,7 @@ mod tests {
         for number in 0..10_000_u32 {
             info.add_compression(&number.to_le_bytes());
             info.add_metadata(Path::new("a"), TOTALS, &totals(&number.to_string(), Scope::File, 1));
-            let qos = BTreeMap::from([(OFFERED_QOS.to_owned(), number.to_string())]);
-            info.add_channel("/imu", "ros2msg", &qos);
+            info.add_channel("/imu", "ros2msg", &number.to_string());
         }
         assert_eq!(info.compressions.len(), RecordingInfo::MAX_COMPRESSIONS);
         assert_eq!(info.totals[0].totals.len(), RecordingInfo::MAX_TOTALS);

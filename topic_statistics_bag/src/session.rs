@@ -8,7 +8,7 @@ use topic_statistics_core::{Timestamp, Window, WindowStatistics};
 
 use crate::{
     error::BagError,
-    feed::Event,
+    feed::{Event, Progress},
     gaps::Gaps,
     message::Message,
     options::ReadOptions,
@@ -16,39 +16,20 @@ use crate::{
     topic::{ReadClock, Topic},
 };
 
-/// A finished window of a topic.
-#[derive(Debug)]
-#[non_exhaustive]
 pub struct TopicWindow<'a> {
     /// The topic, with its totals up to the end of this window.
     pub topic: &'a Topic,
-    /// The figures of the window. All times in the figures are on the clock of the windows, which never steps.
-    ///
-    /// If a part of a file could not be read, the figures of the windows that this part can affect are unknown: the
-    /// count is not exact, and the rate and all metrics are NaN. The totals do not count the unread messages as lost.
+    /// The figures of the window, on the clock of the windows. If a part of a file could not be read, the count of the
+    /// windows that it can affect is not exact, and their rate and all metrics are NaN.
     pub statistics: WindowStatistics,
-    /// Whether the window has the full length. The first window of a topic starts with the first message of the topic,
-    /// and the last window of all topics ends with the bag. The counts of these shorter windows are right, but their
-    /// rates are not.
+    /// Whether the window has the full length. The first window of a topic and the last window of the bag are shorter:
+    /// their counts are right, but their rates are not.
     pub is_whole: bool,
 }
 
-/// The progress of a reading.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Progress {
-    /// The number of bytes that were read or skipped so far, in all files.
-    pub done: u64,
-    /// The total size of all files, in bytes.
-    pub total: u64,
-    /// The number of messages of the selected topics that were read so far.
-    pub messages: u64,
-}
-
-/// A visitor, whose methods are called while a bag is read. Each method returns whether to continue. After `Break`, the
-/// reading ends as if the bag ended there.
+/// The methods are called while a bag is read. After `Break`, the reading ends as if the bag ended there.
 pub trait Visitor {
-    /// Called when a window of a topic has ended. Windows are passed in the order of their ends.
+    /// Called when a window of a topic has ended, in the order of the ends.
     fn window(&mut self, _window: &TopicWindow<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
@@ -59,19 +40,16 @@ pub trait Visitor {
     }
 }
 
-/// A visitor that ignores the windows. The figures over all windows are in [`BagStatistics`](crate::BagStatistics).
+/// Ignores the windows. The figures over all windows are in [`BagStatistics`](crate::BagStatistics).
 impl Visitor for () {}
 
-/// A channel of the bag: a topic, or one publisher of a topic.
-#[derive(Debug)]
 struct Channel {
     topic: usize,
     publisher: Option<Publisher>,
-    /// The complete sequence number of the last message. The file has only the lower 32 bits of this number.
+    /// The complete sequence number of the last message. The file has only the lower 32 bits.
     number: Option<u64>,
 }
 
-/// The statistics of a bag that is read.
 pub(crate) struct Session<'a> {
     options: &'a ReadOptions,
     visitor: &'a mut dyn Visitor,
@@ -109,13 +87,10 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Processes an event of the feed. Returns whether to continue.
     pub(crate) fn accept(&mut self, event: Event) -> ControlFlow<()> {
         match event {
             Event::Message(time, message) => return self.record(time, &message),
-            Event::Progress { done, total, messages } => {
-                return self.visitor.progress(Progress { done, total, messages });
-            }
+            Event::Progress(progress) => return self.visitor.progress(progress),
             Event::WithoutTime(channel) => {
                 let topic = &mut self.topics[self.channels[channel.0 as usize].topic];
                 topic.messages += 1;
@@ -159,7 +134,6 @@ impl<'a> Session<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Returns the start of the window that contains a time.
     fn start_of(&self, time: i64) -> i64 {
         let origin = self.options.origin.as_nanoseconds();
         let since = i128::from(time) - i128::from(origin);
@@ -167,7 +141,7 @@ impl<'a> Session<'a> {
         i64::try_from(start).unwrap_or(i64::MIN)
     }
 
-    /// Ends the windows before a time. Then the current window is the window that contains this time.
+    /// Ends the windows before a time. Then the current window contains this time.
     fn advance(&mut self, time: i64) -> ControlFlow<()> {
         let Some((_, mut stop)) = self.window else {
             let start = self.start_of(time);
@@ -207,25 +181,18 @@ impl<'a> Session<'a> {
     }
 
     /// Ends the current windows at the end of the bag. `seen` has the first and the last log time in the selected part
-    /// of the bag, if the clock of the windows is the log time. Messages of topics that are not read can show that the
-    /// bag starts before the first message that is read, and ends after the last message that is read.
+    /// of the bag, also of topics that are not read, if the clock of the windows is the log time.
     ///
     /// Returns the times of the first and the last message on the clock of the windows.
     pub(crate) fn finish(&mut self, seen: Option<(i64, i64)>) -> Option<(Timestamp, Timestamp)> {
         self.latest = seen.map_or(self.latest, |(_, last)| self.latest.max(last));
-        let _flow = self.end();
+        if self.window.is_some() && self.advance(self.latest).is_continue() {
+            let _flow = self.end_windows(self.latest, false);
+        }
         let end = self.window.map_or(self.latest, |(start, _)| start.max(self.latest));
         let first = self.first?;
         let start = seen.map_or(first, |(start, _)| first.min(start));
         Some((Timestamp::from_nanoseconds(start), Timestamp::from_nanoseconds(end)))
-    }
-
-    fn end(&mut self) -> ControlFlow<()> {
-        if self.window.is_some() {
-            self.advance(self.latest)?;
-            self.end_windows(self.latest, false)?;
-        }
-        ControlFlow::Continue(())
     }
 }
 

@@ -6,24 +6,23 @@
 //! publisher. Since ROS 2 Iron, the files contain the definitions of the message types.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    fs::{self, File},
-    io::{self, Read},
+    collections::HashMap,
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
     ops::ControlFlow,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
-use rusqlite::{limits::Limit, types::ValueRef, Connection, OpenFlags, OptionalExtension};
+use rusqlite::{blob::Blob, limits::Limit, types::ValueRef, Connection, OpenFlags, OptionalExtension};
 use tempfile::TempDir;
-use topic_statistics_observe::recorded::OFFERED_QOS;
 
 use crate::{
     bytes::Bytes,
-    data::{Data, HeaderLayout},
+    data::Data,
     error::{BagError, NoteKind},
-    feed::{ChannelDefinition, Feed},
-    message::{ChannelKey, Message},
+    feed::{Channel, ChannelDefinition, Feed},
+    message::Message,
     metadata::Metadata,
     stamp::HeaderStamp,
 };
@@ -69,7 +68,7 @@ fn has_files_beside(path: &Path) -> bool {
 /// to the database. But to read a log or a journal, SQLite needs a lock and such a file. So a database with a log or a
 /// journal is read from a copy.
 fn open(content: &Path, path: &Path) -> Result<Database, BagError> {
-    let io = |source| BagError::Io { path: path.to_owned(), source };
+    let io = BagError::io(path);
     let sqlite = |source| BagError::Sqlite { path: path.to_owned(), source };
     if !has_files_beside(content) {
         // All bytes that could have a special meaning in a URI are escaped.
@@ -82,22 +81,16 @@ fn open(content: &Path, path: &Path) -> Result<Database, BagError> {
         let connection = connect(Path::new(&uri), flags).map_err(sqlite)?;
         return Ok(Database { connection, _copy: None });
     }
-    let directory = tempfile::tempdir().map_err(io)?;
+    let directory = tempfile::tempdir().map_err(&io)?;
     let copy = directory.path().join("bag");
+    // SQLite writes the changes of the journal to the copy, so the copy does not get the permissions of the file.
+    let copy_file = |from: &Path, to: &Path| -> io::Result<u64> {
+        io::copy(&mut File::open(from)?, &mut File::create(to)?)
+    };
     for (from, to) in beside(content).iter().zip(beside(&copy)).filter(|(from, _)| from.is_file()) {
-        fs::copy(from, to).map_err(io)?;
+        copy_file(from, &to).map_err(&io)?;
     }
-    fs::copy(content, &copy).map_err(io)?;
-    // SQLite writes the changes of the journal to the copy, so the copy is made writable.
-    for file in beside(&copy).iter().chain([&copy]).filter(|file| file.is_file()) {
-        let copied = File::open(file).and_then(|file| file.metadata()).map_err(io)?;
-        let mut permissions = copied.permissions();
-        #[cfg(unix)]
-        std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o600);
-        #[cfg(not(unix))]
-        permissions.set_readonly(false);
-        fs::set_permissions(file, permissions).map_err(io)?;
-    }
+    copy_file(content, &copy).map_err(&io)?;
     let connection = connect(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(sqlite)?;
     Ok(Database { connection, _copy: Some(directory) })
 }
@@ -120,17 +113,14 @@ fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
     find.exists([name])
 }
 
-/// Returns the first and the last time of a file. `None` if the file has no message.
-///
-/// `content` is the path of the decompressed content, or equal to `path` if the file is not compressed.
+/// Returns the first and the last time of a file. `content` is the path of the decompressed content, or `path`.
 pub(crate) fn times(content: &Path, path: &Path) -> Result<Option<(i64, i64)>, BagError> {
     // Two subqueries are fast, because each subquery reads only one end of the index of times.
     let select = "SELECT (SELECT min(timestamp) FROM messages), (SELECT max(timestamp) FROM messages)";
-    let times = open(content, path)?.connection.query_row(select, [], |row| {
-        let (first, last): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
-        Ok(first.zip(last))
-    });
-    times.map_err(|source| BagError::Sqlite { path: path.to_owned(), source })
+    let database = open(content, path)?;
+    let times = database.connection.query_row(select, [], |row| <(Option<i64>, Option<i64>)>::try_from(row));
+    let times = times.map_err(|source| BagError::Sqlite { path: path.to_owned(), source })?;
+    Ok(times.0.zip(times.1))
 }
 
 /// Returns whether the metadata in the database say that messages are compressed with an algorithm other than zstd.
@@ -138,12 +128,10 @@ fn has_unknown_compression(connection: &Connection) -> rusqlite::Result<bool> {
     if !has_table(connection, "metadata")? {
         return Ok(false);
     }
-    let text: Option<String> = connection
-        .query_row("SELECT metadata FROM metadata ORDER BY id DESC LIMIT 1", [], |row| row.get(0))
-        .optional()?;
-    Ok(text
-        .and_then(|text| Metadata::of_text(&text))
-        .is_some_and(|metadata| metadata.has_unknown_compression()))
+    let select = "SELECT metadata FROM metadata ORDER BY id DESC LIMIT 1";
+    let text: Option<String> = connection.query_row(select, [], |row| row.get(0)).optional()?;
+    let metadata = text.and_then(|text| Metadata::of_text(&text));
+    Ok(metadata.is_some_and(|metadata| metadata.has_unknown_compression()))
 }
 
 /// Returns how many bytes are missing at the end of a file of `bytes` bytes, according to the size in the file's
@@ -151,7 +139,7 @@ fn has_unknown_compression(connection: &Connection) -> rusqlite::Result<bool> {
 pub(crate) fn missing(path: &Path, bytes: u64) -> io::Result<Option<u64>> {
     let mut head = [0; 100];
     File::open(path)?.read_exact(&mut head)?;
-    let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let number = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|byte| head[at + byte]));
     let page = match u16::from_be_bytes([head[16], head[17]]) {
         1 => 1 << 16,
         size => u64::from(size),
@@ -166,17 +154,8 @@ pub(crate) fn is_whole(path: &Path, bytes: u64) -> io::Result<bool> {
     Ok(bytes >= 100 && missing(path, bytes)?.is_none())
 }
 
-/// A topic that is read.
-struct Topic {
-    key: ChannelKey,
-    /// The position of the header stamp. `None` if the data are not CDR.
-    layout: Option<HeaderLayout>,
-}
-
-/// Reads the messages of a file into the feed, until an error or the end of the file. Returns an error if the file is
-/// not a bag.
-///
-/// `content` is the path of the decompressed content (`bytes` bytes), or equal to `path` if it is not compressed.
+/// Reads the messages of a file into the feed, until an error or the end of the file. `content` is the path of the
+/// decompressed content (`bytes` bytes), or `path`.
 pub(crate) fn read(
     content: &Path,
     path: &Path,
@@ -196,55 +175,46 @@ pub(crate) fn read(
         return Err(BagError::compressed_messages(path));
     }
     let missing = if has_files_beside(content) { Ok(None) } else { missing(content, bytes) };
-    let missing = missing.map_err(|source| BagError::Io { path: path.to_owned(), source })?;
-    if let Some(missing) = missing {
-        feed.note(path, NoteKind::CutOff { at: bytes, missing });
+    if let Some(missing) = missing.map_err(BagError::io(path))? {
+        feed.note(NoteKind::CutOff { at: bytes, missing });
     }
-    let topics = topics(connection, path, feed).map_err(fault)?;
+    let topics = topics(connection, feed).map_err(fault)?;
     let mut reader = Reader { connection, topics, feed, read: 0, invalid_time: 0, invalid_data: 0 };
     let flow = match reader.messages(bytes) {
         Ok(flow) => flow,
         Err(error) => {
             let (messages, reason) = (reader.read, error.to_string());
             reader.feed.miss(None);
-            reader.feed.note(path, NoteKind::Database { messages, reason });
+            reader.feed.note(NoteKind::Database { messages, reason });
             ControlFlow::Continue(())
         }
     };
     if state(content) != before {
         reader.feed.miss(None);
-        reader.feed.note(path, NoteKind::Changed);
+        reader.feed.note(NoteKind::Changed);
     }
-    for (messages, kind) in [
-        (reader.invalid_time, NoteKind::InvalidTime { messages: reader.invalid_time }),
-        (reader.invalid_data, NoteKind::InvalidData { messages: reader.invalid_data }),
-    ] {
-        if messages > 0 {
-            reader.feed.note(path, kind);
-        }
+    let Reader { invalid_time, invalid_data, .. } = reader;
+    if invalid_time > 0 {
+        feed.note(NoteKind::InvalidTime { messages: invalid_time });
+    }
+    if invalid_data > 0 {
+        feed.note(NoteKind::InvalidData { messages: invalid_data });
     }
     Ok(flow)
 }
 
-/// Reads the topics of the file. In the result, a topic that is not selected for reading has the value `None`.
-fn topics(
-    connection: &Connection,
-    path: &Path,
-    feed: &mut Feed<'_>,
-) -> rusqlite::Result<HashMap<i64, Option<Topic>>> {
+/// Reads the topics of the file. A topic that is not selected for reading has the value `None`.
+fn topics(connection: &Connection, feed: &mut Feed<'_>) -> rusqlite::Result<HashMap<i64, Option<Channel>>> {
     let mut definitions: HashMap<String, (String, HeaderStamp)> = HashMap::new();
     if has_table(connection, "message_definitions")? {
-        let mut select = connection
-            .prepare("SELECT topic_type, encoding, encoded_message_definition FROM message_definitions")?;
+        let select = "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions";
+        let mut select = connection.prepare(select)?;
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
-            let (message_type, encoding, text): (String, String, String) =
-                (row.get(0)?, row.get(1)?, row.get(2)?);
-            if definitions.len() < Feed::MAX_TOPICS {
-                definitions.entry(message_type).or_insert_with_key(|name| {
-                    let stamp = HeaderStamp::find(name, &encoding, &text);
-                    (encoding, stamp)
-                });
+            let (message_type, encoding, text): (String, String, String) = row.try_into()?;
+            if definitions.len() < Feed::MAX_TOPICS && !definitions.contains_key(&message_type) {
+                let stamp = HeaderStamp::find(&message_type, &encoding, &text);
+                definitions.insert(message_type, (encoding, stamp));
             }
         }
     }
@@ -256,27 +226,20 @@ fn topics(
             (row.get("id")?, row.get("name")?, row.get("type")?, row.get("serialization_format")?);
         // The first versions of rosbag2 do not write the column of the QoS.
         let offered_qos: String = row.get("offered_qos_profiles").unwrap_or_default();
-        let stamp = match (&*format, definitions.get(&message_type)) {
-            ("cdr", Some((_, stamp))) => stamp.clone(),
-            ("cdr", None) => HeaderStamp::find(&message_type, "", ""),
-            _ => HeaderStamp::Unknown,
-        };
+        let definition = definitions.get(&message_type);
+        let (encoding, stamp) =
+            definition.cloned().unwrap_or_else(|| (String::new(), HeaderStamp::find(&message_type, "", "")));
         let definition = ChannelDefinition {
             topic: &name,
             message_type: Some(&message_type),
-            stamps: stamp.stamps(),
+            encoding: &encoding,
+            stamp,
+            is_cdr: format == "cdr",
             publisher: None,
             offered_qos: &offered_qos,
         };
-        let layout = (format == "cdr").then(|| stamp.layout());
         if topics.len() < 2 * Feed::MAX_TOPICS {
-            let key = feed.add_channel(path, &definition);
-            if key.is_some() {
-                let qos = (!offered_qos.is_empty()).then(|| (OFFERED_QOS.to_owned(), offered_qos));
-                let encoding = definitions.get(&message_type).map_or("", |(encoding, _)| encoding);
-                feed.recording.add_channel(&name, encoding, &qos.into_iter().collect::<BTreeMap<_, _>>());
-            }
-            topics.insert(id, key.map(|key| Topic { key, layout }));
+            topics.insert(id, feed.add_channel(definition));
         }
     }
     Ok(topics)
@@ -285,7 +248,7 @@ fn topics(
 struct Reader<'a, 's> {
     connection: &'a Connection,
     /// The topics by their identifiers. `None` if a topic is not selected for reading.
-    topics: HashMap<i64, Option<Topic>>,
+    topics: HashMap<i64, Option<Channel>>,
     feed: &'a mut Feed<'s>,
     /// The number of rows read.
     read: u64,
@@ -303,16 +266,15 @@ impl Reader<'_, '_> {
         // The order of `rowid` is the order in which the rows were recorded. If only a part of the bag is read, SQLite
         // has to find the rows with the index of times. Without the `+`, SQLite would scan all rows in the order of
         // `rowid` instead.
-        let (from, to, order) = match self.feed.range() {
-            None => (i64::MIN, i64::MAX, "rowid"),
-            Some((from, to)) => {
-                let end: Option<i64> =
-                    self.connection.query_row("SELECT max(timestamp) FROM messages", [], |row| row.get(0))?;
-                end.into_iter().for_each(|end| self.feed.see(end));
-                (from, to, "+rowid")
-            }
+        let (from, to) = self.feed.range();
+        let (range, order) = if (from, to) == (i64::MIN, i64::MAX) {
+            ("?1 <= ?2", "rowid")
+        } else {
+            let end: Option<i64> =
+                self.connection.query_row("SELECT max(timestamp) FROM messages", [], |row| row.get(0))?;
+            end.into_iter().for_each(|end| self.feed.see(end));
+            ("timestamp >= ?1 AND timestamp < ?2", "+rowid")
         };
-        let range = if order == "rowid" { "?1 <= ?2" } else { "timestamp >= ?1 AND timestamp < ?2" };
         let mut select = self.connection.prepare(&format!(
             "SELECT rowid, topic_id, timestamp, CASE WHEN typeof(data) = 'blob' THEN length(data) END, \
              CASE WHEN typeof(data) = 'blob' AND length(data) <= {SMALL} THEN data END \
@@ -329,8 +291,8 @@ impl Reader<'_, '_> {
                     return Ok(flow);
                 }
             }
-            let size: Option<i64> = row.get(3)?;
-            let Some(size) = size else {
+            let size: Option<u64> = row.get(3)?;
+            let (Some(length), Some(topic)) = (size, self.topics.get(&topic)) else {
                 self.invalid_data += 1;
                 continue;
             };
@@ -338,26 +300,14 @@ impl Reader<'_, '_> {
                 self.invalid_time += 1;
                 continue;
             }
-            let topic = match self.topics.get(&topic) {
-                Some(Some(topic)) => topic,
-                // The topic is not selected for reading.
-                Some(None) => {
-                    self.feed.see(time);
-                    continue;
-                }
-                None => {
-                    self.invalid_data += 1;
-                    continue;
-                }
+            let Some(topic) = topic else {
+                self.feed.see(time);
+                continue;
             };
-            let length = u64::try_from(size).unwrap_or(0);
-            let Data { size, header } = match (&topic.layout, row.get_ref(4)?) {
-                (Some(layout), ValueRef::Blob(mut data)) => Data::read(&mut data, length, layout),
-                (Some(layout), _) => {
-                    let blob = self.connection.blob_open("main", "messages", "data", rowid, true)?;
-                    Data::read(&mut Blob { blob, position: 0 }, length, layout)
-                }
-                (None, _) => Data { size: u32::try_from(length).unwrap_or(0), header: 0 },
+            let Data { size, header } = match row.get_ref(4)? {
+                ValueRef::Blob(mut data) => topic.data(&mut data, length),
+                _ => topic
+                    .data(&mut self.connection.blob_open("main", "messages", "data", rowid, true)?, length),
             };
             let message = Message { channel: topic.key, sequence: 0, size, log: time, publish: 0, header };
             if self.feed.accept(message).is_break() {
@@ -369,22 +319,9 @@ impl Reader<'_, '_> {
 }
 
 /// The data of a large message. Only the first bytes of the data are read.
-struct Blob<'a> {
-    blob: rusqlite::blob::Blob<'a>,
-    position: usize,
-}
-
 impl Bytes for Blob<'_> {
-    fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
-        self.blob.read_at_exact(bytes, self.position).map_err(io::Error::other)?;
-        self.position += bytes.len();
-        Ok(())
-    }
-
     fn skip(&mut self, count: u64) -> io::Result<()> {
-        let position = usize::try_from(count).ok().and_then(|count| self.position.checked_add(count));
-        self.position =
-            position.filter(|position| *position <= self.blob.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
-        Ok(())
+        let count = i64::try_from(count).map_err(io::Error::other)?;
+        self.seek(SeekFrom::Current(count)).map(drop)
     }
 }

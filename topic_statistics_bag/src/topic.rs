@@ -19,8 +19,7 @@ use topic_statistics_observe::recording::Merged;
 
 use crate::{message::Message, proof::Publisher};
 
-/// The metrics that can be measured from a bag. Metrics of callbacks cannot be measured, because a bag has no data
-/// about callbacks.
+/// The metrics that can be measured from a bag, which has no data about callbacks.
 pub const METRICS: [Metric; 7] = [
     Metric::MessageAge,
     Metric::MessagePeriod,
@@ -63,29 +62,23 @@ impl Clock for ReadClock {
 
 /// Whether the header stamps of a topic's messages can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Stamps {
-    /// The header stamps are read.
     Read,
-    /// The message type has no header.
     NoHeader,
-    /// The position of the header stamp is unknown. One reason is that the file has no definition of the type, and the
-    /// type is not a common type. Another reason is that the definition cannot be read, or that its encoding is not an
-    /// encoding of ROS 2.
+    /// The position of the header stamp is unknown: the file has no definition of the type, or the definition cannot be
+    /// read, and the type is not a common type.
     Unknown,
 }
 
 /// A publisher of a topic, with messages in the bag.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct BagPublisher {
-    /// The fully qualified name of the publisher's node. `None` if the bag does not contain the name.
+    /// The fully qualified name of the publisher's node, if the bag contains it.
     pub node: Option<String>,
     /// The totals of the publisher's messages. `last_message` is a time on the clock of the windows.
     pub totals: PublisherTotals,
 }
 
-/// The definition of a topic in a file.
 #[derive(Debug)]
 pub(crate) struct TopicDefinition {
     pub(crate) name: String,
@@ -94,7 +87,6 @@ pub(crate) struct TopicDefinition {
     pub(crate) is_latched: bool,
 }
 
-/// A topic of a bag.
 #[derive(Debug)]
 pub struct Topic {
     name: String,
@@ -151,7 +143,6 @@ impl Topic {
         }
     }
 
-    /// Stores the node name of a publisher, if the bag contains this name.
     pub(crate) fn add_publisher(&mut self, publisher: &Publisher) {
         let Some(node) = &publisher.node else { return };
         if self.nodes.len() < Self::MAX_NODES && !self.nodes.iter().any(|(gid, _)| *gid == publisher.gid) {
@@ -159,11 +150,10 @@ impl Topic {
         }
     }
 
-    /// Records a message at `time` on the clock of the windows. `publisher` has the GID and, if known, the sequence
-    /// number.
+    /// Records a message at `time` on the clock of the windows, from a publisher with this GID and sequence number.
     ///
-    /// All times of the message are moved by the same amount, so that the log time becomes `time`. So the differences
-    /// between the times stay the same, and with every clock, an age is from the header stamp to the log time.
+    /// All times of the message are moved by the same amount, so that the log time becomes `time`. So with every clock,
+    /// an age is from the header stamp to the log time.
     pub(crate) fn record(
         &mut self,
         message: &Message,
@@ -193,8 +183,7 @@ impl Topic {
         self.recorder.record_start(&received, || time);
     }
 
-    /// Tells the recorder that messages may be missing here. Then the recorder does not compare later messages with
-    /// earlier messages.
+    /// Lets the recorder compare no later message with an earlier one, because messages may be missing here.
     pub(crate) fn forget_last(&mut self, clock: &ReadClock) {
         if self.started.is_some() {
             self.recorder.disable();
@@ -204,8 +193,8 @@ impl Topic {
 
     /// Ends the window at the current time of the clock. Returns `None` before the first message.
     ///
-    /// `gap` has the start and the end of the window if messages of the window may be missing. Then the result has only
-    /// the number of received messages, and all other figures are unknown.
+    /// `gap` is the window if messages of it may be missing. Then all figures except the number of received messages are
+    /// unknown.
     pub(crate) fn end_window(&mut self, clock: &ReadClock, gap: Option<Window>) -> Option<WindowStatistics> {
         let started = Timestamp::from_nanoseconds(self.started?);
         let mut window = self.recorder.end_window(clock)?.statistics;
@@ -233,25 +222,17 @@ impl Topic {
         Some(window)
     }
 
-    /// Returns the totals. If the publisher of a message is unknown, removes the number of publishers from the totals.
-    fn known(&self, totals: Totals) -> Totals {
-        match self.lacks_publisher {
-            true => {
-                let mut totals = totals;
-                totals.publishers = None;
-                totals
-            }
-            false => totals,
-        }
+    /// Removes the number of publishers from the totals if the publisher of a message is unknown.
+    fn known(&self, mut totals: Totals) -> Totals {
+        totals.publishers = totals.publishers.filter(|_| !self.lacks_publisher);
+        totals
     }
 
-    /// Returns the name of the topic.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the message type as `package/msg/Name`. `None` if the bag does not contain the type. If the bag has
-    /// several types for the topic, returns the first type.
+    /// Returns the first message type as `package/msg/Name`. `None` if the bag does not contain it.
     pub fn message_type(&self) -> Option<&str> {
         self.message_type.as_deref()
     }
@@ -261,7 +242,6 @@ impl Topic {
         self.is_latched
     }
 
-    /// Returns whether the header stamps can be read.
     pub fn stamps(&self) -> Stamps {
         self.stamps
     }
@@ -271,29 +251,25 @@ impl Topic {
         self.messages
     }
 
-    /// Returns the number of messages that have no time on the clock of the windows. These messages are in no window.
+    /// Returns the number of messages without a time on the clock of the windows. These messages are in no window.
     pub fn without_time(&self) -> u64 {
         self.without_time
     }
 
-    /// Returns the number of messages whose times are before the current window. These messages are in no window.
+    /// Returns the number of messages whose times were before the current window. These messages are in no window.
     ///
-    /// There are two possible reasons. The recorder has written the message too late, after more than 65 536 later
-    /// messages. Or the clock of the windows is the header stamp, and the stamps of this topic are much earlier than
-    /// the stamps of other topics, as for a map.
+    /// The recorder has written them after more than 65 536 later messages; or the clock of the windows is the header
+    /// stamp, and the stamps of this topic are much earlier than those of other topics, as for a map.
     pub fn misplaced(&self) -> u64 {
         self.misplaced
     }
 
-    /// Returns the number of windows that have ended so far.
     pub fn windows(&self) -> u64 {
         self.windows
     }
 
-    /// Returns the totals so far, such as the numbers of messages received and lost.
-    ///
-    /// The losses and the number of publishers are `None` unless each channel of the topic has the metadata keys in
-    /// [`crate::proof`].
+    /// Returns the totals so far. The losses and the number of publishers are `None` unless each channel of the topic
+    /// has the metadata keys in [`crate::proof`].
     pub fn totals(&self) -> Totals {
         self.known(self.recorder.totals().unwrap_or_default())
     }
@@ -307,14 +283,11 @@ impl Topic {
         publishers.map(|totals| BagPublisher { node: node(totals.gid), totals }).collect()
     }
 
-    /// Returns the figures of a metric over all windows so far. If the metric was not measured, the figures are NaN,
-    /// and the count is 0.
     pub fn summary(&self, metric: Metric) -> Summary {
         let merged = self.summaries.iter().find(|(measured, _)| *measured == metric);
         merged.map_or_else(Summary::default, |(_, merged)| merged.summary())
     }
 
-    /// Returns the distributions of the samples in all windows so far.
     pub fn distributions(&self) -> &Distributions {
         &self.distributions
     }

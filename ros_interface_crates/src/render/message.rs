@@ -173,34 +173,25 @@ impl rosidl_runtime_rs::Message for {name} {{
     /// Returns an expression that converts an idiomatic value to an rmw value.
     fn to_rmw(&self, value: &str, ty: &Type, access: Access) -> String {
         let element = ty.element();
-        let same_in_both =
+        let is_same_in_both =
             matches!(element, Element::Primitive(_) | Element::BoundedString(_) | Element::BoundedWString(_));
+        let copy = if access == Access::Owned { value.to_owned() } else { format!("{value}.clone()") };
+        let convert = self.element_to_rmw("element", element, access);
         match (ty, access) {
             (Type::One(Element::Primitive(_)) | Type::Array(Element::Primitive(_), _), _) => value.to_owned(),
-            (Type::BoundedSequence(..), Access::Owned) => value.to_owned(),
-            (Type::BoundedSequence(..), Access::Borrowed) => format!("{value}.clone()"),
             // A slice of primitives is copied as a whole.
             (Type::Sequence(Element::Primitive(_)), _) => format!("{value}.as_slice().into()"),
-            (Type::One(_) | Type::Array(..), Access::Owned) if same_in_both => value.to_owned(),
-            (Type::One(_) | Type::Array(..), Access::Borrowed) if same_in_both => format!("{value}.clone()"),
+            (Type::BoundedSequence(..), _) => copy,
+            (Type::One(_) | Type::Array(..), _) if is_same_in_both => copy,
             (Type::One(_), Access::Owned) => self.element_to_rmw(value, element, access),
             (Type::One(_), Access::Borrowed) => self.element_to_rmw(&format!("&{value}"), element, access),
-            (Type::Array(..), Access::Owned) => {
-                format!("{value}.map(|element| {})", self.element_to_rmw("element", element, access))
-            }
-            (Type::Array(..), Access::Borrowed) => {
-                format!(
-                    "{value}.each_ref().map(|element| {})",
-                    self.element_to_rmw("element", element, access)
-                )
-            }
+            (Type::Array(..), Access::Owned) => format!("{value}.map(|element| {convert})"),
+            (Type::Array(..), Access::Borrowed) => format!("{value}.each_ref().map(|element| {convert})"),
             (Type::Sequence(_), Access::Owned) => {
-                let converted = self.element_to_rmw("element", element, access);
-                format!("{value}.into_iter().map(|element| {converted}).collect()")
+                format!("{value}.into_iter().map(|element| {convert}).collect()")
             }
             (Type::Sequence(_), Access::Borrowed) => {
-                let converted = self.element_to_rmw("element", element, access);
-                format!("{value}.iter().map(|element| {converted}).collect()")
+                format!("{value}.iter().map(|element| {convert}).collect()")
             }
         }
     }

@@ -9,23 +9,21 @@ impl Scope<'_> {
     pub(super) fn service(&self, name: &str, layer: Layer) -> String {
         let Self { package, namespace } = self;
         let c_name = self.c_name(name);
-        let name = name.to_owned();
-        let type_support = match layer {
-            Layer::Idiomatic => format!("<rmw::{name} as rosidl_runtime_rs::Service>::get_type_support()"),
-            Layer::Rmw => format!(
-                "// SAFETY: The function has no preconditions.\n        \
-                 unsafe {{ rosidl_typesupport_c__get_service_type_support_handle__{c_name}() }}"
-            ),
-        };
-        let declaration = match layer {
-            Layer::Idiomatic => String::new(),
-            Layer::Rmw => format!(
-                r#"
+        let function = format!("rosidl_typesupport_c__get_service_type_support_handle__{c_name}()");
+        let (declaration, type_support) = match layer {
+            Layer::Idiomatic => {
+                (String::new(), format!("<rmw::{name} as rosidl_runtime_rs::Service>::get_type_support()"))
+            }
+            Layer::Rmw => (
+                format!(
+                    r#"
 #[link(name = "{package}__rosidl_typesupport_c")]
 extern "C" {{
-    fn rosidl_typesupport_c__get_service_type_support_handle__{c_name}() -> *const std::ffi::c_void;
+    fn {function} -> *const std::ffi::c_void;
 }}
 "#
+                ),
+                format!("// SAFETY: The function has no preconditions.\n        unsafe {{ {function} }}"),
             ),
         };
         format!(

@@ -2,74 +2,40 @@
 
 //! The means of a quantity over blocks of consecutive windows.
 
-use serde::{Deserialize, Serialize};
+use serde::{de::Error as _, Deserialize, Deserializer, Serialize};
 
 /// The largest number of blocks of a quantity. When this number is reached, blocks are joined in pairs.
-pub const MAX_BLOCKS: usize = 512;
+const MAX_BLOCKS: usize = 512;
 
 /// The means of a quantity over blocks of consecutive windows, in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Parts", into = "Parts")]
+#[serde(deny_unknown_fields)]
 pub(super) struct Blocks {
     /// The base-2 logarithm of the number of windows in a block.
+    #[serde(rename = "log2_windows", deserialize_with = "read_size")]
     size: u32,
+    #[serde(deserialize_with = "read_means")]
     means: Vec<f64>,
     /// The sum of the values in the last block, which is not complete yet. `windows` is the number of these values.
+    #[serde(skip)]
     sum: f64,
+    #[serde(skip)]
     windows: u64,
 }
 
-/// The JSON form of [`Blocks`].
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parts {
-    /// The base-2 logarithm of the number of windows in a block.
-    log2_windows: u32,
-    means: Vec<f64>,
-}
-
-/// The reason why the blocks of a baseline are not valid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidBlocks {
-    /// There are too many blocks.
-    #[error("There are {blocks} blocks: {MAX_BLOCKS} are the most")]
-    TooMany {
-        /// The number of blocks.
-        blocks: usize,
-    },
-    /// The blocks are too long.
-    #[error("A block has 2^{log2_windows} windows: 2^40 are the most")]
-    TooLong {
-        /// The base-2 logarithm of the number of windows in a block.
-        log2_windows: u32,
-    },
-    /// A mean is NaN or infinite.
-    #[error("The mean of a block is no finite number")]
-    NotFinite,
-}
-
-impl TryFrom<Parts> for Blocks {
-    type Error = InvalidBlocks;
-
-    fn try_from(parts: Parts) -> Result<Self, InvalidBlocks> {
-        let Parts { log2_windows, means } = parts;
-        if means.len() > MAX_BLOCKS {
-            return Err(InvalidBlocks::TooMany { blocks: means.len() });
-        }
-        if log2_windows > 40 {
-            return Err(InvalidBlocks::TooLong { log2_windows });
-        }
-        if means.iter().any(|mean| !mean.is_finite()) {
-            return Err(InvalidBlocks::NotFinite);
-        }
-        Ok(Self { size: log2_windows, means, sum: 0.0, windows: 0 })
+fn read_size<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    match u32::deserialize(from)? {
+        size @ 41.. => Err(D::Error::custom(format!("A block has 2^{size} windows: 2^40 are the most"))),
+        size => Ok(size),
     }
 }
 
-impl From<Blocks> for Parts {
-    fn from(blocks: Blocks) -> Self {
-        Self { log2_windows: blocks.size, means: blocks.means }
+fn read_means<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+    let means = Vec::<f64>::deserialize(from)?;
+    match means.len() {
+        ..=MAX_BLOCKS if means.iter().all(|mean| mean.is_finite()) => Ok(means),
+        ..=MAX_BLOCKS => Err(D::Error::custom("The mean of a block is no finite number")),
+        count => Err(D::Error::custom(format!("There are {count} blocks: {MAX_BLOCKS} are the most"))),
     }
 }
 
@@ -95,7 +61,6 @@ impl Blocks {
         }
     }
 
-    /// Returns the base-2 logarithm of the number of windows in a block.
     pub(super) fn size(&self) -> u32 {
         self.size
     }
@@ -140,9 +105,6 @@ mod tests {
 
     #[test]
     fn blocks_of_a_file_are_checked() {
-        let all = blocks([1.5, 3.0]);
-        let text = serde_json::to_string(&all).unwrap();
-        assert_eq!(serde_json::from_str::<Blocks>(&text).unwrap(), all);
         let read = |text: &str| serde_json::from_str::<Blocks>(text).unwrap_err().to_string();
         assert!(read(r#"{"log2_windows": 41, "means": []}"#).contains("2^41"));
         let many = format!(r#"{{"log2_windows": 0, "means": [{}]}}"#, vec!["1"; 513].join(","));

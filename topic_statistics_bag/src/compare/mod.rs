@@ -2,26 +2,10 @@
 
 //! Compares a bag with a baseline, and decides for each difference whether it is a change or could be chance.
 //!
-//! A single message is not a sample of the test. Consecutive messages are similar: a late message delays the next
-//! message, and a busy second has many late messages. A test that treats messages as independent would find a change in
-//! every bag. So a sample is a block of windows: the mean of a quantity over 1, 2, 4, ... windows. Blocks are made
-//! longer until a block no longer depends on the previous block. This is so when chance can explain the autocorrelation
-//! of the blocks' ranks at lag 1. If fewer than [`MIN_BLOCKS`] blocks are left, the quantity is not tested.
-//!
-//! Blocks are compared by the two-sided Mann-Whitney U test (Mann and Whitney 1947) with the normal approximation,
-//! corrected for ties and for continuity. The test assumes no particular distribution: it uses only the order of the
-//! blocks, so a single outlier has little effect. Many quantities are tested at once, so p-values are adjusted by
-//! Holm's method (1979). If nothing has changed, a comparison reports a change in at most one of a hundred runs.
-//!
-//! ```
-//! use topic_statistics_bag::compare::{compare, Profile};
-//! use std::time::Duration;
-//!
-//! // Filled by `Profile::add` in a `Visitor`, or read from JSON.
-//! let (baseline, now) = (Profile::new(Duration::from_secs(1)), Profile::new(Duration::from_secs(1)));
-//! assert!(compare(&baseline, &now)?.is_empty());
-//! # Ok::<(), topic_statistics_bag::compare::DifferentWindows>(())
-//! ```
+//! Consecutive messages are similar, so a sample of the test is a block of windows: the mean of a quantity over 1, 2,
+//! 4, ... windows. Blocks are made longer until chance can explain the autocorrelation of their ranks at lag 1. Blocks
+//! are compared by the two-sided Mann-Whitney U test (Mann and Whitney 1947), and p-values are adjusted by Holm's method
+//! (1979). `docs/bags.md` gives the reasons.
 
 mod blocks;
 mod rank_test;
@@ -33,17 +17,16 @@ use topic_statistics_core::Metric;
 
 use crate::session::TopicWindow;
 use blocks::Blocks;
-pub use blocks::{InvalidBlocks, MAX_BLOCKS};
 use rank_test::{rank_test, ranks};
 
 /// The least number of blocks that each bag needs for a comparison.
-pub const MIN_BLOCKS: usize = 8;
+const MIN_BLOCKS: usize = 8;
 
 /// A difference is a change if its adjusted p-value is below this value.
-pub const SIGNIFICANCE: f64 = 0.01;
+const SIGNIFICANCE: f64 = 0.01;
 
-/// The data of a bag for a comparison: blocks of windows for each quantity of each topic. The size of a profile depends
-/// on the number of topics, not on the length of the bag. A profile can be written as JSON and read again.
+/// The data of a bag for a comparison: blocks of windows for each quantity of each topic. Its size does not depend on
+/// the length of the bag.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -53,30 +36,21 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Creates an empty profile for windows of this length.
     pub fn new(window: Duration) -> Self {
         Self { window: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX), topics: BTreeMap::new() }
     }
 
-    /// Adds a window. Windows that are shorter than the full length are left out.
     pub fn add(&mut self, window: &TopicWindow<'_>) {
         if !window.is_whole {
             return;
         }
         let statistics = &window.statistics;
         let name = window.topic.name();
-        if !self.topics.contains_key(name) {
-            self.topics.insert(name.to_owned(), BTreeMap::new());
-        }
-        let Some(quantities) = self.topics.get_mut(name) else { return };
-        let mut add = |quantity: &str, value: f64| match quantities.get_mut(quantity) {
-            Some(blocks) => blocks.add(value),
-            None if value.is_finite() => {
-                let mut blocks = Blocks::default();
-                blocks.add(value);
-                quantities.insert(quantity.to_owned(), blocks);
+        let quantities = self.topics.entry(name.to_owned()).or_default();
+        let mut add = |quantity: &str, value: f64| {
+            if value.is_finite() {
+                quantities.entry(quantity.to_owned()).or_default().add(value);
             }
-            None => {}
         };
         add(RATE, statistics.rate());
         add(BANDWIDTH, statistics.bandwidth());
@@ -85,47 +59,31 @@ impl Profile {
                 continue; // this metric depends only on where the window ends between two messages
             }
             add(metric.name(), summary.average);
-            if has_maximum(*metric) {
-                add(&maximum_of(*metric), summary.maximum);
+            if MAXIMA.contains(metric) {
+                add(&format!("{}.max", metric.name()), summary.maximum);
             }
         }
     }
 }
 
-/// The name of the quantity "messages per second", in Hz.
 const RATE: &str = "rate";
-/// The name of the quantity "bytes per second".
 const BANDWIDTH: &str = "bandwidth";
 
-/// Returns whether the largest sample of each window is also compared.
-fn has_maximum(metric: Metric) -> bool {
-    matches!(
-        metric,
-        Metric::MessageAge | Metric::MessagePeriod | Metric::HeaderToSource | Metric::SourceToReceive
-    )
-}
+/// The metrics whose largest sample of each window is also compared.
+const MAXIMA: [Metric; 4] =
+    [Metric::MessageAge, Metric::MessagePeriod, Metric::HeaderToSource, Metric::SourceToReceive];
 
-fn maximum_of(metric: Metric) -> String {
-    format!("{}.max", metric.name())
-}
-
-/// The error for two profiles that cannot be compared because their windows have different lengths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error(
     "The baseline has windows of {baseline:?}, this bag has windows of {now:?}: both have to be the same"
 )]
 pub struct DifferentWindows {
-    /// The length of the windows in the baseline.
-    pub baseline: Duration,
-    /// The length of the windows in the other bag.
-    pub now: Duration,
+    baseline: Duration,
+    now: Duration,
 }
 
-/// The comparison of one quantity of a topic in two bags.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
+#[derive(Clone, Debug)]
 pub struct Comparison {
-    /// The name of the topic.
     pub topic: String,
     /// `rate` (Hz), `bandwidth` (bytes per second), the name of a metric (its mean in each window), or the name of a
     /// metric with `.max` (its largest sample in each window).
@@ -143,17 +101,12 @@ pub struct Comparison {
     pub superiority: f64,
     /// The p-value, adjusted for the number of all comparisons. NaN if there were too few blocks to compare.
     pub p_value: f64,
-    /// The result of the comparison.
     pub verdict: Verdict,
 }
 
-/// The result of the comparison of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Verdict {
-    /// The quantity is better than in the baseline.
     Better,
-    /// The quantity is worse than in the baseline.
     Worse,
     /// The quantity differs from the baseline, but is neither better nor worse: a bandwidth or a message size.
     Different,
@@ -164,27 +117,23 @@ pub enum Verdict {
 }
 
 /// Compares each quantity of each topic of two bags. The result is sorted by topics and quantities.
-///
-/// Returns an error if the windows of the two bags have different lengths.
 pub fn compare(baseline: &Profile, now: &Profile) -> Result<Vec<Comparison>, DifferentWindows> {
     if baseline.window != now.window {
         let [baseline, now] = [baseline, now].map(|profile| Duration::from_nanos(profile.window));
         return Err(DifferentWindows { baseline, now });
     }
-    let mut names: Vec<(&str, &str)> = vec![];
-    for profile in [baseline, now] {
+    let mut pairs: BTreeMap<(&str, &str), [Blocks; 2]> = BTreeMap::new();
+    for (place, profile) in [baseline, now].into_iter().enumerate() {
         for (topic, quantities) in &profile.topics {
-            names.extend(quantities.keys().map(|quantity| (&**topic, &**quantity)));
+            for (quantity, blocks) in quantities {
+                pairs.entry((topic, quantity)).or_default()[place] = blocks.clone();
+            }
         }
     }
-    names.sort_unstable();
-    names.dedup();
-    let none = Blocks::default();
-    let blocks = |profile: &Profile, (topic, quantity): (&str, &str)| -> Blocks {
-        profile.topics.get(topic).and_then(|quantities| quantities.get(quantity)).unwrap_or(&none).clone()
-    };
-    let mut comparisons: Vec<_> =
-        names.iter().map(|name| one(name.0, name.1, &blocks(baseline, *name), &blocks(now, *name))).collect();
+    let mut comparisons: Vec<_> = pairs
+        .iter()
+        .map(|((topic, quantity), [before, after])| one(topic, quantity, before, after))
+        .collect();
     adjust(&mut comparisons);
     Ok(comparisons)
 }

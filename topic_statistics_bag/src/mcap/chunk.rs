@@ -3,15 +3,14 @@
 //! Reads chunks. A chunk is a group of records that is usually compressed, with a checksum.
 
 use std::{
-    io::{self, Read, Seek},
+    io::{self, BufRead, BufReader, Read, Seek},
     ops::ControlFlow,
 };
 
 use mcap::records::op;
 
 use super::{
-    head::{head, HEAD},
-    input::{Content, Input},
+    input::{head, Input, Summed, HEAD},
     Defined, Reader, State,
 };
 use crate::{
@@ -21,9 +20,8 @@ use crate::{
 
 /// The header of a chunk: the fields before its records.
 struct ChunkHead {
-    /// The log time of the earliest message.
+    /// The log times of the earliest and the latest message.
     start: u64,
-    /// The log time of the latest message.
     end: u64,
     /// The length of the records after decompression, in bytes.
     size: u64,
@@ -40,7 +38,6 @@ impl ChunkHead {
     /// The longest name of a compression algorithm, in bytes.
     const MAX_COMPRESSION: u32 = 64;
 
-    /// Reads the header. Returns `None` if the bytes are not a valid header.
     fn read(bytes: &mut impl Bytes) -> Option<Self> {
         let mut time = || bytes.array().map(u64::from_le_bytes).ok();
         let (start, end, size) = (time()?, time()?, time()?);
@@ -100,7 +97,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             _ => ChunkFault::Content,
         };
         self.state.feed.miss(start);
-        self.state.note(NoteKind::Chunk { at, length: body + HEAD, fault });
+        self.state.feed.note(NoteKind::Chunk { at, length: body + HEAD, fault });
         ControlFlow::Continue(())
     }
 
@@ -121,7 +118,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
         let result = match &*chunk.compression {
             b"" if chunk.size != chunk.length => Err(ChunkFault::Content),
             // The checksum cannot be verified here, because the payloads are skipped.
-            b"" if summary.has_chunks() && !state.feed.verifies() => {
+            b"" if summary.has_chunks() && !state.feed.options.verify => {
                 state.records(&mut input.until(end), chunk, &mut others)
             }
             b"" => state.summed(input.until(end), chunk, &mut others),
@@ -152,33 +149,32 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
 }
 
 impl State<'_, '_> {
-    /// The largest number of messages that wait until the checksum of their chunk is verified. Most chunks have fewer
-    /// messages.
+    /// The largest number of messages that wait until the checksum of their chunk is verified.
     const MAX_PENDING: usize = 1 << 20;
 
     /// Reads the records of a chunk, and verifies their checksum.
     fn summed(&mut self, bytes: impl Read, chunk: &ChunkHead, others: &mut Others) -> Result<(), ChunkFault> {
-        let mut content = Content::new(bytes, chunk.size);
+        const BUFFER: usize = 64 * 1024;
+        let summed = Summed { inner: bytes, left: chunk.size, sum: crc32fast::Hasher::new() };
+        let mut content = BufReader::with_capacity(BUFFER, summed);
         self.records(&mut content, chunk, others)?;
-        let sum = content.checksum().map_err(|_| ChunkFault::Compression)?;
-        match chunk.sum {
-            0 => Ok(()),
-            expected if expected == sum => Ok(()),
-            _ => Err(ChunkFault::Checksum),
+        // The end of the content: the decoder verifies its own checksum.
+        content.fill_buf().map_err(|_| ChunkFault::Compression)?;
+        let sum = content.into_inner().sum.finalize();
+        match chunk.sum == 0 || chunk.sum == sum {
+            true => Ok(()),
+            false => Err(ChunkFault::Checksum),
         }
     }
 
-    /// Reads the records of a chunk.
     fn records<B: Bytes>(
         &mut self,
         bytes: &mut B,
         chunk: &ChunkHead,
         others: &mut Others,
     ) -> Result<(), ChunkFault> {
-        let fault = |_| match chunk.compression.is_empty() {
-            true => ChunkFault::Content,
-            false => ChunkFault::Compression,
-        };
+        let is_plain = chunk.compression.is_empty();
+        let fault = |_| if is_plain { ChunkFault::Content } else { ChunkFault::Compression };
         let mut left = chunk.size;
         while left > 0 {
             left = left.checked_sub(HEAD).ok_or(ChunkFault::Content)?;
@@ -208,8 +204,8 @@ impl State<'_, '_> {
                 op::SCHEMA | op::CHANNEL if length <= Self::MAX_DEFINITION => {
                     let mut body = vec![0; length as usize];
                     bytes.fill(&mut body).map_err(fault)?;
-                    let Self { definitions, path, feed, .. } = self;
-                    match definitions.define(kind, &body, path, feed) {
+                    let Self { definitions, feed, .. } = self;
+                    match definitions.define(kind, &body, feed) {
                         Ok(defined) => others.defined.extend(defined),
                         Err(_) => return Err(ChunkFault::Content),
                     }
@@ -256,7 +252,6 @@ fn find_chunk<R: Read + Seek>(input: &mut Input<R>, from: u64) -> io::Result<Opt
     Ok(None)
 }
 
-/// Returns whether bytes look like the start of a chunk.
 fn looks_like_chunk(mut bytes: &[u8]) -> bool {
     let Ok(first) = bytes.array() else { return false };
     let (_, length) = head(&first);

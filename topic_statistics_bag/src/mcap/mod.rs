@@ -2,14 +2,12 @@
 
 //! Reads MCAP files.
 //!
-//! A file is read record by record, from its start to its end. A file is never loaded as a whole, so the use of memory
-//! does not depend on the lengths that the file claims. Chunks are decompressed as streams. A message is used only if
-//! its whole chunk matches the checksum and the times of the chunk. The summary at the end of a complete file says
-//! which chunks can be skipped, and where the next chunk is after damaged bytes. Without a summary, the reader searches
-//! the file for the next chunk.
+//! A file is read record by record, and chunks are decompressed as streams, so the use of memory does not depend on the
+//! lengths that the file claims. A message is used only if its whole chunk matches the checksum and the times of the
+//! chunk. The summary at the end of a complete file says which chunks can be skipped, and where the next chunk is after
+//! damaged bytes. Without a summary, the reader searches the file for the next chunk.
 
 mod chunk;
-mod head;
 mod input;
 mod summary;
 
@@ -17,28 +15,28 @@ use std::{
     collections::HashMap,
     io::{self, Read, Seek},
     ops::ControlFlow,
-    path::Path,
 };
 
-use mcap::records::{op, Record};
+use mcap::{
+    records::{op, Record},
+    McapResult,
+};
 use topic_statistics_observe::recorded::OFFERED_QOS;
 
 use crate::{
-    bytes::{Bytes, Limited},
-    data::{Data, HeaderLayout},
+    bytes::Bytes,
     error::NoteKind,
-    feed::{ChannelDefinition, Feed},
-    message::{ChannelKey, Message},
+    feed::{Channel, ChannelDefinition, Feed},
+    message::Message,
     proof::Publisher,
     recording::RecordingInfo,
     stamp::HeaderStamp,
 };
-use head::{head, HEAD, MAGIC};
-use input::Input;
+use input::{head, Input, HEAD, MAGIC};
 use summary::Summary;
 
 /// Reads a file into the feed. After an error, the feed has the messages before the error.
-pub(crate) fn read<R: Read + Seek>(file: R, path: &Path, feed: &mut Feed<'_>) -> io::Result<ControlFlow<()>> {
+pub(crate) fn read<R: Read + Seek>(file: R, feed: &mut Feed<'_>) -> io::Result<ControlFlow<()>> {
     let mut input = Input::new(file)?;
     let mut definitions = Definitions::default();
     let mut summary = Summary::default();
@@ -61,28 +59,26 @@ pub(crate) fn read<R: Read + Seek>(file: R, path: &Path, feed: &mut Feed<'_>) ->
         op::CHANNEL if !definitions.has_schema_of(body) => {}
         _ => {
             // A damaged definition is ignored here. The damage is reported when the record is read outside the summary.
-            let _damaged = definitions.define(kind, body, path, feed);
+            let _damaged = definitions.define(kind, body, feed);
         }
     })?;
     if summary.is_damaged {
-        feed.note(path, NoteKind::Summary);
+        feed.note(NoteKind::Summary);
     }
-    let mut reader = Reader {
-        input,
-        summary,
-        state: State { path, feed, definitions, pending: vec![], counts: Counts::default() },
-    };
+    let counts = Counts::default();
+    let state = State { feed, definitions, pending: vec![], counts };
+    let mut reader = Reader { input, summary, state };
     let flow = reader.run()?;
-    let (Counts { unknown_channel, invalid_time, found, has_skipped }, summary) =
-        (reader.state.counts, reader.summary.messages);
+    let Counts { unknown_channel, invalid_time, found, has_skipped } = reader.state.counts;
+    let summary = reader.summary.messages;
     if unknown_channel > 0 {
-        feed.note(path, NoteKind::UnknownChannel { messages: unknown_channel });
+        feed.note(NoteKind::UnknownChannel { messages: unknown_channel });
     }
     if invalid_time > 0 {
-        feed.note(path, NoteKind::InvalidTime { messages: invalid_time });
+        feed.note(NoteKind::InvalidTime { messages: invalid_time });
     }
     if let Some(summary) = summary.filter(|summary| *summary != found && !has_skipped && flow.is_continue()) {
-        feed.note(path, NoteKind::Count { summary, found });
+        feed.note(NoteKind::Count { summary, found });
     }
     Ok(flow)
 }
@@ -129,16 +125,7 @@ pub(crate) fn times<R: Read + Seek>(file: R) -> io::Result<Option<(i64, i64)>> {
     Ok(first.map(|first| (first, last.and_then(valid).unwrap_or(first))))
 }
 
-/// A channel whose topic is read.
-#[derive(Clone, Debug)]
-struct Channel {
-    key: ChannelKey,
-    /// The position of the header stamp. `None` if the data are not CDR.
-    layout: Option<HeaderLayout>,
-}
-
-/// The schemas and channels of a file.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Definitions {
     schemas: HashMap<u16, Schema>,
     /// The channels by identifier. The outer `None`: the channel is not defined. The inner `None`: its topic is not
@@ -146,7 +133,6 @@ struct Definitions {
     channels: Vec<Option<Option<Channel>>>,
 }
 
-#[derive(Debug)]
 struct Schema {
     name: String,
     encoding: String,
@@ -154,15 +140,10 @@ struct Schema {
 }
 
 /// The identifier of the schema or the channel that a record has defined.
-#[derive(Debug)]
 enum Defined {
     Schema(u16),
     Channel(u16),
 }
-
-/// The error for a definition that is not valid.
-#[derive(Debug)]
-struct Damaged;
 
 impl Definitions {
     /// The largest number of schemas. The types of further schemas are unknown.
@@ -175,26 +156,15 @@ impl Definitions {
 
     /// Returns whether the schema of a channel is already defined, or the channel has no schema.
     fn has_schema_of(&self, body: &[u8]) -> bool {
-        match mcap::parse_record(op::CHANNEL, body) {
-            Ok(Record::Channel(channel)) => {
-                channel.schema_id == 0 || self.schemas.contains_key(&channel.schema_id)
-            }
-            _ => true,
-        }
+        let Ok(Record::Channel(channel)) = mcap::parse_record(op::CHANNEL, body) else { return true };
+        channel.schema_id == 0 || self.schemas.contains_key(&channel.schema_id)
     }
 
     /// Adds the definition in a record. Ignores records of other kinds, and identifiers that are already defined,
     /// because a repeated definition has the same content.
-    fn define(
-        &mut self,
-        kind: u8,
-        body: &[u8],
-        path: &Path,
-        feed: &mut Feed<'_>,
-    ) -> Result<Option<Defined>, Damaged> {
-        match (kind, mcap::parse_record(kind, body)) {
-            (op::SCHEMA | op::CHANNEL, Err(_)) => Err(Damaged),
-            (_, Ok(Record::Schema { header, data })) => {
+    fn define(&mut self, kind: u8, body: &[u8], feed: &mut Feed<'_>) -> McapResult<Option<Defined>> {
+        match mcap::parse_record(kind, body)? {
+            Record::Schema { header, data } => {
                 if self.schemas.contains_key(&header.id) || self.schemas.len() >= Self::MAX_SCHEMAS {
                     return Ok(None);
                 }
@@ -204,7 +174,7 @@ impl Definitions {
                 self.schemas.insert(header.id, schema);
                 Ok(Some(Defined::Schema(header.id)))
             }
-            (_, Ok(Record::Channel(channel))) => {
+            Record::Channel(channel) => {
                 let place = usize::from(channel.id);
                 if self.channels.len() <= place {
                     self.channels.resize(place + 1, None);
@@ -213,24 +183,16 @@ impl Definitions {
                     return Ok(None);
                 }
                 let schema = self.schemas.get(&channel.schema_id);
-                let stamp = match schema {
-                    Some(schema) if channel.message_encoding == "cdr" => schema.stamp.clone(),
-                    _ => HeaderStamp::Unknown,
-                };
                 let definition = ChannelDefinition {
                     topic: &channel.topic,
                     message_type: schema.map(|schema| &*schema.name),
-                    stamps: stamp.stamps(),
+                    encoding: schema.map_or("", |schema| &schema.encoding),
+                    stamp: schema.map_or(HeaderStamp::Unknown, |schema| schema.stamp.clone()),
+                    is_cdr: channel.message_encoding == "cdr",
                     publisher: Publisher::of_metadata(&channel.metadata),
                     offered_qos: channel.metadata.get(OFFERED_QOS).map_or("", |qos| &**qos),
                 };
-                let layout = (channel.message_encoding == "cdr").then(|| stamp.layout());
-                let key = feed.add_channel(path, &definition);
-                if key.is_some() {
-                    let encoding = schema.map_or("", |schema| &*schema.encoding);
-                    feed.recording.add_channel(&channel.topic, encoding, &channel.metadata);
-                }
-                self.channels[place] = Some(key.map(|key| Channel { key, layout }));
+                self.channels[place] = Some(feed.add_channel(definition));
                 Ok(Some(Defined::Channel(channel.id)))
             }
             _ => Ok(None),
@@ -245,9 +207,7 @@ impl Definitions {
     }
 }
 
-/// The state of the reading of a file.
 struct State<'a, 's> {
-    path: &'a Path,
     feed: &'a mut Feed<'s>,
     definitions: Definitions,
     /// The messages of the current chunk, which wait until the chunk is verified.
@@ -255,12 +215,9 @@ struct State<'a, 's> {
     counts: Counts,
 }
 
-/// Counts of what was found in the file so far.
 #[derive(Debug, Default)]
 struct Counts {
-    /// The number of messages whose channel is not defined.
     unknown_channel: u64,
-    /// The number of messages whose log time is out of range.
     invalid_time: u64,
     /// The number of valid messages, including messages of topics that are not read.
     found: u64,
@@ -274,7 +231,6 @@ struct Reader<'a, 's, R> {
     state: State<'a, 's>,
 }
 
-/// A message record in a file.
 struct ReadMessage {
     log: u64,
     /// The message. `None` if its topic is not read, or if the message cannot be used.
@@ -285,11 +241,6 @@ impl State<'_, '_> {
     /// The largest definition that is read, in bytes. The definitions of the largest types have about 100 kB.
     const MAX_DEFINITION: u64 = 16 << 20;
 
-    fn note(&mut self, kind: NoteKind) {
-        self.feed.note(self.path, kind);
-    }
-
-    /// Reads the body of a message record.
     fn message(&mut self, bytes: &mut impl Bytes, length: u64) -> io::Result<ReadMessage> {
         // Most messages are already in the read buffer, and reading them from this buffer is faster.
         let body = usize::try_from(length).ok().and_then(|length| bytes.buffered().get(..length));
@@ -305,7 +256,7 @@ impl State<'_, '_> {
 
     fn message_of(&mut self, bytes: &mut impl Bytes, length: u64) -> io::Result<ReadMessage> {
         const FIELDS: u64 = 22;
-        let mut bytes = Limited::new(bytes, length);
+        let mut bytes = bytes.take(length);
         let [c0, c1, s0, s1, s2, s3, times @ ..] = bytes.array::<{ FIELDS as usize }>()?;
         let time = |at: usize| {
             let mut time = [0; 8];
@@ -315,16 +266,13 @@ impl State<'_, '_> {
         let (log, publish) = (time(0), time(8));
         let Ok(log_time) = i64::try_from(log) else {
             self.counts.invalid_time += 1;
-            bytes.finish()?;
+            bytes.skip(bytes.limit())?;
             return Ok(ReadMessage { log, message: None });
         };
         let channel = self.definitions.get(u16::from_le_bytes([c0, c1]));
         self.counts.unknown_channel += u64::from(channel.is_none());
         let message = channel.and_then(Option::as_ref).map(|channel| {
-            let data = match &channel.layout {
-                Some(layout) => Data::read(&mut bytes, length - FIELDS, layout),
-                None => Data { size: u32::try_from(length - FIELDS).unwrap_or(0), header: 0 },
-            };
+            let data = channel.data(&mut bytes, length - FIELDS);
             Message {
                 channel: channel.key,
                 sequence: u32::from_le_bytes([s0, s1, s2, s3]),
@@ -334,21 +282,18 @@ impl State<'_, '_> {
                 header: data.header,
             }
         });
-        bytes.finish()?;
+        bytes.skip(bytes.limit())?;
         Ok(ReadMessage { log, message })
     }
 
     /// Accepts a valid message.
     fn accept(&mut self, read: &ReadMessage) -> ControlFlow<()> {
         self.counts.found += 1;
-        match (read.message, i64::try_from(read.log)) {
-            (Some(message), _) => self.feed.accept(message),
-            (None, Ok(log)) => {
-                self.feed.see(log);
-                ControlFlow::Continue(())
-            }
-            (None, Err(_)) => ControlFlow::Continue(()),
+        if let Some(message) = read.message {
+            return self.feed.accept(message);
         }
+        i64::try_from(read.log).into_iter().for_each(|log| self.feed.see(log));
+        ControlFlow::Continue(())
     }
 }
 
@@ -356,7 +301,6 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
     /// The number of bytes between two reports of the progress.
     const PROGRESS: u64 = 1 << 19;
 
-    /// Reads the file from its start to its end.
     fn run(&mut self) -> io::Result<ControlFlow<()>> {
         let mut reported = 0;
         self.input.seek(MAGIC)?;
@@ -373,7 +317,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             let is_record = kind != 0 && length <= i64::MAX as u64;
             if matches!(kind, op::DATA_END | op::FOOTER) {
                 if !self.summary.is_complete {
-                    self.state.note(NoteKind::Unfinished);
+                    self.state.feed.note(NoteKind::Unfinished);
                 }
                 return Ok(ControlFlow::Continue(()));
             }
@@ -382,13 +326,13 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             if !is_record || is_cut || self.summary.has_chunk_between(at, end) {
                 if let Some(next) = self.find_chunk(at)? {
                     self.state.feed.miss(None);
-                    self.state.note(NoteKind::Skipped { from: at, to: next });
+                    self.state.feed.note(NoteKind::Skipped { from: at, to: next });
                     self.input.seek(next)?;
                     continue;
                 }
                 if !is_record {
                     self.state.feed.miss(None);
-                    self.state.note(NoteKind::Skipped { from: at, to: self.input.len() });
+                    self.state.feed.note(NoteKind::Skipped { from: at, to: self.input.len() });
                     return Ok(ControlFlow::Continue(()));
                 }
                 self.input.seek(at + HEAD)?;
@@ -396,7 +340,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             let flow = self.record(kind, at, end)?;
             if is_cut {
                 self.state.feed.miss(None);
-                self.state.note(NoteKind::CutOff { at, missing: end - self.input.len() });
+                self.state.feed.note(NoteKind::CutOff { at, missing: end - self.input.len() });
                 return Ok(flow);
             }
             if flow.is_break() {
@@ -405,8 +349,10 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             self.input.seek(end)?;
         }
         match self.input.left() {
-            0 => self.state.note(NoteKind::Unfinished),
-            left => self.state.note(NoteKind::CutOff { at: self.input.position(), missing: HEAD - left }),
+            0 => self.state.feed.note(NoteKind::Unfinished),
+            left => {
+                self.state.feed.note(NoteKind::CutOff { at: self.input.position(), missing: HEAD - left })
+            }
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -423,37 +369,31 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
                     Ok(read) => return Ok(self.state.accept(&read)),
                     Err(_) => {
                         self.state.feed.miss(None);
-                        self.state.note(NoteKind::Record { at });
+                        self.state.feed.note(NoteKind::Record { at });
                     }
                 }
             }
             op::SCHEMA | op::CHANNEL if length > State::MAX_DEFINITION => {
-                self.state.note(NoteKind::TooLarge { at, size: length, limit: State::MAX_DEFINITION });
+                self.state.feed.note(NoteKind::TooLarge { at, size: length, limit: State::MAX_DEFINITION });
             }
             op::SCHEMA | op::CHANNEL => {
                 let mut body = vec![0; length as usize];
                 self.input.until(end).fill(&mut body)?;
-                let State { definitions, path, feed, .. } = &mut self.state;
-                if definitions.define(kind, &body, path, feed).is_err() {
-                    self.state.note(NoteKind::Record { at });
+                let State { definitions, feed, .. } = &mut self.state;
+                if definitions.define(kind, &body, feed).is_err() {
+                    self.state.feed.note(NoteKind::Record { at });
                 }
             }
             op::METADATA if length <= RecordingInfo::MAX_RECORD => {
                 let mut body = vec![0; length as usize];
                 self.input.until(end).fill(&mut body)?;
                 if let Ok(Record::Metadata(record)) = mcap::parse_record(kind, &body) {
-                    let State { path, feed, .. } = &mut self.state;
-                    feed.recording.add_metadata(path, &record.name, &record.metadata);
+                    let Feed { recording, path, .. } = &mut *self.state.feed;
+                    recording.add_metadata(path, &record.name, &record.metadata);
                 }
             }
             _ => {}
         }
         Ok(ControlFlow::Continue(()))
-    }
-}
-
-impl<R> std::fmt::Debug for Reader<'_, '_, R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reader").finish_non_exhaustive()
     }
 }

@@ -2,18 +2,17 @@
 
 //! The summary at the end of a complete MCAP file.
 
-use std::io::{self, Read, Seek};
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Seek},
+};
 
 use mcap::records::op;
 
-use super::{
-    head::{head, HEAD, MAGIC},
-    input::Input,
-};
+use super::input::{head, Input, HEAD, MAGIC};
 use crate::bytes::Bytes;
 
-/// The information in the summary of a file.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Summary {
     /// Whether the file ends with a footer, because its recorder has closed the file.
     pub(super) is_complete: bool,
@@ -21,15 +20,8 @@ pub(super) struct Summary {
     pub(super) is_damaged: bool,
     /// The number of messages in the file. `None` if the summary does not contain this number.
     pub(super) messages: Option<u64>,
-    /// The chunks, sorted by their offsets.
-    chunks: Vec<Chunk>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Chunk {
-    at: u64,
-    /// Whether the chunk can have messages of a topic that is read.
-    is_wanted: bool,
+    /// The offsets of the chunks, and whether a chunk can have messages of a topic that is read.
+    chunks: BTreeMap<u64, bool>,
 }
 
 impl Summary {
@@ -38,8 +30,7 @@ impl Summary {
     /// The largest record in a summary that is read, in bytes.
     const MAX_RECORD: u64 = 16 << 20;
 
-    /// Reads the footer and the summary of a file. Calls `accept` with the kind and the body of each record in the
-    /// summary.
+    /// Reads the footer and the summary of a file. Calls `accept` with the kind and the body of each record.
     pub(super) fn read<R: Read + Seek>(
         &mut self,
         input: &mut Input<R>,
@@ -50,20 +41,14 @@ impl Summary {
             return Ok(());
         };
         input.seek(footer)?;
-        let end: [u8; (HEAD + FOOTER + MAGIC) as usize] = input.until(u64::MAX).array()?;
-        let (start, sum) = match &end {
-            [op::FOOTER, 20, 0, 0, 0, 0, 0, 0, 0, fields @ ..]
-                if fields[FOOTER as usize..] == *mcap::MAGIC =>
-            {
-                let mut start = [0; 8];
-                start.copy_from_slice(&fields[..8]);
-                (
-                    u64::from_le_bytes(start),
-                    u32::from_le_bytes([fields[16], fields[17], fields[18], fields[19]]),
-                )
-            }
-            _ => return Ok(()),
-        };
+        let mut end = input.until(u64::MAX);
+        let (kind, length) = head(&end.array()?);
+        let start = u64::from_le_bytes(end.array()?);
+        end.skip(8)?; // the start of the summary offsets
+        let sum = u32::from_le_bytes(end.array()?);
+        if (kind, length) != (op::FOOTER, FOOTER) || end.array::<8>()?[..] != *mcap::MAGIC {
+            return Ok(());
+        }
         self.is_complete = true;
         if start == 0 {
             return Ok(());
@@ -75,7 +60,6 @@ impl Summary {
             self.chunks.clear();
             self.messages = None;
         }
-        self.chunks.sort_unstable();
         Ok(())
     }
 
@@ -108,22 +92,20 @@ impl Summary {
         Ok(true)
     }
 
-    /// Adds a chunk that the index names.
     pub(super) fn add_chunk(&mut self, at: u64, is_wanted: bool) {
         if self.chunks.len() < Self::MAX_CHUNKS {
-            self.chunks.push(Chunk { at, is_wanted });
+            *self.chunks.entry(at).or_default() |= is_wanted;
         }
     }
 
     /// Returns whether the chunk at `at` can have messages of topics that are read, or is not in the index.
     pub(super) fn wants_chunk(&self, at: u64) -> bool {
-        let place = self.chunks.partition_point(|chunk| chunk.at < at);
-        self.chunks.get(place).is_none_or(|chunk| chunk.at != at || chunk.is_wanted)
+        self.chunks.get(&at).is_none_or(|is_wanted| *is_wanted)
     }
 
     /// Returns the offset of the first chunk after `at`.
     pub(super) fn chunk_behind(&self, at: u64) -> Option<u64> {
-        self.chunks.get(self.chunks.partition_point(|chunk| chunk.at <= at)).map(|chunk| chunk.at)
+        self.chunks.range(at.saturating_add(1)..).next().map(|(chunk, _)| *chunk)
     }
 
     /// Returns whether a chunk starts between `at` and `end`, both exclusive.
@@ -131,7 +113,6 @@ impl Summary {
         self.chunk_behind(at).is_some_and(|chunk| chunk < end)
     }
 
-    /// Returns whether the index has chunks.
     pub(super) fn has_chunks(&self) -> bool {
         !self.chunks.is_empty()
     }

@@ -168,7 +168,6 @@ impl Arguments {
         }
     }
 
-    /// Returns the conditions of all `--require` arguments.
     pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.require.iter().flat_map(|conditions| &conditions.0)
     }
@@ -179,24 +178,11 @@ impl Arguments {
         Selection { patterns, all: self.all, own: None }
     }
 
-    /// Returns the options for reading the bag.
-    pub fn options(&self, selection: &Selection) -> ReadOptions {
-        self.options_between(selection, self.from, self.to)
-    }
-
-    /// Returns the options for reading a baseline. If `--from` and `--to` are relative to the start of the bag, the
-    /// same part of the baseline is read. Absolute times are ignored.
-    pub fn baseline_options(&self, selection: &Selection) -> ReadOptions {
-        let relative = |time: Option<BagTime>| time.filter(|time| matches!(time, BagTime::After(_)));
-        self.options_between(selection, relative(self.from), relative(self.to))
-    }
-
-    fn options_between(
-        &self,
-        selection: &Selection,
-        from: Option<BagTime>,
-        to: Option<BagTime>,
-    ) -> ReadOptions {
+    /// Returns the options for reading the bag, or a baseline. If `--from` and `--to` are relative to the start of the
+    /// bag, the same part of the baseline is read. Absolute times are ignored there.
+    pub fn options(&self, selection: &Selection, is_baseline: bool) -> ReadOptions {
+        let is_valid = |time: &BagTime| !is_baseline || matches!(time, BagTime::After(_));
+        let [from, to] = [self.from, self.to].map(|time| time.filter(is_valid));
         let selection = selection.clone();
         let options = ReadOptions::new().unpack_all(self.unpack_all).clock(self.clock).period(self.window);
         let options = options.topics(move |topic| selection.is_wanted(topic));
@@ -248,32 +234,12 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_of_the_command_line_is_valid() {
-        Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn a_time_is_since_the_start_or_since_the_epoch() {
-        let from = |text: &str| parse(&["a.mcap", "--from", text]).map(|arguments| arguments.from.unwrap());
-        assert_eq!(from("1.5").unwrap(), BagTime::After(Duration::from_millis(1500)));
+    fn times_are_since_the_start_or_since_the_epoch() {
         let noon = Timestamp::from_nanoseconds(1_772_366_400_000_000_000);
-        assert_eq!(from("2026-03-01T12:00:00Z").unwrap(), BagTime::At(noon));
-        assert_eq!(from("2026-03-01T13:00:00+01:00").unwrap(), BagTime::At(noon));
-        for wrong in ["-1", "NaN", "soon", "2026-03-01T12:00:00", "9999-01-01T00:00:00Z"] {
-            assert_eq!(from(wrong).unwrap_err().exit_code(), 2, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn an_origin_is_since_the_epoch() {
-        let origin =
-            |text: &str| parse(&["a.mcap", "--origin", text]).map(|arguments| arguments.origin.unwrap());
-        let noon = Timestamp::from_nanoseconds(1_772_366_400_000_000_000);
-        assert_eq!(origin("2026-03-01T12:00:00Z").unwrap(), noon);
-        assert_eq!(origin("1772366400000000000").unwrap(), noon);
-        for wrong in ["1.5", "soon", "99999999999999999999"] {
-            assert_eq!(origin(wrong).unwrap_err().exit_code(), 2, "{wrong}");
-        }
+        assert_eq!(time("1.5"), Ok(BagTime::After(Duration::from_millis(1500))));
+        assert_eq!(time("2026-03-01T12:00:00Z"), Ok(BagTime::At(noon)));
+        assert_eq!(time("2026-03-01T13:00:00+01:00"), Ok(BagTime::At(noon)));
+        assert_eq!([origin("2026-03-01T12:00:00Z"), origin("1772366400000000000")], [Ok(noon), Ok(noon)]);
     }
 
     #[test]
@@ -310,20 +276,16 @@ mod tests {
             &["a.mcap", "--info", "--json"],
             &["a.mcap", "--json", "--plain"],
             &["a.mcap", "--print-expectations=0"],
+            &["a.mcap", "--from", "-1"],
+            &["a.mcap", "--from", "NaN"],
+            &["a.mcap", "--from", "soon"],
+            &["a.mcap", "--from", "2026-03-01T12:00:00"],
+            &["a.mcap", "--from", "9999-01-01T00:00:00Z"],
+            &["a.mcap", "--origin", "1.5"],
+            &["a.mcap", "--origin", "soon"],
+            &["a.mcap", "--origin", "99999999999999999999"],
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line:?}");
         }
-    }
-
-    #[test]
-    fn several_files_and_topics_can_be_named() {
-        let arguments = parse(&["a.mcap", "b.db3", "--topics", "imu", "/camera/*"]).unwrap();
-        assert_eq!(arguments.files, ["a.mcap", "b.db3"].map(PathBuf::from));
-        let selection = arguments.selection(None);
-        assert!(
-            selection.is_wanted("/imu")
-                && selection.is_wanted("/camera/left")
-                && !selection.is_wanted("/odom")
-        );
     }
 }

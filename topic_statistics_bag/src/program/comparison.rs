@@ -37,65 +37,44 @@ struct ProfileLine<P> {
 /// The start of the line with the object [`ProfileLine`].
 const START: &str = "{\"profile\":";
 
-/// Writes the profile of a bag as a JSON object on a separate line.
 pub fn write_profile(to: &mut impl Write, profile: &Profile) -> io::Result<()> {
     json::write_object(to, &ProfileLine { profile })
 }
 
-/// A baseline: another bag, or the profile that an earlier run has written.
-pub enum Baseline {
-    Bag(Bag),
-    Profile(Profile),
-}
-
-impl Baseline {
-    /// Opens a baseline. Returns an error if the file is neither a bag nor a `--json` output with its last line.
-    pub fn open(path: &Path) -> Result<Self, Failure> {
-        let error = |text: String| format!("--compare {}: {text}", path.display());
-        if path.is_dir() {
-            return Ok(Self::Bag(Bag::open([path])?));
-        }
-        let file = File::open(path).map_err(|why| error(why.to_string()))?;
-        let mut lines = BufReader::new(file);
-        if lines.fill_buf().map_err(|why| error(why.to_string()))?.first() != Some(&b'{') {
-            return Ok(Self::Bag(Bag::open([path])?));
-        }
-        for line in lines.lines() {
-            let line = line.map_err(|why| error(why.to_string()))?;
-            if line.starts_with(START) {
-                let ProfileLine { profile } = serde_json::from_str(&line)
-                    .map_err(|why| error(format!("its last line is damaged: {why}")))?;
-                return Ok(Self::Profile(profile));
+/// Returns the profile of a baseline: another bag, or the `--json` output of an earlier run.
+pub fn baseline(
+    path: &Path,
+    arguments: &Arguments,
+    selection: &Selection,
+    bar: &Bar,
+) -> Result<Profile, Failure> {
+    let error = |text: String| format!("--compare {}: {text}", path.display());
+    let io = |why: io::Error| error(why.to_string());
+    if !path.is_dir() {
+        let mut lines = BufReader::new(File::open(path).map_err(io)?);
+        if lines.fill_buf().map_err(io)?.first() == Some(&b'{') {
+            for line in lines.lines() {
+                let line = line.map_err(io)?;
+                if line.starts_with(START) {
+                    let ProfileLine { profile } = serde_json::from_str(&line)
+                        .map_err(|why| error(format!("its last line is damaged: {why}")))?;
+                    return Ok(profile);
+                }
             }
-        }
-        Err(error("it has no profile: it has to be all lines of --json, or the last one".to_owned()).into())
-    }
-
-    /// Returns the profile of the baseline. If the baseline is a bag, reads it with the options in `arguments`.
-    pub fn profile(
-        self,
-        arguments: &Arguments,
-        selection: &Selection,
-        bar: &Bar,
-    ) -> Result<Profile, Failure> {
-        match self {
-            Self::Profile(profile) => Ok(profile),
-            Self::Bag(bag) => {
-                let mut reading = Reading { profile: Profile::new(arguments.window), bar };
-                let read = bag.read(&arguments.baseline_options(selection), &mut reading)?;
-                bar.finish();
-                read.topics
-                    .iter()
-                    .flat_map(|topic| unmeasured(topic, arguments.clock))
-                    .chain(read.notes.iter().map(ToString::to_string))
-                    .for_each(|line| print_error(&format!("baseline: {line}")));
-                Ok(reading.profile)
-            }
+            let what = "it has no profile: it has to be all lines of --json, or the last one";
+            return Err(error(what.to_owned()).into());
         }
     }
+    let mut reading = Reading { profile: Profile::new(arguments.window), bar };
+    let read = Bag::open([path])?.read(&arguments.options(selection, true), &mut reading)?;
+    bar.finish();
+    let unmeasured = read.topics.iter().flat_map(|topic| unmeasured(topic, arguments.clock));
+    for line in unmeasured.chain(read.notes.iter().map(ToString::to_string)) {
+        print_error(&format!("baseline: {line}"));
+    }
+    Ok(reading.profile)
 }
 
-/// The visitor that reads the profile of the baseline.
 struct Reading<'a> {
     profile: Profile,
     bar: &'a Bar,
@@ -113,7 +92,6 @@ impl Visitor for Reading<'_> {
     }
 }
 
-/// The comparisons of all quantities of the selected topics.
 pub struct Changes(Vec<Comparison>);
 
 impl Changes {
@@ -153,12 +131,8 @@ impl Changes {
         let (changed, other): (Vec<_>, Vec<_>) = self.0.iter().partition(|change| word(change).is_some());
         let count = |verdict| other.iter().filter(|change| change.verdict == verdict).count();
         let name_of = |change: &Comparison| format::name(&change.topic);
-        let width = changed
-            .iter()
-            .map(|change| name_of(change).chars().count())
-            .max()
-            .unwrap_or_default()
-            .clamp(20, 48);
+        let widths = changed.iter().map(|change| name_of(change).chars().count());
+        let width = widths.max().unwrap_or_default().clamp(20, 48);
         if !changed.is_empty() {
             writeln!(to, "{:width$} {:26} baseline    now  p-value  blocks", "topic", "quantity")?;
         }

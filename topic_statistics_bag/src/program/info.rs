@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 
 use indicatif::BinaryBytes;
 use jiff::{tz::TimeZone, Timestamp};
-use topic_statistics_bag::{Bag, Format, ReadOptions, RecordingInfo};
+use topic_statistics_bag::{Bag, BagFile, Format, ReadOptions, RecordingInfo};
 use topic_statistics_observe::{
     format,
     recorded::{RecordedTotals, Scope},
@@ -24,23 +24,28 @@ pub fn write(bag: &Bag, unpack_all: bool) -> Result<u8, Failure> {
     let mut output = BufWriter::new(io::stdout());
     let files = bag.files();
     let size = files.iter().map(|file| file.size).sum();
-    let mut formats: Vec<&str> = files.iter().map(|file| storage(file.format)).collect();
+    let storage = |file: &BagFile| if file.format == Format::Mcap { "mcap" } else { "sqlite3" };
+    let mut formats: Vec<&str> = files.iter().map(storage).collect();
     formats.dedup();
     for (number, file) in files.iter().enumerate() {
         let title = if number == 0 { "Files:" } else { "" };
         writeln!(output, "{title:18} {}", format::name(&file.path.display().to_string()))?;
     }
-    writeln!(output, "{:18} {}", "Bag size:", BinaryBytes(size))?;
-    writeln!(output, "{:18} {}", "Storage id:", formats.join(", "))?;
+    let mut facts = vec![("Bag size:", BinaryBytes(size).to_string()), ("Storage id:", formats.join(", "))];
     if let Some((start, stop)) = read.times {
         let seconds = (stop.as_nanoseconds() - start.as_nanoseconds()) as f64 / 1e9;
-        writeln!(output, "{:18} {seconds:.3} s", "Duration:")?;
-        writeln!(output, "{:18} {}", "Start:", time(start.as_nanoseconds()))?;
-        writeln!(output, "{:18} {}", "End:", time(stop.as_nanoseconds()))?;
+        facts.push(("Duration:", format!("{seconds:.3} s")));
+        facts.push(("Start:", time(start.as_nanoseconds())));
+        facts.push(("End:", time(stop.as_nanoseconds())));
     }
-    writeln!(output, "{:18} {}", "Messages:", read.messages)?;
+    facts.push(("Messages:", read.messages.to_string()));
     if !read.recording.compressions.is_empty() {
-        writeln!(output, "{:18} {}", "Compression:", compressions(&read.recording))?;
+        let name = |name: &String| if name.is_empty() { "none".to_owned() } else { format::name(name) };
+        let names: Vec<_> = read.recording.compressions.iter().map(name).collect();
+        facts.push(("Compression:", names.join(", ")));
+    }
+    for (title, fact) in facts {
+        writeln!(output, "{title:18} {fact}")?;
     }
     let mut topics: Vec<_> = read.topics.iter().collect();
     topics.sort_by(|one, other| one.name().cmp(other.name()));
@@ -66,11 +71,6 @@ pub fn write(bag: &Bag, unpack_all: bool) -> Result<u8, Failure> {
     output.flush()?;
     read.notes.iter().for_each(|note| print_error(&note.to_string()));
     Ok(if is_complete(&read) { 0 } else { FAILED })
-}
-
-fn compressions(recording: &RecordingInfo) -> String {
-    let name = |name: &String| if name.is_empty() { "none".to_owned() } else { format::name(name) };
-    recording.compressions.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// Writes the totals that the recorder has stored: for each file of a split recording, and for the whole recording.
@@ -105,13 +105,6 @@ fn write_topic_totals(output: &mut impl Write, totals: &RecordedTotals) -> io::R
             rate => format!("{rate:.3}"),
         },
     )
-}
-
-fn storage(format: Format) -> &'static str {
-    match format {
-        Format::Mcap => "mcap",
-        _ => "sqlite3",
-    }
 }
 
 /// Returns a time as text, in the time zone of this host and in seconds of Unix time.

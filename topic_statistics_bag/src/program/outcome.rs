@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use topic_statistics_bag::{compare::Profile, BagStatistics, Stamps, Topic, METRICS};
+use topic_statistics_bag::{BagStatistics, Stamps, Topic, METRICS};
 use topic_statistics_core::Metric;
 use topic_statistics_observe::{
     expect::suggest,
@@ -52,35 +52,25 @@ impl Outcome<'_> {
             }
         }
         for topic in &self.read.topics {
-            self.report_unmeasured(topic);
+            unmeasured(topic, self.arguments.clock).iter().for_each(|line| print_error(line));
+            if topic.stamps() == Stamps::Unknown && topic.messages() > 0 {
+                let name = format::name(topic.name());
+                let of_type = topic.message_type().map_or_else(|| "its type".to_owned(), format::name);
+                let why = format!("the bag has no definition of {of_type} that can be read");
+                print_error(&format!("{name} has no ages: {why}"));
+            }
         }
         for note in &self.read.notes {
             print_error(&note.to_string());
         }
     }
 
-    fn report_unmeasured(&self, topic: &Topic) {
-        unmeasured(topic, self.arguments.clock).iter().for_each(|line| print_error(line));
-        if topic.stamps() == Stamps::Unknown && topic.messages() > 0 {
-            let name = format::name(topic.name());
-            let message_type = topic.message_type().map_or_else(|| "its type".to_owned(), format::name);
-            print_error(&format!(
-                "{name} has no ages: the bag has no definition of {message_type} that can be read"
-            ));
-        }
-    }
-
-    /// Compares the bag with a baseline.
-    pub fn changes(&self, baseline: Option<&Profile>) -> Result<Option<Changes>, Failure> {
-        let compare = |baseline| Changes::new(baseline, &self.session.profile, &self.selection);
-        baseline.map(compare).transpose()
-    }
-
-    /// Returns the tests of `--junit`.
     pub fn tests(&self, changes: Option<&Changes>) -> Tests {
         let mut tests = Tests::new("bag_statistics");
         tests.add_recording(&self.session.recording);
-        self.session.add_health(&mut tests);
+        if let Some(expected) = &self.session.expected {
+            tests.add_health(expected, &self.session.rows.rows());
+        }
         for topic in self.read.topics.iter().filter(|topic| self.is_judged_in_part(topic)) {
             let lines = unmeasured(topic, self.arguments.clock).join("; ");
             tests.add(topic.name(), "all messages are measured", TestResult::Failed(lines));
@@ -174,7 +164,6 @@ impl Outcome<'_> {
         suggest("bag_statistics", &rows.iter().collect::<Vec<_>>(), tolerance, watched, now)
     }
 
-    /// Returns the HTML page for `--report`.
     pub fn page(&self) -> String {
         let files = &self.arguments.files;
         let name = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -202,7 +191,9 @@ impl Outcome<'_> {
         let failures = self.session.recording.failures();
         failures.iter().for_each(|failure| print_error(failure));
         let is_measured = !self.read.topics.iter().any(|topic| self.is_judged_in_part(topic));
-        self.session.report_errors() && failures.is_empty() && is_measured
+        let expected = self.session.expected.as_ref();
+        let has_error = expected.is_some_and(|expected| !expected.report_errors(print_error));
+        failures.is_empty() && is_measured && !has_error
     }
 
     /// Returns whether a topic has conditions or expectations, but not all of its messages were measured.
@@ -211,11 +202,6 @@ impl Outcome<'_> {
         let is_judged =
             row.health.is_some() || self.arguments.conditions().any(|condition| condition.is_about(row));
         is_judged && topic.without_time() + topic.misplaced() > 0
-    }
-
-    /// Returns whether all messages of the bag were read.
-    pub fn is_complete(&self) -> bool {
-        is_complete(&self.read)
     }
 }
 

@@ -9,19 +9,17 @@ use topic_statistics_bag::Progress;
 
 use super::error::print_error;
 
-/// A progress bar for the reading of a bag, with the bytes per second.
 pub struct Bar(ProgressBar);
 
 impl Bar {
-    const TEMPLATE: &str = "{bar:30} {bytes}/{total_bytes}  {binary_bytes_per_sec}  {eta} left";
-
     /// Shows a progress bar if standard error is a terminal, unless the program also prints lines to a terminal.
     pub fn new(has_lines: bool) -> Self {
         let is_shown = io::stderr().is_terminal() && !(has_lines && io::stdout().is_terminal());
         let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
+        let template = "{bar:30} {bytes}/{total_bytes}  {binary_bytes_per_sec}  {eta} left";
         bar.set_style(
-            ProgressStyle::with_template(Self::TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar()),
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
         );
         Self(bar)
     }

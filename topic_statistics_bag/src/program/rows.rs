@@ -18,11 +18,10 @@ use topic_statistics_observe::{
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     /// The time of the bag that corresponds to `instant`.
-    start: Timestamp,
+    pub start: Timestamp,
     instant: Instant,
 }
 
-/// The rows of the topics.
 #[derive(Debug)]
 pub struct BagRows {
     rows: BTreeMap<String, BagRow>,
@@ -38,14 +37,8 @@ struct BagRow {
 }
 
 impl Times {
-    /// Returns a conversion in which `start` corresponds to the current time.
     pub fn new(start: Timestamp) -> Self {
         Self { start, instant: Instant::now() }
-    }
-
-    /// Returns the time of the bag where the conversion starts.
-    pub fn start(&self) -> Timestamp {
-        self.start
     }
 
     /// Converts a time of the bag to an instant. A time before the start is treated as the start.
@@ -103,12 +96,10 @@ impl BagRows {
         self.rows.entry(topic.name().to_owned()).or_insert_with(new)
     }
 
-    /// Returns the row of a topic.
     pub fn row(&self, name: &str) -> Option<&Row> {
         self.rows.get(name).map(|row| &row.row)
     }
 
-    /// Returns the conversion of times. `None` before the first window.
     pub fn times(&self) -> Option<Times> {
         self.times
     }

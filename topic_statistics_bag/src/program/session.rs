@@ -14,7 +14,6 @@ use topic_statistics_core::Timestamp;
 use topic_statistics_observe::{
     expect::{ExpectationFile, Expected},
     format,
-    junit::Tests,
     pattern::Selection,
     recording::Recording,
     report::Report,
@@ -23,12 +22,10 @@ use topic_statistics_observe::{
 
 use super::{
     arguments::Arguments,
-    error::print_error,
     progress::Bar,
     rows::{BagRows, Times},
 };
 
-/// The visitor that processes the windows of a bag.
 pub struct Session {
     pub rows: BagRows,
     /// The windows of the bag, for conditions and for the HTML page.
@@ -37,12 +34,11 @@ pub struct Session {
     pub profile: Profile,
     /// The output of `--plain` or `--json`. `None` if neither argument is given.
     pub report: Option<Report<BufWriter<Stdout>>>,
-    expected: Option<Expected>,
+    pub expected: Option<Expected>,
     bar: Bar,
     /// The time at which the latest windows ended, and the names of the topics with a full window that ended at this
     /// time.
     batch: (Timestamp, Vec<String>),
-    /// The error that occurred when standard output was written.
     error: Option<io::Error>,
 }
 
@@ -87,21 +83,8 @@ impl Session {
         self.rows.times().map_or(self.recording.started, |times| times.instant(self.batch.0))
     }
 
-    /// Adds a test for each topic with expectations.
-    pub fn add_health(&self, tests: &mut Tests) {
-        if let Some(expected) = &self.expected {
-            tests.add_health(expected, &self.rows.rows());
-        }
-    }
-
-    /// Reports the topics with the state ERROR at the end of the bag. Returns true if no topic has this state.
-    pub fn report_errors(&self) -> bool {
-        self.expected.as_ref().is_none_or(|expected| expected.report_errors(print_error))
-    }
-
-    /// Sets the start time of the bag.
     fn start(&mut self, times: Times) {
-        let start = times.start();
+        let start = times.start;
         let since_epoch = Duration::from_nanos(start.as_nanoseconds().try_into().unwrap_or_default());
         self.recording.started = times.instant(start);
         self.recording.started_at = UNIX_EPOCH + since_epoch;

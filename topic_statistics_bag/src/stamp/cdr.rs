@@ -15,12 +15,11 @@ impl Layout {
     /// malicious message can take.
     const BUDGET: u32 = 1 << 16;
 
-    /// Reads the header stamp of a message, in nanoseconds of Unix time. Returns `None` if the encapsulation is
-    /// unknown, or if the message does not match its type.
-    ///
-    /// This function does not read the bytes after the stamp.
-    pub(crate) fn read(&self, message: &mut impl Bytes) -> Option<i64> {
-        let mut cursor = Cursor::new(message)?;
+    /// Reads the header stamp in the fields of a message, in nanoseconds of Unix time. Returns `None` if the
+    /// encapsulation is unknown, or if the message does not match its type. Does not read the bytes after the stamp.
+    pub(crate) fn read(&self, encapsulation: [u8; 4], fields: &mut impl Bytes) -> Option<i64> {
+        let order = ByteOrder::new(encapsulation)?;
+        let mut cursor = Cursor { fields, position: 0, order };
         let mut budget = Self::BUDGET;
         cursor.walk(&self.0, &mut budget)?;
         Some(nanoseconds(cursor.u32()? as i32, cursor.u32()?))
@@ -28,22 +27,17 @@ impl Layout {
 }
 
 struct Cursor<'a, B> {
-    message: &'a mut B,
+    fields: &'a mut B,
     /// The position in the message, counted from the end of the encapsulation header.
     position: u64,
     order: ByteOrder,
 }
 
-impl<'a, B: Bytes> Cursor<'a, B> {
-    fn new(message: &'a mut B) -> Option<Self> {
-        let order = ByteOrder::new(message.array().ok()?)?;
-        Some(Self { message, position: 0, order })
-    }
-
+impl<B: Bytes> Cursor<'_, B> {
     fn skip(&mut self, count: u64) -> Option<()> {
         self.position = self.position.checked_add(count)?;
         if count > 0 {
-            self.message.skip(count).ok()?;
+            self.fields.skip(count).ok()?;
         }
         Some(())
     }
@@ -55,7 +49,7 @@ impl<'a, B: Bytes> Cursor<'a, B> {
 
     fn u32(&mut self) -> Option<u32> {
         self.align(4)?;
-        let bytes = self.message.array().ok()?;
+        let bytes = self.fields.array().ok()?;
         self.position += 4;
         Some(self.order.u32(bytes))
     }

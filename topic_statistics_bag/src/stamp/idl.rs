@@ -109,8 +109,8 @@ impl<'a> Parser<'a> {
                 }
                 Some("struct") => {
                     self.position += 1;
-                    let name = self.scoped(self.peek()?);
-                    self.position += 1;
+                    let name = self.next()?;
+                    let name = self.scoped(name);
                     self.expect("{")?;
                     let mut fields = vec![];
                     while !self.accept("}") {
@@ -149,35 +149,27 @@ impl<'a> Parser<'a> {
     }
 
     fn kind(&mut self) -> Option<(Kind, Shape)> {
+        if self.accept("sequence") {
+            self.expect("<")?;
+            let (kind, shape) = self.kind()?;
+            if self.accept(",") {
+                self.next()?;
+            }
+            self.expect(">")?;
+            return (shape == Shape::One).then_some((kind, Shape::Sequence));
+        }
+        let is_unsigned = self.accept("unsigned");
         let first = self.peek()?;
-        match first {
-            "sequence" => {
-                self.position += 1;
-                self.expect("<")?;
-                let (kind, shape) = self.kind()?;
-                if self.accept(",") {
-                    self.next()?;
-                }
-                self.expect(">")?;
-                return (shape == Shape::One).then_some((kind, Shape::Sequence));
-            }
-            "string" | "wstring" => {
-                self.position += 1;
-                if self.accept("<") {
-                    self.next()?;
-                    self.expect(">")?;
-                }
-                return Some((Kind::primitive(first)?, Shape::One));
-            }
-            "unsigned" => {
-                self.position += 1;
-                return self.integer();
-            }
-            "long" | "short" => return self.integer(),
-            _ => {}
+        if is_unsigned || matches!(first, "long" | "short") {
+            return self.integer();
         }
         if let Some(kind) = Kind::primitive(first) {
             self.position += 1;
+            // The bound of a string is ignored.
+            if matches!(first, "string" | "wstring") && self.accept("<") {
+                self.next()?;
+                self.expect(">")?;
+            }
             return Some((kind, Shape::One));
         }
         let parts = self.scoped_name()?;
@@ -211,7 +203,6 @@ impl<'a> Parser<'a> {
         Some(parts)
     }
 
-    /// Accepts `::`.
     fn accept_scope(&mut self) -> bool {
         self.accept(":") && self.accept(":")
     }

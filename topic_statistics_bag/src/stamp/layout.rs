@@ -14,7 +14,6 @@ pub(super) fn without_msg(name: &str) -> String {
 /// The fields of each type, by the name `package/Name`.
 pub(super) type Definitions = HashMap<String, Vec<Field>>;
 
-/// A field of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) name: String,
@@ -61,13 +60,20 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Skips `count` primitives of `size` bytes.
-    Primitives { size: u8, count: u32 },
-    /// Skips a string.
+    Primitives {
+        size: u8,
+        count: u32,
+    },
     String,
     /// Skips a sequence of primitives of `size` bytes.
-    Sequence { size: u8 },
+    Sequence {
+        size: u8,
+    },
     /// Repeats the next `steps` steps `times` times. If `times` is `None`, the message contains the number of times.
-    Repeat { steps: u32, times: Option<u32> },
+    Repeat {
+        steps: u32,
+        times: Option<u32>,
+    },
 }
 
 /// The steps from the start of a message to its header. If there are no steps, the header is the first field.
@@ -77,20 +83,15 @@ pub(crate) struct Layout(pub(super) Box<[Step]>);
 /// The position of the header stamp in messages of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderStamp {
-    /// The header stamp is at this position.
     At(Layout),
-    /// The type has no header.
     NoHeader,
-    /// The position is unknown.
     Unknown,
 }
 
 /// The largest number of steps in a layout. No real type needs more steps before its header.
 const MAX_STEPS: usize = 256;
-/// The largest depth of nested types.
 const MAX_DEPTH: usize = 16;
 
-/// Finds the position of the header stamp in messages of a type.
 pub(super) fn find(definitions: &Definitions, name: &str) -> HeaderStamp {
     let fields = definitions.get(name);
     let position = |name: &str| fields?.iter().position(|field| field.name == name);

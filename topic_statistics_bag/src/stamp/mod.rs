@@ -14,8 +14,6 @@ mod msg;
 
 pub(crate) use layout::{HeaderStamp, Layout};
 
-use crate::topic::Stamps;
-
 impl HeaderStamp {
     /// Finds the header in the definition of a type. `encoding` is the definition's encoding: `ros2msg` or `ros2idl`.
     ///
@@ -28,27 +26,8 @@ impl HeaderStamp {
             _ => None,
         };
         match layout::find(&definitions.unwrap_or_default(), &name) {
-            Self::Unknown if known::FIRST_HEADER.binary_search(&&*name).is_ok() => {
-                Self::At(Layout::default())
-            }
+            Self::Unknown if known::has_first_header(&name) => Self::At(Layout::default()),
             found => found,
-        }
-    }
-
-    /// Returns the position of the stamp. `None` if the type has no header, or if the position is unknown.
-    pub(crate) fn layout(self) -> Option<Layout> {
-        match self {
-            Self::At(layout) => Some(layout),
-            Self::NoHeader | Self::Unknown => None,
-        }
-    }
-
-    /// Returns whether the header stamps can be read.
-    pub(crate) fn stamps(&self) -> Stamps {
-        match self {
-            Self::At(_) => Stamps::Read,
-            Self::NoHeader => Stamps::NoHeader,
-            Self::Unknown => Stamps::Unknown,
         }
     }
 }

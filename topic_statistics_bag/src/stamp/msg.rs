@@ -18,32 +18,24 @@ pub(super) fn parse(name: &str, text: &str) -> Option<Definitions> {
             continue;
         }
         let package = type_name.split('/').next().unwrap_or_default();
-        match line_of(line, package)? {
-            Line::Field(field) => fields.push(field),
-            Line::Other => {}
-        }
+        fields.extend(field_of(line, package)?);
     }
     definitions.insert(type_name, fields);
     add_common(&mut definitions);
     Some(definitions)
 }
 
-enum Line {
-    Field(Field),
-    /// A constant, a comment, or an empty line.
-    Other,
-}
-
-/// Parses a line in the definition of a type of `package`. Returns `None` if the line is not valid.
-fn line_of(line: &str, package: &str) -> Option<Line> {
+/// Parses a line in the definition of a type of `package`. The outer `None`: the line is not valid. The inner `None`: it
+/// is a constant, a comment or empty.
+fn field_of(line: &str, package: &str) -> Option<Option<Field>> {
     // A `#` can also be part of a default value or a constant, but only the type and the name before it are needed.
     let line = line.split('#').next().unwrap_or_default();
     let mut words = line.split_whitespace();
-    let Some(kind) = words.next() else { return Some(Line::Other) };
+    let Some(kind) = words.next() else { return Some(None) };
     let name = words.next()?;
     let is_constant = name.contains('=') || words.next().is_some_and(|word| word.starts_with('='));
     if is_constant {
-        return Some(Line::Other);
+        return Some(None);
     }
     let (kind, shape) = match kind.strip_suffix(']') {
         None => (kind, Shape::One),
@@ -66,5 +58,5 @@ fn line_of(line: &str, package: &str) -> Option<Line> {
             kind => format!("{package}/{kind}"),
         })
     });
-    Some(Line::Field(Field { name: name.to_owned(), kind, shape }))
+    Some(Some(Field { name: name.to_owned(), kind, shape }))
 }

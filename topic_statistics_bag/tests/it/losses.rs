@@ -61,6 +61,10 @@ fn a_number_that_is_not_the_publishers_tells_nothing() {
         (Channel::new("/imu", IMU), None),
         (changed(SEQUENCE, None), Some(1)),
         (changed(PUBLISHER_GID, None), None),
+        (changed(PUBLISHER_GID, Some("01")), None),
+        (changed(PUBLISHER_GID, Some("g10f2a00000000000000000000000aff")), None),
+        (changed(PUBLISHER_GID, Some("+10f2a00000000000000000000000aff")), None),
+        (changed(PUBLISHER_GID, Some("ä0f2a0000000000000000000000aff")), None),
         (changed(SEQUENCE, Some("count_of_the_writer")), Some(1)),
     ] {
         let messages: Vec<_> = messages().into_iter().filter(|message| message.channel == 0).collect();
@@ -151,7 +155,8 @@ fn numbers_go_on_in_the_next_file_and_a_missing_file_is_not_known() {
         std::fs::write(file(number), mcap(WriteOptions::new(), &[proved("/imu", ONE, "/driver")], part))
             .unwrap();
     }
-    let metadata = "rosbag2_bagfile_information: {relative_file_paths: [a_0.mcap, a_1.mcap, a_2.mcap]}";
+    // Up to version 3 of the metadata, the paths begin with the name of the directory.
+    let metadata = "rosbag2_bagfile_information: {relative_file_paths: [a_0.mcap, bag/a_1.mcap, a_2.mcap]}";
     std::fs::write(directory.path().join("metadata.yaml"), metadata).unwrap();
     let bag = read_path(directory.path(), &Default::default());
     assert_eq!((bag.topic("/imu").totals().lost, bag.topic("/imu").publishers().len()), (Some(1), 1));

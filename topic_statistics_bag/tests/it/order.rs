@@ -44,24 +44,6 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-/// There are more messages than the buffer for sorting holds. The files are passed in the order of their names, as a
-/// shell sorts them: 10 comes before 9. The file names of rosbag2 since 0.33.1 are sorted like this.
-#[test]
-fn split_files_are_in_the_order_of_their_times() {
-    let messages: Vec<_> =
-        every_10_ms(140_000).into_iter().map(|message| Message { size: 12, ..message }).collect();
-    let directory = tempfile::tempdir().unwrap();
-    let names = ["9_bag_2026_03_01-12_00_00.mcap", "10_bag_2026_03_01-12_01_00.mcap"].map(str::to_owned);
-    let mut paths = split(directory.path(), &imu(), &messages, names.into_iter());
-    paths.sort();
-    assert!(paths[0].ends_with("10_bag_2026_03_01-12_01_00.mcap"));
-    for bag in [read_paths(&paths), read_path(directory.path(), &ReadOptions::new())] {
-        let topic = bag.topic("/imu");
-        assert_eq!((topic.misplaced(), topic.totals().received, bag.notes()), (0, 140_000, vec![]));
-        assert_eq!(topic.summary(Metric::MessagePeriod).maximum, 10.0);
-    }
-}
-
 /// `ros2 bag reindex` lists the files in metadata.yaml in the order of their names. Then the times decide the order. If
 /// the clock of a recorder went back, the files keep the order of the metadata.yaml.
 #[test]

@@ -22,17 +22,9 @@ pub fn packages() -> Option<PathBuf> {
     let whole =
         tempfile::Builder::new().prefix("foreign_bags").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut pip = Command::new("python3");
-    pip.args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-input",
-        "--retries",
-        "1",
-    ]);
-    pip.args(["--timeout", "20", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--target"]);
+    let options = "-m pip install --quiet --disable-pip-version-check --no-input --retries 1 --timeout 20 \
+                   --require-hashes --no-deps --only-binary :all: --target";
+    pip.args(options.split(' '));
     pip.arg(whole.path()).arg("-r").arg(requirements).stdout(Stdio::null());
     if !pip.status().is_ok_and(|status| status.success()) {
         return None;

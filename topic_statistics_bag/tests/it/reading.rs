@@ -2,15 +2,7 @@
 
 //! Tests of the selected part of a bag, and of the clock of the windows.
 
-use std::{
-    fs,
-    ops::ControlFlow,
-    sync::{
-        atomic::{AtomicUsize, Ordering},
-        Arc,
-    },
-    time::Duration,
-};
+use std::{fs, ops::ControlFlow, time::Duration};
 
 use mcap::WriteOptions;
 use topic_statistics_bag::{
@@ -181,16 +173,6 @@ fn a_part_of_a_bag_is_read_without_the_chunks_of_the_rest() {
 }
 
 #[test]
-fn windows_start_at_the_origin() {
-    let origin = Timestamp::from_nanoseconds(START + 10 * S + 100 * MS);
-    let options = ReadOptions::new().period(Duration::from_millis(500)).origin(origin);
-    let bag = read_with(&mcap(WriteOptions::new(), &imu(), &every_10_ms(300)), &options);
-    let windows = bag.windows.of("/imu").into_iter();
-    let starts: Vec<_> = windows.map(|window| window.window.start.as_nanoseconds()).collect();
-    assert_eq!(starts, [0, 100, 600, 1100, 1600, 2100, 2600].map(|ms| START + ms * MS));
-}
-
-#[test]
 fn what_is_no_bag_is_refused_and_says_why() {
     let file = TestFile::named("file.mcap");
     for (bytes, expected) in [
@@ -216,6 +198,11 @@ fn what_is_no_bag_is_refused_and_says_why() {
     assert!(matches!(Bag::open([empty.path()]), Err(BagError::EmptyDirectory { .. })));
     metadata("a: [");
     assert!(matches!(Bag::open([empty.path()]), Err(BagError::Metadata { .. })));
+    for outside in ["/etc/passwd", "../a.mcap", "a/../../b.mcap", "''"] {
+        metadata(&format!("rosbag2_bagfile_information: {{relative_file_paths: [{outside}]}}"));
+        let error = Bag::open([empty.path()]).unwrap_err().to_string();
+        assert!(error.contains("is no path of a file in its directory"), "{outside}: {error}");
+    }
     metadata("rosbag2_bagfile_information: {version: 9, relative_file_paths: [gone_0.mcap]}");
     let error = Bag::open([empty.path()]).unwrap_err().to_string();
     assert!(error.contains("gone_0.mcap: it was not read: No such file"), "{error}");
@@ -275,14 +262,8 @@ fn topics_have_a_filter_and_a_limit() {
     let bag = read(&mcap(WriteOptions::new(), &channels, &messages));
     assert_eq!((bag.statistics.topics.len(), bag.statistics.messages), (2048, 2048));
     assert!(bag.notes().iter().any(|note| note.to_string().contains("more than 2048")));
-    let asked = Arc::new(AtomicUsize::new(0));
     let (channels, messages) = two_topics(1);
-    let counter = Arc::clone(&asked);
-    let options = ReadOptions::new().topics(move |_| {
-        counter.fetch_add(1, Ordering::Relaxed);
-        false
-    });
+    let options = ReadOptions::new().topics(|_| false);
     let bag = read_with(&mcap(WriteOptions::new(), &channels, &messages), &options);
     assert_eq!((bag.statistics.topics.len(), bag.windows.0.len(), bag.statistics.messages), (0, 0, 0));
-    assert_eq!(asked.load(Ordering::Relaxed), 2, "the filter is called once for each topic");
 }
