@@ -244,10 +244,11 @@ mod tests {
         assert_eq!(topics(events.next(start + second / 2)), [], "at most one event is published per second");
         assert_eq!(topics(events.next(start + second)), [("/tf".to_owned(), 210)]);
         lost.0.store(4, Ordering::Relaxed);
-        assert_eq!(
-            topics(events.remaining(start + second)),
-            [("/imu".to_owned(), 1)],
-            "immediately at the end"
+        let last = topics(events.remaining(start + second));
+        assert_eq!(last, [("/imu".to_owned(), 1)], "immediately at the end");
+        assert!(
+            !LossEvents::new("/node".to_owned(), 0.0).needs_publisher(),
+            "a rate of 0 disables the events"
         );
     }
 
