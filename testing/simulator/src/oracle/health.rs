@@ -41,7 +41,7 @@ pub struct Wanted {
 
 /// The health of a subscription, window by window.
 pub struct Judgement {
-    wanted: Wanted,
+    pub wanted: Wanted,
     conditions: Vec<Condition>,
     /// The possible states. There are several because the library chooses the number of windows that decide on a rate.
     states: Vec<State>,
@@ -58,7 +58,7 @@ pub struct Judgement {
     /// The last health: level and cause.
     last: (Level, Cause),
     /// Whether any window was judged.
-    has_window: bool,
+    pub has_window: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -254,15 +254,6 @@ impl Judgement {
             last: (Level::Ok, Cause::NoMessageYet),
             has_window: false,
         }
-    }
-
-    pub fn wanted(&self) -> &Wanted {
-        &self.wanted
-    }
-
-    /// Returns whether any window was judged.
-    pub fn has_window(&self) -> bool {
-        self.has_window
     }
 
     /// Judges the next window, and compares the health after it. `health`: `None` if only `is_change` is reported.

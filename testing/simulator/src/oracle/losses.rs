@@ -18,7 +18,7 @@ pub struct Losses {
     messages: u64,
     /// The number of replaced publishers.
     pub evictions: u64,
-    has_unnumbered: bool,
+    pub has_unnumbered: bool,
     has_unmeasured: bool,
     lost: u64,
     out_of_order: u64,
@@ -189,10 +189,6 @@ impl Losses {
     /// Returns the losses of the followed publishers, if known.
     pub fn followed_lost(&self) -> Option<u64> {
         self.followed_are_known().then_some(self.lost)
-    }
-
-    pub fn has_unnumbered(&self) -> bool {
-        self.has_unnumbered
     }
 
     /// Returns an upper bound of the losses that the library may have reported at any time so far.

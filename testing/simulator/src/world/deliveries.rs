@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use topic_statistics_core::{record::transport::Gid, totals::PublisherTotals};
 
+use crate::equal::ensure;
+
 /// The messages from one publisher to a subscription, as indices in the order of sending: the first one is 0.
 #[derive(Default)]
 struct Messages {
@@ -65,12 +67,12 @@ impl Deliveries {
             true => sent >= received + filtered + lost,
             false => sent == received + lost && lost >= dropped,
         };
-        if !is_right {
-            return Err(format!(
+        ensure(is_right, || {
+            format!(
                 "{:02x?} sent {sent} messages: {received} received, {dropped} dropped, {filtered} filtered; {lost} are lost",
                 &ours.gid[..2]
-            ));
-        }
+            )
+        })?;
         Ok(true)
     }
 }

@@ -25,7 +25,6 @@ use super::{
 use crate::{
     clocks::{HostClocks, NodeClock, MS, S},
     faults::{Fault, Tally},
-    history::History,
     oracle::MergedDistributions,
     plan::Plan,
 };
@@ -112,7 +111,13 @@ pub struct World {
     /// Health reports that are not compared yet.
     pub(super) changed: Vec<Changed>,
     pub(super) windows: u64,
-    pub(super) error: Option<String>,
+}
+
+/// The last events of a world, and the last injected faults, for the report of a failure.
+#[derive(Default)]
+pub struct History {
+    events: VecDeque<String>,
+    faults: VecDeque<String>,
 }
 
 impl World {
@@ -168,7 +173,6 @@ impl World {
             warnings: Warnings::default(),
             changed: vec![],
             windows: 0,
-            error: None,
             random,
             plan,
         };
@@ -214,9 +218,25 @@ impl World {
         self.set_now(self.clocks.monotonic());
     }
 
-    pub fn fail(&mut self, error: String) {
-        self.error.get_or_insert(error);
+    /// Appends an event to the history.
+    pub fn note(&mut self, event: impl FnOnce() -> String) {
+        if let Some(history) = &mut self.history {
+            push(&mut history.events, event());
+        }
     }
+
+    /// Appends an injected fault to the history.
+    pub fn note_fault(&mut self, fault: Fault) {
+        let (now, offset) = (self.now - 1000 * S, self.clocks.offset() - 1_790_000_000 * S);
+        if let Some(history) = &mut self.history {
+            push(&mut history.faults, format!("{now} ns: {}, offset {offset}", fault.text()));
+        }
+    }
+}
+
+fn push(events: &mut VecDeque<String>, event: String) {
+    events.truncate(14);
+    events.push_front(event);
 }
 
 /// Returns a number of nanoseconds as a duration.
@@ -247,39 +267,45 @@ impl World {
         self.after(self.period / 5, Event::Waiting);
     }
 
-    /// Runs the world to its end. Returns the counts, and the first difference from the oracle.
-    pub fn run(mut self, history: Option<History>) -> (Tally, Result<(), String>) {
-        self.history = history;
+    /// Runs the world to its end. Returns the counts, and the first difference from the oracle, with the last events
+    /// if `has_history`.
+    pub fn run(mut self, has_history: bool) -> (Tally, Result<(), String>) {
+        self.history = has_history.then(History::default);
+        let lived = self.live();
+        self.tally.windows = self.windows;
+        let result = lived.map_err(|error| {
+            let History { events, faults } = self.history.take().unwrap_or_default();
+            let history = events.iter().rev().chain(faults.iter().rev());
+            let history: String = history.map(|event| format!("\n  {event}")).collect();
+            let (windows, now, plan) = (self.windows, self.now - 1000 * S, &self.plan);
+            format!("window {windows}, at {now} ns: {error}\n  in a world of {plan}{history}")
+        });
+        (self.tally, result)
+    }
+
+    fn live(&mut self) -> Result<(), String> {
         // Without this end, a world in which everything is dropped or disabled would run for ever.
         let end = self.now + self.plan.windows as i64 * self.period;
-        while self.windows < self.plan.windows && self.now < end && self.error.is_none() {
+        while self.windows < self.plan.windows && self.now < end {
             let Some(((time, _), event)) = self.events.pop_first() else { break };
             // An event is late if an earlier event took longer than the time between the two.
             self.set_now(time.max(self.now));
-            self.happen(event);
+            self.happen(event)?;
         }
-        if self.error.is_none() {
-            self.finish();
-        }
-        self.tally.windows = self.windows;
-        let error = self.error.take().map(|error| {
-            let plan = &self.plan;
-            format!("window {}, at {} ns: {error}\n  in a world of {plan}", self.windows, self.now - 1000 * S)
-        });
-        (self.tally, error.map_or(Ok(()), Err))
+        self.finish()
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Publish(index) => self.publish(index),
-            Event::Arrive { subscription, message } => self.arrive(subscription, message),
-            Event::Start { taken, takes } => self.start(*taken, takes),
+            Event::Arrive { subscription, message } => self.arrive(subscription, message)?,
+            Event::Start { taken, takes } => self.start(*taken, takes)?,
             Event::End(running) => self.end(running),
             Event::Created(id) => self.complete(id),
-            Event::Scopes => self.run_scopes(),
-            Event::Waiting => self.run_waiting(),
+            Event::Scopes => self.run_scopes()?,
+            Event::Waiting => self.run_waiting()?,
             Event::StopwatchEnd { source, started } => self.end_stopwatch(&source, started),
-            Event::Wake(number) if number == self.wake => self.run_thread(),
+            Event::Wake(number) if number == self.wake => self.run_thread()?,
             Event::Wake(_) => {}
             Event::Refresh => {
                 if let Some(time) = &self.simulated {
@@ -288,10 +314,11 @@ impl World {
                 self.after(SimulatedTime::INTERVAL.as_nanos() as i64, Event::Refresh);
             }
             Event::Fault => {
-                self.inject();
+                self.inject()?;
                 let next = self.random.i64(self.period / 10..self.period * 2);
                 self.after(next, Event::Fault);
             }
         }
+        Ok(())
     }
 }

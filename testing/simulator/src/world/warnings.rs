@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::equal::{ensure, equal};
+
 /// How often the library logged each kind of warning, and how often the oracle expected it.
 #[derive(Debug, Default)]
 pub struct Warnings {
@@ -13,7 +15,7 @@ pub struct Warnings {
     offset: Option<i64>,
     /// The time of the last warning about failed publications, and the total number of failures.
     failures_at: Option<i64>,
-    failures: u64,
+    pub failures: u64,
 }
 
 impl Warnings {
@@ -51,7 +53,7 @@ impl Warnings {
         if let Some((count, _)) = warning.split_once(" messages of topic statistics could not be published") {
             let is_early = self.failures_at.replace(now).is_some_and(|at| now - at < 1_000_000_000);
             self.failures += count.parse::<u64>().map_err(|error| format!("{warning}: {error}"))?;
-            return if is_early { Err(format!("warned again in a second: {warning}")) } else { Ok(()) };
+            return ensure(!is_early, || format!("warned again in a second: {warning}"));
         }
         if warning.contains("simulated time jumps again and again") {
             return Ok(()); // the oracle does not know exactly when each jump is found
@@ -64,14 +66,6 @@ impl Warnings {
 
     /// Compares the warnings with the expected ones.
     pub fn check(&self) -> Result<(), String> {
-        match self.given == self.expected {
-            true => Ok(()),
-            false => Err(format!("warnings {:?}, expected {:?}", self.given, self.expected)),
-        }
-    }
-
-    /// Returns how many failures were reported.
-    pub fn failures(&self) -> u64 {
-        self.failures
+        equal("warnings", &self.given, &self.expected)
     }
 }
