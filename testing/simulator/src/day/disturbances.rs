@@ -16,8 +16,6 @@ pub struct Disturbances {
     pub last: VecDeque<String>,
     /// Whether the statistics are disabled now.
     pub is_off: bool,
-    /// The stream whose next window ends late, and the delay.
-    pub delay: Option<(usize, i64)>,
 }
 
 impl Disturbances {

@@ -17,10 +17,7 @@ use topic_statistics_core::{
     },
 };
 
-use super::{
-    disturbances::Disturbances,
-    robot::{Sample, Stream},
-};
+use super::{disturbances::Disturbances, robot::Stream};
 use crate::{
     clocks::{HostClocks, NodeClock, S},
     scenario::ROBOT,
@@ -154,7 +151,6 @@ impl Day {
             } else if next == next_message {
                 self.receive(stream);
             } else if next == self.nodes[node].wake {
-                self.delay_end(node);
                 self.run_thread(node);
                 self.check()?;
             } else if next == self.next_refresh {
@@ -190,21 +186,15 @@ impl Day {
         self.instant + Duration::from_nanos((self.now - self.started) as u64)
     }
 
-    /// Takes the next message of a stream, and plans the one after it. `None` if the message is lost.
-    pub fn take_next(&mut self, stream: usize) -> Option<Sample> {
+    /// Receives the next message of a stream, and plans the one after it.
+    fn receive(&mut self, stream: usize) {
         self.messages += 1;
         let stream = &mut self.streams[stream];
         let (time, change) = match stream.row.is_simulated {
             true => (self.clocks.ros() - self.now, self.jumped),
             false => (self.clocks.offset(), self.stepped),
         };
-        stream.next(&mut self.random, |sent| sent + time + change.correction(sent))
-    }
-
-    pub fn receive(&mut self, stream: usize) {
-        if let Some(sample) = self.take_next(stream) {
-            self.streams[stream].record(&sample, self.now);
-        }
+        stream.receive(&mut self.random, self.now, |sent| sent + time + change.correction(sent));
     }
 
     /// Performs the actions that the schedule returns, until it returns that the thread waits.
@@ -219,8 +209,6 @@ impl Day {
                         let (source, at) = (changed.source.name.to_string(), self.now);
                         self.alarms.push(Alarm { source, before, health: changed.health, at });
                     }
-                    // If the end of a window was delayed, time has passed.
-                    self.set_now(self.clocks.monotonic().max(self.now));
                 }
                 Action::Publish { .. } | Action::PublishDiagnostics(_) => {}
                 Action::CheckPublishers(_) => {

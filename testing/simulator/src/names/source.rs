@@ -5,16 +5,14 @@
 use std::sync::Arc;
 
 use topic_statistics_core::{
-    collector::FirstPeriod,
     condition::{Condition, Conditions},
     health::Level,
     record::{
         clock::Clock,
-        recorder::{Recorder, RecorderOptions},
-        source::{Source, SourceHandle, WindowedCollector},
+        source::{Source, SourceHandle},
     },
     source_kind::SourceKind,
-    Metric,
+    Metric, Summary,
 };
 
 use crate::{
@@ -50,7 +48,7 @@ pub struct Named {
     pub mark: f64,
     pub counts: u64,
     pub is_ill: bool,
-    pub measured: Recording,
+    pub measured: Measured,
     pub source: Arc<Source>,
     pub handle: SourceHandle,
     /// The number of samples in this window.
@@ -64,24 +62,6 @@ pub struct Named {
     pub rules: Rules,
     /// The number of windows judged by `rules`.
     pub judged: u32,
-}
-
-pub enum Recording {
-    Messages(Arc<Recorder>),
-    Other(Measured),
-}
-
-impl Recording {
-    pub fn new(kind: SourceKind, clocks: &HostClocks) -> (Arc<dyn WindowedCollector>, Self) {
-        if kind != SourceKind::Subscription {
-            let (collector, measured) = Measured::new(kind, FirstPeriod::NoSample);
-            return (collector, Self::Other(measured));
-        }
-        let metrics = [Metric::MessageAge, Metric::PublicationSeqGap, Metric::MessageSize];
-        let recorder = Recorder::new(TOPIC, RecorderOptions::new().metrics(metrics), None, clocks);
-        let recorder = Arc::new(recorder);
-        (Arc::clone(&recorder) as _, Self::Messages(recorder))
-    }
 }
 
 impl Named {
@@ -144,8 +124,9 @@ impl Named {
     }
 
     /// Returns whether a window of this source with `samples` samples has these figures.
-    pub fn is_its_own(&self, average: f64, count: f64, samples: u64) -> bool {
-        count == samples as f64 && (self.kind == SourceKind::Counter || (average - self.mark).abs() < 1e-6)
+    pub fn is_its_own(&self, ours: &Summary, samples: u64) -> bool {
+        let is_marked = (ours.average - self.mark).abs() < 1e-6;
+        ours.sample_count == samples && (self.kind == SourceKind::Counter || is_marked)
     }
 
     /// Records a sample, which may take time.
@@ -153,7 +134,7 @@ impl Named {
         let (now, takes) = (clocks.monotonic(), (self.mark * MS as f64).round() as i64);
         self.samples += 1;
         match &self.measured {
-            Recording::Messages(recorder) => {
+            Measured::Messages(recorder) => {
                 self.messages += 1;
                 let sent = clocks.system() - takes;
                 let info = delivery(self.counts, self.messages, sent);
@@ -163,7 +144,7 @@ impl Named {
                     recorder.record_end(running, now);
                 }
             }
-            Recording::Other(measured) => {
+            measured => {
                 measured.record(now, takes, 100, self.counts);
                 if self.kind == SourceKind::Counter {
                     self.samples += self.counts - 1;

@@ -21,12 +21,12 @@ pub struct Naive {
 
 impl Naive {
     pub fn new(samples: &[f64]) -> Self {
-        (2..=8).rev().find_map(|scale| Self::at(scale, samples)).unwrap_or_else(|| Self::folded(samples))
-    }
-
-    /// Returns the distribution at a scale. `None` if it needs more than 160 buckets.
-    fn at(scale: i32, samples: &[f64]) -> Option<Self> {
-        Some(Self::with_any_buckets(scale, samples)).filter(Self::fits)
+        let mut scales = (2..=8).rev().map(|scale| Self::with_any_buckets(scale, samples));
+        scales.find(Self::fits).unwrap_or_else(|| {
+            let mut folded = Self::with_any_buckets(2, samples);
+            folded.fold();
+            folded
+        })
     }
 
     /// Returns whether 160 buckets are enough for each sign.
@@ -65,13 +65,7 @@ impl Naive {
         naive
     }
 
-    /// Returns the distribution of samples that need too many buckets: the smallest ones count as zero.
-    fn folded(samples: &[f64]) -> Self {
-        let mut naive = Self::with_any_buckets(2, samples);
-        naive.fold();
-        naive
-    }
-
+    /// Makes the samples fit into the buckets: the smallest ones count as zero.
     fn fold(&mut self) {
         let high =
             self.counts.iter().filter_map(|counts| counts.last_key_value()).map(|(high, _)| *high).max();

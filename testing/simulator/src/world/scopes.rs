@@ -35,7 +35,7 @@ impl World {
             (SourceKind::Stopwatch, Kind::Stopwatch),
             (SourceKind::Counter, Kind::Counter),
         ] {
-            let (collector, measured) = Measured::new(kind, first_period);
+            let (collector, measured) = Measured::new(kind, first_period, || unreachable!());
             let watched = self.watch(&kind.to_string(), collector, of_oracle);
             self.scopes.push(Scope { watched, measured });
         }
@@ -108,6 +108,7 @@ impl World {
                     count.add(counts);
                     scope.watched.oracle.add(counts);
                 }
+                Measured::Messages(_) => {}
             }
         }
         self.tally.inject_times(Fault::FailedPublication, failed);
@@ -170,6 +171,7 @@ impl World {
                     let count = count.clone();
                     Box::new(move |_| count.add(1))
                 }
+                Measured::Messages(_) => Box::new(|_| {}),
             };
             (time, step)
         };
