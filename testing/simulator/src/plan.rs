@@ -34,13 +34,12 @@ impl Plan {
         for (bit, fault) in Fault::ALL.iter().enumerate() {
             // Each world has only some of the faults: with fewer faults, more figures are exact.
             let one_in = match fault {
-                Fault::Names | Fault::Discard => 150,
                 Fault::Crowd | Fault::Unnumbered | Fault::UnknownMiddleware => 12,
                 _ => 3,
             };
             faults |= u64::from(random.u32(..one_in) == 0) << bit;
         }
-        let plan = Self {
+        Self {
             seed: random.u64(..),
             faults,
             subscriptions: random.usize(1..4),
@@ -48,13 +47,6 @@ impl Plan {
             rate: [1, 3, 10, 30][random.usize(..4)],
             windows: 200,
             is_simulated: random.u32(..4) == 0,
-        };
-        match plan.has(Fault::Discard) {
-            // 60 subscriptions are enough to overflow the queue of messages that wait to be published.
-            true => Self { subscriptions: 60, publishers: 1, rate: 1, windows: 4000, ..plan }
-                .without(Fault::Crowd)
-                .without(Fault::Period),
-            false => plan,
         }
     }
 

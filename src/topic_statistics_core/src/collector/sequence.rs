@@ -20,7 +20,7 @@
 /// assert_eq!(tracker.accept("camera", 19, 3), Sequence::Late);
 /// assert_eq!(tracker.totals().lost, Some(1));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SequenceTracker<Gid> {
     publishers: Vec<FollowedPublisher<Gid>>,
     /// The index of the publisher of the last message.
@@ -111,24 +111,6 @@ pub struct FollowedPublisher<Gid> {
     span: u64,
     /// Whether the next message counts as the first message of this publisher.
     is_paused: bool,
-}
-
-impl<Gid> Default for SequenceTracker<Gid> {
-    fn default() -> Self {
-        Self {
-            publishers: vec![],
-            last: 0,
-            messages: 0,
-            publishers_seen: 0,
-            lost: 0,
-            out_of_order: 0,
-            duplicates: 0,
-            has_numbers: false,
-            has_messages_without: false,
-            has_lost_track: false,
-            evictions: 0,
-        }
-    }
 }
 
 impl<Gid: Copy + Eq> SequenceTracker<Gid> {

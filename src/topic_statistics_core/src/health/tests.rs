@@ -440,24 +440,6 @@ fn the_worst_condition_that_fails_gives_the_level_and_the_cause() {
 }
 
 #[test]
-fn bandwidth_is_counted_with_the_messages_that_were_received() {
-    let mut judged = Windows::new(warn_unless("bandwidth>=250"), SECOND);
-    let mut topic = Topic::new(1, 0.3, 0.05);
-    for (messages, _) in topic.windows(1.0, 0.0, 300.0) {
-        judged.end(messages, messages as f64 * 1000.0);
-    }
-    assert_eq!(judged.changes, []);
-    for (messages, _) in topic.windows(1.0, 300.0, 400.0) {
-        judged.end(messages, messages as f64 * 500.0);
-    }
-    assert_eq!(judged.judge.health().level, Level::Warn, "messages of half the size have half the bandwidth");
-    // The bandwidth is 20.4 MB/s, 2 % above the limit. A window with unknown bytes is ignored, and the windows before
-    // this window are ignored, too.
-    let mut camera = Windows::new(warn_unless("bandwidth>=20MB/s"), SECOND);
-    camera.follow("20x30:20.4e6=O 30:-=O 100x30:20.4e6=O 15:10.2e6=O 15:10.2e6=W 50x30:-=W");
-}
-
-#[test]
 fn a_source_that_may_be_silent_is_stale_where_that_is_limited() {
     let expected = |text: &str| Expectations::new().error_unless(conditions(text));
     let unlimited = expected("oldest_call<1s round_trip.p99<50ms").with_silence();
@@ -477,24 +459,4 @@ fn a_call_without_a_response_is_judged_in_windows_without_calls() {
     let expectations = Expectations::new().error_unless(conditions("oldest_call<1500ms")).with_silence();
     // The client may be silent, so its silence is no violation.
     Windows::new(expectations, SECOND).follow("0:0=O 1:500=O 0:1500=O 0:2500=E 0:3500=E 2x0:0=E 100x0:0=O");
-}
-
-#[test]
-fn history_that_a_restarted_publisher_delivers_is_no_rate() {
-    let expectations = Expectations::new().error_unless("rate=1±20%".parse().unwrap());
-    let levels = |has_history: bool| {
-        let mut judge = Judge::new(expectations.clone());
-        let judged = (0..60).map(|second| {
-            let start = second * 1_000_000_000;
-            let window = Window::from_nanoseconds(start, start + 1_000_000_000);
-            let is_delivered = second == 0 || second == 30;
-            let messages = if is_delivered { 11 } else { 1 };
-            let window = JudgedWindow::new(window, Duration::from_secs(1), Some(messages));
-            judge.accept(&window.with_history(has_history && is_delivered), |_| Value::Unknown);
-            judge.health().level
-        });
-        judged.collect::<Vec<_>>()
-    };
-    assert!(levels(true).iter().all(|level| *level == Level::Ok), "{:?}", levels(true));
-    assert!(levels(false).contains(&Level::Error), "without the flag, the rate is too high");
 }

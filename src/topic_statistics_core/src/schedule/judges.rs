@@ -55,15 +55,12 @@ pub struct Changed {
     pub health: Health,
 }
 
-/// The judge of a source. The default value has no expectations, and takes no more memory than a pointer.
+/// The judge of a source. The default value has no expectations, and is as small as two pointers.
 #[derive(Default)]
-pub struct SourceJudge(Option<Box<Expected>>);
-
-/// The expectations of a source. At least one of the two fields is not `None`.
-struct Expected {
+pub struct SourceJudge {
     /// The expectations from the source's own options, without the node's expectations.
-    own: Option<Expectations>,
-    judged: Option<Judged>,
+    own: Option<Box<Expectations>>,
+    judged: Option<Box<Judged>>,
 }
 
 /// The judge of a source that has expectations, with the data that it keeps from one window to the next.
@@ -141,7 +138,8 @@ impl Judges {
         if expectations.as_ref().is_some_and(needs_distributions) {
             source.collector.set_distributions(true);
         }
-        source_judge.replace(expectations.map(|expectations| Judged::new(source, Judge::new(expectations))));
+        let judged = expectations.map(|expectations| Judged::new(source, Judge::new(expectations)));
+        source_judge.judged = judged.map(Box::new);
         if let Some(before) = before {
             self.forget(source, before);
         }
@@ -156,10 +154,10 @@ impl Judges {
 
     /// Restarts the judge of a source that was disabled.
     pub fn restart(&mut self, source: &Arc<Source>, source_judge: &mut SourceJudge) {
-        let Some(judged) = source_judge.judged() else { return };
+        let Some(judged) = &mut source_judge.judged else { return };
         let Health { window, level, .. } = *judged.judge.health();
         if window.is_some() {
-            *judged = Judged::new(source, Judge::new(Arc::clone(judged.judge.expectations())));
+            **judged = Judged::new(source, Judge::new(Arc::clone(judged.judge.expectations())));
             self.forget(source, level);
         }
     }
@@ -172,7 +170,7 @@ impl Judges {
         window: &WindowStatistics,
         now: Instant,
     ) {
-        let Some(judged) = source_judge.judged() else { return };
+        let Some(judged) = &mut source_judge.judged else { return };
         let (is_change, before, health) = match judged.judge(window) {
             Some(Change { before, health }) => (true, Some(before), health),
             None => (false, None, judged.judge.health().clone()),
@@ -256,20 +254,17 @@ impl Judges {
 impl SourceJudge {
     /// Sets the expectations from the source's own options. Call [`Judges::update`] next.
     pub fn expect(&mut self, own: Expectations) {
-        match &mut self.0 {
-            Some(expected) => expected.own = Some(own),
-            None => self.0 = Some(Box::new(Expected { own: Some(own), judged: None })),
-        }
+        self.own = Some(Box::new(own));
     }
 
     /// Returns the expectations from the source's own options.
     pub fn own(&self) -> Option<&Expectations> {
-        self.0.as_ref()?.own.as_ref()
+        self.own.as_deref()
     }
 
     /// Returns the judge; `None` if the source has no expectations.
     pub fn judge(&self) -> Option<&Judge> {
-        Some(&self.0.as_ref()?.judged.as_ref()?.judge)
+        Some(&self.judged.as_ref()?.judge)
     }
 
     /// Returns the source's health for the diagnostics; `None` if the source has no expectations.
@@ -280,17 +275,6 @@ impl SourceJudge {
     /// Returns whether the conditions need the samples of the source as distributions.
     pub fn needs_distributions(&self) -> bool {
         self.judge().is_some_and(|judge| needs_distributions(judge.expectations()))
-    }
-
-    fn judged(&mut self) -> Option<&mut Judged> {
-        self.0.as_mut()?.judged.as_mut()
-    }
-
-    fn replace(&mut self, judged: Option<Judged>) {
-        let own = self.0.take().and_then(|expected| expected.own);
-        if own.is_some() || judged.is_some() {
-            self.0 = Some(Box::new(Expected { own, judged }));
-        }
     }
 }
 

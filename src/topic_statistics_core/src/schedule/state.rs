@@ -532,7 +532,7 @@ impl Schedule {
         // The publishers that already publish the offset of the host's clock: each of them publishes this offset only
         // once.
         let mut with_clock_offset: Vec<WindowPublisher> = vec![];
-        let mut rows = vec![];
+        let first = self.finished.len();
         for entry in &mut self.entries {
             if entry.options.publish_period.unwrap_or(self.defaults.publish_period) != period {
                 continue;
@@ -551,9 +551,6 @@ impl Schedule {
             self.warnings.extend(window.warnings);
             if let Some(step) = statistics.clock_step {
                 self.warnings.extend(self.warned.clock_step(step.as_nanoseconds(), window.clock_offset));
-            }
-            if self.logs_tables {
-                rows.push(log_table::Row::new(&source.name, &statistics));
             }
             self.judges.judge(&source, &mut entry.judge, &statistics, now);
             self.finished.push((Arc::clone(&source), Arc::clone(&statistics)));
@@ -577,7 +574,9 @@ impl Schedule {
                 }
             }
         }
-        if !rows.is_empty() {
+        let ended = self.finished[first..].iter();
+        let rows: Vec<_> = ended.map(|(source, window)| (&*source.name, &**window)).collect();
+        if self.logs_tables && !rows.is_empty() {
             self.tables.push(log_table::render(period, &rows));
         }
     }

@@ -69,6 +69,14 @@ pub struct Alarm {
     pub at: i64,
 }
 
+impl Alarm {
+    pub fn text(&self, since: i64) -> String {
+        let Self { source, before, health, at } = self;
+        let seconds = (at - since) as f64 / S as f64;
+        format!("after {seconds:.1} s {source} is {} (was {before}): {health}", health.level)
+    }
+}
+
 impl Change {
     /// Returns the offset that this change adds to the clock at a time.
     pub fn correction(self, at: i64) -> i64 {
@@ -170,15 +178,11 @@ impl Day {
 
     /// Errors if a level other than OK was raised without a fault.
     pub fn check(&mut self) -> Result<(), String> {
-        match self.alarms.first().filter(|_| self.is_disturbed) {
-            Some(Alarm { source, before, health, at }) => Err(format!(
-                "a false alarm after {:.1} s: {source} is {} (was {before}): {health}\n  the last disturbances: {}",
-                (at - self.started) as f64 / S as f64,
-                health.level,
-                self.harmless.last()
-            )),
-            None => Ok(()),
-        }
+        let alarm = self.alarms.first().filter(|_| self.is_disturbed);
+        alarm.map_or(Ok(()), |alarm| {
+            let (alarm, disturbances) = (alarm.text(self.started), self.harmless.last());
+            Err(format!("a false alarm: {alarm}\n  the last disturbances: {disturbances}"))
+        })
     }
 
     /// Returns the present time as an `Instant` for the schedules.

@@ -66,10 +66,7 @@ impl World {
         for topic in &ours {
             add_distributions(&mut distributed, &topic.source_name, |metric| topic.distribution(metric));
         }
-        // Forgotten names have no distributions.
-        ensure(distributed == self.distributed || self.names > 0, || {
-            format!("distributions {distributed:?}, expected {:?}", self.distributed)
-        })
+        equal("distributions", &distributed, &self.distributed)
     }
 
     /// Compares the messages received and lost of each publisher. If the subscription was never disabled, compares the

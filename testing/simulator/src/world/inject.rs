@@ -31,8 +31,8 @@ impl World {
             return Ok(());
         }
         self.note_fault(fault);
-        if !matches!(fault, Fault::StoppedReader | Fault::Names) {
-            self.tally.inject(fault); // the other faults are counted by their effects
+        if fault != Fault::StoppedReader {
+            self.tally.inject(fault); // that fault is counted by its effects
         }
         Ok(())
     }
@@ -101,13 +101,6 @@ impl World {
                 }
                 let topic = self.random.usize(..self.plan.subscriptions);
                 self.subscribe(topic);
-                self.notify();
-            }
-            Fault::Names => {
-                if self.names > 0 {
-                    return Ok(false);
-                }
-                self.end_many();
                 self.notify();
             }
             Fault::Cut => self.cut_until = self.now + self.random.i64(0..12 * self.period),

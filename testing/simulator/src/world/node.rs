@@ -252,35 +252,5 @@ impl World {
             Some(ended) => ended.totals.push(totals),
             None => self.ended.push(Ended { topic, name, totals: vec![totals] }),
         }
-        // By docs/reliability.md.
-        if self.ended.len() > 1000 {
-            self.ended.remove(0);
-            self.tally.inject(Fault::Names);
-            self.warnings.expect_once("totals");
-        }
-    }
-
-    /// Creates and drops subscriptions of different names until their totals are forgotten.
-    pub fn end_many(&mut self) {
-        self.names += 1;
-        for number in 0..1050 {
-            let topic = format!("/topic_{}_{number}", self.names);
-            let options = RecorderOptions::new();
-            let recorder = Recorder::new(&topic, options, self.simulated.clone(), &*self.clocks);
-            let name = format!("/node:{topic}");
-            let (source, _) = self.source(&topic, name.clone(), &Arc::new(recorder));
-            let (now, state) = (self.instant(self.now), StatisticsState::Disable);
-            self.schedule.add(&source.collector, state.into(), None, now, &*self.clocks);
-            self.schedule.complete(&source, now);
-            drop(self.handle(&source));
-            let settings = Settings {
-                metrics: vec![],
-                age_source: AgeSource::HeaderStamp,
-                first_period: FirstPeriod::NoSample,
-                is_simulated: false,
-            };
-            let oracle = oracle::Subscription::new(settings, 0, 0);
-            self.end_totals(topic, name, oracle.totals());
-        }
     }
 }

@@ -105,8 +105,6 @@ pub struct World {
     pub(super) ended: Vec<Ended>,
     /// The merged distributions of all windows, by subscription name.
     pub(super) distributed: MergedDistributions,
-    /// How often so many names were used at once that the library forgot old names.
-    pub(super) names: u64,
     pub(super) warnings: Warnings,
     /// Health reports that are not compared yet.
     pub(super) changed: Vec<Changed>,
@@ -169,7 +167,6 @@ impl World {
             losses: Losses::new(event_rate),
             ended: vec![],
             distributed: MergedDistributions::new(),
-            names: 0,
             warnings: Warnings::default(),
             changed: vec![],
             windows: 0,

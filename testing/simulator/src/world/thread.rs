@@ -88,13 +88,10 @@ impl World {
 
     /// Returns whether the reader is so slow that the thread waits for it.
     fn is_blocked(&mut self) -> bool {
-        let time = if self.plan.has(Fault::Discard) {
-            self.period / 2
-        } else if self.plan.has(Fault::SlowReader) && self.random.u32(..10) == 0 {
-            self.random.i64(5 * MS..300 * MS)
-        } else {
+        if !self.plan.has(Fault::SlowReader) || self.random.u32(..10) > 0 {
             return false;
-        };
+        }
+        let time = self.random.i64(5 * MS..300 * MS);
         self.tally.inject(Fault::SlowReader);
         self.blocked_until = self.now + time;
         self.wake += 1;
@@ -126,7 +123,7 @@ impl World {
                 }
                 let has_distribution = statistics.distribution(*metric).is_some();
                 for is_distribution in [false, true].into_iter().filter(|is| !is || has_distribution) {
-                    self.expect_message(Due {
+                    self.due.push_back(Due {
                         source: Arc::clone(&source),
                         metric: *metric,
                         is_distribution,
@@ -272,22 +269,6 @@ impl World {
                 self.warnings.expect(kind);
             }
         }
-    }
-
-    /// Expects a published message. If too many messages wait to be published, those of the oldest window are
-    /// discarded.
-    fn expect_message(&mut self, due: Due) {
-        // The bound of docs/reliability.md.
-        if self.due.len() >= 20_000 {
-            if let Some(oldest) = self.due.pop_front() {
-                while self.due.front().is_some_and(|due| Arc::ptr_eq(&due.statistics, &oldest.statistics)) {
-                    self.due.pop_front();
-                }
-            }
-            self.tally.inject(Fault::Discard);
-            self.warnings.expect_once("windows");
-        }
-        self.due.push_back(due);
     }
 
     /// Compares published messages with the expected ones, in order.
