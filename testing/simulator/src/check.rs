@@ -37,7 +37,6 @@ fn naive(samples: &[f64]) -> [f64; 5] {
     [average, minimum, maximum, deviation, count]
 }
 
-/// Compares a summary with the samples.
 fn check_summary(ours: &Summary, expected: &Expected, tally: &mut Tally) -> Result<(), String> {
     if !matches!(expected, Expected::Kernel) {
         figures(ours).into_iter().for_each(|figure| tally.digest(figure));
@@ -137,7 +136,6 @@ pub fn window(
     }
 }
 
-/// Compares totals.
 pub fn totals(ours: &Totals, expected: &oracle::Totals, tally: &mut Tally) -> Result<(), String> {
     equal("total received", ours.received, expected.received)?;
     equal("total lost", ours.lost, expected.lost)?;

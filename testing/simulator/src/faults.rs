@@ -6,7 +6,6 @@ use std::{collections::BTreeMap, fmt};
 
 macro_rules! faults {
     ($($name:ident: $text:literal,)*) => {
-        /// The kinds of faults that a world injects.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Fault { $($name,)* }
 
@@ -126,7 +125,6 @@ impl Tally {
         self.injected.get(&fault).copied().unwrap_or(0)
     }
 
-    /// Returns the faults that were never injected.
     pub fn missing(&self) -> impl Iterator<Item = Fault> + '_ {
         Fault::ALL.iter().copied().filter(|fault| self.injected(*fault) == 0)
     }

@@ -44,7 +44,6 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Simulates a world.
     fn find(seed: u64, world: u64) -> (Tally, Option<Self>) {
         let (mut tally, result) = World::new(Plan::new(seed, world)).run(false);
         let failure = |error, can_shrink| Self { world, error, can_shrink };

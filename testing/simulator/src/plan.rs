@@ -27,7 +27,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the plan of a world.
     pub fn new(seed: u64, world: u64) -> Self {
         let mut random = Rng::with_seed(seed ^ world.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut faults = 0;
@@ -54,7 +53,6 @@ impl Plan {
         self.faults >> (fault as u32) & 1 == 1
     }
 
-    /// Returns the plan without a fault.
     pub fn without(&self, fault: Fault) -> Self {
         Self { faults: self.faults & !(1 << (fault as u32)), ..self.clone() }
     }

@@ -14,7 +14,6 @@ use crate::{
 pub struct Disturbances {
     pub counts: [u64; DISTURBANCES.len()],
     pub last: VecDeque<String>,
-    /// Whether the statistics are disabled now.
     pub is_off: bool,
 }
 

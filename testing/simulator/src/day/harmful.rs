@@ -14,7 +14,6 @@ use crate::{
     equal::equal,
 };
 
-/// A fault of a source.
 struct Harm {
     source: &'static str,
     text: &'static str,

@@ -32,11 +32,9 @@ use crate::{
     world::readers::Retired,
 };
 
-/// The messages of a source.
 pub struct Stream {
     /// The source's properties now: a fault changes them.
     pub row: Row,
-    /// When the next message arrives.
     pub next: i64,
     /// The fraction of messages that are lost.
     pub lost: f64,
@@ -167,12 +165,10 @@ impl Stream {
         self.running = running.map(|running| (running, now + self.row.takes));
     }
 
-    /// Returns the end of the running callback.
     pub fn callback_ends(&self) -> i64 {
         self.running.as_ref().map_or(i64::MAX, |(_, ends)| *ends)
     }
 
-    /// Ends the running callback.
     pub fn end_callback(&mut self) {
         if let (Measured::Messages(recorder), Some((running, ends))) = (&self.measured, self.running.take()) {
             recorder.record_end(running, ends);

@@ -23,7 +23,6 @@ use crate::{
     scenario::ROBOT,
 };
 
-/// The robot and its host.
 pub struct Day {
     pub random: Rng,
     pub clocks: Arc<HostClocks>,
@@ -41,7 +40,6 @@ pub struct Day {
     pub is_disturbed: bool,
     pub next_harmless: i64,
     pub harmless: Disturbances,
-    /// All changes of levels so far.
     pub alarms: Vec<Alarm>,
     pub windows: u64,
     pub messages: u64,
@@ -61,7 +59,6 @@ pub struct Change {
     pub by: i64,
 }
 
-/// A change of a level.
 pub struct Alarm {
     pub source: String,
     pub before: Level,
@@ -185,7 +182,6 @@ impl Day {
         })
     }
 
-    /// Returns the present time as an `Instant` for the schedules.
     pub fn at(&self) -> Instant {
         self.instant + Duration::from_nanos((self.now - self.started) as u64)
     }
@@ -201,7 +197,6 @@ impl Day {
         stream.receive(&mut self.random, self.now, |sent| sent + time + change.correction(sent));
     }
 
-    /// Performs the actions that the schedule returns, until it returns that the thread waits.
     pub fn run_thread(&mut self, node: usize) {
         loop {
             match self.nodes[node].schedule.next(self.at(), &*self.clocks) {

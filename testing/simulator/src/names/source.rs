@@ -51,14 +51,12 @@ pub struct Named {
     pub measured: Measured,
     pub source: Arc<Source>,
     pub handle: SourceHandle,
-    /// The number of samples in this window.
     pub samples: u64,
     pub messages: u64,
     /// The time at which the source's last window ended. Before that, the time of its creation.
     pub ended: i64,
     /// The number of samples in a window that is not published yet.
     pub unpublished: Option<u64>,
-    /// The conditions that apply now.
     pub rules: Rules,
     /// The number of windows judged by `rules`.
     pub judged: u32,
@@ -67,19 +65,13 @@ pub struct Named {
 impl Named {
     /// Returns whether a condition on that name applies to this source, by docs/health.md.
     pub fn has_name(&self, name: &str) -> bool {
-        let plain = &self.shown[..self.shown.len() - self.shown_number().len()];
+        let number = if matches!(self.naming, Naming::Node(_)) { "" } else { &*self.number };
+        let plain = &self.shown[..self.shown.len() - number.len()];
         let is_of_topic = matches!(self.kind, SourceKind::Subscription | SourceKind::Publisher);
         let is_of_code =
             |shown: &str| shown.strip_prefix(NODE).and_then(|rest| rest.strip_prefix(':')) == Some(name);
         (is_of_topic && name == TOPIC)
             || [plain, &self.shown].into_iter().any(|shown| shown == name || is_of_code(shown))
-    }
-
-    pub fn shown_number(&self) -> &str {
-        match self.naming {
-            Naming::Node(_) => "",
-            _ => &self.number,
-        }
     }
 
     /// Returns the node's rules that apply to this source.
@@ -196,7 +188,6 @@ pub const RULES: &[Rule] = &[
 /// The rules for ERROR and for WARN.
 pub type Rules = [Vec<&'static Rule>; 2];
 
-/// Returns the conditions of rules.
 pub fn conditions(rules: &[&Rule]) -> Result<Vec<Condition>, String> {
     let mut all = vec![];
     for rule in rules {

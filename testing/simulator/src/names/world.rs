@@ -38,7 +38,6 @@ use crate::{
     world::readers::{Figures, Published, Reader, Retired},
 };
 
-/// A world of one node.
 pub struct World {
     random: Rng,
     clocks: Arc<HostClocks>,
@@ -175,7 +174,6 @@ impl World {
         }
     }
 
-    /// Changes the sources or their conditions.
     fn change(&mut self) -> Result<(), String> {
         match self.random.u8(..8) {
             0..=3 if self.sources.len() < Self::MOST => {
@@ -342,7 +340,6 @@ impl World {
         found.ok_or_else(|| format!("{} is dropped", source.name.task()))
     }
 
-    /// Compares a finished window.
     fn check_window(&mut self, source: &Arc<Source>, window: &WindowStatistics) -> Result<(), String> {
         let (now, expects_messages) = (self.now, self.expects_messages);
         let named = self.find(source)?;
@@ -360,7 +357,6 @@ impl World {
         late.map_or(Ok(()), |named| Err(format!("{} has no window", named.task)))
     }
 
-    /// Compares the level of a source after a window.
     fn check_level(&mut self, changed: &Changed) -> Result<(), String> {
         if changed.health.window.is_none() {
             return Ok(()); // the judge restarts

@@ -8,7 +8,6 @@ use topic_statistics_core::{collector::Distribution, Metric};
 
 use crate::equal::is_same;
 
-/// The distribution of samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Naive {
     pub scale: i32,
@@ -49,7 +48,6 @@ impl Naive {
         self.scale = scale;
     }
 
-    /// Returns the distribution at a scale, with any number of buckets.
     pub fn with_any_buckets(scale: i32, samples: &[f64]) -> Self {
         let mut naive = Self { scale, threshold: None, zero_count: 0, counts: Default::default() };
         for sample in samples {

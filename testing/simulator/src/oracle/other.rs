@@ -6,7 +6,6 @@ use topic_statistics_core::{collector::FirstPeriod, Metric, SourceKind};
 
 use super::{milliseconds, Expected, Window, WindowTimes};
 
-/// The kind of the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Kind {
     Publisher(FirstPeriod),
@@ -93,7 +92,6 @@ impl Other {
         self.is_unordered = true;
     }
 
-    /// A counter is incremented.
     pub fn add(&mut self, count: u64) {
         self.count += count;
     }

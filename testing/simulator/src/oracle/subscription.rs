@@ -12,7 +12,6 @@ use super::{
 /// By docs/reliability.md, simulated time is read at least this often, in nanoseconds.
 const READ_WITHIN: i64 = 100_000_000;
 
-/// How a subscription measures.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub metrics: Vec<Metric>,
@@ -28,16 +27,13 @@ pub struct LostAtEnd {
     pub messages: u64,
 }
 
-/// The oracle of a subscription.
 #[derive(Default)]
 pub struct Subscription {
     pub settings: Settings,
     /// The number of times that the statistics were enabled or disabled. They are enabled if it is odd.
     switches: u32,
     pub times: WindowTimes,
-    /// The messages of this window.
     messages: Vec<Received>,
-    /// The durations of callbacks that ended in this window.
     durations: Vec<f64>,
     gaps: Vec<Gap>,
     evictions_at_start: u64,
@@ -67,7 +63,6 @@ pub struct Subscription {
     /// When simulated time jumped last, on the monotonic clock.
     pub jumped_at: Option<i64>,
     received: u64,
-    /// The bytes of all measured messages.
     bytes: u64,
     /// Whether some received messages were only counted, so that their bytes are unknown.
     has_counted: bool,
@@ -160,7 +155,6 @@ impl Subscription {
         }
     }
 
-    /// A callback ends.
     pub fn end(&mut self, epoch: Option<u32>, milliseconds: f64) {
         if epoch.is_some() && epoch == self.epoch() {
             self.durations.push(milliseconds);
@@ -195,7 +189,6 @@ impl Subscription {
         self.settings.metrics.contains(&Metric::PublicationSeqGap)
     }
 
-    /// Returns the losses, if known.
     pub fn lost(&self) -> Option<u64> {
         self.losses.lost().filter(|_| self.measures_losses())
     }

@@ -41,7 +41,6 @@ impl World {
         sums.into_iter().map(check).collect()
     }
 
-    /// Compares the totals of all subscriptions.
     pub fn check_totals(&mut self) -> Result<(), String> {
         let ours = self.schedule.totals();
         let mut created: Vec<_> =

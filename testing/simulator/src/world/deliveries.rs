@@ -14,7 +14,6 @@ struct Messages {
     dropped: BTreeSet<u64>,
     filtered: BTreeSet<u64>,
     delivered: BTreeSet<u64>,
-    /// The first delivered message.
     first: Option<u64>,
     /// Whether the subscription had a content filter. If so, losses are known only for a part of the time.
     had_filter: bool,
@@ -30,7 +29,6 @@ impl Deliveries {
     /// A message that arrives this many messages late is too late.
     const LATE: u64 = 64;
 
-    /// Records a dropped message.
     pub fn drop_message(&mut self, publisher: Gid, index: u64) {
         self.0.entry(publisher).or_default().dropped.insert(index);
     }

@@ -20,7 +20,6 @@ use crate::{
 };
 
 impl World {
-    /// Takes a message for a subscription.
     fn take(&mut self, id: u64, message: Message) -> Result<Option<Taken>, String> {
         let received = Stamp { value: self.clocks.system(), read_at: Some(self.now), jumps: 0 };
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(None) };
@@ -54,8 +53,7 @@ impl World {
         let Some(taken) = self.take(id, message)? else { return Ok(()) };
         let start = self.executor.max(self.now) + self.random.i64(1_000..50_000);
         let mut takes = self.random.i64(1_000..200_000);
-        if self.plan.has(Fault::SlowCallback) && self.random.u32(..100) == 0 {
-            self.tally.inject(Fault::SlowCallback);
+        if self.happens(Fault::SlowCallback, 100) {
             takes += self.random.i64(50 * MS..700 * MS);
         }
         self.executor = start + takes;
@@ -63,7 +61,6 @@ impl World {
         Ok(())
     }
 
-    /// A callback starts.
     pub fn start(&mut self, taken: Taken, takes: i64) -> Result<(), String> {
         let (id, epoch, started) = (taken.subscription, taken.epoch, self.now);
         if !self.subscriptions.contains_key(&id) {
@@ -71,12 +68,8 @@ impl World {
         }
         self.tally.messages += 1;
         // Another thread may record while this one is delayed under the lock.
-        let is_delayed =
-            self.plan.has(Fault::DelayedMessage) && taken.taken.is_some() && self.random.u32(..300) == 0;
+        let is_delayed = taken.taken.is_some() && self.happens(Fault::DelayedMessage, 300);
         let waiting = if is_delayed { self.waiting(id)? } else { vec![] };
-        if is_delayed {
-            self.tally.inject(Fault::DelayedMessage);
-        }
         let steps: Vec<_> = waiting.iter().flat_map(Waiting::steps).collect();
         let clocks = Arc::clone(&self.clocks);
         // This thread reads the clock before or after the other threads. If it reads after them, their messages are
@@ -102,12 +95,10 @@ impl World {
         let started = reads_at;
         clocks.set_monotonic(clocks.monotonic().max(started + 1)); // no two callbacks start at the same time
         self.pass();
-        if self.plan.has(Fault::Panic) && self.random.u32(..50) == 0 {
-            self.tally.inject(Fault::Panic);
+        if self.happens(Fault::Panic, 50) {
             return Ok(()); // the callback's end is never recorded
         }
-        if self.plan.has(Fault::DropInCallback) && self.random.u32(..2000) == 0 {
-            self.tally.inject(Fault::DropInCallback);
+        if self.happens(Fault::DropInCallback, 2000) {
             match self.random.bool() {
                 true => self.drop_subscription(id),
                 false => self.drop_any(),
@@ -128,7 +119,6 @@ impl World {
         equal("totals of a dropped subscription", taken.recorder.totals(), before)
     }
 
-    /// A callback ends.
     pub fn end(&mut self, running: Running) {
         let Running { subscription, recorder, running, epoch, started } = running;
         let Some(running) = running else { return };
@@ -178,7 +168,6 @@ impl World {
         }
     }
 
-    /// Passes a sample that waited for the lock to the oracle.
     pub fn pass_waiting(&mut self, sample: &WaitingSample<'_>) {
         let WaitingSample { time, taken, duration, is_lost } = sample;
         self.tally.inject(if *is_lost { Fault::Overflow } else { Fault::Queued });
@@ -222,7 +211,6 @@ impl World {
         Ok(waiting)
     }
 
-    /// Delays the next end of a window of a subscription.
     pub fn delay_end(&mut self, id: u64) -> Result<(), String> {
         let waiting = self.waiting(id)?;
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(()) };

@@ -14,7 +14,6 @@ use crate::{
 };
 
 impl World {
-    /// Injects a fault, or none.
     pub fn inject(&mut self) -> Result<(), String> {
         let mut fault = Fault::WORLD_FAULTS[self.random.usize(..Fault::WORLD_FAULTS.len())];
         // So the first windows after silence meet a window with an unknown number of messages.

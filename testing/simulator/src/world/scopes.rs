@@ -41,7 +41,6 @@ impl World {
         }
     }
 
-    /// Gives a source to the schedule.
     pub fn watch(&mut self, name: &str, collector: Arc<dyn WindowedCollector>, kind: Kind) -> Watched {
         let delayable = Delayable::new(collector, &self.clocks);
         let source = Arc::new(Source::new(format!("/node:{name}"), Arc::clone(&delayable) as _, None));

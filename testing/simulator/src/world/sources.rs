@@ -25,7 +25,6 @@ use crate::{
     oracle::{self, Judgement, Kind, Totals, Wanted},
 };
 
-/// A subscription.
 pub struct Subscription {
     pub id: u64,
     pub topic: usize,
@@ -36,10 +35,8 @@ pub struct Subscription {
     pub distributions: Option<bool>,
     pub recorder: Arc<Recorder>,
     pub delayable: Arc<Delayable>,
-    /// The events while the next window's end is delayed.
     pub delayed: Option<DelayedEnd>,
     pub oracle: oracle::Subscription,
-    /// The subscription's expectations.
     pub wanted: Option<Wanted>,
     pub health: Option<Judgement>,
     /// The number of resets of the health that the schedule has not reported yet.
@@ -66,7 +63,6 @@ pub struct Ended {
 }
 
 impl Subscription {
-    /// Resets the health, because the statistics were disabled.
     pub fn forget_health(&mut self) {
         let had_messages = self.oracle.totals().received > 0;
         if let Some(health) = self.health.as_mut().filter(|health| health.has_window) {
@@ -91,7 +87,6 @@ pub struct Watched {
     pub _handle: SourceHandle,
 }
 
-/// A publisher, a stopwatch or a counter.
 pub struct Scope {
     pub watched: Watched,
     pub measured: MeasuredScope,
@@ -128,7 +123,6 @@ impl Watched {
     }
 }
 
-/// A service, a client, a timer or one end of an action.
 pub struct Waiting {
     pub watched: Watched,
     pub measured: Measured,

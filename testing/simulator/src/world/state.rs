@@ -29,15 +29,16 @@ use crate::{
     plan::Plan,
 };
 
-/// An event in the queue.
 pub enum Event {
-    /// A publisher publishes.
     Publish(usize),
-    /// A message arrives at a subscription.
-    Arrive { subscription: u64, message: Message },
-    /// A callback starts.
-    Start { taken: Box<Taken>, takes: i64 },
-    /// A callback ends.
+    Arrive {
+        subscription: u64,
+        message: Message,
+    },
+    Start {
+        taken: Box<Taken>,
+        takes: i64,
+    },
     End(Running),
     /// The creation of a subscription returns.
     Created(u64),
@@ -46,16 +47,15 @@ pub enum Event {
     /// The service, client, timer and actions of the node are used.
     Waiting,
     /// A stopwatch's duration ends.
-    StopwatchEnd { source: Arc<Source>, started: i64 },
-    /// The thread of the statistics wakes.
+    StopwatchEnd {
+        source: Arc<Source>,
+        started: i64,
+    },
     Wake(u64),
-    /// The simulated time is read.
     Refresh,
-    /// A fault may be injected.
     Fault,
 }
 
-/// A simulated world.
 pub struct World {
     pub(super) plan: Plan,
     pub(super) random: Rng,
@@ -87,26 +87,21 @@ pub struct World {
     pub(super) event_reader: Arc<EventReader>,
     pub(super) middleware: Middleware,
     pub(super) publishers: Vec<Publisher>,
-    /// The network is cut until this time.
     pub(super) cut_until: i64,
     pub(super) subscriptions: BTreeMap<u64, Subscription>,
     pub(super) next_subscription: u64,
-    /// The number of subscriptions created.
     pub(super) created: u64,
     pub(super) scopes: Vec<Scope>,
     pub(super) waiting: Vec<Waiting>,
     /// The time at which the executor is free for the next callback.
     pub(super) executor: i64,
-    /// Messages that must be published, in order.
     pub(super) due: VecDeque<Due>,
-    /// The number of messages that the reader has refused.
     pub(super) refused: u64,
     pub(super) losses: Losses,
     pub(super) ended: Vec<Ended>,
     /// The merged distributions of all windows, by subscription name.
     pub(super) distributed: MergedDistributions,
     pub(super) warnings: Warnings,
-    /// Health reports that are not compared yet.
     pub(super) changed: Vec<Changed>,
     pub(super) windows: u64,
 }
@@ -185,12 +180,15 @@ impl World {
     /// Returns the time that a thread reads before it changes the schedule. The thread may be delayed between the
     /// reading and the change.
     pub fn instant_of_change(&mut self) -> Instant {
-        let mut delay = 0;
-        if self.plan.has(Fault::DelayedChange) && self.random.u32(..4) == 0 {
-            self.tally.inject(Fault::DelayedChange);
-            delay = self.random.i64(0..20 * MS);
-        }
+        let delay = if self.happens(Fault::DelayedChange, 4) { self.random.i64(0..20 * MS) } else { 0 };
         self.instant((self.now - delay).max(1000 * S))
+    }
+
+    /// Returns whether a fault of the plan happens now, which it does once in `one_in` times, and counts it.
+    pub fn happens(&mut self, fault: Fault, one_in: u32) -> bool {
+        let happens = self.plan.has(fault) && self.random.u32(..one_in) == 0;
+        self.tally.inject_times(fault, u64::from(happens));
+        happens
     }
 
     pub fn after(&mut self, time: i64, event: Event) {
@@ -215,14 +213,12 @@ impl World {
         self.set_now(self.clocks.monotonic());
     }
 
-    /// Appends an event to the history.
     pub fn note(&mut self, event: impl FnOnce() -> String) {
         if let Some(history) = &mut self.history {
             push(&mut history.events, event());
         }
     }
 
-    /// Appends an injected fault to the history.
     pub fn note_fault(&mut self, fault: Fault) {
         let (now, offset) = (self.now - 1000 * S, self.clocks.offset() - 1_790_000_000 * S);
         if let Some(history) = &mut self.history {
@@ -236,7 +232,6 @@ fn push(events: &mut VecDeque<String>, event: String) {
     events.push_front(event);
 }
 
-/// Returns a number of nanoseconds as a duration.
 pub fn duration(nanoseconds: i64) -> Duration {
     Duration::from_nanos(nanoseconds as u64)
 }

@@ -64,11 +64,8 @@ impl World {
                     self.idle_wakes = if wake > self.now { 0 } else { self.idle_wakes + 1 };
                     let due = self.now - wake;
                     ensure(self.idle_wakes <= 1000, || format!("no sleep: something is due since {due} ns"))?;
-                    let mut late = 0;
-                    if self.plan.has(Fault::LateThread) && self.random.u32(..20) == 0 {
-                        self.tally.inject(Fault::LateThread);
-                        late = self.random.i64(0..3 * self.period);
-                    }
+                    let is_late = self.happens(Fault::LateThread, 20);
+                    let late = if is_late { self.random.i64(0..3 * self.period) } else { 0 };
                     self.wake += 1;
                     self.at(wake + late, Event::Wake(self.wake));
                     return Ok(());
@@ -88,11 +85,10 @@ impl World {
 
     /// Returns whether the reader is so slow that the thread waits for it.
     fn is_blocked(&mut self) -> bool {
-        if !self.plan.has(Fault::SlowReader) || self.random.u32(..10) > 0 {
+        if !self.happens(Fault::SlowReader, 10) {
             return false;
         }
         let time = self.random.i64(5 * MS..300 * MS);
-        self.tally.inject(Fault::SlowReader);
         self.blocked_until = self.now + time;
         self.wake += 1;
         self.after(time, Event::Wake(self.wake));
@@ -230,7 +226,6 @@ impl World {
         equal("whether a health was kept while the statistics were disabled", is_kept, false)
     }
 
-    /// Compares the health of a subscription after a window.
     fn check_health(
         &mut self,
         id: u64,

@@ -11,7 +11,6 @@ use crate::equal::{ensure, equal};
 pub struct Warnings {
     given: BTreeMap<&'static str, u64>,
     expected: BTreeMap<&'static str, u64>,
-    /// The last reported offset of the system clock.
     offset: Option<i64>,
     /// The time of the last warning about failed publications, and the total number of failures.
     failures_at: Option<i64>,
@@ -28,7 +27,6 @@ impl Warnings {
         ("samples", "were counted without being measured"),
     ];
 
-    /// Expects a warning.
     pub fn expect(&mut self, kind: &'static str) {
         *self.expected.entry(kind).or_default() += 1;
     }
@@ -41,7 +39,6 @@ impl Warnings {
         }
     }
 
-    /// Counts a given warning.
     pub fn receive(&mut self, warning: &str, now: i64) -> Result<(), String> {
         if let Some((count, _)) = warning.split_once(" messages of topic statistics could not be published") {
             let is_early = self.failures_at.replace(now).is_some_and(|at| now - at < 1_000_000_000);
@@ -57,7 +54,6 @@ impl Warnings {
         Ok(())
     }
 
-    /// Compares the warnings with the expected ones.
     pub fn check(&self) -> Result<(), String> {
         equal("warnings", &self.given, &self.expected)
     }
