@@ -26,16 +26,18 @@ use crate::{
 /// The expectations of a node, and the results of its judges that are not reported yet.
 #[derive(Default)]
 pub struct Judges {
-    node: NodeExpectations,
+    /// What the node expects of its sources.
+    pub(super) node: NodeExpectations,
     /// The time at which the diagnostics are due; `None` means now.
     due: Option<Instant>,
     /// The time at which the diagnostics were last published.
     last: Option<Instant>,
     publishes: bool,
-    changed: Vec<Changed>,
+    /// The new health of sources, for the next hand-out.
+    pub(super) changed: Vec<Changed>,
     /// The time at which conditions that apply to no source will be reported. `None` if there are no conditions to
     /// check, and before the first call of [`next`](Schedule::next).
-    check_names_at: Option<Instant>,
+    pub(super) check_names_at: Option<Instant>,
     /// The levels whose conditions were already checked.
     checked: Vec<Level>,
 }
@@ -59,7 +61,7 @@ pub struct Changed {
 #[derive(Default)]
 pub struct SourceJudge {
     /// The expectations from the source's own options, without the node's expectations.
-    own: Option<Box<Expectations>>,
+    pub(super) own: Option<Box<Expectations>>,
     judged: Option<Box<Judged>>,
 }
 
@@ -97,11 +99,6 @@ impl Judges {
         Self { node, publishes, ..Self::default() }
     }
 
-    /// Returns what the node expects of its sources.
-    pub fn node(&self) -> &NodeExpectations {
-        &self.node
-    }
-
     /// Sets what the node expects of its sources. Call [`update`](Self::update) for each source next.
     pub fn set_node(&mut self, node: NodeExpectations) {
         let before = std::mem::replace(&mut self.node, node);
@@ -113,7 +110,7 @@ impl Judges {
     /// Applies the expectations to a source. If the source's expectations have changed, its judge restarts.
     pub fn update(&mut self, source: &Arc<Source>, source_judge: &mut SourceJudge) {
         let (names, kind) = (source.names(), source.kind());
-        let expectations = match source_judge.own() {
+        let expectations = match &source_judge.own {
             Some(own) => Some(own.select(names, kind, true)),
             None => self.node.select(names, kind),
         };
@@ -220,21 +217,6 @@ impl Judges {
         unjudged.collect()
     }
 
-    /// Returns the time at which [`check_names`](Self::check_names) is due.
-    pub fn check_names_wake(&self) -> Option<Instant> {
-        self.check_names_at
-    }
-
-    /// Returns whether a source has new health since the last call of [`take_changed`](Self::take_changed).
-    pub fn has_changed(&self) -> bool {
-        !self.changed.is_empty()
-    }
-
-    /// Takes the new health of all sources.
-    pub fn take_changed(&mut self) -> Vec<Changed> {
-        std::mem::take(&mut self.changed)
-    }
-
     /// Returns the time at which the diagnostics are due; `None` if the diagnostics are not published. The caller
     /// ignores this time if no source has a judge.
     pub fn wake(&self, now: Instant) -> Option<Instant> {
@@ -255,11 +237,6 @@ impl SourceJudge {
     /// Sets the expectations from the source's own options. Call [`Judges::update`] next.
     pub fn expect(&mut self, own: Expectations) {
         self.own = Some(Box::new(own));
-    }
-
-    /// Returns the expectations from the source's own options.
-    pub fn own(&self) -> Option<&Expectations> {
-        self.own.as_deref()
     }
 
     /// Returns the judge; `None` if the source has no expectations.
